@@ -1,0 +1,150 @@
+//! Agents: who is known here, what they can do, and how they are.
+//!
+//! What an agent *is* (type, name, folder, capabilities) is journaled and outlives its run. How it *is now*
+//! (state, heartbeat, last seen) is volatile: it is asked, not remembered.
+//! Not here: which link serves an agent (`hub::links`), finding agents on disk (`synapse-store`).
+
+use crate::ids::{AgentId, AgentType, Label, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// What is known of an agent, running or not.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Agent {
+    pub id: AgentId,
+    #[serde(rename = "type")]
+    pub kind: AgentType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Label>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Label>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<Label>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+}
+
+impl Agent {
+    /// The name a person would use: the given one, else the short handle, else the start of the id.
+    pub fn label(&self) -> String {
+        match (&self.name, self.port) {
+            (Some(name), _) => name.to_string(),
+            (None, Some(port)) => format!("{}-{port}", self.kind),
+            (None, None) => self.id.short(),
+        }
+    }
+
+    pub fn handle(&self) -> Option<String> {
+        self.port.map(|port| format!("synapse-{}-{port}", self.kind))
+    }
+}
+
+/// what the agent does now.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentState {
+    Starting,
+    Idle,
+    Busy,
+    Waiting,
+    Error,
+    Maintenance,
+    Offline,
+    Unknown,
+}
+
+impl AgentState {
+    pub const ALL: [Self; 8] = [
+        Self::Starting,
+        Self::Idle,
+        Self::Busy,
+        Self::Waiting,
+        Self::Error,
+        Self::Maintenance,
+        Self::Offline,
+        Self::Unknown,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Idle => "idle",
+            Self::Busy => "busy",
+            Self::Waiting => "waiting",
+            Self::Error => "error",
+            Self::Maintenance => "maintenance",
+            Self::Offline => "offline",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The three words of `GET /status` (REST-3).
+    pub fn rest_name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Error | Self::Offline => "error",
+            Self::Busy | Self::Starting | Self::Waiting | Self::Unknown | Self::Maintenance => "busy",
+        }
+    }
+}
+
+/// How an agent is, why we think so, and since when.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Presence {
+    pub state: AgentState,
+    pub why: String,
+    pub since: Timestamp,
+    pub last_seen: Timestamp,
+    pub heartbeat: Option<Heartbeat>,
+}
+
+impl Presence {
+    pub fn new(now: Timestamp, state: AgentState, why: impl Into<String>) -> Self {
+        Self { state, why: why.into(), since: now, last_seen: now, heartbeat: None }
+    }
+
+    /// True if it is news.
+    pub fn becomes(&mut self, now: Timestamp, state: AgentState, why: String) -> bool {
+        self.last_seen = now;
+        if self.state == state && self.why == why {
+            return false;
+        }
+        if self.state != state {
+            self.since = now;
+        }
+        (self.state, self.why) = (state, why);
+        true
+    }
+}
+
+/// What an agent says of itself now and then; never journaled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Heartbeat {
+    pub at: Timestamp,
+    /// Load in thousandths, 0 to 1000.
+    pub load_permille: u16,
+    pub tasks_running: u32,
+    pub tasks_queued: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_has_one_name_and_a_rest_word() {
+        for state in AgentState::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.name());
+            assert!(["idle", "busy", "error"].contains(&state.rest_name()));
+        }
+    }
+
+    #[test]
+    fn since_moves_only_when_the_state_does() {
+        let mut presence = Presence::new(Timestamp(1), AgentState::Idle, "no task");
+        assert!(!presence.becomes(Timestamp(2), AgentState::Idle, "no task".into()));
+        assert!(presence.becomes(Timestamp(3), AgentState::Idle, "mailbox empty".into()));
+        assert_eq!(presence.since, Timestamp(1));
+        assert!(presence.becomes(Timestamp(4), AgentState::Busy, "task".into()));
+        assert_eq!((presence.since, presence.last_seen), (Timestamp(4), Timestamp(4)));
+    }
+}

@@ -1,0 +1,84 @@
+//! One turn of the crank: decide a batch, commit it, and only then let its effects out.
+//!
+//! **No yes before the disk** is kept here and nowhere else; the node's driver and the simulation both turn
+//! this same crank. A batch that cannot be committed is undone: the state is what the journal says, and every
+//! caller of the batch is told that nothing was stored.
+
+use crate::effect::{Effect, Input, Output};
+use crate::hub::Hub;
+use crate::ids::{AskId, Timestamp};
+use crate::record::Entry;
+use crate::refusal::Refusal;
+use crate::state::State;
+use std::sync::Arc;
+
+/// What the crank needs of a journal.
+pub trait Journal {
+    type Error: std::fmt::Display;
+
+    /// Returns once all of these are on disk, or none.
+    fn commit(&mut self, entries: &[Arc<Entry>]) -> Result<(), Self::Error>;
+
+    /// The state as the journal has it.
+    fn recover(&mut self) -> Result<State, Self::Error>;
+}
+
+/// The journal could neither be written nor read again: this process must end; what was acknowledged is on
+/// disk, and whoever starts next will find it.
+#[derive(Debug, thiserror::Error)]
+#[error("the journal cannot be written ({commit}) nor read again ({recover})")]
+pub struct Lost {
+    pub commit: String,
+    pub recover: String,
+}
+
+/// Runs a batch. The effects that come back may be carried out: their records are on disk.
+pub fn turn<J: Journal>(
+    hub: &mut Hub,
+    now: Timestamp,
+    batch: impl IntoIterator<Item = Input>,
+    journal: &mut J,
+) -> Result<Turned, Lost> {
+    let mut out = Output::default();
+    let mut asks = Vec::new();
+    for input in batch {
+        if let Input::Asked { ask, .. } = &input {
+            asks.push(*ask);
+        }
+        hub.handle(now, input, &mut out);
+    }
+    settle(hub, out, asks, journal)
+}
+
+/// As `turn`, for the records a hub makes when it starts again.
+pub fn restart<J: Journal>(hub: &mut Hub, now: Timestamp, journal: &mut J) -> Result<Turned, Lost> {
+    let mut out = Output::default();
+    hub.restarted(now, &mut out);
+    settle(hub, out, Vec::new(), journal)
+}
+
+#[derive(Debug, Default)]
+pub struct Turned {
+    pub effects: Vec<Effect>,
+    pub records: usize,
+    /// Why nothing of this batch was stored.
+    pub failed: Option<String>,
+}
+
+fn settle<J: Journal>(hub: &mut Hub, out: Output, asks: Vec<AskId>, journal: &mut J) -> Result<Turned, Lost> {
+    let records = out.entries.len();
+    if records == 0 {
+        return Ok(Turned { effects: out.effects, records, failed: None });
+    }
+    let Err(error) = journal.commit(&out.entries) else {
+        return Ok(Turned { effects: out.effects, records, failed: None });
+    };
+    let why = error.to_string();
+    match journal.recover() {
+        Ok(state) => hub.roll_back(state),
+        Err(recover) => return Err(Lost { commit: why, recover: recover.to_string() }),
+    }
+    let refuse = |ask| Effect::Reply { ask, answer: Box::new(Err(Refusal::NotStored { why: why.clone() })) };
+    let effects = asks.into_iter().map(refuse).collect();
+    Ok(Turned { effects, records: 0, failed: Some(why) })
+}

@@ -1,0 +1,173 @@
+//! Inputs and effects, both closed: all that can happen, and all we can ask for.
+//!
+//! Not here: deciding (`hub`), carrying out (`synapse-node`).
+
+use crate::agents::{Agent, AgentState, Heartbeat, Presence};
+use crate::ids::{AgentId, AskId, LinkId, MessageId, Seq, TaskId, TaskRef, Timestamp, WatcherId};
+use crate::message::{Body, Chain, Digest, Expects, Letter, Priority};
+use crate::policy::Caller;
+use crate::receipt::{Step, Trail};
+use crate::record::{Entry, Said};
+use crate::refusal::Refusal;
+use crate::routes::Target;
+use crate::task::{Task, TaskState};
+use crate::watch::{Behind, Topic};
+use std::sync::Arc;
+
+/// Everything that makes a hub do something.
+#[derive(Clone, Debug)]
+pub enum Input {
+    Asked { ask: AskId, caller: Caller, command: Command, facts: Facts, fresh: Fresh },
+    /// An agent of ours is there; what it is may have changed.
+    AgentUp { agent: Agent },
+    LinkOpened { link: LinkId, agent: AgentId, window: usize, serves: Serves, running: Vec<TaskId> },
+    LinkClosed { link: LinkId },
+    Presence { agent: AgentId, state: AgentState, why: String },
+    Heartbeat { agent: AgentId, beat: Heartbeat },
+    WatcherLeft { watcher: WatcherId },
+    Clock,
+}
+
+/// How a link takes messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Serves {
+    /// A hand that works on each task until it ends; its window counts tasks. Takes no notes.
+    UntilEnded,
+    /// A program that says when it has seen a message; its window counts messages not yet seen.
+    UntilSeen { notes: bool },
+}
+
+/// Identifiers that nobody has used, made outside because the core has no randomness.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fresh {
+    pub message: [u8; 16],
+    pub task: [u8; 16],
+}
+
+/// What the store remembers and the core no longer does.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Facts {
+    /// This sender has used this message id before.
+    pub prior: Option<Prior>,
+    /// The task that the command names has ended.
+    pub ended: Option<EndedTask>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Prior {
+    pub message: MessageId,
+    pub task: TaskId,
+    pub digest: Digest,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndedTask {
+    pub id: TaskId,
+    pub state: TaskState,
+    pub requester: crate::message::Sender,
+    pub message: MessageId,
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    Send(Box<Draft>),
+    /// Answer a task; the last one handed to the caller if none is named.
+    Reply { task: Option<TaskRef>, body: Body, failed: bool },
+    /// What the agent (or our hand, for it) has to say about a message it was given.
+    Report { message: MessageId, report: Report },
+    Cancel { task: TaskRef, why: String },
+    Watch { watcher: WatcherId, topic: Topic, after: Option<Seq> },
+    /// Notes and mail for an agent that asks. Taking marks what is shown as seen.
+    Inbox { agent: AgentId, take: bool, max: usize },
+    Receipt { message: MessageId },
+    Task { task: TaskRef },
+    Tasks { max: usize },
+    Agents,
+}
+
+/// A message before it is one.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub to: Target,
+    pub sender_id: Option<MessageId>,
+    pub body: Body,
+    pub priority: Priority,
+    pub expects: Expects,
+    pub chain: Option<Chain>,
+    pub continues: Option<TaskRef>,
+    pub caller_task_id: Option<String>,
+    pub timeout_ms: Option<u64>,
+    pub sent_at: Option<Timestamp>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// A rung of the ladder was reached. `Seen` takes the message out of the mailbox.
+    Step(Step),
+    /// Work has begun: from now on it must not be done again.
+    Working,
+    Said(Said),
+    NeedsInput { prompt: Body, auth: bool },
+    /// It could not begin; it goes back.
+    Refused { why: String },
+    Done { state: TaskState, answer: Option<Body>, why: String },
+}
+
+/// What is carried out, and only once the records before it are on disk.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    Reply { ask: AskId, answer: Box<Result<Answer, Refusal>> },
+    Deliver { link: LinkId, letter: Box<Letter>, tries: u8 },
+    Stop { link: LinkId, task: TaskId, why: String },
+    Notify { watcher: WatcherId, entry: Arc<Entry> },
+    /// How an agent is has changed.
+    Presence { agent: AgentId, presence: Presence },
+}
+
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Accepted(Vec<Taken>),
+    Replied(Replied),
+    Done,
+    Task(Box<Task>),
+    Tasks(Vec<Task>),
+    Receipt { letter: Box<Letter>, trail: Trail },
+    Inbox(InboxView),
+    Following { missed: Vec<Arc<Entry>>, latest: Seq },
+    Behind(Behind),
+    Agents(Vec<(Agent, Option<Presence>, usize)>),
+}
+
+/// What became of one message that was sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Taken {
+    pub message: MessageId,
+    pub task: TaskId,
+    pub agent: AgentId,
+    pub duplicate: bool,
+    /// How many messages will leave before it; none if it left at once or is a repeat.
+    pub ahead: usize,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Replied {
+    /// The one who waited has it.
+    Completed { task: TaskId },
+    /// Nobody waits for this task any more; send it to its requester as a linked message.
+    Send { to: crate::message::Sender, task: TaskId, parent: MessageId },
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct InboxView {
+    pub waiting: usize,
+    pub notes: usize,
+    pub leased: usize,
+    pub letters: Vec<(Letter, Trail)>,
+}
+
+/// What one input led to.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    pub entries: Vec<Arc<Entry>>,
+    pub effects: Vec<Effect>,
+}

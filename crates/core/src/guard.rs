@@ -1,0 +1,139 @@
+//! The loop guard: ends conversations that only feed themselves.
+//!
+//! Three bounds on what one agent says to another: how long a chain of causes may be, how many messages a
+//! minute, how often the very same text. People are not bounded. A trip is a refusal to the sender and an
+//! alert to the person, never silence.
+//! Volatile: a restart forgets the counts, not the chain, which travels in the message.
+
+use crate::ids::{AgentId, Timestamp};
+use crate::message::{Digest, Sender, Who};
+use crate::refusal::Refusal;
+use crate::settings::Limits;
+use std::collections::{BTreeMap, VecDeque};
+
+#[derive(Clone, Debug, Default)]
+pub struct Guard {
+    pairs: BTreeMap<(AgentId, AgentId), Pair>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Pair {
+    minute: VecDeque<Timestamp>,
+    said: VecDeque<(Timestamp, Digest)>,
+}
+
+const MINUTE_MS: u64 = 60_000;
+const REPEAT_WINDOW_MS: u64 = 600_000;
+const SAID_MAX: usize = 64;
+const PAIRS_MAX: usize = 4_096;
+
+impl Guard {
+    /// Counts this message, or says why it goes no further.
+    pub fn pass(
+        &mut self,
+        now: Timestamp,
+        from: &Sender,
+        to: AgentId,
+        hops: u8,
+        digest: Digest,
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        if hops > limits.hops_max {
+            return Err(Refusal::ChainTooLong { hops, max: limits.hops_max });
+        }
+        let Who::Agent(sender) = from.who else { return Ok(()) };
+        if from.by_user {
+            return Ok(());
+        }
+        if self.pairs.len() >= PAIRS_MAX && !self.pairs.contains_key(&(sender, to)) {
+            self.pairs.retain(|_, pair| pair.is_recent(now));
+        }
+        let pair = self.pairs.entry((sender, to)).or_default();
+        pair.forget(now);
+        if pair.minute.len() >= limits.pair_per_minute_max as usize {
+            let retry_after_ms = MINUTE_MS.saturating_sub(now.since_ms(pair.minute[0]));
+            return Err(Refusal::TooFast { to: to.short(), max: limits.pair_per_minute_max, retry_after_ms });
+        }
+        let repeats = pair.said.iter().filter(|(_, said)| *said == digest).count();
+        if repeats >= limits.repeats_max as usize {
+            return Err(Refusal::NoProgress { to: to.short(), repeats: limits.repeats_max });
+        }
+        pair.minute.push_back(now);
+        pair.said.push_back((now, digest));
+        if pair.said.len() > SAID_MAX {
+            pair.said.pop_front();
+        }
+        Ok(())
+    }
+}
+
+impl Pair {
+    fn forget(&mut self, now: Timestamp) {
+        while self.minute.front().is_some_and(|at| now.since_ms(*at) >= MINUTE_MS) {
+            self.minute.pop_front();
+        }
+        while self.said.front().is_some_and(|(at, _)| now.since_ms(*at) >= REPEAT_WINDOW_MS) {
+            self.said.pop_front();
+        }
+    }
+
+    fn is_recent(&self, now: Timestamp) -> bool {
+        self.said.back().is_some_and(|(at, _)| now.since_ms(*at) < MINUTE_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Body, Content, Proof};
+
+    fn agent(n: u8) -> Sender {
+        Sender { who: Who::Agent(AgentId::from_bytes([n; 32])), label: "a".into(), by_user: false, proof: Proof::Own }
+    }
+
+    fn said(text: &str) -> Digest {
+        Body::of(&Content::text(text)).digest()
+    }
+
+    #[test]
+    fn a_pair_has_a_rate_and_a_person_has_none() {
+        let (mut guard, limits) = (Guard::default(), Limits::default());
+        let to = AgentId::from_bytes([9; 32]);
+        let mut pass = |from: &Sender, at: u64, text: &str| {
+            guard.pass(Timestamp(at), from, to, 0, said(text), &limits)
+        };
+        for n in 0..60 {
+            pass(&agent(1), n, &format!("message {n}")).unwrap();
+        }
+        let refused = pass(&agent(1), 60, "one more").unwrap_err();
+        assert!(matches!(refused, Refusal::TooFast { retry_after_ms: 59_940, .. }), "{refused:?}");
+        pass(&agent(2), 60, "another pair").unwrap();
+        pass(&agent(1), 60_000, "a minute later").unwrap();
+        for n in 0..1000 {
+            pass(&Sender::user(Proof::Socket), n, "people may repeat themselves").unwrap();
+        }
+    }
+
+    #[test]
+    fn saying_the_same_again_and_again_is_no_progress() {
+        let (mut guard, limits) = (Guard::default(), Limits::default());
+        let to = AgentId::from_bytes([9; 32]);
+        for n in 0..5 {
+            guard.pass(Timestamp(n * 70_000), &agent(1), to, 0, said("thanks!"), &limits).unwrap();
+        }
+        let again = guard.pass(Timestamp(400_000), &agent(1), to, 0, said("thanks!"), &limits);
+        assert_eq!(again, Err(Refusal::NoProgress { to: to.short(), repeats: 5 }));
+        guard.pass(Timestamp(400_000), &agent(1), to, 0, said("here is the patch"), &limits).unwrap();
+        guard.pass(Timestamp(1_000_000), &agent(1), to, 0, said("thanks!"), &limits).unwrap();
+    }
+
+    #[test]
+    fn a_chain_has_an_end_for_everybody() {
+        let (mut guard, limits) = (Guard::default(), Limits::default());
+        let to = AgentId::from_bytes([9; 32]);
+        let user = Sender::user(Proof::Socket);
+        guard.pass(Timestamp(0), &user, to, 16, said("x"), &limits).unwrap();
+        let refused = guard.pass(Timestamp(0), &user, to, 17, said("x"), &limits);
+        assert_eq!(refused, Err(Refusal::ChainTooLong { hops: 17, max: 16 }));
+    }
+}

@@ -1,0 +1,213 @@
+//! The hub: one state machine that owns mailboxes, tasks and agents.
+//!
+//! `handle(now, input)` decides, applies its own records at once, and gives back records and effects; the
+//! effects may be carried out only after the records are on disk (`cycle` keeps that rule).
+//!
+//! Invariants: nothing is acknowledged without a record; a message is in one place; no queue passes its bound.
+//! Not here: I/O of any kind. `accept` takes messages in, `deliver` hands them out, `tasks` moves and ends
+//! tasks, `ask` answers questions.
+
+mod accept;
+mod ask;
+mod deliver;
+mod tasks;
+
+use crate::agents::{AgentState, Presence};
+use crate::effect::{Answer, Command, Effect, Input, Output, Prior};
+use crate::guard::Guard;
+use crate::ids::{AgentId, AskId, LinkId, Seq, TaskId, Timestamp};
+use crate::policy::Caller;
+use crate::record::{Entry, Record};
+use crate::refusal::Refusal;
+use crate::settings::Limits;
+use crate::state::{State, Unfit};
+use crate::watch::Watchers;
+use deliver::Link;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub struct Hub {
+    limits: Limits,
+    state: State,
+    // All below is volatile: it belongs to this run, not to the journal.
+    links: BTreeMap<LinkId, Link>,
+    presence: BTreeMap<AgentId, Presence>,
+    watchers: Watchers,
+    guard: Guard,
+    recent: Recent,
+}
+
+impl Hub {
+    pub fn new(limits: Limits) -> Self {
+        Self::with_state(limits, State::default())
+    }
+
+    pub fn with_state(limits: Limits, mut state: State) -> Self {
+        state.rebuild_indexes();
+        Self {
+            limits,
+            state,
+            links: BTreeMap::new(),
+            presence: BTreeMap::new(),
+            watchers: Watchers::default(),
+            guard: Guard::default(),
+            recent: Recent::default(),
+        }
+    }
+
+    /// Rebuilds: one journaled record. Decides nothing and asks for nothing.
+    pub fn replay(&mut self, entry: &Entry) -> Result<(), Unfit> {
+        self.state.apply(entry)
+    }
+
+    /// After the last replayed record: whatever was leased when we died goes back, uncounted.
+    pub fn restarted(&mut self, now: Timestamp, out: &mut Output) {
+        self.return_orphans(now, "the node restarted", out);
+    }
+
+    pub fn handle(&mut self, now: Timestamp, input: Input, out: &mut Output) {
+        match input {
+            Input::Asked { ask, caller, command, facts, fresh } => {
+                let answer = match command {
+                    Command::Send(draft) => self.accept(now, &caller, *draft, &facts, fresh, out),
+                    Command::Reply { task, body, failed } => {
+                        self.reply(now, &caller, task, body, failed, &facts, out)
+                    }
+                    Command::Report { message, report } => self.report(now, &caller, &message, report, out),
+                    Command::Cancel { task, why } => self.cancel(now, &caller, &task, why, &facts, out),
+                    question => self.answer(now, &caller, question, &facts, out),
+                };
+                self.tell(ask, answer, out);
+            }
+            Input::AgentUp { agent } => {
+                let id = agent.id;
+                if self.state.agents.get(&id) != Some(&agent) {
+                    self.emit(now, Record::Known(agent), out);
+                }
+                self.presence_becomes(now, id, AgentState::Starting, "starting", out);
+            }
+            Input::LinkOpened { link, agent, window, serves, running } => {
+                self.open_link(now, link, Link::new(agent, window, serves, running), out);
+            }
+            Input::LinkClosed { link } => self.close_link(now, link, out),
+            Input::Presence { agent, state, why } => self.presence_becomes(now, agent, state, &why, out),
+            Input::Heartbeat { agent, beat } => {
+                if let Some(presence) = self.presence.get_mut(&agent) {
+                    presence.last_seen = now;
+                    presence.heartbeat = Some(beat);
+                }
+            }
+            Input::WatcherLeft { watcher } => self.watchers.leave(watcher),
+            Input::Clock => {}
+        }
+        self.expire(now, out);
+    }
+
+    /// When `handle(Clock)` must be called even if nothing else happens.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let boxes = self.state.mailboxes.values().filter_map(crate::mailbox::Mailbox::next_deadline).min();
+        let tasks = self.state.next_timed().map(|(at, _)| at);
+        boxes.into_iter().chain(tasks).min()
+    }
+
+    /// The last batch did not reach the disk: the state is what the journal says, and nothing was promised.
+    pub fn roll_back(&mut self, mut state: State) {
+        state.rebuild_indexes();
+        self.watchers.forget_after(state.seq);
+        self.recent.forget_after(state.seq);
+        self.state = state;
+        for (id, link) in &mut self.links {
+            link.resume(*id, &self.state);
+        }
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn presence_of(&self, agent: &AgentId) -> Option<&Presence> {
+        self.presence.get(agent)
+    }
+
+    pub fn watcher_count(&self) -> usize {
+        self.watchers.count()
+    }
+
+    /// Whether this sender used this id so recently that the store may not know yet.
+    pub fn recently_accepted(&self, key: &str) -> bool {
+        self.recent.by_key.contains_key(key)
+    }
+
+    /// Applies a record to the state and tells the watchers; the only way anything durable changes.
+    fn emit(&mut self, now: Timestamp, record: Record, out: &mut Output) {
+        let entry = Arc::new(Entry { seq: self.state.seq.next(), at: now, record });
+        self.state.apply(&entry).expect("a record that was just decided fits the state it was decided on");
+        let limits = &self.limits;
+        for watcher in self.watchers.happened(&entry, limits.ring_events_max, limits.ring_bytes_max) {
+            out.effects.push(Effect::Notify { watcher, entry: entry.clone() });
+        }
+        out.entries.push(entry);
+    }
+
+    fn tell(&self, ask: AskId, answer: Result<Answer, Refusal>, out: &mut Output) {
+        out.effects.push(Effect::Reply { ask, answer: Box::new(answer) });
+    }
+
+    fn presence_becomes(&mut self, now: Timestamp, agent: AgentId, state: AgentState, why: &str, out: &mut Output) {
+        let presence = self.presence.entry(agent).or_insert_with(|| Presence::new(now, AgentState::Unknown, ""));
+        if presence.becomes(now, state, why.to_owned()) {
+            out.effects.push(Effect::Presence { agent, presence: presence.clone() });
+        }
+    }
+
+    fn label_of(&self, agent: &AgentId) -> String {
+        self.state.agents.get(agent).map_or_else(|| agent.short(), crate::agents::Agent::label)
+    }
+
+    fn held_by(&self, task: &TaskId) -> Option<LinkId> {
+        self.links.iter().find(|(_, link)| link.tasks.contains(task)).map(|(id, _)| *id)
+    }
+
+    fn who_moves(&self, caller: &Caller) -> String {
+        match caller {
+            Caller::Hand { agent, .. } => self.label_of(agent),
+            other => other.label(),
+        }
+    }
+}
+
+/// Keys accepted so recently that the batch they are in may not be committed yet. Older ones are in the
+/// store, and come as facts.
+#[derive(Debug, Default)]
+struct Recent {
+    by_key: HashMap<String, Prior>,
+    order: VecDeque<(Seq, String)>,
+}
+
+impl Recent {
+    /// More than any batch holds.
+    const MAX: usize = 4_096;
+
+    fn add(&mut self, seq: Seq, key: String, prior: Prior) {
+        self.by_key.insert(key.clone(), prior);
+        self.order.push_back((seq, key));
+        if self.order.len() > Self::MAX
+            && let Some((_, old)) = self.order.pop_front()
+        {
+            self.by_key.remove(&old);
+        }
+    }
+
+    fn forget_after(&mut self, seq: Seq) {
+        while self.order.back().is_some_and(|(at, _)| *at > seq) {
+            if let Some((_, key)) = self.order.pop_back() {
+                self.by_key.remove(&key);
+            }
+        }
+    }
+}

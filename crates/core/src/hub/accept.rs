@@ -1,0 +1,235 @@
+//! Taking messages in: rights, route, repeat, loop guard, room; then one record per receiver.
+//!
+//! The order matters: a repeat of what was accepted is always answered, even by a full mailbox or a tripped
+//! guard, because the sender only wants to know that it is safe.
+
+use super::Hub;
+use crate::effect::{Answer, Draft, Facts, Fresh, Output, Prior, Taken};
+use crate::ids::{AgentId, MessageId, TaskId, Timestamp};
+use crate::message::{Chain, Key, Letter, Sender};
+use crate::policy::{self, About, Caller, Verb};
+use crate::record::{Opens, Record};
+use crate::refusal::Refusal;
+use crate::routes::{self, Candidate, NoRoute, Target};
+use crate::task::TaskState;
+use sha2::{Digest as _, Sha256};
+
+impl Hub {
+    pub(super) fn accept(
+        &mut self,
+        now: Timestamp,
+        caller: &Caller,
+        draft: Draft,
+        facts: &Facts,
+        fresh: Fresh,
+        out: &mut Output,
+    ) -> Result<Answer, Refusal> {
+        policy::may(caller, Verb::Message, About::default())?;
+        self.check_draft(now, &draft)?;
+        let from = caller.sender();
+        if let Some(taken) = self.repeated(&from, &draft, facts)? {
+            return Ok(Answer::Accepted(vec![taken]));
+        }
+        let continued = self.continued(&draft, facts)?;
+        let receivers = match continued {
+            Some((_, agent)) => vec![agent],
+            None => self.receivers(&draft.to)?,
+        };
+        let mut taken = Vec::with_capacity(receivers.len());
+        for (n, to) in receivers.into_iter().enumerate() {
+            self.check_room(&to, draft.body.bytes() as u64, continued.is_some())?;
+            let letter = self.letter(now, &from, &draft, to, continued.map(|(task, _)| task), fresh, n);
+            self.pass_guard(now, &letter, out)?;
+            taken.push(self.take_in(now, letter, &draft, continued.is_none(), out));
+        }
+        Ok(Answer::Accepted(taken))
+    }
+
+    fn check_draft(&self, now: Timestamp, draft: &Draft) -> Result<(), Refusal> {
+        let (bytes, max) = (draft.body.bytes(), self.limits.message_bytes_max);
+        if bytes > max {
+            return Err(Refusal::TooLarge { bytes, max });
+        }
+        let off = draft.sent_at.map_or(0, |sent| sent.since_ms(now).max(now.since_ms(sent)));
+        if off > self.limits.clock_skew_ms_max {
+            let hours = off / 3_600_000;
+            return Err(Refusal::bad_field(
+                "timestamp",
+                format!("it is {hours} hours away from this machine's clock; check both clocks"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same key with the same content is the same message.
+    fn repeated(&self, from: &Sender, draft: &Draft, facts: &Facts) -> Result<Option<Taken>, Refusal> {
+        let Some(sender_id) = &draft.sender_id else { return Ok(None) };
+        let key = Key { who: from.who.clone(), message: sender_id.clone() };
+        let prior = self.recent.by_key.get(&key.text()).or(facts.prior.as_ref());
+        match prior {
+            None => Ok(None),
+            Some(prior) if prior.digest == draft.body.digest() => Ok(Some(Taken {
+                message: prior.message.clone(),
+                task: prior.task,
+                agent: self.state.tasks.get(&prior.task).map_or(AgentId::from_bytes([0; 32]), |t| t.agent),
+                duplicate: true,
+                ahead: 0,
+            })),
+            Some(_) => Err(Refusal::Conflict { message: sender_id.clone() }),
+        }
+    }
+
+    fn continued(&self, draft: &Draft, facts: &Facts) -> Result<Option<(TaskId, AgentId)>, Refusal> {
+        let Some(name) = &draft.continues else { return Ok(None) };
+        let task = self.open_task(name, facts)?;
+        if task.state == TaskState::Submitted {
+            return Err(Refusal::NotNow { task: task.label(), state: task.state });
+        }
+        Ok(Some((task.id, task.agent)))
+    }
+
+    fn receivers(&self, target: &Target) -> Result<Vec<AgentId>, Refusal> {
+        let candidates: Vec<Candidate> = self
+            .state
+            .agents
+            .values()
+            .map(|agent| Candidate {
+                id: agent.id,
+                kind: agent.kind.clone(),
+                name: agent.name.clone(),
+                port: agent.port,
+                capabilities: agent.capabilities.clone(),
+                live: self.presence.contains_key(&agent.id),
+            })
+            .collect();
+        let found = routes::resolve(target, &candidates).map_err(|no| refused(target, no))?;
+        if let Target::Skill(_) = target {
+            let waiting = |id: &AgentId| self.state.mailboxes.get(id).map_or(0, |m| m.len());
+            return Ok(found.into_iter().min_by_key(waiting).into_iter().collect());
+        }
+        Ok(found)
+    }
+
+    fn check_room(&self, to: &AgentId, bytes: u64, follow_up: bool) -> Result<(), Refusal> {
+        if !follow_up && self.state.tasks.len() >= self.limits.open_tasks_max {
+            return Err(Refusal::TooManyTasks { max: self.limits.open_tasks_max });
+        }
+        let Some(mailbox) = self.state.mailboxes.get(to) else { return Ok(()) };
+        let full = mailbox.len() >= self.limits.mailbox_max;
+        if full || mailbox.bytes() + bytes > self.limits.mailbox_bytes_max {
+            return Err(Refusal::MailboxFull { agent: self.label_of(to), waiting: mailbox.len() });
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn letter(
+        &self,
+        now: Timestamp,
+        from: &Sender,
+        draft: &Draft,
+        to: AgentId,
+        continues: Option<TaskId>,
+        fresh: Fresh,
+        n: usize,
+    ) -> Letter {
+        let id = message_id(nth(fresh.message, n));
+        let chain = draft.chain.clone().unwrap_or_else(|| Chain { correlation: id.clone(), parent: None, hops: 0 });
+        Letter {
+            sender_id: draft.sender_id.clone().unwrap_or_else(|| id.clone()),
+            id,
+            from: from.clone(),
+            to,
+            task: continues.unwrap_or_else(|| self.free_task_id(nth(fresh.task, n))),
+            priority: draft.priority,
+            expects: draft.expects,
+            chain,
+            digest: draft.body.digest(),
+            bytes: draft.body.bytes() as u64,
+            accepted_at: now,
+            follow_up: continues.is_some(),
+        }
+    }
+
+    /// The short form must name one open task only; a clash moves on to the next free one.
+    fn free_task_id(&self, mut bytes: [u8; 16]) -> TaskId {
+        loop {
+            let id = TaskId::from_bytes(bytes);
+            let short = crate::ids::TaskRef::parse(&id.short()).expect("eight hex digits are a task name");
+            if self.state.tasks_named(&short).is_empty() {
+                return id;
+            }
+            let head = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).wrapping_add(1);
+            bytes[..4].copy_from_slice(&head.to_be_bytes());
+        }
+    }
+
+    fn pass_guard(&mut self, now: Timestamp, letter: &Letter, out: &mut Output) -> Result<(), Refusal> {
+        let (hops, to) = (letter.chain.hops, letter.to);
+        let passed = self.guard.pass(now, &letter.from, to, hops, letter.digest, &self.limits);
+        if let Err(refusal) = &passed {
+            let tripped = Record::Tripped { from: letter.from.label.clone(), to, why: refusal.to_string() };
+            self.emit(now, tripped, out);
+        }
+        passed
+    }
+
+    fn take_in(&mut self, now: Timestamp, letter: Letter, draft: &Draft, opens: bool, out: &mut Output) -> Taken {
+        let (message, task, agent) = (letter.id.clone(), letter.task, letter.to);
+        let ahead = self.state.mailboxes.get(&agent).map_or(0, |m| m.ahead_of(letter.priority));
+        let key = letter.key().text();
+        let prior = Prior { message: message.clone(), task, digest: letter.digest };
+        let opens = opens.then(|| {
+            Box::new(Opens { caller_id: draft.caller_task_id.clone(), timeout_ms: draft.timeout_ms })
+        });
+        let record = Record::Accepted { letter: Box::new(letter), body: draft.body.clone(), opens };
+        self.emit(now, record, out);
+        self.recent.add(self.state.seq, key, prior);
+        self.pump(now, agent, out);
+        let left_at_once = self.state.letters.get(&message).is_none_or(|open| {
+            let mailbox = self.state.mailboxes.get(&agent);
+            open.handed || mailbox.is_some_and(|m| m.lease_of(open.at).is_some())
+        });
+        Taken { message, task, agent, duplicate: false, ahead: if left_at_once { 0 } else { ahead } }
+    }
+}
+
+fn refused(target: &Target, no: NoRoute) -> Refusal {
+    let target = match target {
+        Target::Here => "this agent".to_owned(),
+        Target::Named(name) => name.clone(),
+        Target::Everyone => "broadcast".to_owned(),
+        Target::Skill(skill) => format!("skill:{skill}"),
+    };
+    match no {
+        NoRoute::Unknown { nearest } => Refusal::NoSuchAgent { target, nearest },
+        NoRoute::Ambiguous { candidates } => Refusal::Ambiguous { target, candidates },
+        NoRoute::Moved { was, now } => Refusal::HandleMoved { target, was, now },
+    }
+}
+
+impl From<(&Target, NoRoute)> for Refusal {
+    fn from((target, no): (&Target, NoRoute)) -> Self {
+        refused(target, no)
+    }
+}
+
+/// One fresh id serves a whole broadcast: the first as it is, the others derived from it.
+fn nth(fresh: [u8; 16], n: usize) -> [u8; 16] {
+    if n == 0 {
+        return fresh;
+    }
+    let mut hash = Sha256::new();
+    hash.update(fresh);
+    hash.update(n.to_be_bytes());
+    let mut bytes = fresh;
+    bytes[6..].copy_from_slice(&hash.finalize()[..10]);
+    bytes
+}
+
+/// Sixteen bytes in the usual form of a UUID.
+fn message_id(bytes: [u8; 16]) -> MessageId {
+    let hex = TaskId::from_bytes(bytes).to_string();
+    let text = format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+    MessageId::parse(&text).expect("hex digits and dashes are a message id")
+}

@@ -1,0 +1,222 @@
+//! Handing messages out: links, leases, and what comes back from them.
+//!
+//! A link with room gets the next message under a lease. A lease ends when the agent has the message, when
+//! it runs out, or when its link is gone; a message that used up its tries is a dead letter.
+
+use super::Hub;
+use crate::agents::AgentState;
+use crate::effect::{Effect, Output, Serves};
+use crate::ids::{AgentId, LinkId, MessageId, Seq, TaskId, Timestamp};
+use crate::record::Record;
+use crate::state::State;
+use crate::task::{Ending, TaskState};
+use std::collections::BTreeSet;
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) agent: AgentId,
+    window: usize,
+    pub(super) serves: Serves,
+    /// Messages under lease to it.
+    leased: BTreeSet<MessageId>,
+    /// Tasks it works on (only links that serve until the end).
+    pub(super) tasks: BTreeSet<TaskId>,
+}
+
+impl Link {
+    pub(super) fn new(agent: AgentId, window: usize, serves: Serves, running: Vec<TaskId>) -> Self {
+        Self { agent, window, serves, leased: BTreeSet::new(), tasks: running.into_iter().collect() }
+    }
+
+    fn has_room(&self) -> bool {
+        self.leased.len() + self.tasks.len() < self.window
+    }
+
+    fn wants_notes(&self) -> bool {
+        matches!(self.serves, Serves::UntilSeen { notes: true })
+    }
+
+    /// After a roll-back: what the state says this link has.
+    pub(super) fn resume(&mut self, own: LinkId, state: &State) {
+        self.tasks.retain(|task| state.tasks.contains_key(task));
+        let mailbox = state.mailboxes.get(&self.agent);
+        self.leased = mailbox
+            .into_iter()
+            .flat_map(crate::mailbox::Mailbox::leases)
+            .filter(|(_, lease)| lease.link == own)
+            .filter_map(|(at, _)| state.at(at).map(|open| open.letter.id.clone()))
+            .collect();
+    }
+}
+
+impl Hub {
+    pub(super) fn open_link(&mut self, now: Timestamp, id: LinkId, mut link: Link, out: &mut Output) {
+        let agent = link.agent;
+        link.tasks.retain(|task| self.state.tasks.contains_key(task));
+        // A cancel that nobody carried out before the last hand went is still wanted.
+        let stops: Vec<(TaskId, String)> = link
+            .tasks
+            .iter()
+            .filter_map(|id| self.state.tasks.get(id)?.cancel.as_ref().map(|c| (*id, c.why.clone())))
+            .collect();
+        self.links.insert(id, link);
+        out.effects.extend(stops.into_iter().map(|(task, why)| Effect::Stop { link: id, task, why }));
+        self.show_load(now, agent, out);
+        self.pump(now, agent, out);
+    }
+
+    pub(super) fn close_link(&mut self, now: Timestamp, id: LinkId, out: &mut Output) {
+        let Some(link) = self.links.remove(&id) else { return };
+        for message in &link.leased {
+            self.give_back(now, message, "its agent went away before it had seen it", true, false, out);
+        }
+        self.show_load(now, link.agent, out);
+        self.pump(now, link.agent, out);
+    }
+
+    /// Leases to links that no longer are, e.g. those of the process before this one.
+    pub(super) fn return_orphans(&mut self, now: Timestamp, why: &str, out: &mut Output) {
+        let orphans: Vec<MessageId> = self
+            .state
+            .mailboxes
+            .values()
+            .flat_map(crate::mailbox::Mailbox::leases)
+            .filter(|(_, lease)| !self.links.contains_key(&lease.link))
+            .filter_map(|(at, _)| self.state.at(at).map(|open| open.letter.id.clone()))
+            .collect();
+        for message in orphans {
+            // Uncounted: it was our process that died, not the agent.
+            self.give_back(now, &message, why, false, false, out);
+        }
+    }
+
+    /// Hands out as much as the agent's links take.
+    pub(super) fn pump(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
+        if let Some(mailbox) = self.state.mailboxes.get(&agent)
+            && mailbox.next_deadline().is_some_and(|at| at <= now)
+        {
+            self.wake(now, agent);
+        }
+        self.pump_follow_ups(now, agent, out);
+        while let Some((link, at)) = self.next_delivery(now, agent) {
+            self.lease(now, link, at, out);
+        }
+    }
+
+    fn wake(&mut self, now: Timestamp, agent: AgentId) {
+        self.state.wake(now, &agent);
+    }
+
+    fn next_delivery(&self, now: Timestamp, agent: AgentId) -> Option<(LinkId, Seq)> {
+        let mailbox = self.state.mailboxes.get(&agent)?;
+        self.links.iter().filter(|(_, link)| link.agent == agent && link.has_room()).find_map(|(id, link)| {
+            let at = mailbox.first(now, self.limits.ageing_ms, link.wants_notes())?;
+            Some((*id, at))
+        })
+    }
+
+    /// What continues a task goes to the hand that has the task, whatever else waits.
+    fn pump_follow_ups(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
+        let due: Vec<(LinkId, Seq)> = self
+            .links
+            .iter()
+            .filter(|(_, link)| link.agent == agent)
+            .flat_map(|(id, link)| link.tasks.iter().map(|task| (*id, task)))
+            .filter_map(|(id, task)| Some((id, self.state.tasks.get(task)?)))
+            .filter(|(_, task)| task.messages.len() > 1)
+            .flat_map(|(id, task)| task.messages.iter().map(move |m| (id, m)))
+            .filter_map(|(id, message)| Some((id, self.state.letters.get(message)?)))
+            .filter(|(_, open)| open.letter.follow_up && !open.handed)
+            .filter(|(_, open)| self.state.mailboxes[&agent].lease_of(open.at).is_none())
+            .map(|(id, open)| (id, open.at))
+            .collect();
+        for (link, at) in due {
+            self.lease(now, link, at, out);
+        }
+    }
+
+    fn lease(&mut self, now: Timestamp, id: LinkId, at: Seq, out: &mut Output) {
+        let Some(open) = self.state.at(at) else { return };
+        let letter = open.letter.clone();
+        let until = now.plus_ms(self.limits.lease_ms);
+        self.emit(now, Record::Leased { message: letter.id.clone(), link: id, until }, out);
+        let lease = self.state.mailboxes.get(&letter.to).and_then(|m| m.lease_of(at));
+        let tries = lease.map_or(1, |lease| lease.slot.tries);
+        if let Some(link) = self.links.get_mut(&id) {
+            link.leased.insert(letter.id.clone());
+        }
+        out.effects.push(Effect::Deliver { link: id, letter: Box::new(letter), tries });
+    }
+
+    /// Ends a lease: back to the mailbox, or to the dead letters if the tries are used up.
+    pub(super) fn give_back(
+        &mut self,
+        now: Timestamp,
+        message: &MessageId,
+        why: &str,
+        counted: bool,
+        rest: bool,
+        out: &mut Output,
+    ) {
+        let Some(open) = self.state.letters.get(message) else { return };
+        let (at, agent, task) = (open.at, open.letter.to, open.letter.task);
+        let Some(lease) = self.state.mailboxes.get(&agent).and_then(|m| m.lease_of(at)) else { return };
+        let (tries, link) = (lease.slot.tries, lease.link);
+        if let Some(link) = self.links.get_mut(&link) {
+            link.leased.remove(message);
+        }
+        if counted && tries >= self.limits.tries_max {
+            let why = format!("not taken after {tries} tries; the last time: {why}");
+            let ending = Ending { state: TaskState::Failed, by: "node".into(), why, answer: None };
+            self.end(now, task, ending, true, out);
+            return;
+        }
+        let delay_ms = self.limits.retry_delay_ms << u32::from(tries.saturating_sub(1)).min(16);
+        let rest_until = rest.then(|| now.plus_ms(delay_ms));
+        let record = Record::Returned { message: message.clone(), why: why.to_owned(), rest_until, counted };
+        self.emit(now, record, out);
+    }
+
+    /// The lease is over because the agent has the message.
+    pub(super) fn lease_done(&mut self, message: &MessageId) {
+        for link in self.links.values_mut() {
+            link.leased.remove(message);
+        }
+    }
+
+    /// Whatever time alone brings about: leases that ran out, rests that are over, tasks that took too long.
+    pub(super) fn expire(&mut self, now: Timestamp, out: &mut Output) {
+        self.time_out(now, out);
+        let due: Vec<AgentId> = self
+            .state
+            .mailboxes
+            .iter()
+            .filter(|(_, mailbox)| mailbox.next_deadline().is_some_and(|at| at <= now))
+            .map(|(agent, _)| *agent)
+            .collect();
+        for agent in due {
+            let expired: Vec<MessageId> = self.state.mailboxes[&agent]
+                .leases()
+                .filter(|(_, lease)| lease.until <= now)
+                .filter_map(|(at, _)| self.state.at(at).map(|open| open.letter.id.clone()))
+                .collect();
+            for message in expired {
+                self.give_back(now, &message, "its lease ran out", true, true, out);
+            }
+            self.pump(now, agent, out);
+        }
+    }
+
+    /// An agent behind a working hand is busy while it has a task; one behind a program is idle, or offline.
+    pub(super) fn show_load(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
+        let links: Vec<&Link> = self.links.values().filter(|link| link.agent == agent).collect();
+        let tasks: Vec<&TaskId> = links.iter().flat_map(|link| &link.tasks).collect();
+        let (state, why) = match (links.is_empty(), tasks.as_slice()) {
+            (true, _) => (AgentState::Offline, "nothing takes its messages".to_owned()),
+            (false, []) => (AgentState::Idle, "no task".to_owned()),
+            (false, [one]) => (AgentState::Busy, format!("task {}", one.short())),
+            (false, several) => (AgentState::Busy, format!("{} tasks", several.len())),
+        };
+        self.presence_becomes(now, agent, state, &why, out);
+    }
+}

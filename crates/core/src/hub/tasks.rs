@@ -1,0 +1,289 @@
+//! Tasks move and end: by what their agent reports, by replies, cancels and time.
+
+use super::Hub;
+use crate::effect::{Answer, Effect, EndedTask, Facts, Output, Replied, Report, Serves};
+use crate::ids::{MessageId, TaskId, TaskRef, Timestamp};
+use crate::message::{Body, Expects};
+use crate::policy::{self, About, Caller, Verb};
+use crate::receipt::{Happened, Step};
+use crate::record::{Archive, Record, Said};
+use crate::refusal::Refusal;
+use crate::state::Open;
+use crate::task::{CancelAsked, Ending, Move, Task, TaskState};
+
+impl Hub {
+    pub(super) fn report(
+        &mut self,
+        now: Timestamp,
+        caller: &Caller,
+        message: &MessageId,
+        report: Report,
+        out: &mut Output,
+    ) -> Result<Answer, Refusal> {
+        let open = self.open_message(message)?;
+        let (task, handed, agent) = (open.letter.task, open.handed, open.letter.to);
+        policy::may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
+        let by = self.who_moves(caller);
+        match report {
+            Report::Step(Step::Seen) => self.seen(now, caller, message, by, out),
+            Report::Step(Step::Submitted) if open.letter.follow_up => self.seen(now, caller, message, by, out),
+            Report::Step(step) => {
+                self.emit(now, Record::Marked { message: message.clone(), what: Happened::Step(step) }, out);
+            }
+            Report::Working => self.begin(now, caller, message, by, out),
+            Report::Said(said) => self.say(now, task, said, out)?,
+            Report::NeedsInput { prompt, auth } => {
+                let to = if auth { TaskState::AuthRequired } else { TaskState::InputRequired };
+                self.move_task(now, task, to, by, "it asks".into(), Some(prompt), out)?;
+            }
+            Report::Refused { why } if !handed => self.give_back(now, message, &why, true, true, out),
+            Report::Refused { why } => {
+                let ending = Ending { state: TaskState::Failed, by, why, answer: None };
+                self.end(now, task, ending, false, out);
+            }
+            Report::Done { state, answer, why } => {
+                if !state.is_terminal() {
+                    return Err(Refusal::bad_field("state", format!("{} does not end a task", state.name())));
+                }
+                self.end(now, task, Ending { state, by, why, answer }, false, out);
+            }
+        }
+        Ok(Answer::Done)
+    }
+
+    /// The agent has read it. A one-way message is done with that; otherwise its task is now worked on.
+    fn seen(&mut self, now: Timestamp, caller: &Caller, message: &MessageId, by: String, out: &mut Output) {
+        self.hand_over(now, caller, message, Step::Seen, out);
+        let Some(open) = self.state.letters.get(message) else { return };
+        let (task, agent) = (open.letter.task, open.letter.to);
+        let serves_until_ended = matches!(caller, Caller::Hand { link, .. }
+            if self.links.get(link).is_some_and(|l| l.serves == Serves::UntilEnded));
+        if open.letter.expects == Expects::Receipt && !open.letter.follow_up && !serves_until_ended {
+            let ending = Ending { state: TaskState::Completed, by, why: "seen".into(), answer: None };
+            self.end(now, task, ending, false, out);
+        } else {
+            self.move_quietly(now, task, by, "seen", out);
+        }
+        self.pump(now, agent, out);
+    }
+
+    fn begin(&mut self, now: Timestamp, caller: &Caller, message: &MessageId, by: String, out: &mut Output) {
+        self.hand_over(now, caller, message, Step::Submitted, out);
+        let Some(open) = self.state.letters.get(message) else { return };
+        let (task, agent) = (open.letter.task, open.letter.to);
+        if let Caller::Hand { link, .. } = caller
+            && let Some(link) = self.links.get_mut(link)
+        {
+            link.tasks.insert(task);
+        }
+        self.move_quietly(now, task, by, "started", out);
+        self.show_load(now, agent, out);
+    }
+
+    fn hand_over(&mut self, now: Timestamp, _caller: &Caller, message: &MessageId, step: Step, out: &mut Output) {
+        let Some(open) = self.state.letters.get(message) else { return };
+        let what = Happened::Step(step);
+        let record = if open.handed {
+            Record::Marked { message: message.clone(), what }
+        } else {
+            Record::Handed { message: message.clone(), what }
+        };
+        self.emit(now, record, out);
+        self.lease_done(message);
+    }
+
+    /// To working, if it is not there yet.
+    fn move_quietly(&mut self, now: Timestamp, task: TaskId, by: String, why: &str, out: &mut Output) {
+        let may = self.state.tasks.get(&task).is_some_and(|t| t.state.may_become(TaskState::Working));
+        if may {
+            let to = Move { at: now, to: TaskState::Working, by, why: why.to_owned() };
+            self.emit(now, Record::Moved { task, to, said: None }, out);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn move_task(
+        &mut self,
+        now: Timestamp,
+        id: TaskId,
+        to: TaskState,
+        by: String,
+        why: String,
+        said: Option<Body>,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let Some(task) = self.state.tasks.get(&id) else { return Ok(()) };
+        if task.history.len() >= self.limits.moves_max {
+            let why = format!("it changed its state {} times", self.limits.moves_max);
+            self.end(now, id, Ending { state: TaskState::Failed, by: "node".into(), why, answer: None }, false, out);
+            return Ok(());
+        }
+        self.check_said(task, said.as_ref().map_or(0, Body::bytes))?;
+        if !task.state.may_become(to) {
+            return Err(Refusal::NotNow { task: task.label(), state: task.state });
+        }
+        self.emit(now, Record::Moved { task: id, to: Move { at: now, to, by, why }, said }, out);
+        Ok(())
+    }
+
+    fn say(&mut self, now: Timestamp, task: TaskId, said: Said, out: &mut Output) -> Result<(), Refusal> {
+        let bytes = match &said {
+            Said::Progress { text, .. } => text.len(),
+            Said::Artifact { content, .. } => content.bytes(),
+        };
+        if let Some(open) = self.state.tasks.get(&task) {
+            self.check_said(open, bytes)?;
+        }
+        self.emit(now, Record::Said { task, what: said }, out);
+        Ok(())
+    }
+
+    fn check_said(&self, task: &Task, bytes: usize) -> Result<(), Refusal> {
+        let max = self.limits.artifact_bytes_max;
+        if task.said_bytes + bytes as u64 > max {
+            let bytes = usize::try_from(task.said_bytes).unwrap_or(usize::MAX).saturating_add(bytes);
+            return Err(Refusal::TooLarge { bytes, max: usize::try_from(max).unwrap_or(usize::MAX) });
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn reply(
+        &mut self,
+        now: Timestamp,
+        caller: &Caller,
+        task: Option<TaskRef>,
+        body: Body,
+        failed: bool,
+        facts: &Facts,
+        out: &mut Output,
+    ) -> Result<Answer, Refusal> {
+        if body.bytes() > self.limits.message_bytes_max {
+            return Err(Refusal::TooLarge { bytes: body.bytes(), max: self.limits.message_bytes_max });
+        }
+        let found = match &task {
+            Some(name) => self.find_open(name)?,
+            None => self.last_handed(caller),
+        };
+        let about = |worker, requester| About { worker, requester };
+        let Some(open) = found else {
+            let ended = facts.ended.clone().ok_or_else(|| Refusal::NoSuchTask {
+                task: task.map_or_else(|| "the last one".to_owned(), |name| name.as_str().to_owned()),
+            })?;
+            let EndedTask { id, requester, message, .. } = ended;
+            return Ok(Answer::Replied(Replied::Send { to: requester, task: id, parent: message }));
+        };
+        policy::may(caller, Verb::Report, about(Some(open.agent), None))?;
+        let (id, requester, parent) = (open.id, open.requester.clone(), open.messages[0].clone());
+        if open.expects == Expects::Receipt {
+            return Ok(Answer::Replied(Replied::Send { to: requester, task: id, parent }));
+        }
+        let state = if failed { TaskState::Failed } else { TaskState::Completed };
+        let ending = Ending { state, by: self.who_moves(caller), why: "replied".into(), answer: Some(body) };
+        self.end(now, id, ending, false, out);
+        Ok(Answer::Replied(Replied::Completed { task: id }))
+    }
+
+    pub(super) fn cancel(
+        &mut self,
+        now: Timestamp,
+        caller: &Caller,
+        name: &TaskRef,
+        why: String,
+        facts: &Facts,
+        out: &mut Output,
+    ) -> Result<Answer, Refusal> {
+        let task = self.open_task(name, facts)?;
+        let (id, by) = (task.id, self.who_moves(caller));
+        policy::may(caller, Verb::Cancel, About { worker: None, requester: Some(&task.requester.who) })?;
+        match self.held_by(&id) {
+            Some(link) => {
+                let asked = CancelAsked { by, why: why.clone() };
+                self.emit(now, Record::CancelAsked { task: id, asked }, out);
+                out.effects.push(Effect::Stop { link, task: id, why });
+            }
+            None => self.end(now, id, Ending { state: TaskState::Canceled, by, why, answer: None }, false, out),
+        }
+        Ok(Answer::Done)
+    }
+
+    /// The one way a task ends: its trails are closed, the archive gets all of it, its place is free.
+    pub(super) fn end(&mut self, now: Timestamp, id: TaskId, mut ending: Ending, dead_letter: bool, out: &mut Output) {
+        let Some(task) = self.state.tasks.get(&id) else { return };
+        let mut archived = task.clone();
+        if let (Some(asked), TaskState::Canceled) = (&task.cancel, ending.state) {
+            (ending.by, ending.why) = (asked.by.clone(), asked.why.clone());
+        }
+        let last = Happened::Failed(format!("{}: {}", ending.state.name(), ending.why));
+        let last = match (ending.state, &ending.answer) {
+            (TaskState::Completed, Some(_)) => Some(Happened::Step(Step::Answered)),
+            (TaskState::Completed, None) => None,
+            _ => Some(last),
+        };
+        let trails = task
+            .messages
+            .iter()
+            .filter_map(|message| Some((message.clone(), self.state.letters.get(message)?.trail.clone())))
+            .map(|(message, mut trail)| {
+                if let Some(last) = &last {
+                    trail.add(now, last.clone());
+                }
+                (message, trail)
+            })
+            .collect();
+        archived.state = ending.state;
+        archived.history.push(Move { at: now, to: ending.state, by: ending.by.clone(), why: ending.why.clone() });
+        let (agent, messages) = (archived.agent, archived.messages.clone());
+        let archive = Box::new(Archive { task: archived, trails, dead_letter });
+        self.emit(now, Record::Ended { task: id, ending, archive }, out);
+        messages.iter().for_each(|message| self.lease_done(message));
+        for link in self.links.values_mut() {
+            link.tasks.remove(&id);
+        }
+        if self.links.values().any(|link| link.agent == agent) {
+            self.show_load(now, agent, out);
+        }
+        self.pump(now, agent, out);
+    }
+
+    pub(super) fn time_out(&mut self, now: Timestamp, out: &mut Output) {
+        while let Some((_, id)) = self.state.next_timed().filter(|(deadline, _)| *deadline <= now) {
+            let seconds = self.state.tasks.get(&id).and_then(|t| t.timeout_ms).unwrap_or(0).div_ceil(1000);
+            let why = format!("timed out after {seconds} s");
+            if let Some(link) = self.held_by(&id) {
+                out.effects.push(Effect::Stop { link, task: id, why: why.clone() });
+            }
+            self.end(now, id, Ending { state: TaskState::Failed, by: "node".into(), why, answer: None }, false, out);
+        }
+    }
+
+    pub(super) fn open_message(&self, message: &MessageId) -> Result<&Open, Refusal> {
+        self.state
+            .letters
+            .get(message)
+            .ok_or_else(|| Refusal::NoSuchMessage { message: message.as_str().to_owned() })
+    }
+
+    pub(super) fn find_open(&self, name: &TaskRef) -> Result<Option<&Task>, Refusal> {
+        match self.state.tasks_named(name).as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some(one)),
+            _ => Err(Refusal::AmbiguousTask { task: name.as_str().to_owned() }),
+        }
+    }
+
+    pub(super) fn open_task(&self, name: &TaskRef, facts: &Facts) -> Result<&Task, Refusal> {
+        match (self.find_open(name)?, &facts.ended) {
+            (Some(task), _) => Ok(task),
+            (None, Some(ended)) => Err(Refusal::TaskEnded { task: ended.id.short(), state: ended.state }),
+            (None, None) => Err(Refusal::NoSuchTask { task: name.as_str().to_owned() }),
+        }
+    }
+
+    /// The open task whose message reached the caller's agent last.
+    fn last_handed(&self, caller: &Caller) -> Option<&Task> {
+        let agent = caller.agent()?;
+        let newest = self.state.letters.values().filter(|o| o.handed && o.letter.to == agent).max_by_key(|o| o.at)?;
+        self.state.tasks.get(&newest.letter.task)
+    }
+}

@@ -1,0 +1,360 @@
+//! Names of things: parsed once at the border, trusted ever after.
+//!
+//! Invariant: a value of one of these types is well formed; none can hold a path separator, a control
+//! character or an unbounded string.
+//! Not here: making fresh ids (randomness is an argument, see `effect::Fresh`).
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+
+/// Milliseconds since the Unix epoch. The core only compares and adds; it never asks what time it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    pub fn plus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    pub fn since_ms(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Position of a record in a node's journal; also the id of the event it makes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(pub u64);
+
+impl Seq {
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// A connection over which an agent takes its messages: a hand in this process, or a `join`ed program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LinkId(pub u64);
+
+/// Whoever waits for the answer to one command.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AskId(pub u64);
+
+/// Whoever follows events.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WatcherId(pub u64);
+
+/// Why a text is not an id; says what would be one.
+#[derive(Debug, thiserror::Error, PartialEq, Eq, Clone)]
+#[error("{what} {raw:?} is not valid: {rule}")]
+pub struct BadId {
+    pub what: &'static str,
+    pub raw: String,
+    pub rule: &'static str,
+}
+
+fn bad(what: &'static str, raw: &str, rule: &'static str) -> BadId {
+    BadId { what, raw: raw.chars().take(80).collect(), rule }
+}
+
+/// An agent's identity: 32 bytes, shown as 64 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentId([u8; 32]);
+
+impl AgentId {
+    /// `SHA256(hostname + working_dir + agent_type)`, with `#suffix` appended for a named or further agent.
+    pub fn derive(hostname: &str, working_dir: &str, agent_type: &AgentType, suffix: Option<&str>) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(hostname.as_bytes());
+        hash.update(working_dir.as_bytes());
+        hash.update(agent_type.as_str().as_bytes());
+        if let Some(suffix) = suffix {
+            hash.update(b"#");
+            hash.update(suffix.as_bytes());
+        }
+        Self(hash.finalize().into())
+    }
+
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    pub fn parse(raw: &str) -> Result<Self, BadId> {
+        let mut bytes = [0u8; 32];
+        if hex_into(raw, &mut bytes) {
+            Ok(Self(bytes))
+        } else {
+            Err(bad("agent id", raw, "it must be 64 lower-case hex digits"))
+        }
+    }
+
+    /// The first 12 digits: enough for people, and more than the 8 that any command takes.
+    pub fn short(&self) -> String {
+        self.to_string()[..12].to_owned()
+    }
+}
+
+/// A task's identity: 16 random bytes. Its first 8 hex digits are unique among a node's open tasks (CLI-5).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId([u8; 16]);
+
+impl TaskId {
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    pub fn parse(raw: &str) -> Result<Self, BadId> {
+        let mut bytes = [0u8; 16];
+        if hex_into(raw, &mut bytes) {
+            Ok(Self(bytes))
+        } else {
+            Err(bad("task id", raw, "it must be 32 lower-case hex digits"))
+        }
+    }
+
+    pub fn short(&self) -> String {
+        self.to_string()[..TaskRef::SHORT].to_owned()
+    }
+}
+
+/// What a caller writes to mean a task: the whole id or a prefix of at least 8 hex digits.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TaskRef(String);
+
+impl TaskRef {
+    pub const SHORT: usize = 8;
+
+    pub fn parse(raw: &str) -> Result<Self, BadId> {
+        let fits = (Self::SHORT..=32).contains(&raw.len());
+        if fits && raw.bytes().all(is_lower_hex) {
+            Ok(Self(raw.to_owned()))
+        } else {
+            Err(bad("task id", raw, "it must be 8 to 32 lower-case hex digits"))
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn names(&self, id: &TaskId) -> bool {
+        id.to_string().starts_with(&self.0)
+    }
+}
+
+impl From<TaskId> for TaskRef {
+    fn from(id: TaskId) -> Self {
+        Self(id.to_string())
+    }
+}
+
+/// A message's identity. Ours are UUIDs; a sender may bring its own, unique for that sender.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct MessageId(Box<str>);
+
+impl MessageId {
+    pub const BYTES_MAX: usize = 128;
+
+    pub fn parse(raw: &str) -> Result<Self, BadId> {
+        let fits = (1..=Self::BYTES_MAX).contains(&raw.len());
+        let plain = raw
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':' | b'@' | b'+' | b'~'));
+        if fits && plain && !raw.starts_with('.') {
+            Ok(Self(raw.into()))
+        } else {
+            Err(bad(
+                "message id",
+                raw,
+                "it must be 1 to 128 letters, digits or - _ : @ + ~ . and not start with a dot",
+            ))
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for MessageId {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let raw = std::borrow::Cow::<'_, str>::deserialize(from)?;
+        Self::parse(&raw).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A short name: an agent's name, a role, a capability.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Label(Box<str>);
+
+impl Label {
+    pub fn parse(raw: &str) -> Result<Self, BadId> {
+        if is_label(raw) {
+            Ok(Self(raw.into()))
+        } else {
+            Err(bad(
+                "name",
+                raw,
+                "it must be 1 to 64 letters, digits or - _ . and start with a letter or digit",
+            ))
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Label {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let raw = std::borrow::Cow::<'_, str>::deserialize(from)?;
+        Self::parse(&raw).map_err(serde::de::Error::custom)
+    }
+}
+
+/// What kind of agent it is: `claude`, `codex`, `exec` … Lower case, so that handles have one spelling.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct AgentType(Box<str>);
+
+impl AgentType {
+    pub fn parse(raw: &str) -> Result<Self, BadId> {
+        if raw.len() <= 32 && is_label(raw) && !raw.bytes().any(|b| b.is_ascii_uppercase()) {
+            Ok(Self(raw.into()))
+        } else {
+            Err(bad("agent type", raw, "it must be 1 to 32 lower-case letters, digits or - _ ."))
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentType {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let raw = std::borrow::Cow::<'_, str>::deserialize(from)?;
+        Self::parse(&raw).map_err(serde::de::Error::custom)
+    }
+}
+
+fn is_label(raw: &str) -> bool {
+    (1..=64).contains(&raw.len())
+        && raw.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && raw.as_bytes()[0].is_ascii_alphanumeric()
+}
+
+fn is_lower_hex(b: u8) -> bool {
+    matches!(b, b'0'..=b'9' | b'a'..=b'f')
+}
+
+fn hex_into(raw: &str, into: &mut [u8]) -> bool {
+    let raw = raw.as_bytes();
+    if raw.len() != into.len() * 2 || !raw.iter().copied().all(is_lower_hex) {
+        return false;
+    }
+    let digit = |b: u8| if b <= b'9' { b - b'0' } else { b - b'a' + 10 };
+    for (pair, byte) in raw.chunks_exact(2).zip(into) {
+        *byte = digit(pair[0]) << 4 | digit(pair[1]);
+    }
+    true
+}
+
+fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
+}
+
+macro_rules! shown_as_hex {
+    ($id:ident) => {
+        impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_hex(&self.0, f)
+            }
+        }
+        impl fmt::Debug for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_hex(&self.0, f)
+            }
+        }
+        impl Serialize for $id {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+        impl<'de> Deserialize<'de> for $id {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let raw = std::borrow::Cow::<'_, str>::deserialize(from)?;
+                Self::parse(&raw).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+macro_rules! shown_as_text {
+    ($id:ident) => {
+        impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl fmt::Debug for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+shown_as_hex!(AgentId);
+shown_as_hex!(TaskId);
+shown_as_text!(MessageId);
+shown_as_text!(Label);
+shown_as_text!(AgentType);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_id_is_the_hash_of_its_plain_concatenation() {
+        let kind = AgentType::parse("claude").unwrap();
+        let plain = AgentId::derive("host", "/w", &kind, None);
+        let expected: [u8; 32] = Sha256::digest(b"host/wclaude").into();
+        assert_eq!(plain, AgentId::from_bytes(expected));
+        let named: [u8; 32] = Sha256::digest(b"host/wclaude#ana").into();
+        assert_eq!(AgentId::derive("host", "/w", &kind, Some("ana")), AgentId::from_bytes(named));
+        assert_eq!(AgentId::parse(&plain.to_string()), Ok(plain));
+    }
+
+    #[test]
+    fn what_is_not_an_id_is_refused() {
+        for raw in ["", "a/b", "../x", ".hidden", "a b", "x\n", "é", &"x".repeat(129)] {
+            assert!(MessageId::parse(raw).is_err(), "{raw:?}");
+        }
+        for raw in ["", "-a", "a/b", "a b", "ａ", &"x".repeat(65)] {
+            assert!(Label::parse(raw).is_err(), "{raw:?}");
+        }
+        for raw in ["Claude", "", "a#2", &"x".repeat(33)] {
+            assert!(AgentType::parse(raw).is_err(), "{raw:?}");
+        }
+        for raw in ["1234567", "1234567G", "ABCDEF12", &"a".repeat(33)] {
+            assert!(TaskRef::parse(raw).is_err(), "{raw:?}");
+        }
+        assert!(serde_json::from_str::<MessageId>("\"a/b\"").is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn ids_come_back_from_their_text(a in proptest::array::uniform32(0u8..), t in proptest::array::uniform16(0u8..)) {
+            let (agent, task) = (AgentId::from_bytes(a), TaskId::from_bytes(t));
+            proptest::prop_assert_eq!(AgentId::parse(&agent.to_string()), Ok(agent));
+            proptest::prop_assert_eq!(TaskId::parse(&task.to_string()), Ok(task));
+            proptest::prop_assert!(TaskRef::parse(&task.short()).unwrap().names(&task));
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Messages: what is said, by whom, how urgently, and because of what.
+//!
+//! A message is a *letter* (the head: small, kept in memory while it waits) and a *body* (what it says:
+//! up to 1 MB, kept only in the journal). The core decides on heads alone.
+//! Not here: how a body looks on any wire (`synapse-dialects`).
+
+use crate::ids::{AgentId, BadId, Label, MessageId, TaskId, Timestamp};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::sync::Arc;
+
+/// 1 (note) to 10 (emergency); higher leaves the mailbox first (X-4, ENV-6).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Priority(u8);
+
+impl Priority {
+    pub const NORMAL: Self = Self(6);
+
+    pub fn new(level: u64) -> Result<Self, BadId> {
+        match u8::try_from(level) {
+            Ok(level @ 1..=10) => Ok(Self(level)),
+            _ => Err(BadId { what: "priority", raw: level.to_string(), rule: "it must be 1 to 10" }),
+        }
+    }
+
+    /// From the 1–5 scale of `synapse send`, `POST /message` and A2A metadata.
+    pub fn from_five(level: u64) -> Result<Self, BadId> {
+        match level {
+            1..=5 => Self::new(level * 2),
+            _ => Err(BadId { what: "priority", raw: level.to_string(), rule: "it must be 1 to 5" }),
+        }
+    }
+
+    pub fn level(self) -> u8 {
+        self.0
+    }
+
+    /// A note is kept and shown when the agent asks; it is never pushed at it.
+    pub fn is_note(self) -> bool {
+        self.0 <= 2
+    }
+
+    /// Emergencies are never overtaken, whatever has waited longer.
+    pub fn is_urgent(self) -> bool {
+        self.0 >= 9
+    }
+}
+
+impl<'de> Deserialize<'de> for Priority {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::new(u64::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Who a message comes from, as far as it could be proven.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sender {
+    pub who: Who,
+    /// What the receiver reads: a handle, a name, `user`.
+    pub label: String,
+    /// The person spoke for this agent (`--from`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_user: bool,
+    pub proof: Proof,
+}
+
+impl Sender {
+    pub fn user(proof: Proof) -> Self {
+        Self { who: Who::User, label: "user".into(), by_user: false, proof }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Who {
+    User,
+    Agent(AgentId),
+    /// A caller known by a name of its own, e.g. the holder of a token.
+    Named(Label),
+}
+
+/// Why we believe that the sender is who it says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// The kernel told us the process at the other end of a Unix socket.
+    Socket,
+    /// A secret that only this user can read.
+    Token,
+    /// A file in the spool, owned by this user; the name in it is a claim.
+    Spool,
+    /// This very process.
+    Own,
+}
+
+/// Where a message stands in a conversation: what began it, what caused it, how many steps since.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Chain {
+    pub correlation: MessageId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<MessageId>,
+    pub hops: u8,
+}
+
+/// What the sender waits for; decides when the task ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expects {
+    Answer,
+    Receipt,
+}
+
+/// What is said, as text in the one form the journal keeps. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Body(Arc<str>);
+
+impl Body {
+    pub fn of(content: &Content) -> Self {
+        Self(serde_json::to_string(content).expect("content is plain data and always has a JSON form").into())
+    }
+
+    /// Takes text that a journal kept; the reader finds out whether it still is a content.
+    pub fn kept(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn content(&self) -> Result<Content, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+
+    pub fn digest(&self) -> Digest {
+        Digest(Sha256::digest(self.0.as_bytes()).into())
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes)", self.0.len())
+    }
+}
+
+/// A body taken apart: what every dialect translates from and to.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Content {
+    pub parts: Vec<Part>,
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Content {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { parts: vec![Part::text(text)], metadata: serde_json::Map::new() }
+    }
+
+    /// All text parts, one after another.
+    pub fn as_text(&self) -> String {
+        let texts: Vec<&str> = self
+            .parts
+            .iter()
+            .filter_map(|p| if let Piece::Text(text) = &p.piece { Some(text.as_str()) } else { None })
+            .collect();
+        texts.join("\n")
+    }
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Part {
+    #[serde(flatten)]
+    pub piece: Piece,
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "mediaType")]
+    pub media_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+}
+
+impl Part {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { piece: Piece::Text(text.into()), media_type: None, filename: None }
+    }
+}
+
+/// Exactly one kind of thing per part.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Piece {
+    Text(String),
+    Data(serde_json::Value),
+    Url(String),
+    /// Bytes, in base64.
+    Raw(String),
+}
+
+/// Tells same content from other content under one key.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..4].iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&AgentId::from_bytes(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let hex = AgentId::deserialize(from)?.to_string();
+        let mut bytes = [0; 32];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).map_err(serde::de::Error::custom)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// The dedupe key: what this sender calls this message.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Key {
+    pub who: Who,
+    pub message: MessageId,
+}
+
+impl Key {
+    /// The key as text: senders apart by a character that no id contains, and one sender's ids in order.
+    pub fn text(&self) -> String {
+        match &self.who {
+            Who::User => format!("u/{}", self.message),
+            Who::Agent(id) => format!("a{id}/{}", self.message),
+            Who::Named(name) => format!("n{name}/{}", self.message),
+        }
+    }
+}
+
+/// The head of one accepted message.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Letter {
+    pub id: MessageId,
+    /// What the sender calls it; the same as `id` if it brought none.
+    pub sender_id: MessageId,
+    pub from: Sender,
+    pub to: AgentId,
+    pub task: TaskId,
+    pub priority: Priority,
+    pub expects: Expects,
+    pub chain: Chain,
+    pub digest: Digest,
+    pub bytes: u64,
+    pub accepted_at: Timestamp,
+    /// It continues a task that already runs (an answer to input-required).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow_up: bool,
+}
+
+impl Letter {
+    pub fn key(&self) -> Key {
+        Key { who: self.from.who.clone(), message: self.sender_id.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_of_both_scales() {
+        for (five, ten) in [(1, 2), (2, 4), (3, 6), (4, 8), (5, 10)] {
+            assert_eq!(Priority::from_five(five).unwrap().level(), ten);
+        }
+        for wrong in [0, 6, u64::MAX] {
+            assert!(Priority::from_five(wrong).is_err());
+        }
+        assert!(Priority::new(11).is_err() && Priority::new(0).is_err());
+        assert_eq!(Priority::from_five(3).unwrap(), Priority::NORMAL);
+    }
+
+    #[test]
+    fn a_body_comes_back_as_the_content_it_was_made_of() {
+        let mut content = Content::text("hello\u{0}\u{202e} 世界");
+        content.parts.push(Part {
+            piece: Piece::Data(serde_json::json!({"a": [1, null]})),
+            media_type: Some("application/json".into()),
+            filename: None,
+        });
+        content.metadata.insert("k".into(), serde_json::json!(1));
+        let body = Body::of(&content);
+        assert_eq!(body.content().unwrap(), content);
+        assert_eq!(body.digest(), Body::kept(body.as_str()).digest());
+    }
+
+    #[test]
+    fn a_digest_comes_back_from_its_text() {
+        let digest = Body::of(&Content::text("x")).digest();
+        let text = serde_json::to_string(&digest).unwrap();
+        assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), digest);
+    }
+}

@@ -1,0 +1,139 @@
+//! Records: everything that is ever written to a journal. State changes only by applying one.
+//!
+//! Live and replay run the same `State::apply`, so what a restart rebuilds is what was there.
+//! Invariant: a record carries all it needs; applying it asks nobody.
+//! Not here: the form on disk beyond serde's (`synapse-store` adds version, checksum and rows).
+
+use crate::agents::Agent;
+use crate::ids::{AgentId, LinkId, MessageId, Seq, TaskId, Timestamp};
+use crate::message::{Body, Letter};
+use crate::receipt::{Happened, Trail};
+use crate::task::{CancelAsked, Ending, Move, Task};
+use serde::{Deserialize, Serialize};
+
+/// A record with its place and time.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    pub seq: Seq,
+    pub at: Timestamp,
+    pub record: Record,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// An agent is known, or known better.
+    Known(Agent),
+    /// A message was taken, and opened a task unless it continues one.
+    Accepted { letter: Box<Letter>, body: Body, opens: Option<Box<Opens>> },
+    Leased { message: MessageId, link: LinkId, until: Timestamp },
+    /// Back in the mailbox; at rest until the given time, if any. A try that was not the agent's fault
+    /// does not count.
+    Returned { message: MessageId, why: String, rest_until: Option<Timestamp>, counted: bool },
+    /// Something is now known of a message's way.
+    Marked { message: MessageId, what: Happened },
+    /// The agent has it: it has left the mailbox, its task goes on.
+    Handed { message: MessageId, what: Happened },
+    Moved { task: TaskId, to: Move, #[serde(default, skip_serializing_if = "Option::is_none")] said: Option<Body> },
+    /// Progress or an artifact of a task that goes on.
+    Said { task: TaskId, what: Said },
+    CancelAsked { task: TaskId, asked: CancelAsked },
+    /// A task is over. Carries what the archive keeps of it.
+    Ended { task: TaskId, ending: Ending, archive: Box<Archive> },
+    /// The loop guard stopped somebody.
+    Tripped { from: String, to: AgentId, why: String },
+}
+
+/// The part of a new task that the letter does not say.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Opens {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    Progress { text: String, #[serde(default, skip_serializing_if = "Option::is_none")] percent: Option<u8> },
+    Artifact { id: String, #[serde(default, skip_serializing_if = "Option::is_none")] name: Option<String>, content: Body, append: bool, last: bool },
+}
+
+/// An ended task as it goes to the archive: its head with the last move, and the trails of its messages.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Archive {
+    pub task: Task,
+    pub trails: Vec<(MessageId, Trail)>,
+    /// The mailbox gave up on it.
+    pub dead_letter: bool,
+}
+
+impl Record {
+    pub fn task(&self) -> Option<TaskId> {
+        match self {
+            Self::Accepted { letter, .. } => Some(letter.task),
+            Self::Moved { task, .. } | Self::Said { task, .. } | Self::CancelAsked { task, .. } => Some(*task),
+            Self::Ended { task, .. } => Some(*task),
+            Self::Known(_)
+            | Self::Leased { .. }
+            | Self::Returned { .. }
+            | Self::Marked { .. }
+            | Self::Handed { .. }
+            | Self::Tripped { .. } => None,
+        }
+    }
+
+    pub fn agent(&self) -> Option<AgentId> {
+        match self {
+            Self::Known(agent) => Some(agent.id),
+            Self::Accepted { letter, .. } => Some(letter.to),
+            Self::Ended { archive, .. } => Some(archive.task.agent),
+            Self::Tripped { to, .. } => Some(*to),
+            _ => None,
+        }
+    }
+
+    pub fn is_alert(&self) -> bool {
+        match self {
+            Self::Tripped { .. } => true,
+            Self::Ended { archive, .. } => archive.dead_letter,
+            _ => false,
+        }
+    }
+
+    /// A name for it in event streams.
+    // tidy: table
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Known(_) => "agent",
+            Self::Accepted { .. } => "accepted",
+            Self::Leased { .. } => "leased",
+            Self::Returned { .. } => "returned",
+            Self::Marked { .. } => "receipt",
+            Self::Handed { .. } => "handed",
+            Self::Moved { .. } => "task",
+            Self::Said { what: Said::Progress { .. }, .. } => "progress",
+            Self::Said { what: Said::Artifact { .. }, .. } => "artifact",
+            Self::CancelAsked { .. } => "cancel",
+            Self::Ended { .. } => "ended",
+            Self::Tripped { .. } => "loop",
+        }
+    }
+
+    /// Roughly how many bytes it keeps in memory.
+    pub fn weight(&self) -> usize {
+        const HEAD: usize = 512;
+        let bodies = match self {
+            Self::Accepted { body, .. } => body.bytes(),
+            Self::Moved { said, .. } => said.as_ref().map_or(0, Body::bytes),
+            Self::Said { what: Said::Progress { text, .. }, .. } => text.len(),
+            Self::Said { what: Said::Artifact { content, .. }, .. } => content.bytes(),
+            Self::Ended { ending, archive, .. } => {
+                ending.answer.as_ref().map_or(0, Body::bytes) + 128 * archive.task.history.len()
+            }
+            _ => 0,
+        };
+        HEAD + bodies
+    }
+}

@@ -1,0 +1,103 @@
+//! Refusal: the one error a caller can ever see. Every variant is one the caller can act on.
+//!
+//! Worded for the caller: what happened, why, and what helps. `code` is stable; doors translate it.
+//! Not here: codes of any wire (`synapse-dialects`).
+
+use crate::ids::{BadId, MessageId};
+use crate::task::TaskState;
+
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Refusal {
+    #[error("no agent is called {target:?}{}", did_you_mean(nearest))]
+    NoSuchAgent { target: String, nearest: Vec<String> },
+    #[error("{target:?} could be any of {}; use one of these", candidates.join(", "))]
+    Ambiguous { target: String, candidates: Vec<String> },
+    #[error("{target:?} was {was}, but its port now belongs to {now}; name the one you mean")]
+    HandleMoved { target: String, was: String, now: String },
+    #[error("{agent} already has {waiting} messages waiting, the most it may; retry when it has read some")]
+    MailboxFull { agent: String, waiting: usize },
+    #[error("{field}: {why}")]
+    BadField { field: String, why: String },
+    #[error("the message has {bytes} bytes, more than the {max} allowed; send a file or a shorter text")]
+    TooLarge { bytes: usize, max: usize },
+    #[error("message id {message} was already used for another content; use a new id")]
+    Conflict { message: MessageId },
+    #[error("no task {task:?} is known here; `synapse inbox` lists what is")]
+    NoSuchTask { task: String },
+    #[error("{task:?} could be several tasks; use more digits of the id")]
+    AmbiguousTask { task: String },
+    #[error("no message {message:?} is known here")]
+    NoSuchMessage { message: String },
+    #[error("task {task} is already {}; send a new message instead", state.name())]
+    TaskEnded { task: String, state: TaskState },
+    #[error("task {task} is {}, which does not allow this", state.name())]
+    NotNow { task: String, state: TaskState },
+    #[error("{who} may not {verb}; it needs {need}")]
+    NotAllowed { who: String, verb: &'static str, need: &'static str },
+    #[error("this message is the {hops}th in a chain of causes, beyond the limit of {max}; a person must go on from here")]
+    ChainTooLong { hops: u8, max: u8 },
+    #[error("more than {max} messages a minute to {to}; retry in {} s", retry_after_ms.div_ceil(1000))]
+    TooFast { to: String, max: u32, retry_after_ms: u64 },
+    #[error("the same text went to {to} {repeats} times within ten minutes; say something new, or stop")]
+    NoProgress { to: String, repeats: u32 },
+    #[error("too many open tasks ({max}); end some first")]
+    TooManyTasks { max: usize },
+    #[error("too much is waiting to be stored; retry in a moment")]
+    Busy,
+    #[error("this node is stopping; retry in a moment")]
+    Stopping,
+    #[error("nothing was stored: {why}")]
+    NotStored { why: String },
+}
+
+impl Refusal {
+    /// A stable name for programs.
+    // tidy: table
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoSuchAgent { .. } => "no_such_agent",
+            Self::Ambiguous { .. } => "ambiguous_target",
+            Self::HandleMoved { .. } => "handle_moved",
+            Self::MailboxFull { .. } => "mailbox_full",
+            Self::BadField { .. } => "bad_field",
+            Self::TooLarge { .. } => "too_large",
+            Self::Conflict { .. } => "conflict",
+            Self::NoSuchTask { .. } => "no_such_task",
+            Self::AmbiguousTask { .. } => "ambiguous_task",
+            Self::NoSuchMessage { .. } => "no_such_message",
+            Self::TaskEnded { .. } => "task_ended",
+            Self::NotNow { .. } => "not_now",
+            Self::NotAllowed { .. } => "not_allowed",
+            Self::ChainTooLong { .. } => "chain_too_long",
+            Self::TooFast { .. } => "too_fast",
+            Self::NoProgress { .. } => "no_progress",
+            Self::TooManyTasks { .. } => "too_many_tasks",
+            Self::Busy => "busy",
+            Self::Stopping => "stopping",
+            Self::NotStored { .. } => "not_stored",
+        }
+    }
+
+    /// Whether this was the loop guard: a person is told.
+    pub fn is_trip(&self) -> bool {
+        matches!(self, Self::ChainTooLong { .. } | Self::TooFast { .. } | Self::NoProgress { .. })
+    }
+
+    pub fn bad_field(field: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::BadField { field: field.into(), why: why.into() }
+    }
+}
+
+impl From<BadId> for Refusal {
+    fn from(bad: BadId) -> Self {
+        Self::BadField { field: bad.what.to_owned(), why: bad.to_string() }
+    }
+}
+
+fn did_you_mean(nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        "; `synapse list` shows who is here".to_owned()
+    } else {
+        format!("; did you mean {}?", nearest.join(", "))
+    }
+}

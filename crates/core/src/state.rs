@@ -1,0 +1,212 @@
+//! The durable state of a hub: what a journal rebuilds, and nothing else.
+//!
+//! Invariant: changed only by `apply`; live and replayed states are equal.
+//! Not here: links, watchers, heartbeats, rates (volatile, in `hub`); deciding anything.
+
+use crate::agents::Agent;
+use crate::ids::{AgentId, MessageId, Seq, TaskId, TaskRef, Timestamp};
+use crate::mailbox::{Mailbox, Misplaced, Slot};
+use crate::message::Letter;
+use crate::receipt::{Happened, Step, Trail};
+use crate::record::{Entry, Opens, Record, Said};
+use crate::task::{Task, TaskState};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct State {
+    pub seq: Seq,
+    pub agents: BTreeMap<AgentId, Agent>,
+    pub mailboxes: BTreeMap<AgentId, Mailbox>,
+    pub letters: BTreeMap<MessageId, Open>,
+    pub tasks: BTreeMap<TaskId, Task>,
+    /// Message by its place, for mailboxes; rebuilt from `letters`.
+    #[serde(skip)]
+    by_seq: BTreeMap<Seq, MessageId>,
+    /// Tasks with a deadline, soonest first; rebuilt from `tasks`.
+    #[serde(skip)]
+    timed: BTreeSet<(Timestamp, TaskId)>,
+}
+
+/// A message whose task is still open.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Open {
+    pub at: Seq,
+    pub letter: Letter,
+    pub trail: Trail,
+    /// Its agent has it; it is in no mailbox any more.
+    pub handed: bool,
+}
+
+/// A record that does not fit the state: the journal is damaged, or we have a bug. Never guessed around.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    #[error("record {got:?} follows {last:?}: one is missing or doubled")]
+    OutOfOrder { last: Seq, got: Seq },
+    #[error("record speaks of message {0}, which is not open")]
+    NoMessage(MessageId),
+    #[error("record speaks of task {0}, which is not open")]
+    NoTask(TaskId),
+    #[error("record opens task or message {0} a second time")]
+    Twice(String),
+    #[error("task {task} cannot go from {} to {}", from.name(), to.name())]
+    IllegalMove { task: TaskId, from: TaskState, to: TaskState },
+    #[error(transparent)]
+    Misplaced(#[from] Misplaced),
+}
+
+impl State {
+    pub fn apply(&mut self, entry: &Entry) -> Result<(), Unfit> {
+        if entry.seq != self.seq.next() {
+            return Err(Unfit::OutOfOrder { last: self.seq, got: entry.seq });
+        }
+        let at = entry.at;
+        match &entry.record {
+            Record::Known(agent) => {
+                self.agents.insert(agent.id, agent.clone());
+            }
+            Record::Accepted { letter, opens, .. } => self.accept(entry.seq, at, letter, opens.as_deref())?,
+            Record::Leased { message, link, until } => {
+                let (place, mailbox, trail) = self.placed(message)?;
+                mailbox.lease(place, *link, *until)?;
+                trail.add(at, Happened::Step(Step::Leased));
+            }
+            Record::Returned { message, why, rest_until, counted } => {
+                let (place, mailbox, trail) = self.placed(message)?;
+                mailbox.give_back(place, *rest_until, *counted)?;
+                trail.add(at, Happened::Returned(why.clone()));
+            }
+            Record::Marked { message, what } => self.open(message)?.trail.add(at, what.clone()),
+            Record::Handed { message, what } => {
+                let (place, mailbox, trail) = self.placed(message)?;
+                mailbox.remove(place)?;
+                trail.add(at, what.clone());
+                self.open(message)?.handed = true;
+            }
+            Record::Moved { task, to, said } => {
+                let task = self.tasks.get_mut(task).ok_or(Unfit::NoTask(*task))?;
+                if !task.state.may_become(to.to) || to.to.is_terminal() {
+                    return Err(Unfit::IllegalMove { task: task.id, from: task.state, to: to.to });
+                }
+                task.state = to.to;
+                if let (TaskState::Working, Some(ms), None) = (to.to, task.timeout_ms, task.deadline) {
+                    let deadline = at.plus_ms(ms);
+                    task.deadline = Some(deadline);
+                    self.timed.insert((deadline, task.id));
+                }
+                task.said_bytes += said.as_ref().map_or(0, |body| body.bytes() as u64);
+                task.history.push(to.clone());
+            }
+            Record::Said { task, what } => {
+                let bytes = match what {
+                    Said::Progress { text, .. } => text.len(),
+                    Said::Artifact { content, .. } => content.bytes(),
+                };
+                self.task_mut(task)?.said_bytes += bytes as u64;
+            }
+            Record::CancelAsked { task, asked } => self.task_mut(task)?.cancel = Some(asked.clone()),
+            Record::Ended { task, ending, .. } => self.end(task, ending.state)?,
+            Record::Tripped { .. } => {}
+        }
+        self.seq = entry.seq;
+        Ok(())
+    }
+
+    fn accept(&mut self, at: Seq, now: Timestamp, letter: &Letter, opens: Option<&Opens>) -> Result<(), Unfit> {
+        if self.letters.contains_key(&letter.id) {
+            return Err(Unfit::Twice(letter.id.to_string()));
+        }
+        match opens {
+            Some(opens) => {
+                let task = Task {
+                    id: letter.task,
+                    caller_id: opens.caller_id.clone(),
+                    agent: letter.to,
+                    requester: letter.from.clone(),
+                    expects: letter.expects,
+                    state: TaskState::Submitted,
+                    messages: vec![letter.id.clone()],
+                    history: Vec::new(),
+                    timeout_ms: opens.timeout_ms,
+                    deadline: None,
+                    cancel: None,
+                    said_bytes: 0,
+                };
+                if self.tasks.insert(letter.task, task).is_some() {
+                    return Err(Unfit::Twice(letter.task.to_string()));
+                }
+            }
+            None => self.task_mut(&letter.task)?.messages.push(letter.id.clone()),
+        }
+        let slot = Slot { priority: letter.priority, since: now, bytes: letter.bytes, tries: 0 };
+        self.mailboxes.entry(letter.to).or_default().put(at, slot)?;
+        let open = Open { at, letter: letter.clone(), trail: Trail::accepted(now), handed: false };
+        self.letters.insert(letter.id.clone(), open);
+        self.by_seq.insert(at, letter.id.clone());
+        Ok(())
+    }
+
+    fn end(&mut self, id: &TaskId, state: TaskState) -> Result<(), Unfit> {
+        let task = self.tasks.remove(id).ok_or(Unfit::NoTask(*id))?;
+        if !task.state.may_become(state) || !state.is_terminal() {
+            return Err(Unfit::IllegalMove { task: *id, from: task.state, to: state });
+        }
+        if let Some(deadline) = task.deadline {
+            self.timed.remove(&(deadline, task.id));
+        }
+        for message in &task.messages {
+            let open = self.letters.remove(message).ok_or_else(|| Unfit::NoMessage(message.clone()))?;
+            self.by_seq.remove(&open.at);
+            if !open.handed {
+                self.mailboxes.entry(task.agent).or_default().remove(open.at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// After loading a snapshot: what is not in it is computed again.
+    pub fn rebuild_indexes(&mut self) {
+        self.by_seq = self.letters.iter().map(|(id, open)| (open.at, id.clone())).collect();
+        self.timed = self.tasks.values().filter_map(|task| Some((task.deadline?, task.id))).collect();
+    }
+
+    /// Rests that are over end. Time alone decides this, so it is not journaled.
+    pub fn wake(&mut self, now: Timestamp, agent: &AgentId) {
+        if let Some(mailbox) = self.mailboxes.get_mut(agent) {
+            mailbox.wake(now);
+        }
+    }
+
+    /// The task that must end next, and when.
+    pub fn next_timed(&self) -> Option<(Timestamp, TaskId)> {
+        self.timed.first().copied()
+    }
+
+    pub fn at(&self, seq: Seq) -> Option<&Open> {
+        self.by_seq.get(&seq).and_then(|id| self.letters.get(id))
+    }
+
+    /// Open tasks whose id begins so.
+    pub fn tasks_named(&self, name: &TaskRef) -> Vec<&Task> {
+        let first = TaskId::parse(&format!("{:0<32}", name.as_str())).ok();
+        let last = TaskId::parse(&format!("{:f<32}", name.as_str())).ok();
+        match (first, last) {
+            (Some(first), Some(last)) => self.tasks.range(first..=last).map(|(_, task)| task).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn open(&mut self, message: &MessageId) -> Result<&mut Open, Unfit> {
+        self.letters.get_mut(message).ok_or_else(|| Unfit::NoMessage(message.clone()))
+    }
+
+    fn placed(&mut self, message: &MessageId) -> Result<(Seq, &mut Mailbox, &mut Trail), Unfit> {
+        let open = self.letters.get_mut(message).ok_or_else(|| Unfit::NoMessage(message.clone()))?;
+        let mailbox = self.mailboxes.entry(open.letter.to).or_default();
+        Ok((open.at, mailbox, &mut open.trail))
+    }
+
+    fn task_mut(&mut self, id: &TaskId) -> Result<&mut Task, Unfit> {
+        self.tasks.get_mut(id).ok_or(Unfit::NoTask(*id))
+    }
+}

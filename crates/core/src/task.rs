@@ -1,0 +1,159 @@
+//! Tasks: what an agent was asked to do, and the only ways it can go.
+//!
+//! Every message opens a task or continues one. A task is in memory while it is open; the record that ends
+//! it carries the whole of it to the archive.
+//!
+//! Invariant: a terminal state never changes again; every move is in the history with who and why.
+//! Not here: deciding when a task ends (`hub::tasks`), keeping ended ones (`synapse-store`).
+
+use crate::ids::{AgentId, MessageId, TaskId, Timestamp};
+use crate::message::{Body, Expects, Sender};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskState {
+    Submitted,
+    Working,
+    InputRequired,
+    AuthRequired,
+    Completed,
+    Failed,
+    Canceled,
+    Rejected,
+}
+
+use TaskState::{AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Working};
+
+/// The one table of legal moves. `Working → Submitted` is a requeue: its holder died before it began.
+// tidy: table
+const MOVES: [(TaskState, &[TaskState]); 8] = [
+    (Submitted, &[Working, InputRequired, AuthRequired, Completed, Failed, Canceled, Rejected]),
+    (Working, &[Submitted, InputRequired, AuthRequired, Completed, Failed, Canceled, Rejected]),
+    (InputRequired, &[Working, AuthRequired, Completed, Failed, Canceled, Rejected]),
+    (AuthRequired, &[Working, InputRequired, Completed, Failed, Canceled, Rejected]),
+    (Completed, &[]),
+    (Failed, &[]),
+    (Canceled, &[]),
+    (Rejected, &[]),
+];
+
+impl TaskState {
+    pub const ALL: [Self; 8] =
+        [Submitted, Working, InputRequired, AuthRequired, Completed, Failed, Canceled, Rejected];
+
+    pub fn may_become(self, next: Self) -> bool {
+        MOVES.iter().any(|(from, to)| *from == self && to.contains(&next))
+    }
+
+    pub fn is_terminal(self) -> bool {
+        MOVES.iter().any(|(from, to)| *from == self && to.is_empty())
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Submitted => "submitted",
+            Working => "working",
+            InputRequired => "input-required",
+            AuthRequired => "auth-required",
+            Completed => "completed",
+            Failed => "failed",
+            Canceled => "canceled",
+            Rejected => "rejected",
+        }
+    }
+
+    pub fn parse(raw: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == raw)
+    }
+}
+
+/// One line of a task's history.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Move {
+    pub at: Timestamp,
+    pub to: TaskState,
+    /// Who caused it: `user`, an agent's label, `node`.
+    pub by: String,
+    pub why: String,
+}
+
+/// An open task.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Task {
+    pub id: TaskId,
+    /// What the caller calls it, scoped to that caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller_id: Option<String>,
+    pub agent: AgentId,
+    pub requester: Sender,
+    pub expects: Expects,
+    pub state: TaskState,
+    /// The message that opened it, and those that continued it.
+    pub messages: Vec<MessageId>,
+    pub history: Vec<Move>,
+    /// How long it may work, once it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// A cancel was asked for and the hand has not answered yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<CancelAsked>,
+    pub said_bytes: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CancelAsked {
+    pub by: String,
+    pub why: String,
+}
+
+/// How a task ended, and with what.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ending {
+    pub state: TaskState,
+    pub by: String,
+    pub why: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Body>,
+}
+
+impl Task {
+    pub fn label(&self) -> String {
+        self.id.short()
+    }
+
+    /// Whether its agent has begun, so that doing it again could do it twice.
+    pub fn has_begun(&self) -> bool {
+        self.state != Submitted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_moves_covers_every_state_once() {
+        for state in TaskState::ALL {
+            assert_eq!(MOVES.iter().filter(|(from, _)| *from == state).count(), 1, "{state:?}");
+            assert!(!state.may_become(state), "{state:?} to itself is no move");
+            assert_eq!(TaskState::parse(state.name()), Some(state));
+            assert_eq!(serde_json::to_value(state).unwrap(), state.name());
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_a_terminal_state_and_every_open_one_can_end() {
+        for from in TaskState::ALL {
+            let goes = TaskState::ALL.into_iter().any(|to| from.may_become(to));
+            assert_eq!(goes, !from.is_terminal());
+            if !from.is_terminal() {
+                for end in [Completed, Failed, Canceled, Rejected] {
+                    assert!(from.may_become(end), "{from:?} to {end:?}");
+                }
+            }
+        }
+    }
+}

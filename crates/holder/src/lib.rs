@@ -1,0 +1,32 @@
+//! The small processes under every agent and every command.
+//!
+//! A *holder* stands under one agent: it starts the agent's node, starts it
+//! again when it dies, and ends everything the agent ever started when the
+//! agent ends. A *runner* stands under one command: it feeds it, keeps its
+//! output, enforces its limits and writes down how it ended, so that a node
+//! that dies and comes back finds the command where it left it.
+//!
+//! Invariant: nothing here opens a socket or a database, and nothing wakes up
+//! while all is quiet. `hold` and `run` own their process: each reaps every
+//! child and hooks signals, so call at most one of them, once per process.
+//! Not here: what a node does, who asks for a command (`synapse-node`), the
+//! hidden subcommands that lead here (`synapse`).
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod bell;
+mod disk;
+mod os;
+mod tail;
+
+pub mod holder;
+pub mod process;
+pub mod reaper;
+pub mod run_dir;
+pub mod runner;
+
+pub use holder::{Claim, Ended, HoldError, claim, hold, holder_of};
+pub use process::{ProcessMark, ancestors, parent_of};
+pub use reaper::{Death, Reaper, TreeStands};
+pub use run_dir::{Exit, How, RunDir, RunMode, RunSpec, RunState};
+pub use runner::{RunError, run};

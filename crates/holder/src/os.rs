@@ -1,0 +1,37 @@
+//! What only the operating system can tell: who is whose child, since when a
+//! process lives, when a file grew.
+//!
+//! Linux answers from `/proc`, pidfds and inotify. Elsewhere the answers are
+//! coarser (`os/other.rs`), so that everything still compiles and mostly works.
+//!
+//! Invariant: a process that vanishes while it is looked at is "not there",
+//! never an error.
+//! Not here: what to do with the answers (`reaper`, `process`, `runner`).
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::*;
+
+#[cfg(not(target_os = "linux"))]
+mod other;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use other::*;
+
+use rustix::process::Pid;
+
+/// What one look at a process tells about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) parent: u32,
+    /// Dead already, and only waiting for its parent to take notice.
+    pub(crate) is_zombie: bool,
+    /// Fixed for the life of a process; differs between two lives of one pid.
+    pub(crate) start_time: u64,
+}
+
+/// `0` and numbers beyond the kernel's range name no process; to `kill` they
+/// would even mean a whole group.
+pub(crate) fn pid_of(raw: u32) -> Option<Pid> {
+    i32::try_from(raw).ok().and_then(Pid::from_raw)
+}

@@ -1,0 +1,356 @@
+//! The runner: carries out one run directory, then ends.
+//!
+//! It starts the command in a session of its own, feeds it, keeps its output,
+//! and ends it when it is cancelled, late or too loud. Whatever the command
+//! leaves running is ended too, before the run counts as ended.
+//!
+//! Invariant: a command is started at most once per run directory, whoever is
+//! killed when; all that can fail by itself is done before it starts.
+//! Not here: the files and their order (`run_dir`), ending trees (`reaper`).
+
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::bell::Ringer;
+use crate::os::InputWatch;
+use crate::reaper::{Death, Reaper, TreeStands};
+use crate::run_dir::{Exit, How, RunDir, RunMode, RunSpec};
+use crate::tail::{Tail, readable};
+
+/// Why a run could not be carried out or its end not be written down.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("could not open the run {}: {source}; was it prepared?", dir.display())]
+    Open { dir: PathBuf, source: io::Error },
+    #[error("could not begin the run {}: {source}; nothing was started", dir.display())]
+    Begin { dir: PathBuf, source: io::Error },
+    #[error(
+        "the command of {} has ended ({why}), but that could not be written down: {source}",
+        dir.display()
+    )]
+    End { dir: PathBuf, why: String, source: io::Error },
+}
+
+/// Carries out the run in `dir`. Does nothing if a runner did or does already.
+pub fn run(dir: &Path) -> Result<(), RunError> {
+    let run = RunDir::open(dir).map_err(|source| RunError::Open { dir: dir.into(), source })?;
+    let failed = |source| RunError::Begin { dir: dir.into(), source };
+    let Some(_lock) = run.lock().map_err(failed)? else {
+        return Ok(());
+    };
+    // Before the mark: who reads the mark may send SIGTERM at once.
+    let reaper = Reaper::stand().map_err(failed)?;
+    if !run.mark_started().map_err(failed)? {
+        return Ok(());
+    }
+    // Fails only if we lead a process group already, which serves as well.
+    let _ = rustix::process::setsid();
+    let exit = carry_out(&run, &reaper);
+    run.write_exit(&exit).map_err(|source| {
+        let why = exit.why.clone();
+        RunError::End { dir: dir.into(), why, source }
+    })
+}
+
+/// What made the runner stop waiting.
+enum Cause<'a> {
+    Died(Death),
+    Cancelled,
+    TimedOut,
+    Cut(&'a Fault),
+    LostSight(io::Error),
+}
+
+/// Why the output is not kept any further.
+enum Fault {
+    OverLimit,
+    NotKept(io::Error),
+}
+
+fn carry_out(run: &RunDir, reaper: &Reaper) -> Exit {
+    if run.is_cancelled() {
+        let why = "cancelled before it started".to_owned();
+        return Exit { how: How::Cancelled, code: None, signal: None, stderr_tail: String::new(), why };
+    }
+    let (command, pumps) = match start(run, reaper) {
+        Ok(started) => started,
+        Err(why) => {
+            let stderr_tail = String::new();
+            return Exit { how: How::NotStarted, code: None, signal: None, stderr_tail, why };
+        }
+    };
+    let cause = wait_for_end(run.spec(), reaper, command, &pumps);
+    let grace = match cause {
+        Cause::Died(_) => LEFTOVER_GRACE,
+        _ => GRACE,
+    };
+    // The tree before the pumps: a leftover may hold the output open for ever.
+    let ended = reaper.end_tree(grace);
+    pumps.finish();
+    let stderr = pumps.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = pumps.out.sync_data().and_then(|()| run.write_err(stderr.bytes()));
+    let mut exit = told(cause, pumps.fault.get(), run.spec(), readable(stderr.bytes(), SHOWN_MAX));
+    add_trouble(&mut exit.why, ended, kept);
+    exit
+}
+
+/// Starts the pumps and then the command; says in words why it could not.
+fn start(run: &RunDir, reaper: &Reaper) -> Result<(u32, Pumps), String> {
+    let spec = run.spec();
+    let Some((program, arguments)) = spec.argv.split_first() else {
+        return Err("no command was given".to_owned());
+    };
+    if !spec.cwd.is_dir() {
+        return Err(format!("the folder {} to run in does not exist", spec.cwd.display()));
+    }
+    let (pumps, ends) = Pumps::start(run, reaper)
+        .map_err(|error| format!("could not prepare the input and output: {error}"))?;
+    let child = Command::new(program)
+        .args(arguments)
+        .current_dir(&spec.cwd)
+        .envs(&spec.env)
+        // A group of its own: what it sends to its group does not reach us.
+        .process_group(0)
+        .stdin(ends.stdin)
+        .stdout(ends.stdout)
+        .stderr(ends.stderr)
+        .spawn()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => format!("command not found: {program}; is it on the PATH?"),
+            io::ErrorKind::PermissionDenied => format!("{program} may not be executed: {error}"),
+            _ => format!("could not start {program}: {error}"),
+        })?;
+    Ok((child.id(), pumps))
+}
+
+fn wait_for_end<'a>(spec: &RunSpec, reaper: &Reaper, command: u32, pumps: &'a Pumps) -> Cause<'a> {
+    let deadline =
+        spec.time_limit_ms.and_then(|limit| Instant::now().checked_add(Duration::from_millis(limit)));
+    loop {
+        let harvest = match reaper.reap() {
+            Ok(harvest) => harvest,
+            Err(error) => return Cause::LostSight(error),
+        };
+        // Before the death: when a whole tree is told to end, the command may
+        // well be gone first, and that is no result of its own.
+        if reaper.told_to_stop() {
+            return Cause::Cancelled;
+        }
+        if let Some(death) = harvest.death_of(command) {
+            return Cause::Died(death);
+        }
+        if let Some(fault) = pumps.fault.get() {
+            return Cause::Cut(fault);
+        }
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Cause::TimedOut;
+        }
+        if let Err(error) = reaper.wait(deadline) {
+            return Cause::LostSight(error);
+        }
+    }
+}
+
+fn told(cause: Cause<'_>, fault: Option<&Fault>, spec: &RunSpec, stderr_tail: String) -> Exit {
+    let (how, code, signal, why) = match (cause, fault) {
+        (Cause::Cancelled, _) => (How::Cancelled, None, None, "cancelled".to_owned()),
+        (Cause::TimedOut, _) => {
+            let limit = spec.time_limit_ms.unwrap_or_default();
+            (How::TimedOut, None, None, format!("did not end within {limit} ms"))
+        }
+        // Also if it died first: a cut output must not pass for a whole one.
+        (Cause::Cut(Fault::OverLimit), _) | (_, Some(Fault::OverLimit)) => {
+            let why = format!("wrote more than {} bytes of output", spec.output_limit);
+            (How::OutputLimit, None, None, why)
+        }
+        (Cause::Cut(Fault::NotKept(error)), _) | (_, Some(Fault::NotKept(error))) => {
+            (How::OutputLimit, None, None, format!("its output could not be kept: {error}"))
+        }
+        (Cause::Died(death @ Death::Exited(code)), None) => {
+            (How::Exited, Some(code), None, death.to_string())
+        }
+        (Cause::Died(death @ Death::Signaled(signal)), None) => {
+            (How::Signaled, None, Some(signal), death.to_string())
+        }
+        (Cause::LostSight(error), None) => {
+            let why = format!("ended because it could not be watched: {error}");
+            (How::Cancelled, None, None, why)
+        }
+    };
+    Exit { how, code, signal, stderr_tail, why }
+}
+
+fn add_trouble(why: &mut String, ended: Result<(), TreeStands>, kept: io::Result<()>) {
+    if let Err(stands) = ended {
+        why.push_str(&format!("; {stands}"));
+    }
+    if let Err(error) = kept {
+        why.push_str(&format!("; its output may be lost in a power cut: {error}"));
+    }
+}
+
+/// The threads between the run's files and the command's pipes.
+struct Pumps {
+    out: File,
+    stderr: Arc<Mutex<Tail>>,
+    fault: Arc<OnceLock<Fault>>,
+    done: Receiver<()>,
+}
+
+/// The command's ends of the pipes.
+struct Ends {
+    stdin: PipeReader,
+    stdout: PipeWriter,
+    stderr: PipeWriter,
+}
+
+impl Pumps {
+    fn start(run: &RunDir, reaper: &Reaper) -> io::Result<(Self, Ends)> {
+        let (stdin, feed) = io::pipe()?;
+        let (said, stdout) = io::pipe()?;
+        let (warned, stderr) = io::pipe()?;
+        let out = run.create_out()?;
+        let (finished, done) = mpsc::channel();
+        let pumps = Self {
+            out: out.try_clone()?,
+            stderr: Arc::new(Mutex::new(Tail::new(STDERR_KEPT))),
+            fault: Arc::default(),
+            done,
+        };
+        start_feeding(run, feed)?;
+        let keeper = OutKeeper {
+            out,
+            limit: run.spec().output_limit,
+            fault: Arc::clone(&pumps.fault),
+            ringer: reaper.ringer()?,
+            finished: finished.clone(),
+        };
+        thread::Builder::new().name("stdout".into()).spawn(move || keeper.keep(said))?;
+        let tail = Arc::clone(&pumps.stderr);
+        thread::Builder::new().name("stderr".into()).spawn(move || keep_tail(warned, &tail, &finished))?;
+        Ok((pumps, Ends { stdin, stdout, stderr }))
+    }
+
+    /// Waits for what is still in the pipes. Not for ever: a command may have
+    /// handed its output to a process that is none of its children.
+    fn finish(&self) {
+        let until = Instant::now() + LAST_WORDS_MAX;
+        for _ in 0..OUTPUT_PUMPS {
+            let left = until.saturating_duration_since(Instant::now());
+            if self.done.recv_timeout(left).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Feeds the command from `in`. Never waited for: a command need not read its
+/// input, and the thread ends with the process.
+fn start_feeding(run: &RunDir, feed: PipeWriter) -> io::Result<()> {
+    let input = File::open(run.input_path())?;
+    let feeder: Box<dyn FnOnce() -> io::Result<()> + Send> = match run.spec().mode {
+        RunMode::Plain => Box::new(move || copy_all(&input, &feed)),
+        RunMode::Jsonl => {
+            let watch = InputWatch::new(&run.input_path(), run.path())?;
+            let run = run.clone();
+            Box::new(move || follow(&run, &input, &feed, &watch))
+        }
+    };
+    thread::Builder::new().name("stdin".into()).spawn(move || {
+        // A broken pipe is a command that has read enough.
+        if let Err(error) = feeder()
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            let _ = writeln!(io::stderr(), "runner: the input ended early: {error}");
+        }
+    })?;
+    Ok(())
+}
+
+fn follow(run: &RunDir, input: &File, feed: &PipeWriter, watch: &InputWatch) -> io::Result<()> {
+    loop {
+        // The look before the copy: what was appended before the input was
+        // closed is then sure to be copied.
+        let is_closed = run.is_input_closed();
+        copy_all(input, feed)?;
+        if is_closed {
+            return Ok(());
+        }
+        watch.wait()?;
+    }
+}
+
+/// Copies from where `input` stands to its present end.
+fn copy_all(mut input: &File, mut feed: &PipeWriter) -> io::Result<()> {
+    io::copy(&mut input, &mut feed).map(|_| ())
+}
+
+struct OutKeeper {
+    out: File,
+    limit: u64,
+    fault: Arc<OnceLock<Fault>>,
+    ringer: Ringer,
+    finished: Sender<()>,
+}
+
+impl OutKeeper {
+    fn keep(mut self, said: PipeReader) {
+        if let Err(fault) = self.copy(said) {
+            // Only set here, so it is not set yet.
+            let _ = self.fault.set(fault);
+            self.ringer.ring();
+        }
+        let _ = self.finished.send(());
+    }
+
+    fn copy(&mut self, mut said: PipeReader) -> Result<(), Fault> {
+        let mut buffer = vec![0; PIPE_PIECE];
+        let mut room = self.limit;
+        loop {
+            let piece = match said.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => &buffer[..count],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Fault::NotKept(error)),
+            };
+            let fits = usize::try_from(room).unwrap_or(usize::MAX).min(piece.len());
+            self.out.write_all(&piece[..fits]).map_err(Fault::NotKept)?;
+            if fits < piece.len() {
+                return Err(Fault::OverLimit);
+            }
+            room -= fits as u64;
+        }
+    }
+}
+
+fn keep_tail(mut warned: PipeReader, tail: &Mutex<Tail>, finished: &Sender<()>) {
+    let mut buffer = vec![0; PIPE_PIECE];
+    loop {
+        match warned.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => {
+                tail.lock().unwrap_or_else(PoisonError::into_inner).push(&buffer[..count]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    let _ = finished.send(());
+}
+
+/// For a command that is ended from outside.
+const GRACE: Duration = Duration::from_secs(2);
+/// For what a command that ended by itself has left running.
+const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
+const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
+const OUTPUT_PUMPS: usize = 2;
+const PIPE_PIECE: usize = 16 * 1024;
+const STDERR_KEPT: usize = 64 * 1024;
+const SHOWN_MAX: usize = 4 * 1024;

@@ -1,0 +1,102 @@
+//! The chores of this workspace, run as `cargo xtask <chore>`.
+//!
+//! `test` is the one command that says whether a change is good; the other
+//! chores are its parts, or what happens after it said yes. A laptop and a
+//! build server run the same ones.
+//!
+//! Exit codes: 0 all is well, 1 a chore found something, 2 the command line
+//! made no sense.
+
+mod dist;
+mod golden;
+mod needs;
+mod shell;
+mod steps;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <chore>
+
+  test [--full]     every check there is, with the time each took; --full adds the long rounds
+  tidy              the rules of the tree: arrows, purity, sizes, words, links
+  golden [--bless]  compare the golden files; --bless writes what the code says now
+  dist              a stripped binary, packed with its checksum, under target/dist
+  help              this text
+";
+
+/// What was asked for on the command line.
+#[derive(Debug, PartialEq, Eq)]
+enum Chore {
+    Test { full: bool },
+    Tidy,
+    Golden { bless: bool },
+    Dist,
+    Help,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let chore = match parse(&words) {
+        Ok(chore) => chore,
+        Err(wrong) => {
+            eprint!("{wrong}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(chore) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(words: &[&str]) -> Result<Chore, String> {
+    match words {
+        ["test"] => Ok(Chore::Test { full: false }),
+        ["test", "--full"] => Ok(Chore::Test { full: true }),
+        ["tidy"] => Ok(Chore::Tidy),
+        ["golden"] => Ok(Chore::Golden { bless: false }),
+        ["golden", "--bless"] => Ok(Chore::Golden { bless: true }),
+        ["dist"] => Ok(Chore::Dist),
+        [] | ["help" | "--help" | "-h"] => Ok(Chore::Help),
+        _ => Err(format!("`cargo xtask {}` is not a chore", words.join(" "))),
+    }
+}
+
+fn run(chore: Chore) -> anyhow::Result<()> {
+    let root = shell::root();
+    match chore {
+        Chore::Test { full } => steps::run(&root, full),
+        Chore::Tidy => tidy::run(&root),
+        Chore::Golden { bless } => golden::run(&root, bless),
+        Chore::Dist => dist::run(&root),
+        Chore::Help => {
+            print!("{USAGE}");
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_chores() {
+        assert_eq!(parse(&["test"]), Ok(Chore::Test { full: false }));
+        assert_eq!(parse(&["test", "--full"]), Ok(Chore::Test { full: true }));
+        assert_eq!(parse(&["golden", "--bless"]), Ok(Chore::Golden { bless: true }));
+        assert_eq!(parse(&[]), Ok(Chore::Help));
+    }
+
+    #[test]
+    fn a_word_too_many_is_not_swallowed() {
+        assert!(parse(&["tidy", "--full"]).is_err());
+        assert!(parse(&["tset"]).unwrap_err().contains("tset"));
+    }
+}

@@ -1,0 +1,152 @@
+//! What the checks need from the machine, and how to get it.
+//!
+//! A need is probed by running it. What can be had without asking anyone is
+//! fetched; the rest is named, with a hint, all at once.
+
+use std::path::Path;
+
+use anyhow::bail;
+
+use crate::shell;
+
+struct Need {
+    name: &'static str,
+    /// Ends well when the need is met.
+    probe: &'static [&'static str],
+    remedy: Remedy,
+    hint: &'static str,
+}
+
+/// How a missing program is fetched, if it may be.
+enum Remedy {
+    None,
+    Run(&'static [&'static str]),
+    /// Only tried as root: on a build server, not on someone's own machine.
+    RunAsRoot(&'static [&'static str]),
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        name: "a C compiler",
+        probe: &["cc", "--version"],
+        remedy: Remedy::None,
+        hint: "SQLite is built from its source: install gcc or clang",
+    },
+    Need {
+        name: "rustfmt",
+        probe: &["cargo", "fmt", "--version"],
+        remedy: Remedy::Run(&["rustup", "component", "add", "rustfmt"]),
+        hint: "`rustup component add rustfmt`",
+    },
+    Need {
+        name: "clippy",
+        probe: &["cargo", "clippy", "--version"],
+        remedy: Remedy::Run(&["rustup", "component", "add", "clippy"]),
+        hint: "`rustup component add clippy`",
+    },
+    Need {
+        name: "cargo-nextest",
+        probe: &["cargo", "nextest", "--version"],
+        remedy: Remedy::Run(&["cargo", "install", "cargo-nextest", "--locked"]),
+        hint: "`cargo install cargo-nextest --locked`",
+    },
+    Need {
+        name: "python3",
+        probe: &["python3", "--version"],
+        remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "python3"]),
+        hint: "some tests play the other side of a protocol with it: install python3",
+    },
+];
+
+/// Makes sure that everything the steps need is here; the error names what is not.
+pub(crate) fn meet(root: &Path) -> anyhow::Result<()> {
+    meet_all(NEEDS, |line| shell::works(root, line), |line| shell::show(root, line, &[]).is_ok())
+}
+
+fn meet_all(
+    needs: &[Need],
+    works: impl Fn(&[&str]) -> bool,
+    mut fetch: impl FnMut(&[&str]) -> bool,
+) -> anyhow::Result<()> {
+    let mut missing = Vec::new();
+    for need in needs {
+        if works(need.probe) {
+            continue;
+        }
+        let remedy = match need.remedy {
+            Remedy::None => None,
+            Remedy::Run(line) => Some(line),
+            Remedy::RunAsRoot(line) => works(IS_ROOT).then_some(line),
+        };
+        let fetched = remedy.is_some_and(|line| {
+            println!("{} is missing; running `{}`", need.name, line.join(" "));
+            fetch(line) && works(need.probe)
+        });
+        if !fetched {
+            missing.push(format!("{} is missing ({})", need.name, need.hint));
+        }
+    }
+    if !missing.is_empty() {
+        bail!("{}", missing.join("\n"));
+    }
+    Ok(())
+}
+
+const IS_ROOT: &[&str] = &["sh", "-c", "test \"$(id -u)\" = 0"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// Runs the needs on a machine that has `has`; gives what was fetched and what was said.
+    fn check(has: &[&str], root: bool, fetching_works: bool) -> (Vec<String>, Option<String>) {
+        let here = RefCell::new(has.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let fetched = RefCell::new(Vec::new());
+        let probe_of =
+            |line: &[&str]| if line[0] == "cargo" { line[1].to_owned() } else { line[0].to_owned() };
+        let works = |line: &[&str]| {
+            if line == IS_ROOT { root } else { here.borrow().contains(&probe_of(line)) }
+        };
+        let fetch = |line: &[&str]| {
+            fetched.borrow_mut().push(line.join(" "));
+            for name in ["fmt", "clippy", "nextest", "python3"] {
+                if fetching_works && line.iter().any(|word| word.contains(name)) {
+                    here.borrow_mut().push(name.to_owned());
+                }
+            }
+            fetching_works
+        };
+        let said = meet_all(NEEDS, works, fetch).err().map(|error| error.to_string());
+        (fetched.into_inner(), said)
+    }
+
+    #[test]
+    fn a_full_machine_fetches_nothing() {
+        assert_eq!(check(&["cc", "fmt", "clippy", "nextest", "python3"], false, false), (vec![], None));
+    }
+
+    #[test]
+    fn a_missing_runner_is_installed() {
+        let (fetched, said) = check(&["cc", "fmt", "clippy", "python3"], false, true);
+        assert_eq!(fetched, ["cargo install cargo-nextest --locked"]);
+        assert_eq!(said, None);
+    }
+
+    #[test]
+    fn only_root_installs_packages() {
+        let (fetched, said) = check(&["cc", "fmt", "clippy", "nextest"], true, true);
+        assert_eq!(fetched, ["apt-get install -y python3"]);
+        assert_eq!(said, None);
+
+        let (fetched, said) = check(&["cc", "fmt", "clippy", "nextest"], false, true);
+        assert!(fetched.is_empty());
+        assert!(said.unwrap().starts_with("python3 is missing"));
+    }
+
+    #[test]
+    fn everything_missing_is_named_at_once() {
+        let (_, said) = check(&[], false, false);
+        assert_eq!(said.unwrap().lines().count(), NEEDS.len());
+    }
+}
