@@ -11,6 +11,7 @@ mod dist;
 mod golden;
 mod needs;
 mod shell;
+mod sim;
 mod steps;
 mod tidy;
 
@@ -21,6 +22,8 @@ usage: cargo xtask <chore>
 
   test [--full]     every check there is, with the time each took; --full adds the long rounds
   tidy              the rules of the tree: arrows, purity, sizes, words, links
+  sim [--seeds N] [--first-seed M] [--steps K] [--break NAME]
+                    worlds with crashes and faults, each from one seed, and a checker over them
   golden [--bless]  compare the golden files; --bless writes what the code says now
   dist              a stripped binary, packed with its checksum, under target/dist
   help              this text
@@ -31,6 +34,7 @@ usage: cargo xtask <chore>
 enum Chore {
     Test { full: bool },
     Tidy,
+    Sim { words: Vec<String> },
     Golden { bless: bool },
     Dist,
     Help,
@@ -60,6 +64,7 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
         ["test"] => Ok(Chore::Test { full: false }),
         ["test", "--full"] => Ok(Chore::Test { full: true }),
         ["tidy"] => Ok(Chore::Tidy),
+        ["sim", words @ ..] => Ok(Chore::Sim { words: words.iter().map(ToString::to_string).collect() }),
         ["golden"] => Ok(Chore::Golden { bless: false }),
         ["golden", "--bless"] => Ok(Chore::Golden { bless: true }),
         ["dist"] => Ok(Chore::Dist),
@@ -73,6 +78,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
     match chore {
         Chore::Test { full } => steps::run(&root, full),
         Chore::Tidy => tidy::run(&root),
+        Chore::Sim { words } => sim::run(&root, &words),
         Chore::Golden { bless } => golden::run(&root, bless),
         Chore::Dist => dist::run(&root),
         Chore::Help => {
@@ -91,6 +97,8 @@ mod tests {
         assert_eq!(parse(&["test"]), Ok(Chore::Test { full: false }));
         assert_eq!(parse(&["test", "--full"]), Ok(Chore::Test { full: true }));
         assert_eq!(parse(&["golden", "--bless"]), Ok(Chore::Golden { bless: true }));
+        let words = ["--seeds", "5"].map(String::from).to_vec();
+        assert_eq!(parse(&["sim", "--seeds", "5"]), Ok(Chore::Sim { words }));
         assert_eq!(parse(&[]), Ok(Chore::Help));
     }
 

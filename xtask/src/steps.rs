@@ -45,6 +45,7 @@ const STEPS: &[Step] = &[
     ),
     always("build", Act::Run(&["cargo", "build", "--workspace", "--locked"], &[])),
     always("tests", Act::Run(&["cargo", "nextest", "run", "--workspace", "--locked", "--no-fail-fast"], &[])),
+    always("simulation", Act::Run(&["cargo", "xtask", "sim", "--seeds", "200"], &[])),
     always("doc tests", Act::Call(doc_tests)),
     always(
         "docs",

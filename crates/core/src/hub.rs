@@ -36,6 +36,8 @@ pub struct Hub {
     watchers: Watchers,
     guard: Guard,
     recent: Recent,
+    /// Messages that were handed out in a batch that was not stored wait again, beside links that have room.
+    rolled_back: bool,
 }
 
 impl Hub {
@@ -53,6 +55,7 @@ impl Hub {
             watchers: Watchers::default(),
             guard: Guard::default(),
             recent: Recent::default(),
+            rolled_back: false,
         }
     }
 
@@ -104,11 +107,13 @@ impl Hub {
         self.expire(now, out);
     }
 
-    /// When `handle(Clock)` must be called even if nothing else happens.
+    /// When `handle(Clock)` must be called even if nothing else happens. After a batch that was not stored
+    /// this is at once; a driver whose disk fails waits a little between its tries.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let boxes = self.state.mailboxes.values().filter_map(crate::mailbox::Mailbox::next_deadline).min();
         let tasks = self.state.next_timed().map(|(at, _)| at);
-        boxes.into_iter().chain(tasks).min()
+        let again = self.rolled_back.then_some(Timestamp(0));
+        boxes.into_iter().chain(tasks).chain(again).min()
     }
 
     /// The last batch did not reach the disk: the state is what the journal says, and nothing was promised.
@@ -120,6 +125,9 @@ impl Hub {
         for (id, link) in &mut self.links {
             link.resume(*id, &self.state);
         }
+        // As after a restart: counts of what was never stored would stop a sender that only tries again.
+        self.guard = Guard::default();
+        self.rolled_back = true;
     }
 
     pub fn state(&self) -> &State {

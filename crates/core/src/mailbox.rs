@@ -68,7 +68,10 @@ impl Mailbox {
     }
 
     pub fn lease(&mut self, at: Seq, link: LinkId, until: Timestamp) -> Result<(), Misplaced> {
-        let mut slot = self.take_from_lanes(at).ok_or(Misplaced(at))?;
+        // A replay finds it still resting where the live mailbox had woken it.
+        let mut slot = (self.take_from_lanes(at))
+            .or_else(|| self.resting.remove(&at).map(|rest| rest.slot))
+            .ok_or(Misplaced(at))?;
         // Counted here, not on failure: an agent that dies on this very message never reports failure,
         // and must still run out of tries.
         slot.tries = slot.tries.saturating_add(1);
@@ -118,6 +121,11 @@ impl Mailbox {
     /// Puts every resting message back to waiting: two mailboxes are the same if they are so after this.
     pub fn wake_all(&mut self) {
         self.wake(Timestamp(u64::MAX));
+    }
+
+    /// In its lane, so that it may leave now; resting or leased is not waiting.
+    pub fn is_waiting(&self, at: Seq) -> bool {
+        self.lanes.iter().any(|lane| lane.contains_key(&at))
     }
 
     pub fn lease_of(&self, at: Seq) -> Option<&Lease> {

@@ -26,14 +26,14 @@ pub enum Record {
     Known(Agent),
     /// A message was taken, and opened a task unless it continues one.
     Accepted { letter: Box<Letter>, body: Body, opens: Option<Box<Opens>> },
-    Leased { message: MessageId, link: LinkId, until: Timestamp },
+    Leased { message: MessageId, task: TaskId, link: LinkId, until: Timestamp },
     /// Back in the mailbox; at rest until the given time, if any. A try that was not the agent's fault
     /// does not count.
-    Returned { message: MessageId, why: String, rest_until: Option<Timestamp>, counted: bool },
+    Returned { message: MessageId, task: TaskId, why: String, rest_until: Option<Timestamp>, counted: bool },
     /// Something is now known of a message's way.
-    Marked { message: MessageId, what: Happened },
+    Marked { message: MessageId, task: TaskId, what: Happened },
     /// The agent has it: it has left the mailbox, its task goes on.
-    Handed { message: MessageId, what: Happened },
+    Handed { message: MessageId, task: TaskId, what: Happened },
     Moved { task: TaskId, to: Move, #[serde(default, skip_serializing_if = "Option::is_none")] said: Option<Body> },
     /// Progress or an artifact of a task that goes on.
     Said { task: TaskId, what: Said },
@@ -74,13 +74,9 @@ impl Record {
         match self {
             Self::Accepted { letter, .. } => Some(letter.task),
             Self::Moved { task, .. } | Self::Said { task, .. } | Self::CancelAsked { task, .. } => Some(*task),
-            Self::Ended { task, .. } => Some(*task),
-            Self::Known(_)
-            | Self::Leased { .. }
-            | Self::Returned { .. }
-            | Self::Marked { .. }
-            | Self::Handed { .. }
-            | Self::Tripped { .. } => None,
+            Self::Leased { task, .. } | Self::Returned { task, .. } | Self::Marked { task, .. } => Some(*task),
+            Self::Handed { task, .. } | Self::Ended { task, .. } => Some(*task),
+            Self::Known(_) | Self::Tripped { .. } => None,
         }
     }
 

@@ -62,7 +62,9 @@ impl Candidate {
         }
         forms
             .into_iter()
-            .find(|form| matches!(resolve(&Target::Named(form.clone()), among), Ok(ids) if ids == [self.id]))
+            .find(|form| {
+                moved(form, among).is_none() && matches!(matching(form, among).as_slice(), [one] if one.id == self.id)
+            })
             .unwrap_or_else(|| self.id.short())
     }
 
@@ -116,26 +118,37 @@ pub fn resolve(target: &Target, among: &[Candidate]) -> Result<Vec<AgentId>, NoR
 }
 
 fn named(name: &str, among: &[Candidate]) -> Result<Vec<AgentId>, NoRoute> {
-    let live_by_port = among.iter().find(|c| c.live && c.is_called_by_port(name));
-    let known_by_port = among.iter().find(|c| !c.live && c.is_called_by_port(name));
-    if let (None, Some(known)) = (live_by_port, known_by_port)
-        && let Some(usurper) = among.iter().find(|c| c.live && c.port == known.port)
-    {
+    if let Some((known, usurper)) = moved(name, among) {
         return Err(NoRoute::Moved { was: describe(known), now: usurper.call_it(among) });
     }
-    // A name that a person gave wins over a type of the same spelling.
-    let given: Vec<_> = among
-        .iter()
-        .filter(|c| c.name.as_ref().is_some_and(|own| own.as_str().eq_ignore_ascii_case(name)))
-        .collect();
-    let matching = if given.is_empty() { among.iter().filter(|c| c.is_called(name)).collect() } else { given };
-    one_of(matching, among, name)
+    one_of(matching(name, among), among, name)
 }
 
-fn one_of(matching: Vec<&Candidate>, among: &[Candidate], wanted: &str) -> Result<Vec<AgentId>, NoRoute> {
-    let live: Vec<&Candidate> = matching.iter().copied().filter(|c| c.live).collect();
-    let chosen = if live.is_empty() { matching } else { live };
-    match chosen.as_slice() {
+/// A handle whose port now belongs to another agent than the one it named.
+fn moved<'a>(name: &str, among: &'a [Candidate]) -> Option<(&'a Candidate, &'a Candidate)> {
+    if among.iter().any(|c| c.live && c.is_called_by_port(name)) {
+        return None;
+    }
+    let known = among.iter().find(|c| !c.live && c.is_called_by_port(name))?;
+    among.iter().find(|c| c.live && c.port == known.port).map(|usurper| (known, usurper))
+}
+
+/// Who is called so: the live, or if none is, the known.
+fn matching<'a>(name: &str, among: &'a [Candidate]) -> Vec<&'a Candidate> {
+    // A name that a person gave wins over a type of the same spelling.
+    let given = |c: &&Candidate| c.name.as_ref().is_some_and(|own| own.as_str().eq_ignore_ascii_case(name));
+    let mut found: Vec<&Candidate> = among.iter().filter(given).collect();
+    if found.is_empty() {
+        found = among.iter().filter(|c| c.is_called(name)).collect();
+    }
+    if found.iter().any(|c| c.live) {
+        found.retain(|c| c.live);
+    }
+    found
+}
+
+fn one_of(found: Vec<&Candidate>, among: &[Candidate], wanted: &str) -> Result<Vec<AgentId>, NoRoute> {
+    match found.as_slice() {
         [only] => Ok(vec![only.id]),
         [] => Err(NoRoute::Unknown { nearest: nearest(wanted, among) }),
         several => {
@@ -162,7 +175,7 @@ fn nearest(wanted: &str, among: &[Candidate]) -> Vec<String> {
             let near = forms.iter().flatten().map(|form| distance(&wanted, &form.to_ascii_lowercase())).min();
             (near.unwrap_or(usize::MAX), c.call_it(among))
         })
-        .filter(|(score, form)| *score <= 2.max(form.len() / 3))
+        .filter(|(score, _)| *score <= 2.max(wanted.len() / 3))
         .collect();
     scored.sort();
     scored.dedup_by(|a, b| a.1 == b.1);
@@ -257,11 +270,11 @@ mod tests {
 
     #[test]
     fn nothing_matches_by_substring() {
-        check("clau", "unknown; claude-8100 ana");
-        check("claud", "unknown; claude-8100 ana");
+        check("clau", "unknown; ana claude-8100");
+        check("claud", "unknown; ana claude-8100");
         check("a", "unknown; ana");
         check("2222222", "unknown; ");
-        check("claude-810", "unknown; claude-8100 ana");
+        check("claude-810", "unknown; ana claude-8100");
         check("synapse-8100", "unknown; ");
     }
 

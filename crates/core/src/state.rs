@@ -36,6 +36,9 @@ pub struct Open {
     pub trail: Trail,
     /// Its agent has it; it is in no mailbox any more.
     pub handed: bool,
+    /// The record with which it was handed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handed_at: Option<Seq>,
 }
 
 /// A record that does not fit the state: the journal is damaged, or we have a bug. Never guessed around.
@@ -66,22 +69,23 @@ impl State {
                 self.agents.insert(agent.id, agent.clone());
             }
             Record::Accepted { letter, opens, .. } => self.accept(entry.seq, at, letter, opens.as_deref())?,
-            Record::Leased { message, link, until } => {
+            Record::Leased { message, link, until, .. } => {
                 let (place, mailbox, trail) = self.placed(message)?;
                 mailbox.lease(place, *link, *until)?;
                 trail.add(at, Happened::Step(Step::Leased));
             }
-            Record::Returned { message, why, rest_until, counted } => {
+            Record::Returned { message, why, rest_until, counted, .. } => {
                 let (place, mailbox, trail) = self.placed(message)?;
                 mailbox.give_back(place, *rest_until, *counted)?;
                 trail.add(at, Happened::Returned(why.clone()));
             }
-            Record::Marked { message, what } => self.open(message)?.trail.add(at, what.clone()),
-            Record::Handed { message, what } => {
+            Record::Marked { message, what, .. } => self.open(message)?.trail.add(at, what.clone()),
+            Record::Handed { message, what, .. } => {
                 let (place, mailbox, trail) = self.placed(message)?;
                 mailbox.remove(place)?;
                 trail.add(at, what.clone());
-                self.open(message)?.handed = true;
+                let open = self.open(message)?;
+                (open.handed, open.handed_at) = (true, Some(entry.seq));
             }
             Record::Moved { task, to, said } => {
                 let task = self.tasks.get_mut(task).ok_or(Unfit::NoTask(*task))?;
@@ -140,7 +144,7 @@ impl State {
         }
         let slot = Slot { priority: letter.priority, since: now, bytes: letter.bytes, tries: 0 };
         self.mailboxes.entry(letter.to).or_default().put(at, slot)?;
-        let open = Open { at, letter: letter.clone(), trail: Trail::accepted(now), handed: false };
+        let open = Open { at, letter: letter.clone(), trail: Trail::accepted(now), handed: false, handed_at: None };
         self.letters.insert(letter.id.clone(), open);
         self.by_seq.insert(at, letter.id.clone());
         Ok(())

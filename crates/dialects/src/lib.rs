@@ -1,1 +1,13 @@
-//! Placeholder.
+//! Bytes to core words and back, one module per dialect.
+//!
+//! Pure: no socket, no clock, no disk. A bad shape becomes a `Refusal` that names the field at fault.
+//! Not here: deciding anything (`synapse-core`), HTTP itself (`synapse-node`'s doors).
+
+pub mod api;
+pub mod error;
+pub mod event;
+pub mod jsonl;
+pub mod message;
+pub mod parse;
+pub mod status;
+pub mod time;

@@ -1,1 +1,21 @@
-//! Placeholder.
+//! Everything Synapse keeps on disk.
+//!
+//! Not here: what it means (`synapse-core`), sockets and processes (`synapse-node`, `synapse-holder`).
+
+pub mod files;
+pub mod holders;
+pub mod home;
+pub mod known;
+pub mod registry;
+pub mod spool;
+pub mod token;
+pub mod compact;
+pub mod history;
+pub mod journal;
+pub mod rows;
+pub mod schema;
+
+pub use compact::Retention;
+pub use history::History;
+pub use journal::{Journal, JournalError};
+pub use schema::OpenError;

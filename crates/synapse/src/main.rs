@@ -1,1 +1,23 @@
-fn main() {}
+//! `synapse`: parse, run, exit code.
+//!
+//! The processes under an agent (`__hold`, `__node`, `__run`, `__demo`) are this same binary on short paths of their
+//! own, taken before anything else is set up.
+
+mod agents;
+mod cli;
+mod demo;
+mod fail;
+mod launch;
+mod processes;
+mod show;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    let first = args.next().unwrap_or_default();
+    if let Some(code) = processes::inner(first.to_str().unwrap_or_default(), args) {
+        return code;
+    }
+    cli::main()
+}

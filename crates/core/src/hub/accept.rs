@@ -35,11 +35,17 @@ impl Hub {
             Some((_, agent)) => vec![agent],
             None => self.receivers(&draft.to)?,
         };
+        // All or none: a broadcast that was refused after some had it would be taken for done when repeated.
+        for (n, to) in receivers.iter().enumerate() {
+            self.check_room(to, draft.body.bytes() as u64, n, continued.is_some())?;
+        }
+        for (n, to) in receivers.iter().enumerate() {
+            let letter = self.letter(now, &from, &draft, *to, continued.map(|(task, _)| task), fresh, n);
+            self.pass_guard(now, &letter, out)?;
+        }
         let mut taken = Vec::with_capacity(receivers.len());
         for (n, to) in receivers.into_iter().enumerate() {
-            self.check_room(&to, draft.body.bytes() as u64, continued.is_some())?;
             let letter = self.letter(now, &from, &draft, to, continued.map(|(task, _)| task), fresh, n);
-            self.pass_guard(now, &letter, out)?;
             taken.push(self.take_in(now, letter, &draft, continued.is_none(), out));
         }
         Ok(Answer::Accepted(taken))
@@ -110,8 +116,9 @@ impl Hub {
         Ok(found)
     }
 
-    fn check_room(&self, to: &AgentId, bytes: u64, follow_up: bool) -> Result<(), Refusal> {
-        if !follow_up && self.state.tasks.len() >= self.limits.open_tasks_max {
+    /// Whether one more fits, after `others` that come with it.
+    fn check_room(&self, to: &AgentId, bytes: u64, others: usize, follow_up: bool) -> Result<(), Refusal> {
+        if !follow_up && self.state.tasks.len() + others >= self.limits.open_tasks_max {
             return Err(Refusal::TooManyTasks { max: self.limits.open_tasks_max });
         }
         let Some(mailbox) = self.state.mailboxes.get(to) else { return Ok(()) };
@@ -136,7 +143,8 @@ impl Hub {
         let id = message_id(nth(fresh.message, n));
         let chain = draft.chain.clone().unwrap_or_else(|| Chain { correlation: id.clone(), parent: None, hops: 0 });
         Letter {
-            sender_id: draft.sender_id.clone().unwrap_or_else(|| id.clone()),
+            // Only the first of a broadcast carries the sender's id: a key names one message.
+            sender_id: draft.sender_id.clone().filter(|_| n == 0).unwrap_or_else(|| id.clone()),
             id,
             from: from.clone(),
             to,

@@ -9,8 +9,8 @@ use crate::effect::{Effect, Output, Serves};
 use crate::ids::{AgentId, LinkId, MessageId, Seq, TaskId, Timestamp};
 use crate::record::Record;
 use crate::state::State;
-use crate::task::{Ending, TaskState};
-use std::collections::BTreeSet;
+use crate::task::{Ending, Task, TaskState};
+use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -21,11 +21,26 @@ pub(super) struct Link {
     leased: BTreeSet<MessageId>,
     /// Tasks it works on (only links that serve until the end).
     pub(super) tasks: BTreeSet<TaskId>,
+    /// Tasks that ended lately, and with which record: one that does not reach the disk gives its task back.
+    ended: VecDeque<(Seq, TaskId)>,
 }
 
 impl Link {
     pub(super) fn new(agent: AgentId, window: usize, serves: Serves, running: Vec<TaskId>) -> Self {
-        Self { agent, window, serves, leased: BTreeSet::new(), tasks: running.into_iter().collect() }
+        let (tasks, ended) = (running.into_iter().collect(), VecDeque::new());
+        Self { agent, window, serves, leased: BTreeSet::new(), tasks, ended }
+    }
+
+    /// The task is over, if the record at `at` is ever stored.
+    pub(super) fn let_go(&mut self, at: Seq, task: TaskId) {
+        /// More than any batch ends on one link.
+        const ENDED_MAX: usize = 4_096;
+        if self.tasks.remove(&task) {
+            self.ended.push_back((at, task));
+            if self.ended.len() > ENDED_MAX {
+                self.ended.pop_front();
+            }
+        }
     }
 
     fn has_room(&self) -> bool {
@@ -38,7 +53,10 @@ impl Link {
 
     /// After a roll-back: what the state says this link has.
     pub(super) fn resume(&mut self, own: LinkId, state: &State) {
-        self.tasks.retain(|task| state.tasks.contains_key(task));
+        while let Some((_, task)) = self.ended.pop_back_if(|(at, _)| *at > state.seq) {
+            self.tasks.insert(task);
+        }
+        self.tasks.retain(|task| state.tasks.get(task).is_some_and(Task::has_begun));
         let mailbox = state.mailboxes.get(&self.agent);
         self.leased = mailbox
             .into_iter()
@@ -52,7 +70,11 @@ impl Link {
 impl Hub {
     pub(super) fn open_link(&mut self, now: Timestamp, id: LinkId, mut link: Link, out: &mut Output) {
         let agent = link.agent;
-        link.tasks.retain(|task| self.state.tasks.contains_key(task));
+        // A hand names what it was told it may begin. What is not stored as begun is still in the mailbox for
+        // anyone to take, and what another link has stays there.
+        link.tasks.retain(|task| {
+            self.state.tasks.get(task).is_some_and(Task::has_begun) && self.held_by(task).is_none()
+        });
         // A cancel that nobody carried out before the last hand went is still wanted.
         let stops: Vec<(TaskId, String)> = link
             .tasks
@@ -127,11 +149,13 @@ impl Hub {
             .flat_map(|(id, task)| task.messages.iter().map(move |m| (id, m)))
             .filter_map(|(id, message)| Some((id, self.state.letters.get(message)?)))
             .filter(|(_, open)| open.letter.follow_up && !open.handed)
-            .filter(|(_, open)| self.state.mailboxes[&agent].lease_of(open.at).is_none())
+            .filter(|(_, open)| self.state.mailboxes[&agent].is_waiting(open.at))
             .map(|(id, open)| (id, open.at))
             .collect();
         for (link, at) in due {
-            self.lease(now, link, at, out);
+            if self.state.mailboxes[&agent].is_waiting(at) {
+                self.lease(now, link, at, out);
+            }
         }
     }
 
@@ -139,7 +163,7 @@ impl Hub {
         let Some(open) = self.state.at(at) else { return };
         let letter = open.letter.clone();
         let until = now.plus_ms(self.limits.lease_ms);
-        self.emit(now, Record::Leased { message: letter.id.clone(), link: id, until }, out);
+        self.emit(now, Record::Leased { message: letter.id.clone(), task: letter.task, link: id, until }, out);
         let lease = self.state.mailboxes.get(&letter.to).and_then(|m| m.lease_of(at));
         let tries = lease.map_or(1, |lease| lease.slot.tries);
         if let Some(link) = self.links.get_mut(&id) {
@@ -173,7 +197,7 @@ impl Hub {
         }
         let delay_ms = self.limits.retry_delay_ms << u32::from(tries.saturating_sub(1)).min(16);
         let rest_until = rest.then(|| now.plus_ms(delay_ms));
-        let record = Record::Returned { message: message.clone(), why: why.to_owned(), rest_until, counted };
+        let record = Record::Returned { message: message.clone(), task, why: why.to_owned(), rest_until, counted };
         self.emit(now, record, out);
     }
 
@@ -191,9 +215,10 @@ impl Hub {
             .state
             .mailboxes
             .iter()
-            .filter(|(_, mailbox)| mailbox.next_deadline().is_some_and(|at| at <= now))
+            .filter(|(_, mailbox)| self.rolled_back || mailbox.next_deadline().is_some_and(|at| at <= now))
             .map(|(agent, _)| *agent)
             .collect();
+        self.rolled_back = false;
         for agent in due {
             let expired: Vec<MessageId> = self.state.mailboxes[&agent]
                 .leases()

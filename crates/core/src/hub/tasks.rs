@@ -24,11 +24,18 @@ impl Hub {
         let (task, handed, agent) = (open.letter.task, open.handed, open.letter.to);
         policy::may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
         let by = self.who_moves(caller);
+        let begins_or_ends = matches!(report, Report::Working | Report::Refused { .. });
+        if begins_or_ends && handed && self.is_of_another(caller, &task) {
+            let state = self.state.tasks.get(&task).map_or(TaskState::Working, |t| t.state);
+            return Err(Refusal::NotNow { task: task.short(), state });
+        }
         match report {
-            Report::Step(Step::Seen) => self.seen(now, caller, message, by, out),
-            Report::Step(Step::Submitted) if open.letter.follow_up => self.seen(now, caller, message, by, out),
+            Report::Step(Step::Seen) => self.seen(now, caller, message, Step::Seen, by, out),
+            Report::Step(Step::Submitted) if open.letter.follow_up => {
+                self.seen(now, caller, message, Step::Submitted, by, out);
+            }
             Report::Step(step) => {
-                self.emit(now, Record::Marked { message: message.clone(), what: Happened::Step(step) }, out);
+                self.emit(now, Record::Marked { message: message.clone(), task, what: Happened::Step(step) }, out);
             }
             Report::Working => self.begin(now, caller, message, by, out),
             Report::Said(said) => self.say(now, task, said, out)?,
@@ -51,9 +58,24 @@ impl Hub {
         Ok(Answer::Done)
     }
 
-    /// The agent has read it. A one-way message is done with that; otherwise its task is now worked on.
-    fn seen(&mut self, now: Timestamp, caller: &Caller, message: &MessageId, by: String, out: &mut Output) {
-        self.hand_over(now, caller, message, Step::Seen, out);
+    /// A hand that never had this task, or lost it: somebody else may be at work on it, and it must not be
+    /// begun twice.
+    fn is_of_another(&self, caller: &Caller, task: &TaskId) -> bool {
+        let Caller::Hand { link, .. } = caller else { return false };
+        self.links.get(link).is_none_or(|l| l.serves == Serves::UntilEnded && !l.tasks.contains(task))
+    }
+
+    /// The agent has it. A one-way message is done with that; otherwise its task is now worked on.
+    fn seen(
+        &mut self,
+        now: Timestamp,
+        caller: &Caller,
+        message: &MessageId,
+        step: Step,
+        by: String,
+        out: &mut Output,
+    ) {
+        self.hand_over(now, caller, message, step, out);
         let Some(open) = self.state.letters.get(message) else { return };
         let (task, agent) = (open.letter.task, open.letter.to);
         let serves_until_ended = matches!(caller, Caller::Hand { link, .. }
@@ -62,7 +84,7 @@ impl Hub {
             let ending = Ending { state: TaskState::Completed, by, why: "seen".into(), answer: None };
             self.end(now, task, ending, false, out);
         } else {
-            self.move_quietly(now, task, by, "seen", out);
+            self.move_quietly(now, task, by, step.name(), out);
         }
         self.pump(now, agent, out);
     }
@@ -71,22 +93,25 @@ impl Hub {
         self.hand_over(now, caller, message, Step::Submitted, out);
         let Some(open) = self.state.letters.get(message) else { return };
         let (task, agent) = (open.letter.task, open.letter.to);
-        if let Caller::Hand { link, .. } = caller
-            && let Some(link) = self.links.get_mut(link)
-        {
-            link.tasks.insert(task);
-        }
         self.move_quietly(now, task, by, "started", out);
         self.show_load(now, agent, out);
     }
 
-    fn hand_over(&mut self, now: Timestamp, _caller: &Caller, message: &MessageId, step: Step, out: &mut Output) {
+    /// The message leaves its mailbox; a hand that serves until the end has its task from now on.
+    fn hand_over(&mut self, now: Timestamp, caller: &Caller, message: &MessageId, step: Step, out: &mut Output) {
         let Some(open) = self.state.letters.get(message) else { return };
-        let what = Happened::Step(step);
+        if let Caller::Hand { link, .. } = caller
+            && !open.handed
+            && !open.letter.follow_up
+            && let Some(link) = self.links.get_mut(link).filter(|l| l.serves == Serves::UntilEnded)
+        {
+            link.tasks.insert(open.letter.task);
+        }
+        let (task, what) = (open.letter.task, Happened::Step(step));
         let record = if open.handed {
-            Record::Marked { message: message.clone(), what }
+            Record::Marked { message: message.clone(), task, what }
         } else {
-            Record::Handed { message: message.clone(), what }
+            Record::Handed { message: message.clone(), task, what }
         };
         self.emit(now, record, out);
         self.lease_done(message);
@@ -158,6 +183,7 @@ impl Hub {
         facts: &Facts,
         out: &mut Output,
     ) -> Result<Answer, Refusal> {
+        policy::may(caller, Verb::Read, About::default())?;
         if body.bytes() > self.limits.message_bytes_max {
             return Err(Refusal::TooLarge { bytes: body.bytes(), max: self.limits.message_bytes_max });
         }
@@ -223,9 +249,12 @@ impl Hub {
         let trails = task
             .messages
             .iter()
-            .filter_map(|message| Some((message.clone(), self.state.letters.get(message)?.trail.clone())))
-            .map(|(message, mut trail)| {
-                if let Some(last) = &last {
+            .filter_map(|message| Some((message.clone(), self.state.letters.get(message)?)))
+            .map(|(message, open)| {
+                let mut trail = open.trail.clone();
+                if open.letter.follow_up && !open.handed {
+                    trail.add(now, Happened::Failed("its task ended before it was taken".into()));
+                } else if let Some(last) = &last {
                     trail.add(now, last.clone());
                 }
                 (message, trail)
@@ -238,7 +267,7 @@ impl Hub {
         self.emit(now, Record::Ended { task: id, ending, archive }, out);
         messages.iter().for_each(|message| self.lease_done(message));
         for link in self.links.values_mut() {
-            link.tasks.remove(&id);
+            link.let_go(self.state.seq, id);
         }
         if self.links.values().any(|link| link.agent == agent) {
             self.show_load(now, agent, out);
@@ -283,7 +312,8 @@ impl Hub {
     /// The open task whose message reached the caller's agent last.
     fn last_handed(&self, caller: &Caller) -> Option<&Task> {
         let agent = caller.agent()?;
-        let newest = self.state.letters.values().filter(|o| o.handed && o.letter.to == agent).max_by_key(|o| o.at)?;
+        let mine = self.state.letters.values().filter(|o| o.handed && o.letter.to == agent);
+        let newest = mine.max_by_key(|o| o.handed_at)?;
         self.state.tasks.get(&newest.letter.task)
     }
 }

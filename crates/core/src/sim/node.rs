@@ -1,0 +1,288 @@
+//! A simulated node: the real hub and the real crank over a simulated disk.
+//!
+//! Always: what is carried out comes from `cycle`, except where a breakage says otherwise.
+//! Not here: when a turn happens and what carries the effects out (`world`).
+
+use super::checker::{self, Checker};
+use super::dice::Dice;
+use super::disk::Disk;
+use super::{Breakage, Broken, Rule};
+use crate::agents::Agent;
+use crate::cycle::{self, Turned};
+use crate::effect::{Command, Effect, Facts, Input, Report};
+use crate::hub::Hub;
+use crate::ids::{AskId, LinkId, Seq, TaskId, Timestamp};
+use crate::message::Key;
+use crate::settings::Limits;
+use crate::task::TaskState;
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) hub: Option<Hub>,
+    pub(super) disk: Disk,
+    pub(super) checker: Checker,
+    pub(super) agents: Vec<Agent>,
+    /// What has arrived and was not decided yet.
+    pub(super) inbox: Vec<Input>,
+    pub(super) turn_planned: bool,
+    pub(super) wake_at: Option<u64>,
+    /// How far its clock is from the world's.
+    pub(super) clock_off_ms: i64,
+    /// How often it was started.
+    pub(super) starts: u64,
+    links: u64,
+    last_batch: usize,
+    breakage: Option<Breakage>,
+}
+
+/// Where in a turn the process dies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Dies {
+    Never,
+    BeforeCommit,
+    BeforeEffects,
+    AmongEffects,
+}
+
+pub(super) fn limits() -> Limits {
+    Limits {
+        message_bytes_max: 400,
+        mailbox_max: 12,
+        mailbox_bytes_max: 2_000,
+        open_tasks_max: 45,
+        moves_max: 12,
+        artifact_bytes_max: 300,
+        pair_per_minute_max: 12,
+        ring_events_max: 24,
+        ring_bytes_max: 64 << 10,
+        ..Limits::default()
+    }
+}
+
+impl Node {
+    pub(super) fn new(agents: Vec<Agent>, clock_off_ms: i64, breakage: Option<Breakage>) -> Self {
+        let mut disk = Disk::default();
+        disk.late = breakage == Some(Breakage::ReplyBeforeJournal);
+        Self {
+            hub: None,
+            disk,
+            checker: Checker::new(limits()),
+            agents,
+            inbox: Vec::new(),
+            turn_planned: false,
+            wake_at: None,
+            clock_off_ms,
+            starts: 0,
+            links: 0,
+            last_batch: 0,
+            breakage,
+        }
+    }
+
+    pub(super) fn now(&self, time: u64) -> Timestamp {
+        Timestamp(time.saturating_add_signed(self.clock_off_ms))
+    }
+
+    /// The hub's limits; broken ones if that is what is to be found out.
+    fn own_limits(&self) -> Limits {
+        let kept = limits();
+        match self.breakage {
+            Some(Breakage::AgeTooFast) => Limits { ageing_ms: kept.ageing_ms / 1000, ..kept },
+            Some(Breakage::Overfill) => Limits {
+                mailbox_max: 2 * kept.mailbox_max,
+                mailbox_bytes_max: 2 * kept.mailbox_bytes_max,
+                ..kept
+            },
+            _ => kept,
+        }
+    }
+
+    /// A process starts: the journal is read, and what the last one left behind is put in order.
+    pub(super) fn start(&mut self, time: u64, dice: &mut Dice) -> Result<Option<Turned>, Broken> {
+        let replayed = self.disk.replay(dice.percent(50)).map_err(|why| {
+            Broken::new(Rule::ReplayIsTheLiveState, format!("the journal cannot be replayed: {why}"))
+        })?;
+        if !checker::same(&replayed, &self.checker.state) {
+            let what = format!(
+                "a restart reads up to record {}, but {} were committed, or they differ",
+                replayed.seq.0, self.checker.state.seq.0
+            );
+            return Err(Broken::new(Rule::ReplayIsTheLiveState, what));
+        }
+        let now = self.now(time);
+        let mut hub = Hub::with_state(self.own_limits(), replayed);
+        self.checker.reread();
+        let turned = cycle::restart(&mut hub, now, &mut self.disk);
+        let Ok(turned) = turned else { return Ok(None) };
+        if turned.failed.is_some() {
+            return Ok(None);
+        }
+        self.hub = Some(hub);
+        self.links = 0;
+        self.starts += 1;
+        self.checker.crashed();
+        self.take_fresh(now)?;
+        self.inbox.clear();
+        self.inbox.extend(self.agents.iter().map(|agent| Input::AgentUp { agent: agent.clone() }));
+        Ok(Some(turned))
+    }
+
+    pub(super) fn new_link(&mut self) -> LinkId {
+        self.links += 1;
+        LinkId(self.links)
+    }
+
+    /// Decides all that has arrived. None if the process died of it.
+    pub(super) fn turn(&mut self, time: u64, dies: Dies) -> Result<Option<Turned>, Broken> {
+        let now = self.now(time);
+        let mut batch = std::mem::take(&mut self.inbox);
+        batch.push(Input::Clock);
+        for input in &mut batch {
+            self.look_up(input);
+        }
+        self.checker.takers.clear();
+        for input in &batch {
+            self.note(input);
+        }
+        let Some(hub) = &mut self.hub else { return Ok(None) };
+        self.disk.dying = dies == Dies::BeforeCommit;
+        let before = hub.state().seq;
+        let asks = batch.iter().filter(|i| matches!(i, Input::Asked { .. })).count();
+        let turned = cycle::turn(hub, now, batch, &mut self.disk);
+        self.disk.dying = false;
+        let Ok(turned) = turned else { return Ok(None) };
+        if turned.failed.is_some() {
+            self.check_refused(&turned, before, asks)?;
+            self.checker.reread();
+            self.checker.turned(Timestamp(0));
+        } else {
+            self.take_fresh(now)?;
+        }
+        Ok(Some(turned))
+    }
+
+    /// What the store knows about it, as a driver would ask before it lets the hub decide.
+    fn look_up(&self, input: &mut Input) {
+        let Input::Asked { caller, command, facts, .. } = input else { return };
+        let named = match command {
+            Command::Send(draft) => {
+                let key = draft.sender_id.as_ref();
+                let key = key.map(|id| Key { who: caller.sender().who, message: id.clone() }.text());
+                let prior = key.and_then(|key| self.disk.priors.get(&key).cloned());
+                facts.prior = prior.filter(|_| self.breakage != Some(Breakage::ForgetDedupe));
+                draft.continues.as_ref()
+            }
+            Command::Reply { task, .. } => task.as_ref(),
+            Command::Cancel { task, .. } | Command::Task { task } => Some(&*task),
+            _ => None,
+        };
+        let ended = named.and_then(|name| self.disk.ended_named(name));
+        *facts = Facts { prior: facts.prior.take(), ended };
+    }
+
+    /// What somebody wishes for with this input, so that it may happen.
+    fn note(&mut self, input: &Input) {
+        if let Input::LinkOpened { link, serves, .. } = input {
+            self.checker.links.insert(*link, *serves);
+        }
+        let Input::Asked { command, .. } = input else { return };
+        let checker = &mut self.checker;
+        match command {
+            Command::Inbox { agent, take: true, .. } => {
+                checker.takers.insert(*agent);
+            }
+            Command::Report { message, report } => {
+                let Some(task) = checker.state.letters.get(message).map(|open| open.letter.task) else {
+                    return;
+                };
+                match report {
+                    Report::Done { state, answer, .. } => {
+                        checker.wished.insert((task, *state));
+                        if answer.is_some() {
+                            checker.answered.insert(task);
+                        }
+                    }
+                    Report::Refused { .. } => {
+                        checker.wished.insert((task, TaskState::Failed));
+                    }
+                    _ => {}
+                }
+            }
+            Command::Reply { task: Some(name), failed, .. } => {
+                let named: Vec<TaskId> = checker.state.tasks_named(name).iter().map(|task| task.id).collect();
+                let state = if *failed { TaskState::Failed } else { TaskState::Completed };
+                checker.wished.extend(named.iter().map(|id| (*id, state)));
+                checker.answered.extend(named);
+            }
+            Command::Cancel { task: name, .. } => {
+                let named: Vec<TaskId> = checker.state.tasks_named(name).iter().map(|task| task.id).collect();
+                checker.wished.extend(named.iter().map(|id| (*id, TaskState::Canceled)));
+            }
+            _ => {}
+        }
+    }
+
+    /// A batch that was not stored has no effects but refusals, and leaves nothing behind.
+    fn check_refused(&self, turned: &Turned, before: Seq, asks: usize) -> Result<(), Broken> {
+        let only_refusals = turned
+            .effects
+            .iter()
+            .all(|e| matches!(e, Effect::Reply { answer, .. } if matches!(**answer, Err(crate::Refusal::NotStored { .. }))));
+        let hub = self.hub.as_ref();
+        let unchanged = hub
+            .is_some_and(|hub| hub.state().seq == before && checker::same(hub.state(), &self.checker.state));
+        if only_refusals && unchanged && turned.effects.len() == asks {
+            return Ok(());
+        }
+        let what = format!("{} effects for {asks} asks, state unchanged: {unchanged}", turned.effects.len());
+        Err(Broken::new(Rule::NothingIsSaidOfARolledBackBatch, what))
+    }
+
+    fn take_fresh(&mut self, now: Timestamp) -> Result<(), Broken> {
+        let fresh = std::mem::take(&mut self.disk.fresh);
+        if !fresh.is_empty() {
+            self.last_batch = fresh.len();
+        }
+        self.checker.committed(&fresh)?;
+        self.checker.turned(now);
+        Ok(())
+    }
+
+    /// The live state, the checker's and both replays of the disk are one and the same.
+    pub(super) fn compare(&self) -> Result<(), Broken> {
+        let Some(hub) = &self.hub else { return Ok(()) };
+        Checker::one_place(hub.state())?;
+        let differ = |what: &str| Err(Broken::new(Rule::ReplayIsTheLiveState, what));
+        if !checker::same(hub.state(), &self.checker.state) {
+            return differ("the live state is not what its records make");
+        }
+        for from_snapshot in [false, true] {
+            match self.disk.replay(from_snapshot) {
+                Ok(state) if checker::same(&state, hub.state()) => {}
+                Ok(_) => return differ("a replay of the disk gives another state than the live one"),
+                Err(why) => return differ(&why),
+            }
+        }
+        Ok(())
+    }
+
+    /// The process is gone, and with it all that was not on disk.
+    pub(super) fn crash(&mut self) {
+        self.hub = None;
+        self.inbox.clear();
+        self.wake_at = None;
+        self.disk.pending.clear();
+        if self.breakage == Some(Breakage::LoseOnCrash) {
+            self.disk.lose_last(self.last_batch);
+        }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.hub.is_some()
+    }
+}
+
+/// Who waits for an answer, for a driver that has to find them again.
+pub(super) fn ask_of(input: &Input) -> Option<AskId> {
+    if let Input::Asked { ask, .. } = input { Some(*ask) } else { None }
+}

@@ -1,0 +1,311 @@
+//! The API under `/api/v1`: inbox, receipts, tasks, agents. Views out, requests in.
+//!
+//! Stable: fields are added, never renamed; golden files in `tests/golden` show every shape.
+
+use crate::message::{parts, ChainField};
+use crate::time;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use synapse_core::agents::{Agent, Presence};
+use synapse_core::effect::Command;
+use synapse_core::ids::{MessageId, TaskRef};
+use synapse_core::message::{Body, Content, Letter, Sender};
+use synapse_core::receipt::{Happened, Mark, Step, Trail};
+use synapse_core::task::{Ending, Move, Task};
+use synapse_core::Refusal;
+use utoipa::ToSchema;
+
+/// Who sent or asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SenderView {
+    /// `user`, an agent's id, or a name.
+    pub sender_id: String,
+    pub label: String,
+    pub by_user: bool,
+    /// `socket`, `token`, `spool` (a claim only) or `own`.
+    pub proof: String,
+}
+
+impl From<&Sender> for SenderView {
+    fn from(sender: &Sender) -> Self {
+        use synapse_core::message::Who;
+        let sender_id = match &sender.who {
+            Who::User => "user".to_owned(),
+            Who::Agent(id) => id.to_string(),
+            Who::Named(name) => name.to_string(),
+        };
+        let proof = serde_json::to_value(sender.proof).ok().and_then(|v| v.as_str().map(str::to_owned));
+        Self {
+            sender_id,
+            label: sender.label.clone(),
+            by_user: sender.by_user,
+            proof: proof.unwrap_or_default(),
+        }
+    }
+}
+
+/// A message as its receiver sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MessageView {
+    pub message_id: String,
+    pub task_id: String,
+    pub from: SenderView,
+    pub to: String,
+    /// 1 to 10.
+    pub priority: u8,
+    pub response_expected: bool,
+    pub follow_up: bool,
+    pub accepted_at: String,
+    pub correlation_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_message_id: Option<String>,
+    pub hops: u8,
+    /// All text parts in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub content: Option<Value>,
+    /// The highest step that is proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<String>,
+    /// Why it is not further.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
+}
+
+impl MessageView {
+    pub fn new(letter: &Letter, body: Option<&Body>, trail: Option<&Trail>) -> Self {
+        let content = body.and_then(|b| b.content().ok());
+        Self {
+            message_id: letter.id.to_string(),
+            task_id: letter.task.to_string(),
+            from: (&letter.from).into(),
+            to: letter.to.to_string(),
+            priority: letter.priority.level(),
+            response_expected: letter.expects == synapse_core::message::Expects::Answer,
+            follow_up: letter.follow_up,
+            accepted_at: time::show(letter.accepted_at),
+            correlation_id: letter.chain.correlation.to_string(),
+            parent_message_id: letter.chain.parent.as_ref().map(ToString::to_string),
+            hops: letter.chain.hops,
+            text: content.as_ref().map(Content::as_text),
+            content: content.and_then(|c| serde_json::to_value(c).ok()),
+            receipt: trail.and_then(Trail::reached).map(|step| step.name().to_owned()),
+            held: trail.and_then(Trail::hold).map(str::to_owned),
+        }
+    }
+
+    /// The chain of a message that this one causes.
+    pub fn caused(&self) -> ChainField {
+        ChainField {
+            correlation_id: self.correlation_id.clone(),
+            parent_message_id: Some(self.message_id.clone()),
+            hops: self.hops.saturating_add(1),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct InboxPage {
+    pub agent_id: String,
+    pub waiting: usize,
+    pub notes: usize,
+    pub leased: usize,
+    pub messages: Vec<MessageView>,
+}
+
+/// How far a message has come, each step with its time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReceiptView {
+    pub message_id: String,
+    pub task_id: String,
+    /// The highest step that is proven: accepted, stored, leased, written, submitted, seen, answered.
+    pub reached: String,
+    /// Why it is not further, if something stands in its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
+    pub trail: Vec<MarkView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MarkView {
+    pub at: String,
+    /// A step, or `held`, `returned`, `failed`, `unknown`.
+    pub what: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl From<&Mark> for MarkView {
+    fn from(mark: &Mark) -> Self {
+        let (what, why) = happened(&mark.what);
+        Self { at: time::show(mark.at), what: what.to_owned(), why }
+    }
+}
+
+pub(crate) fn happened(what: &Happened) -> (&'static str, Option<String>) {
+    match what {
+        Happened::Step(step) => (step.name(), None),
+        Happened::Held(why) => ("held", Some(why.clone())),
+        Happened::Returned(why) => ("returned", Some(why.clone())),
+        Happened::Failed(why) => ("failed", Some(why.clone())),
+        Happened::Unknown(why) => ("unknown", Some(why.clone())),
+    }
+}
+
+impl ReceiptView {
+    pub fn new(message: &MessageId, task: &str, trail: &Trail) -> Self {
+        Self {
+            message_id: message.to_string(),
+            task_id: task.to_owned(),
+            reached: trail.reached().map_or("unknown", Step::name).to_owned(),
+            held: trail.hold().map(str::to_owned),
+            trail: trail.marks().iter().map(MarkView::from).collect(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TaskView {
+    pub task_id: String,
+    /// The first eight digits; enough to reply.
+    pub short_id: String,
+    pub agent_id: String,
+    pub requester: SenderView,
+    /// submitted, working, input-required, auth-required, completed, failed, canceled, rejected.
+    pub state: String,
+    pub response_expected: bool,
+    pub messages: Vec<String>,
+    pub history: Vec<MoveView>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<AnswerView>,
+    /// What was said and made on the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub artifacts: Vec<Value>,
+    /// A cancel was asked for and is under way.
+    pub canceling: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MoveView {
+    pub at: String,
+    pub to: String,
+    pub by: String,
+    pub why: String,
+}
+
+impl From<&Move> for MoveView {
+    fn from(to: &Move) -> Self {
+        Self { at: time::show(to.at), to: to.to.name().into(), by: to.by.clone(), why: to.why.clone() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AnswerView {
+    pub text: String,
+    #[schema(value_type = Object)]
+    pub content: Value,
+}
+
+impl AnswerView {
+    pub fn of(body: &Body) -> Self {
+        let content = body.content().unwrap_or_default();
+        Self { text: content.as_text(), content: serde_json::to_value(&content).unwrap_or_default() }
+    }
+}
+
+impl TaskView {
+    pub fn new(task: &Task, ending: Option<&Ending>) -> Self {
+        Self {
+            task_id: task.id.to_string(),
+            short_id: task.id.short(),
+            agent_id: task.agent.to_string(),
+            requester: (&task.requester).into(),
+            state: task.state.name().into(),
+            response_expected: task.expects == synapse_core::message::Expects::Answer,
+            messages: task.messages.iter().map(ToString::to_string).collect(),
+            history: task.history.iter().map(MoveView::from).collect(),
+            answer: ending.and_then(|e| e.answer.as_ref()).map(AnswerView::of),
+            artifacts: Vec::new(),
+            canceling: task.cancel.is_some() && !task.state.is_terminal(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AgentView {
+    pub agent_id: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    pub capabilities: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
+    pub state: String,
+    pub why: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    pub waiting: usize,
+}
+
+impl AgentView {
+    pub fn new(agent: &Agent, presence: Option<&Presence>, waiting: usize) -> Self {
+        Self {
+            agent_id: agent.id.to_string(),
+            kind: agent.kind.to_string(),
+            name: agent.name.as_ref().map(ToString::to_string),
+            role: agent.role.as_ref().map(ToString::to_string),
+            capabilities: agent.capabilities.iter().map(ToString::to_string).collect(),
+            handle: agent.handle(),
+            state: presence.map_or("offline", |p| p.state.name()).to_owned(),
+            why: presence.map_or_else(String::new, |p| p.why.clone()),
+            since: presence.map(|p| time::show(p.since)),
+            waiting,
+        }
+    }
+}
+
+/// Answer a task. Without a task id: the last one that reached the caller's agent.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct ReplyRequest {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    #[schema(value_type = Object)]
+    pub message: Value,
+    /// The task could not be done; the message says why.
+    #[serde(default)]
+    pub failed: bool,
+}
+
+impl ReplyRequest {
+    pub fn to_core(self) -> Result<Command, Refusal> {
+        let task = self.task_id.as_deref().map(TaskRef::parse).transpose();
+        let content = Content { parts: parts("message", self.message)?, ..Content::default() };
+        Ok(Command::Reply {
+            task: task.map_err(|bad| Refusal::bad_field("task_id", bad.to_string()))?,
+            body: Body::of(&content),
+            failed: self.failed,
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReplyAnswer {
+    /// `completed`: the one who waited has it. `sent`: nobody waits for this task any more, so it went to
+    /// its requester as a message linked to it.
+    pub status: String,
+    pub task_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_to: Option<SenderView>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct CancelRequest {
+    #[serde(default)]
+    pub why: Option<String>,
+}

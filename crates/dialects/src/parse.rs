@@ -1,0 +1,73 @@
+//! JSON in: strict about types, and exact about which field is wrong.
+//!
+//! serde_json refuses invalid UTF-8, lone surrogates, and nesting beyond 128 levels; a path is added here.
+
+use serde::de::DeserializeOwned;
+use synapse_core::Refusal;
+
+/// Reads one JSON value of a known shape.
+pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    let mut de = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut de).map_err(|e| {
+        let path = e.path().to_string();
+        let field = if path == "." { "body".to_owned() } else { path };
+        Refusal::bad_field(field, describe(e.inner()))
+    })?;
+    de.end().map_err(|e| Refusal::bad_field("body", describe(&e)))?;
+    Ok(value)
+}
+
+fn describe(error: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+    match error.classify() {
+        Category::Data => error.to_string(),
+        Category::Eof => format!("the JSON ends too early: {error}"),
+        Category::Syntax | Category::Io => format!("this is not JSON: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[allow(dead_code)]
+    struct Shape {
+        name: String,
+        list: Vec<Item>,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[allow(dead_code)]
+    struct Item {
+        count: u8,
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_path() {
+        let deep = format!("{{\"name\": {}", "[".repeat(200));
+        let cases: [(&[u8], &str); 8] = [
+            (b"", "body: the JSON ends too early"),
+            (b"{", "body: the JSON ends too early"),
+            (b"{\"name\": 1}", "name: invalid type: integer `1`, expected a string"),
+            (b"{\"name\": \"x\"}", "body: missing field `list`"),
+            (b"{\"name\": \"x\", \"list\": [{\"count\": 1}, {\"count\": 300}]}", "list[1].count: invalid value"),
+            (b"{\"name\": \"\\ud800\", \"list\": []}", "name: this is not JSON"),
+            (b"{\"name\": \"\xff\", \"list\": []}", "name: this is not JSON"),
+            (b"{\"name\": \"x\", \"list\": []} x", "body: this is not JSON: trailing"),
+        ];
+        for (raw, expected) in cases {
+            let refusal = json::<Shape>(raw).unwrap_err().to_string();
+            assert!(refusal.starts_with(expected), "{refusal}");
+        }
+        assert!(json::<serde_json::Value>(deep.as_bytes()).unwrap_err().to_string().contains("recursion limit"));
+    }
+
+    #[test]
+    fn fuzz_parse_never_panics() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let _ = json::<Shape>(bytes);
+            let _ = json::<serde_json::Value>(bytes);
+        });
+    }
+}

@@ -1,0 +1,30 @@
+//! `GET /status` (REST-3, PTY-8): how the agent is, in the three words of the source and in all of ours.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusView {
+    pub agent_name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// `idle`, `busy` or `error`.
+    pub status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_task: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub available_tools: Vec<String>,
+    /// The finer state: starting, idle, busy, waiting, error, maintenance, offline, unknown.
+    pub state: String,
+    pub why: String,
+    /// RFC 3339.
+    pub since: String,
+    pub agent_id: String,
+    pub agent_type: String,
+    pub waiting: usize,
+    pub version: String,
+    /// What the agent is doing; only for callers that are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+}

@@ -1,0 +1,188 @@
+//! Doors: thin. Read a request, call a dialect, ask the driver, write the answer.
+//!
+//! Every request passes `admit` first: origin, caller, size. Routes are annotated where they are written, so
+//! `/openapi.json` cannot drift from what is served.
+
+mod api;
+mod events;
+mod inbox;
+mod message;
+mod ops;
+
+use crate::auth::{Gate, Peer, is_public};
+use crate::handle::{Handle, Heard};
+use crate::metrics::Metrics;
+use crate::registrar::Shown;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use std::sync::{Arc, Mutex};
+use synapse_core::Refusal;
+use synapse_core::agents::Agent;
+use synapse_core::policy::Caller;
+use synapse_dialects::error::{self, ErrorBody};
+use synapse_store::home::Home;
+use synapse_store::{History, JournalError};
+use tokio_util::sync::CancellationToken;
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+/// What every door can reach.
+pub struct App {
+    pub handle: Handle,
+    pub gate: Gate,
+    pub agent: Agent,
+    pub shown: Shown,
+    pub metrics: Arc<Metrics>,
+    pub history: Mutex<History>,
+    pub home: Home,
+    pub stop: CancellationToken,
+    pub body_bytes_max: usize,
+}
+
+pub type Shared = Arc<App>;
+
+impl App {
+    /// Asks the archive, off the async threads: it may have to wait for a disk.
+    pub async fn archive<T: Send + 'static>(
+        self: &Arc<Self>,
+        ask: impl FnOnce(&History) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let app = self.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            ask(&app.history.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        });
+        let answer = asked.await.map_err(|_| Refusal::Stopping)?;
+        answer.map_err(|e| Refusal::NotStored { why: e.to_string() })
+    }
+
+    pub async fn ask(&self, caller: Caller, command: synapse_core::Command) -> Heard {
+        self.handle.ask(caller, command).await
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Synapse node", description = "One agent: its mailbox, tasks, receipts and events."),
+    components(schemas(ErrorBody))
+)]
+struct Description;
+
+pub fn router(app: Shared) -> Router {
+    let (router, _) = described().split_for_parts();
+    router
+        .route("/openapi.json", axum::routing::get(ops::openapi))
+        .fallback(ops::nowhere)
+        .method_not_allowed_fallback(ops::wrong_method)
+        .layer(middleware::from_fn_with_state(app.clone(), admit))
+        .with_state(app)
+}
+
+fn described() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(message::send))
+        .routes(routes!(ops::status))
+        .routes(routes!(ops::healthz))
+        .routes(routes!(ops::metrics))
+        .routes(routes!(ops::stop))
+        .routes(routes!(inbox::inbox))
+        .routes(routes!(inbox::stream))
+        .routes(routes!(inbox::report))
+        .routes(routes!(api::receipt))
+        .routes(routes!(api::tasks))
+        .routes(routes!(api::task))
+        .routes(routes!(api::cancel))
+        .routes(routes!(api::reply))
+        .routes(routes!(api::agents))
+        .routes(routes!(events::events))
+}
+
+/// The description of all of it, made when first asked for.
+pub fn description() -> utoipa::openapi::OpenApi {
+    described().into_openapi()
+}
+
+/// First of all: where does this come from, who is it, and is it too large to be read?
+async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>().cloned().unwrap_or(Peer::Tcp);
+    let admitted = app.gate.check_origin(&peer, request.headers()).and_then(|()| {
+        let length = request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
+        match length {
+            Some(bytes) if bytes > app.body_bytes_max => {
+                Err(Refusal::TooLarge { bytes, max: app.body_bytes_max })
+            }
+            _ => app.gate.caller(&peer, request.headers()),
+        }
+    });
+    let answer = match admitted {
+        Ok(Caller::Stranger) if !is_public(request.method(), request.uri().path()) => {
+            Refused(no_token()).into_response()
+        }
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(Refusal::BadField { field, why }) => {
+            let info = ErrorBody::new("bad_origin", format!("{field}: {why}"));
+            (StatusCode::FORBIDDEN, axum::Json(info)).into_response()
+        }
+        Err(refusal) => {
+            let mut answer = Refused(refusal).into_response();
+            // The body was not read; this connection is of no more use.
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            answer
+        }
+    };
+    app.metrics.request(!answer.status().is_success());
+    answer
+}
+
+fn no_token() -> Refusal {
+    let may = synapse_core::policy::may(
+        &Caller::Stranger,
+        synapse_core::policy::Verb::Read,
+        synapse_core::policy::About::default(),
+    );
+    may.err().unwrap_or(Refusal::Busy)
+}
+
+/// Reads a body within its bounds of size and time.
+pub(crate) async fn read_body(app: &App, body: axum::body::Body) -> Result<bytes::Bytes, Refusal> {
+    const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
+    use http_body_util::BodyExt as _;
+    let max = app.body_bytes_max;
+    let limited = http_body_util::Limited::new(body, max);
+    match tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(e)) if e.is::<http_body_util::LengthLimitError>() => Err(Refusal::TooLarge { bytes: max + 1, max }),
+        Ok(Err(e)) => Err(Refusal::bad_field("body", format!("it broke off: {e}"))),
+        Err(_) => Err(Refusal::bad_field("body", "it did not arrive within 30 s")),
+    }
+}
+
+/// A refusal on its way out.
+pub struct Refused(pub Refusal);
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(error::status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut answer = (status, axum::Json(ErrorBody::from(&self.0))).into_response();
+        if let Some(seconds) = error::retry_after_s(&self.0) {
+            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        answer
+    }
+}
+
+/// An answer of another kind than was asked for would be a bug; it is told as one.
+pub(crate) fn unexpected() -> Refused {
+    Refused(Refusal::NotStored { why: "the node answered something else; see its log".into() })
+}

@@ -1,0 +1,138 @@
+//! The mailbox from outside: look into it, take from it, or stay and be handed each message (`synapse join`).
+
+use super::{Refused, Shared, read_body, unexpected};
+use crate::handle::ToHand;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Extension, Query, State};
+use axum::response::Response;
+use serde::Deserialize;
+use synapse_core::effect::{Answer, Command, Input, Serves};
+use synapse_core::ids::{LinkId, MessageId};
+use synapse_core::policy::{self, About, Caller, Verb};
+use synapse_core::Refusal;
+use synapse_dialects::api::{InboxPage, MessageView};
+use synapse_dialects::error::ErrorBody;
+use synapse_dialects::jsonl::{self, FromProgram, Line, ToProgram};
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+pub(super) struct Look {
+    /// Mark what is shown as seen: it leaves the mailbox. Only for the agent itself.
+    #[serde(default)]
+    take: bool,
+    #[serde(default)]
+    max: Option<usize>,
+}
+
+/// What waits, in the order in which it would leave.
+#[utoipa::path(get, path = "/api/v1/inbox", params(Look), responses(
+    (status = 200, body = InboxPage), (status = "default", body = ErrorBody),
+))]
+pub(super) async fn inbox(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Query(look): Query<Look>,
+) -> Result<Json<InboxPage>, Refused> {
+    const PAGE_MAX: usize = 500;
+    let agent = app.agent.id;
+    let max = look.max.unwrap_or(50).min(PAGE_MAX);
+    let command = Command::Inbox { agent, take: look.take, max };
+    let (Answer::Inbox(inbox), _) = app.ask(caller, command).await? else { return Err(unexpected()) };
+    let ids: Vec<_> = inbox.letters.iter().map(|(letter, _)| letter.id.clone()).collect();
+    let bodies = app
+        .archive(move |history| ids.iter().map(|id| Ok(history.message(id)?.map(|(_, body)| body))).collect::<Result<Vec<_>, _>>())
+        .await?;
+    let messages = inbox
+        .letters
+        .iter()
+        .zip(bodies)
+        .map(|((letter, trail), body)| MessageView::new(letter, body.as_ref(), Some(trail)))
+        .collect();
+    let (waiting, notes, leased) = (inbox.waiting, inbox.notes, inbox.leased);
+    Ok(Json(InboxPage { agent_id: agent.to_string(), waiting, notes, leased, messages }))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+pub(super) struct Stay {
+    /// How many messages may be under way before one is reported as seen.
+    #[serde(default)]
+    window: Option<usize>,
+}
+
+/// Be handed each message as it comes, one JSON per line, each under a lease until you report it as seen.
+#[utoipa::path(get, path = "/api/v1/inbox/stream", params(Stay), responses(
+    (status = 200, content_type = "application/x-ndjson", body = String),
+    (status = "default", body = ErrorBody),
+))]
+pub(super) async fn stream(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Query(stay): Query<Stay>,
+) -> Result<Response, Refused> {
+    const WINDOW_MAX: usize = 256;
+    policy::may(&caller, Verb::Report, About { worker: Some(app.agent.id), requester: None })?;
+    let window = stay.window.unwrap_or(8).clamp(1, WINDOW_MAX);
+    let (link, mut orders) =
+        app.handle.link(app.agent.id, window, Serves::UntilSeen { notes: true }, Vec::new()).await?;
+    let guard = LinkGuard { app: app.clone(), link };
+    let hello = ToProgram::Hello { agent_id: app.agent.id.to_string(), label: app.agent.label() };
+    let (lines, body) = tokio::sync::mpsc::channel::<String>(window + 8);
+    tokio::spawn(async move {
+        // Lives as long as the connection: when the reader goes, its leases go back.
+        let _guard = guard;
+        if lines.send(hello.line()).await.is_err() {
+            return;
+        }
+        loop {
+            let order = tokio::select! {
+                order = orders.recv() => order,
+                () = lines.closed() => None,
+                () = app.stop.cancelled() => None,
+            };
+            let Some(order) = order else { return };
+            if lines.send(line_of(order)).await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(super::events::lines_response(body, "application/x-ndjson"))
+}
+
+fn line_of(order: ToHand) -> String {
+    match order {
+        ToHand::Deliver { letter, body, .. } => {
+            let view = Box::new(MessageView::new(&letter, Some(&body), None));
+            if letter.follow_up { ToProgram::Input(view).line() } else { ToProgram::Message(view).line() }
+        }
+        ToHand::Stop { task, why } => ToProgram::Cancel { task_id: task.to_string(), why }.line(),
+    }
+}
+
+struct LinkGuard {
+    app: Shared,
+    link: LinkId,
+}
+
+impl Drop for LinkGuard {
+    fn drop(&mut self) {
+        self.app.handle.tell(Input::LinkClosed { link: self.link });
+    }
+}
+
+/// Say how it goes with a message you were handed; the same lines as a streaming program's.
+#[utoipa::path(post, path = "/api/v1/inbox/report", request_body = FromProgram, responses(
+    (status = 200, body = String), (status = "default", body = ErrorBody),
+))]
+pub(super) async fn report(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Body,
+) -> Result<Json<&'static str>, Refused> {
+    let line = jsonl::to_core(&read_body(&app, body).await?)?;
+    let Line::Report { message_id: Some(id), report } = line else {
+        return Err(Refusal::bad_field("message_id", "it must say which message this is about").into());
+    };
+    let message = MessageId::parse(&id).map_err(|bad| Refusal::bad_field("message_id", bad.to_string()))?;
+    app.ask(caller, Command::Report { message, report }).await?;
+    Ok(Json("stored"))
+}

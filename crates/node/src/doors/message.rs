@@ -1,0 +1,70 @@
+//! `POST /message`: the simple door for tools and scripts (PTY-7).
+
+use super::{Refused, Shared, read_body, unexpected};
+use crate::post;
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::Json;
+use synapse_core::effect::{Answer, Command};
+use synapse_core::ids::AgentId;
+use synapse_core::policy::Caller;
+use synapse_core::routes::{self, Target};
+use synapse_core::Refusal;
+use synapse_dialects::error::ErrorBody;
+use synapse_dialects::message::{self, MessageAccepted, MessageRequest};
+use synapse_dialects::parse;
+use synapse_store::registry;
+
+/// Send a message to this agent, or to another one. The answer means: it is on disk.
+#[utoipa::path(post, path = "/message", request_body = MessageRequest, responses(
+    (status = 200, body = MessageAccepted),
+    (status = "default", body = ErrorBody),
+))]
+pub(super) async fn send(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Body,
+) -> Result<Json<MessageAccepted>, Refused> {
+    let bytes = read_body(&app, body).await?;
+    let request: MessageRequest = parse::json(&bytes)?;
+    let asked = message::request_to_core(request.clone())?;
+    let caller = app.gate.speaking_for(caller, asked.speak_for.as_deref())?;
+    let mut draft = asked.draft;
+    if let Some(other) = elsewhere(&app, &draft.to)? {
+        return relay(&app, caller, other, request);
+    }
+    draft.to = Target::Here;
+    let (answer, latest) = app.ask(caller, Command::Send(Box::new(draft))).await?;
+    let Answer::Accepted(taken) = answer else { return Err(unexpected()) };
+    let first = taken.first().ok_or_else(unexpected)?;
+    Ok(Json(MessageAccepted::stored(first, latest)))
+}
+
+/// The agent that is meant, if it is not ours.
+fn elsewhere(app: &Shared, target: &Target) -> Result<Option<AgentId>, Refusal> {
+    if *target == Target::Here {
+        return Ok(None);
+    }
+    let candidates = registry::candidates(&app.home);
+    let ids = routes::resolve(target, &candidates).map_err(|no| Refusal::from((target, no)))?;
+    match ids[..] {
+        [one] if one == app.agent.id => Ok(None),
+        [one, ..] if ids.len() == 1 || matches!(target, Target::Skill(_)) => Ok(Some(one)),
+        _ => Err(Refusal::bad_field("target", "one agent is needed here; `synapse send` reaches several")),
+    }
+}
+
+/// Into the other's spool: on disk, whether it runs or not.
+fn relay(app: &Shared, caller: Caller, to: AgentId, request: MessageRequest) -> Result<Json<MessageAccepted>, Refused> {
+    let put = post::spool_to(&app.home, &to, caller.sender(), request.clone());
+    let name = put.map_err(|e| Refusal::NotStored { why: e.to_string() })?;
+    Ok(Json(MessageAccepted {
+        message_id: request.message_id.unwrap_or_else(|| name.as_str().to_owned()),
+        task_id: None,
+        agent_id: to.to_string(),
+        status: "spooled".into(),
+        duplicate: false,
+        ahead: 0,
+        event_id: None,
+    }))
+}

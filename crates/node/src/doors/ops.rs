@@ -1,0 +1,72 @@
+//! How the node is, and how it ends: `/status`, `/healthz`, `/metrics`, `/openapi.json`, `/api/v1/stop`.
+
+use super::{Refused, Shared};
+use axum::Json;
+use axum::extract::{Extension, State};
+use axum::response::IntoResponse;
+use http::{Method, StatusCode, Uri, header};
+use std::sync::OnceLock;
+use synapse_core::agents::AgentState;
+use synapse_core::policy::{self, About, Caller, Verb};
+use synapse_dialects::error::ErrorBody;
+use synapse_dialects::status::StatusView;
+use synapse_dialects::time;
+
+/// How the agent is. Anybody on this machine may ask; `context` is only for callers that are known.
+#[utoipa::path(get, path = "/status", responses((status = 200, body = StatusView)))]
+pub(super) async fn status(State(app): State<Shared>, Extension(caller): Extension<Caller>) -> Json<StatusView> {
+    let presence = app.shown.now();
+    let busy_with = (presence.state == AgentState::Busy).then(|| presence.why.clone());
+    let known = caller != Caller::Stranger;
+    Json(StatusView {
+        agent_name: app.agent.label(),
+        role: app.agent.role.as_ref().map(ToString::to_string),
+        status: presence.state.rest_name().into(),
+        current_task: busy_with.clone().filter(|_| known),
+        available_tools: Vec::new(),
+        state: presence.state.name().into(),
+        why: presence.why,
+        since: time::show(presence.since),
+        agent_id: app.agent.id.to_string(),
+        agent_type: app.agent.kind.to_string(),
+        waiting: app.handle.waiting(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        context: busy_with.filter(|_| known),
+    })
+}
+
+/// Answers while the node is alive.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, body = String)))]
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Counters in the text form that Prometheus reads.
+#[utoipa::path(get, path = "/metrics", responses((status = 200, body = String)))]
+pub(super) async fn metrics(State(app): State<Shared>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics.text())
+}
+
+/// Stop this agent. What waits stays, and is there at the next start.
+#[utoipa::path(post, path = "/api/v1/stop", responses((status = 202), (status = "default", body = ErrorBody)))]
+pub(super) async fn stop(State(app): State<Shared>, Extension(caller): Extension<Caller>) -> Result<StatusCode, Refused> {
+    policy::may(&caller, Verb::Manage, About::default())?;
+    app.stop.cancel();
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(super) async fn openapi() -> impl IntoResponse {
+    static DESCRIPTION: OnceLock<String> = OnceLock::new();
+    let text = DESCRIPTION.get_or_init(|| super::description().to_pretty_json().unwrap_or_default());
+    ([(header::CONTENT_TYPE, "application/json")], text.as_str())
+}
+
+pub(super) async fn nowhere(uri: Uri) -> impl IntoResponse {
+    let message = format!("there is nothing at {}; /openapi.json lists what is", uri.path());
+    (StatusCode::NOT_FOUND, Json(ErrorBody::new("not_found", message)))
+}
+
+pub(super) async fn wrong_method(method: Method, uri: Uri) -> impl IntoResponse {
+    let message = format!("{} does not take {method}; /openapi.json says what it does", uri.path());
+    (StatusCode::METHOD_NOT_ALLOWED, Json(ErrorBody::new("method_not_allowed", message)))
+}

@@ -1,0 +1,281 @@
+//! The driver: a thread that owns the core and the journal. Jobs in, effects out, the only `&mut`.
+//!
+//! It takes what has gathered while the last batch was being committed, reads the clock once, turns the crank
+//! (`synapse_core::cycle`), and carries out what comes back. Waiting for the next deadline is its whole timer.
+//!
+//! Invariant: no effect before its commit. A full disk refuses; it does not stop the node.
+
+use crate::effects::Effects;
+use crate::handle::{Handle, Heard, QUEUE_MAX, ToHand};
+use crate::metrics::Metrics;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use synapse_core::cycle;
+use synapse_core::effect::{Command, Facts, Fresh, Input, Serves};
+use synapse_core::ids::{AgentId, AskId, LinkId, Seq, TaskId, Timestamp, WatcherId};
+use synapse_core::message::Key;
+use synapse_core::policy::Caller;
+use synapse_core::record::Entry;
+use synapse_core::watch::Topic;
+use synapse_core::{Hub, Refusal};
+use synapse_store::{Journal, JournalError};
+use tokio::sync::{mpsc, oneshot};
+
+/// Most jobs committed together.
+const BATCH_MAX: usize = 1_024;
+/// After a failed commit: how long everything is refused before the disk is tried again.
+const DISK_PAUSE: Duration = Duration::from_millis(250);
+
+pub enum Job {
+    Ask { caller: Caller, command: Command, reply: oneshot::Sender<Heard> },
+    Follow {
+        caller: Caller,
+        topic: Topic,
+        after: Option<Seq>,
+        sender: mpsc::Sender<Arc<Entry>>,
+        reply: oneshot::Sender<(WatcherId, Heard)>,
+    },
+    Link {
+        agent: AgentId,
+        window: usize,
+        serves: Serves,
+        running: Vec<TaskId>,
+        sender: mpsc::Sender<ToHand>,
+        reply: oneshot::Sender<LinkId>,
+    },
+    Tell(Input),
+    Stop,
+}
+
+pub struct Driver {
+    hub: Hub,
+    journal: Journal,
+    jobs: Receiver<Job>,
+    effects: Effects,
+    metrics: Arc<Metrics>,
+    waiting: Arc<AtomicUsize>,
+    agent: AgentId,
+    next_id: u64,
+    randomness: Randomness,
+    disk_pause: Option<(std::time::Instant, String)>,
+}
+
+impl Driver {
+    /// The driver, and the handle by which everybody else reaches it.
+    pub fn new(hub: Hub, journal: Journal, effects: Effects, metrics: Arc<Metrics>, agent: AgentId) -> (Self, Handle) {
+        let (sender, jobs) = sync_channel(QUEUE_MAX);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let handle = Handle { jobs: sender, waiting: waiting.clone() };
+        let driver = Self {
+            hub,
+            journal,
+            jobs,
+            effects,
+            metrics,
+            waiting,
+            agent,
+            // Ids of links and asks must differ from those of the process before this one.
+            next_id: now().0 << 20,
+            randomness: Randomness::default(),
+            disk_pause: None,
+        };
+        (driver, handle)
+    }
+
+    /// Works until told to stop. An error means that the journal can neither be written nor read.
+    pub fn run(mut self) -> Result<(), cycle::Lost> {
+        let turned = cycle::restart(&mut self.hub, now(), &mut self.journal)?;
+        self.effects.carry_out(turned.effects, &self.journal);
+        self.show_waiting();
+        loop {
+            let mut stop = false;
+            let batch = self.next_batch(&mut stop);
+            let turned = cycle::turn(&mut self.hub, now(), batch, &mut self.journal)?;
+            if turned.records > 0 {
+                self.metrics.committed(turned.records);
+            }
+            if let Some(why) = &turned.failed {
+                tracing::warn!(%why, "a batch was not stored");
+                self.metrics.commit_failed();
+                self.disk_pause = Some((std::time::Instant::now(), why.clone()));
+            }
+            let seq = self.hub.state().seq;
+            self.effects.latest = seq;
+            for gone in self.effects.carry_out(turned.effects, &self.journal) {
+                self.effects.later.push(gone);
+            }
+            self.show_waiting();
+            if stop {
+                self.close();
+                return Ok(());
+            }
+            self.tidy_up();
+        }
+    }
+
+    fn next_batch(&mut self, stop: &mut bool) -> Vec<Input> {
+        let mut inputs = std::mem::take(&mut self.effects.later);
+        let first = match (inputs.is_empty(), self.hub.next_deadline()) {
+            (false, _) => self.jobs.try_recv().ok(),
+            (true, None) => self.jobs.recv().ok().or_else(|| { *stop = true; None }),
+            (true, Some(deadline)) => {
+                let wait = Duration::from_millis(deadline.since_ms(now()).max(1));
+                match self.jobs.recv_timeout(wait) {
+                    Ok(job) => Some(job),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => { *stop = true; None }
+                }
+            }
+        };
+        inputs.push(Input::Clock);
+        let Some(first) = first else { return inputs };
+        self.metrics.batch();
+        self.take(first, &mut inputs, stop);
+        while inputs.len() < BATCH_MAX {
+            let Ok(job) = self.jobs.try_recv() else { break };
+            self.take(job, &mut inputs, stop);
+        }
+        inputs
+    }
+
+    fn take(&mut self, job: Job, inputs: &mut Vec<Input>, stop: &mut bool) {
+        self.next_id += 1;
+        let id = self.next_id;
+        match job {
+            Job::Ask { caller, command, reply } => {
+                if let Some(refusal) = self.refused_at_once(&command) {
+                    let _ = reply.send(Err(refusal));
+                    return;
+                }
+                let facts = match self.facts(&caller, &command) {
+                    Ok(facts) => facts,
+                    Err(e) => {
+                        let _ = reply.send(Err(Refusal::NotStored { why: e.to_string() }));
+                        return;
+                    }
+                };
+                let fresh = self.fresh(&command);
+                self.effects.replies.insert(AskId(id), reply);
+                inputs.push(Input::Asked { ask: AskId(id), caller, command, facts, fresh });
+            }
+            Job::Follow { caller, topic, after, sender, reply } => {
+                let watcher = WatcherId(id);
+                self.effects.watchers.insert(watcher, sender);
+                self.effects.follow_replies.insert(AskId(id), (watcher, reply));
+                let command = Command::Watch { watcher, topic, after };
+                let (facts, fresh) = (Facts::default(), Fresh::default());
+                inputs.push(Input::Asked { ask: AskId(id), caller, command, facts, fresh });
+            }
+            Job::Link { agent, window, serves, running, sender, reply } => {
+                let link = LinkId(id);
+                self.effects.links.insert(link, sender);
+                let _ = reply.send(link);
+                inputs.push(Input::LinkOpened { link, agent, window, serves, running });
+            }
+            Job::Tell(input) => inputs.push(input),
+            Job::Stop => *stop = true,
+        }
+    }
+
+    /// While the disk is known to be full, nobody waits for another failed commit.
+    fn refused_at_once(&mut self, command: &Command) -> Option<Refusal> {
+        let (since, why) = self.disk_pause.as_ref()?;
+        if since.elapsed() >= DISK_PAUSE {
+            self.disk_pause = None;
+            return None;
+        }
+        matches!(command, Command::Send(_)).then(|| Refusal::NotStored { why: why.clone() })
+    }
+
+    /// What the store remembers and the core no longer does.
+    fn facts(&self, caller: &Caller, command: &Command) -> Result<Facts, JournalError> {
+        let mut facts = Facts::default();
+        match command {
+            Command::Send(draft) => {
+                if let Some(sender_id) = &draft.sender_id {
+                    let key = Key { who: caller.sender().who, message: sender_id.clone() }.text();
+                    if !self.hub.recently_accepted(&key) {
+                        facts.prior = self.journal.prior(&key)?;
+                    }
+                }
+                if let Some(task) = &draft.continues {
+                    facts.ended = self.journal.ended(task)?;
+                }
+            }
+            Command::Reply { task: Some(task), .. } | Command::Cancel { task, .. } | Command::Task { task } => {
+                facts.ended = self.journal.ended(task)?;
+            }
+            Command::Reply { task: None, .. } => {
+                let agent = caller.agent().unwrap_or(self.agent);
+                facts.ended = self.journal.last_ended(&agent.to_string())?;
+            }
+            _ => {}
+        }
+        Ok(facts)
+    }
+
+    fn fresh(&mut self, command: &Command) -> Fresh {
+        match command {
+            Command::Send(_) => {
+                Fresh { message: uuid::Uuid::now_v7().into_bytes(), task: self.randomness.bytes() }
+            }
+            _ => Fresh::default(),
+        }
+    }
+
+    fn show_waiting(&self) {
+        let waiting = self.hub.state().mailboxes.values().map(|m| m.waiting()).sum();
+        self.waiting.store(waiting, Ordering::Relaxed);
+        self.metrics.gauges(waiting, self.hub.state().tasks.len(), self.hub.watcher_count());
+    }
+
+    /// Housekeeping between batches; its failures wait for a better time.
+    fn tidy_up(&mut self) {
+        if self.journal.wants_snapshot(self.hub.state()) {
+            let done = self.journal.take_snapshot(self.hub.state());
+            let pruned = done.and_then(|()| self.journal.prune(now()));
+            if let Err(e) = pruned {
+                tracing::warn!(error = %e, "the journal could not be compacted");
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        const WORTH_A_SNAPSHOT: u64 = 1_000;
+        if let Err(e) = self.journal.close(self.hub.state(), WORTH_A_SNAPSHOT) {
+            tracing::warn!(error = %e, "no snapshot at the end; the next start replays instead");
+        }
+    }
+}
+
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Random bytes, fetched from the kernel a page at a time.
+struct Randomness {
+    page: [u8; 1024],
+    used: usize,
+}
+
+impl Default for Randomness {
+    fn default() -> Self {
+        Self { page: [0; 1024], used: 1024 }
+    }
+}
+
+impl Randomness {
+    fn bytes(&mut self) -> [u8; 16] {
+        if self.used + 16 > self.page.len() {
+            getrandom::fill(&mut self.page).expect("the kernel has randomness");
+            self.used = 0;
+        }
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&self.page[self.used..self.used + 16]);
+        self.used += 16;
+        bytes
+    }
+}

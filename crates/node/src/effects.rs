@@ -1,0 +1,101 @@
+//! Carrying out effects: answer the caller, hand to the agent, wake watchers. Only after the commit.
+//!
+//! Invariant: nothing here waits. A receiver that is gone or too slow is let go, and the core is told.
+
+use crate::handle::{Heard, ToHand};
+use crate::registrar::Registrar;
+use std::collections::HashMap;
+use std::sync::Arc;
+use synapse_core::effect::{Effect, Input};
+use synapse_core::ids::{AskId, LinkId, Seq, WatcherId};
+use synapse_core::message::Letter;
+use synapse_core::record::Entry;
+use synapse_store::Journal;
+use tokio::sync::{mpsc, oneshot};
+
+pub struct Effects {
+    pub(crate) replies: HashMap<AskId, oneshot::Sender<Heard>>,
+    pub(crate) follow_replies: HashMap<AskId, (WatcherId, oneshot::Sender<(WatcherId, Heard)>)>,
+    pub(crate) links: HashMap<LinkId, mpsc::Sender<ToHand>>,
+    pub(crate) watchers: HashMap<WatcherId, mpsc::Sender<Arc<Entry>>>,
+    /// What the core must hear with the next batch.
+    pub(crate) later: Vec<Input>,
+    /// The last committed event.
+    pub(crate) latest: Seq,
+    registrar: Registrar,
+}
+
+impl Effects {
+    pub fn new(registrar: Registrar) -> Self {
+        Self {
+            replies: HashMap::new(),
+            follow_replies: HashMap::new(),
+            links: HashMap::new(),
+            watchers: HashMap::new(),
+            later: Vec::new(),
+            latest: Seq(0),
+            registrar,
+        }
+    }
+
+    /// Does all of it; gives back what the core must know of those who are gone.
+    pub(crate) fn carry_out(&mut self, effects: Vec<Effect>, journal: &Journal) -> Vec<Input> {
+        let mut news = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Reply { ask, answer } => self.reply(ask, answer.map(|a| (a, self.latest))),
+                Effect::Deliver { link, letter, tries } => {
+                    news.extend(self.deliver(link, letter, tries, journal));
+                }
+                Effect::Stop { link, task, why } => {
+                    if let Some(sender) = self.links.get(&link) {
+                        let _ = sender.try_send(ToHand::Stop { task, why });
+                    }
+                }
+                Effect::Notify { watcher, entry } => news.extend(self.notify(watcher, entry)),
+                Effect::Presence { agent, presence } => self.registrar.show(agent, presence),
+            }
+        }
+        news
+    }
+
+    fn reply(&mut self, ask: AskId, answer: Heard) {
+        if let Some(reply) = self.replies.remove(&ask) {
+            let _ = reply.send(answer);
+        } else if let Some((watcher, reply)) = self.follow_replies.remove(&ask) {
+            if reply.send((watcher, answer)).is_err() {
+                self.later.push(Input::WatcherLeft { watcher });
+            }
+        }
+    }
+
+    fn deliver(&mut self, link: LinkId, letter: Box<Letter>, tries: u8, journal: &Journal) -> Option<Input> {
+        let body = match journal.body(&letter.id) {
+            Ok(Some(body)) => body,
+            Ok(None) => {
+                tracing::error!(message = %letter.id, "its body is not in the journal");
+                return None;
+            }
+            Err(e) => {
+                // Its lease runs out and it is tried again; the journal tells why meanwhile.
+                tracing::error!(message = %letter.id, error = %e, "its body cannot be read");
+                return None;
+            }
+        };
+        let sent = self.links.get(&link).map(|to| to.try_send(ToHand::Deliver { letter, body, tries }));
+        if matches!(sent, Some(Ok(()))) {
+            return None;
+        }
+        self.links.remove(&link);
+        Some(Input::LinkClosed { link })
+    }
+
+    fn notify(&mut self, watcher: WatcherId, entry: Arc<Entry>) -> Option<Input> {
+        let sent = self.watchers.get(&watcher).map(|to| to.try_send(entry));
+        if matches!(sent, Some(Ok(()))) {
+            return None;
+        }
+        self.watchers.remove(&watcher);
+        Some(Input::WatcherLeft { watcher })
+    }
+}

@@ -1,0 +1,108 @@
+//! What a door holds: a way to ask the driver, and nothing else.
+//!
+//! Invariant: the queue is bounded; full is an answer (`Busy`), given at once.
+
+use crate::driver::Job;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use synapse_core::effect::{Answer, Command, Input, Serves};
+use synapse_core::ids::{AgentId, LinkId, Seq, TaskId, WatcherId};
+use synapse_core::message::{Body, Letter};
+use synapse_core::policy::Caller;
+use synapse_core::record::Entry;
+use synapse_core::watch::Topic;
+use synapse_core::Refusal;
+use tokio::sync::{mpsc, oneshot};
+
+/// Most jobs that wait for the driver.
+pub const QUEUE_MAX: usize = 4_096;
+/// Most events that wait for one watcher; a slower one is cut off and comes back with the last id it saw.
+const WATCHER_EVENTS_MAX: usize = 256;
+
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) jobs: SyncSender<Job>,
+    pub(crate) waiting: Arc<AtomicUsize>,
+}
+
+/// The answer, and the latest event at that moment.
+pub type Heard = Result<(Answer, Seq), Refusal>;
+
+/// What a hand is told.
+#[derive(Debug, Clone)]
+pub enum ToHand {
+    Deliver { letter: Box<Letter>, body: Body, tries: u8 },
+    Stop { task: TaskId, why: String },
+}
+
+/// A stream of events, and what was missed before it began.
+pub enum Followed {
+    Live { id: WatcherId, missed: Vec<Arc<Entry>>, events: mpsc::Receiver<Arc<Entry>>, latest: Seq },
+    /// Events up to here must be read from the journal first.
+    Behind { oldest_in_memory: Seq },
+}
+
+impl Handle {
+    pub async fn ask(&self, caller: Caller, command: Command) -> Heard {
+        let (reply, heard) = oneshot::channel();
+        self.put(Job::Ask { caller, command, reply })?;
+        heard.await.unwrap_or(Err(Refusal::Stopping))
+    }
+
+    pub async fn follow(&self, caller: Caller, topic: Topic, after: Option<Seq>) -> Result<Followed, Refusal> {
+        let (sender, events) = mpsc::channel(WATCHER_EVENTS_MAX);
+        let (reply, heard) = oneshot::channel();
+        self.put(Job::Follow { caller, topic, after, sender, reply })?;
+        let (id, answer) = heard.await.unwrap_or((WatcherId(0), Err(Refusal::Stopping)));
+        match answer? {
+            (Answer::Following { missed, latest }, _) => Ok(Followed::Live { id, missed, events, latest }),
+            (Answer::Behind(behind), _) => Ok(Followed::Behind { oldest_in_memory: behind.oldest_in_memory }),
+            _ => Err(Refusal::Stopping),
+        }
+    }
+
+    /// Opens a link over which an agent takes its messages.
+    pub async fn link(
+        &self,
+        agent: AgentId,
+        window: usize,
+        serves: Serves,
+        running: Vec<TaskId>,
+    ) -> Result<(LinkId, mpsc::Receiver<ToHand>), Refusal> {
+        // Room for the window, for follow-ups and for stops.
+        let (sender, orders) = mpsc::channel(4 * window + 64);
+        let (reply, heard) = oneshot::channel();
+        self.put(Job::Link { agent, window, serves, running, sender, reply })?;
+        let link = heard.await.map_err(|_| Refusal::Stopping)?;
+        Ok((link, orders))
+    }
+
+    /// For what must not be lost but needs no answer; waits for room if there is none.
+    pub fn tell(&self, input: Input) {
+        if let Err(TrySendError::Full(job)) = self.jobs.try_send(Job::Tell(input)) {
+            let jobs = self.jobs.clone();
+            tokio::task::spawn_blocking(move || {
+                let _ = jobs.send(job);
+            });
+        }
+    }
+
+    pub fn stop(&self) {
+        let jobs = self.jobs.clone();
+        tokio::task::spawn_blocking(move || {
+            let _ = jobs.send(Job::Stop);
+        });
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    fn put(&self, job: Job) -> Result<(), Refusal> {
+        self.jobs.try_send(job).map_err(|e| match e {
+            TrySendError::Full(_) => Refusal::Busy,
+            TrySendError::Disconnected(_) => Refusal::Stopping,
+        })
+    }
+}

@@ -1,0 +1,8 @@
+//! Hands: what does an agent's work. Each is a link to the core that serves a task until it ends.
+//!
+//! `exec` starts one process per task under a runner that outlives this node; `lines` speaks with programs
+//! that stream events.
+
+pub mod exec;
+mod lines;
+mod watch;

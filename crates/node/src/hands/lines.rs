@@ -1,0 +1,86 @@
+//! Programs that stream: reads the lines a run has written since last time, and passes each on.
+//!
+//! How far we have read is kept beside the run, so a node that takes over goes on from there; the line that was
+//! being stored when the node died may be told twice, and no other.
+
+use super::exec::{ExecHand, Run};
+use std::path::PathBuf;
+use synapse_core::effect::Report;
+use synapse_core::Refusal;
+use synapse_dialects::jsonl::{self, LINE_BYTES_MAX, Line, ToProgram};
+use synapse_dialects::message::MessageRequest;
+use synapse_holder::RunDir;
+
+pub(super) struct Lines {
+    offset: u64,
+    rest: Vec<u8>,
+    bookmark: PathBuf,
+}
+
+const CHUNK: usize = 256 << 10;
+
+impl Lines {
+    pub(super) fn new(dir: &RunDir) -> Self {
+        let bookmark = dir.path().join("read");
+        let offset = std::fs::read_to_string(&bookmark).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        Self { offset, rest: Vec::new(), bookmark }
+    }
+
+    /// Passes on what is new; true once the program has said its last word.
+    pub(super) async fn pass_on(&mut self, hand: &ExecHand, run: &Run) -> bool {
+        loop {
+            let at = self.offset + self.rest.len() as u64;
+            let Ok(more) = run.dir.read_out_from(at, CHUNK) else { return false };
+            if more.is_empty() {
+                return false;
+            }
+            self.rest.extend(more);
+            while let Some(end) = self.rest.iter().position(|b| *b == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                let over = pass_one(hand, run, &line[..end]).await;
+                self.offset += line.len() as u64;
+                let _ = std::fs::write(&self.bookmark, self.offset.to_string());
+                if over {
+                    return true;
+                }
+            }
+            if self.rest.len() > LINE_BYTES_MAX {
+                let why = format!("a line has more than {LINE_BYTES_MAX} bytes");
+                let failed = Report::Done { state: synapse_core::TaskState::Failed, answer: None, why };
+                let _ = hand.report(&run.message, failed).await;
+                return true;
+            }
+        }
+    }
+}
+
+async fn pass_one(hand: &ExecHand, run: &Run, line: &[u8]) -> bool {
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return false;
+    }
+    let passed = match jsonl::to_core(line) {
+        Ok(Line::Report { report, .. }) => {
+            let over = matches!(report, Report::Done { .. });
+            let told = hand.report(&run.message, report).await;
+            // The task may have ended otherwise: canceled, timed out, answered by `synapse reply`.
+            let ended = matches!(told, Err(Refusal::NoSuchMessage { .. }));
+            if over || ended {
+                return true;
+            }
+            told
+        }
+        Ok(Line::Send { to, text, priority }) => {
+            let chain = run.view.as_ref().map(synapse_dialects::api::MessageView::caused);
+            let request = MessageRequest { message: text.into(), priority, chain, ..MessageRequest::default() };
+            hand.app.send_from_agent(&to, request)
+        }
+        Err(refusal) => Err(refusal),
+    };
+    if let Err(refusal) = passed {
+        let shown: String = String::from_utf8_lossy(line).chars().take(200).collect();
+        let error = ToProgram::Error { message: refusal.to_string(), line: shown };
+        tracing::warn!(task = %run.task, %refusal, "a line of a program was refused");
+        let _ = run.dir.append_input(error.line().as_bytes());
+    }
+    false
+}

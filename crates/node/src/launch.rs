@@ -1,0 +1,69 @@
+//! The launch file: what a node is to be, written by `synapse run`, read at every start.
+//!
+//! A restarted node reads the same file, so it is the same agent with the same hand.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use synapse_core::agents::Agent;
+use synapse_core::ids::{AgentId, AgentType, Label};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Launch {
+    pub id: AgentId,
+    #[serde(rename = "type")]
+    pub kind: AgentType,
+    #[serde(default)]
+    pub name: Option<Label>,
+    /// What tells it from others of its type in its folder.
+    #[serde(default)]
+    pub suffix: Option<String>,
+    #[serde(default)]
+    pub role: Option<Label>,
+    #[serde(default)]
+    pub capabilities: Vec<Label>,
+    pub working_dir: PathBuf,
+    pub hostname: String,
+    /// The port asked for; otherwise the last one, or the first free from 8100 up.
+    #[serde(default)]
+    pub port: Option<u16>,
+    pub hand: Hand,
+}
+
+/// What does the agent's work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hand {
+    /// One process per task.
+    Exec(Exec),
+    /// A program that joins, takes messages from its mailbox and stays.
+    Mailbox,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Exec {
+    /// Run by `sh -c`.
+    pub command: String,
+    /// Events, one JSON per line, both ways.
+    pub jsonl: bool,
+    /// Tasks at once.
+    pub parallel: usize,
+    #[serde(default)]
+    pub time_limit_ms: Option<u64>,
+    pub output_limit: u64,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+impl Launch {
+    pub fn agent(&self, port: Option<u16>) -> Agent {
+        Agent {
+            id: self.id,
+            kind: self.kind.clone(),
+            name: self.name.clone(),
+            role: self.role.clone(),
+            capabilities: self.capabilities.clone(),
+            port,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Counters for `/metrics`, in the text form that Prometheus reads.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+#[derive(Debug, Default)]
+pub struct Metrics {
+    batches: AtomicU64,
+    records: AtomicU64,
+    commit_failures: AtomicU64,
+    requests: AtomicU64,
+    refusals: AtomicU64,
+    connections: AtomicUsize,
+    waiting: AtomicUsize,
+    open_tasks: AtomicUsize,
+    watchers: AtomicUsize,
+}
+
+impl Metrics {
+    pub fn batch(&self) {
+        self.batches.fetch_add(1, Relaxed);
+    }
+
+    pub fn committed(&self, records: usize) {
+        self.records.fetch_add(records as u64, Relaxed);
+    }
+
+    pub fn commit_failed(&self) {
+        self.commit_failures.fetch_add(1, Relaxed);
+    }
+
+    pub fn request(&self, refused: bool) {
+        self.requests.fetch_add(1, Relaxed);
+        self.refusals.fetch_add(u64::from(refused), Relaxed);
+    }
+
+    pub fn gauges(&self, waiting: usize, open_tasks: usize, watchers: usize) {
+        self.waiting.store(waiting, Relaxed);
+        self.open_tasks.store(open_tasks, Relaxed);
+        self.watchers.store(watchers, Relaxed);
+    }
+
+    pub fn connected(&self) {
+        self.connections.fetch_add(1, Relaxed);
+    }
+
+    pub fn disconnected(&self) {
+        self.connections.fetch_sub(1, Relaxed);
+    }
+
+    pub fn text(&self) -> String {
+        let rows = [
+            ("synapse_commits_total", "counter", "batches of work", self.batches.load(Relaxed)),
+            ("synapse_records_total", "counter", "records written to the journal", self.records.load(Relaxed)),
+            ("synapse_commit_failures_total", "counter", "batches that could not be stored", self.commit_failures.load(Relaxed)),
+            ("synapse_requests_total", "counter", "HTTP requests answered", self.requests.load(Relaxed)),
+            ("synapse_refusals_total", "counter", "HTTP requests refused", self.refusals.load(Relaxed)),
+            ("synapse_connections", "gauge", "open connections", self.connections.load(Relaxed) as u64),
+            ("synapse_messages_waiting", "gauge", "messages in the mailbox", self.waiting.load(Relaxed) as u64),
+            ("synapse_tasks_open", "gauge", "tasks that have not ended", self.open_tasks.load(Relaxed) as u64),
+            ("synapse_watchers", "gauge", "followers of events", self.watchers.load(Relaxed) as u64),
+        ];
+        let mut text = String::new();
+        for (name, kind, help, value) in rows {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+        }
+        text
+    }
+}

@@ -1,0 +1,160 @@
+//! Post between agents: letters to others go into their spool, letters to ours are taken from it.
+//!
+//! A spool is a folder of files, so mail needs nobody to be running. Taken in at the start and at once while
+//! running; a file is removed only after its message is in the journal, and its name is the message's id for
+//! its sender, so that taking it twice has one effect.
+//!
+//! Invariant: a damaged file is set aside and reported, and never stops the others.
+
+use crate::handle::Handle;
+use notify::{EventKind, RecursiveMode, Watcher as _};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use synapse_core::effect::Command;
+use synapse_core::ids::AgentId;
+use synapse_core::message::{Proof, Sender, Who};
+use synapse_core::policy::Caller;
+use synapse_core::Refusal;
+use synapse_dialects::message::{self, MessageRequest};
+use synapse_dialects::parse;
+use synapse_store::home::Home;
+use synapse_store::spool::{Found, Spool, SpoolError, SpoolId};
+
+/// What lies in a spool: who says they sent it, and what.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SpoolLetter {
+    pub v: u32,
+    pub from: Sender,
+    pub request: MessageRequest,
+}
+
+impl SpoolLetter {
+    pub const VERSION: u32 = 1;
+}
+
+/// Puts a letter into the spool of an agent, running or not. On disk when this returns.
+pub fn spool_to(home: &Home, agent: &AgentId, from: Sender, request: MessageRequest) -> Result<SpoolId, SpoolError> {
+    let dir = home.agent(agent);
+    dir.ensure()?;
+    put(&Spool::open(&dir.spool())?, from, request)
+}
+
+/// Puts a letter where the person finds it.
+pub fn spool_to_user(home: &Home, from: Sender, request: MessageRequest) -> Result<SpoolId, SpoolError> {
+    put(&Spool::open(&home.user_spool())?, from, request)
+}
+
+fn put(spool: &Spool, from: Sender, request: MessageRequest) -> Result<SpoolId, SpoolError> {
+    let letter = SpoolLetter { v: SpoolLetter::VERSION, from, request };
+    let bytes = serde_json::to_vec(&letter).expect("letters are plain data and always have a JSON form");
+    spool.put(&bytes)
+}
+
+/// A letter for whoever sent something: an agent's spool, or the person's.
+pub fn send_back(home: &Home, to: &Sender, from: Sender, request: MessageRequest) -> Result<(), Refusal> {
+    let put = match &to.who {
+        Who::Agent(id) => spool_to(home, id, from, request),
+        Who::User | Who::Named(_) => spool_to_user(home, from, request),
+    };
+    put.map(drop).map_err(|e| Refusal::NotStored { why: e.to_string() })
+}
+
+/// Takes letters in for as long as the node runs.
+pub async fn take_in(spool: Arc<Spool>, handle: Handle) {
+    let news = Arc::new(tokio::sync::Notify::new());
+    let _watcher = watch(spool.arrivals(), news.clone());
+    loop {
+        let from = spool.clone();
+        match tokio::task::spawn_blocking(move || from.take()).await {
+            Ok(Ok(found)) => {
+                let more = !found.is_empty();
+                for one in found {
+                    take_one(&spool, &handle, one).await;
+                }
+                if more {
+                    continue;
+                }
+            }
+            Ok(Err(e)) => tracing::error!(error = %e, "the spool cannot be read"),
+            Err(_) => return,
+        }
+        news.notified().await;
+    }
+}
+
+fn watch(dir: &Path, news: Arc<tokio::sync::Notify>) -> Option<notify::RecommendedWatcher> {
+    let told = move |event: notify::Result<notify::Event>| {
+        // Our own removals and reads are no news.
+        let is_news = event.is_ok_and(|e| matches!(e.kind, EventKind::Create(_) | EventKind::Modify(_)));
+        if is_news {
+            news.notify_one();
+        }
+    };
+    let mut watcher = notify::recommended_watcher(told).ok()?;
+    watcher.watch(dir, RecursiveMode::NonRecursive).ok()?;
+    Some(watcher)
+}
+
+async fn take_one(spool: &Arc<Spool>, handle: &Handle, found: Found) {
+    let (name, bytes) = match found {
+        Found::Letter { name, bytes } => (name, bytes),
+        Found::Bad { name, why } => {
+            tracing::warn!(file = %name, %why, "a file in the spool was set aside");
+            return;
+        }
+    };
+    let put_away = match read(&name, &bytes) {
+        Err(refusal) => spool.set_aside(&name, &refusal.to_string()),
+        Ok((caller, command)) => match deliver(handle, caller, command).await {
+            Ok(()) => spool.done(&name),
+            Err(refusal) if is_passing(&refusal) => {
+                // It stays where it is, and is tried again with the next news or at the next start.
+                tracing::warn!(file = %name, %refusal, "a letter in the spool could not be taken yet");
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                return;
+            }
+            Err(refusal) => spool.set_aside(&name, &refusal.to_string()),
+        },
+    };
+    if let Err(e) = put_away {
+        tracing::error!(file = %name, error = %e, "a letter could not be put away");
+    }
+}
+
+async fn deliver(handle: &Handle, caller: Caller, command: Command) -> Result<(), Refusal> {
+    handle.ask(caller, command).await.map(drop)
+}
+
+fn is_passing(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::MailboxFull { .. }
+            | Refusal::Busy
+            | Refusal::Stopping
+            | Refusal::NotStored { .. }
+            | Refusal::TooFast { .. }
+            | Refusal::TooManyTasks { .. }
+    )
+}
+
+/// A file in core words. The sender in it is a claim, and marked as one.
+pub fn read(name: &SpoolId, bytes: &[u8]) -> Result<(Caller, Command), Refusal> {
+    let letter: SpoolLetter = parse::json(bytes)?;
+    if letter.v > SpoolLetter::VERSION {
+        return Err(Refusal::bad_field("v", format!("version {} is newer than this program", letter.v)));
+    }
+    let mut request = letter.request;
+    request.message_id.get_or_insert_with(|| name.as_str().to_owned());
+    request.target = None;
+    let draft = message::request_to_core(request)?.draft;
+    let caller = match letter.from.who {
+        Who::User => Caller::User { proof: Proof::Spool },
+        Who::Agent(agent) if letter.from.by_user => {
+            Caller::UserAs { agent, label: letter.from.label, proof: Proof::Spool }
+        }
+        Who::Agent(id) => Caller::Agent { id, label: letter.from.label, role: None, proof: Proof::Spool },
+        Who::Named(_) => return Err(Refusal::bad_field("from", "a name alone may not write here")),
+    };
+    Ok((caller, Command::Send(Box::new(draft))))
+}

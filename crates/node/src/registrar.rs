@@ -1,0 +1,65 @@
+//! The registrar: keeps what others see of this agent true — the registry file and `GET /status`.
+//!
+//! Changes come in bursts; the file is written at most ten times a second, and the last state always is.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+use synapse_core::agents::{AgentState, Presence};
+use synapse_core::ids::{AgentId, Timestamp};
+use synapse_store::home::Home;
+use synapse_store::registry::{self, Entry};
+use tokio::sync::watch;
+
+/// What is shown now; read by every `GET /status`.
+#[derive(Clone)]
+pub struct Shown(Arc<RwLock<Presence>>);
+
+impl Shown {
+    pub fn now(&self) -> Presence {
+        self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+}
+
+pub struct Registrar {
+    shown: Shown,
+    changed: watch::Sender<Presence>,
+    agent: AgentId,
+}
+
+impl Registrar {
+    pub fn new(agent: AgentId, now: Timestamp) -> (Self, Shown, watch::Receiver<Presence>) {
+        let first = Presence::new(now, AgentState::Starting, "starting");
+        let shown = Shown(Arc::new(RwLock::new(first.clone())));
+        let (changed, news) = watch::channel(first);
+        (Self { shown: shown.clone(), changed, agent }, shown, news)
+    }
+
+    pub(crate) fn show(&self, agent: AgentId, presence: Presence) {
+        if agent != self.agent {
+            return;
+        }
+        *self.shown.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = presence.clone();
+        let _ = self.changed.send(presence);
+    }
+}
+
+/// Writes the registry entry whenever the presence changes, until the driver is gone.
+pub async fn keep_entry(home: Home, mut entry: Entry, mut news: watch::Receiver<Presence>) {
+    const PAUSE: Duration = Duration::from_millis(100);
+    loop {
+        let presence = news.borrow_and_update().clone();
+        entry.status = presence.state;
+        entry.status_why = presence.why;
+        entry.status_since_ms = presence.since.0;
+        let (to, copy) = (home.clone(), entry.clone());
+        let written = tokio::task::spawn_blocking(move || copy.write(&to)).await;
+        if let Ok(Err(e)) = written {
+            tracing::warn!(error = %e, "the registry entry could not be written");
+        }
+        tokio::time::sleep(PAUSE).await;
+        if news.changed().await.is_err() {
+            break;
+        }
+    }
+    let _ = registry::remove(&home, &entry.agent_id, entry.pid);
+}

@@ -1,0 +1,204 @@
+//! The life of a node: read the launch file, open the journal, take a port, work until told to stop.
+//!
+//! Exit codes for the holder: 0 it was asked to stop, 78 it cannot run (and trying again would not help),
+//! anything else it died and should be started again.
+
+use crate::auth::Gate;
+use crate::doors::{self, App, Shared};
+use crate::driver::{Driver, now};
+use crate::effects::Effects;
+use crate::hands::exec::ExecHand;
+use crate::launch::{Hand, Launch};
+use crate::listen::{Listeners, PortWish};
+use crate::metrics::Metrics;
+use crate::post;
+use crate::registrar::{Registrar, keep_entry};
+use serde::{Deserialize, Serialize};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use synapse_core::effect::Input;
+use synapse_core::ids::AgentId;
+use synapse_core::{Hub, Limits};
+use synapse_store::files::{self, Access};
+use synapse_store::home::{AgentDir, Home};
+use synapse_store::known::Known;
+use synapse_store::registry::Entry;
+use synapse_store::spool::Spool;
+use synapse_store::token::Token;
+use synapse_store::{History, Journal, Retention};
+use tokio_util::sync::CancellationToken;
+
+/// What the launcher hears on the node's standard output: one line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ready {
+    Ready { port: u16 },
+    CannotRun { why: String },
+    /// Another holder has this agent.
+    AlreadyHeld { pid: Option<u32> },
+}
+
+const CANNOT_RUN: u8 = 78;
+
+/// Everything a node needs before it can serve.
+struct Parts {
+    home: Home,
+    dir: AgentDir,
+    launch: Launch,
+    known: Known,
+    token: Token,
+    spool: Spool,
+    journal: Journal,
+    history: History,
+    hub: Hub,
+}
+
+/// Runs the node of one agent, in this process, until it is told to stop.
+pub fn run(home: Home, agent: &AgentId) -> ExitCode {
+    // If the holder is killed nothing restarts us, and nobody should work unseen.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    let parts = match open(home, agent) {
+        Ok(parts) => parts,
+        Err(why) => return cannot_run(&why),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_stack_size(1 << 20).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(e) => return cannot_run(&format!("no threads: {e}")),
+    };
+    let ended = runtime.block_on(serve(parts));
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Died::CannotRun(why)) => cannot_run(&why),
+        Err(Died::Journal(why)) => {
+            tracing::error!(%why, "the driver ended");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+enum Died {
+    CannotRun(String),
+    Journal(String),
+}
+
+fn cannot_run(why: &str) -> ExitCode {
+    tracing::error!(%why, "this node cannot run");
+    say(&Ready::CannotRun { why: why.to_owned() });
+    ExitCode::from(CANNOT_RUN)
+}
+
+/// The launcher reads this line; at a restart nobody does, and that is fine.
+fn say(ready: &Ready) {
+    use std::io::Write as _;
+    let line = serde_json::to_string(ready).unwrap_or_default();
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+fn open(home: Home, agent: &AgentId) -> Result<Parts, String> {
+    let dir = home.agent(agent);
+    let told = |e: &dyn std::fmt::Display| e.to_string();
+    let bytes = files::read_private(&dir.launch(), 1 << 20, Access::Plain).map_err(|e| told(&e))?;
+    let launch: Launch = serde_json::from_slice(&bytes).map_err(|e| format!("{}: {e}", dir.launch().display()))?;
+    let known = Known::load(&dir).map_err(|e| told(&e))?.ok_or("this agent is not known yet; start it with `synapse run`")?;
+    let token = Token::load_or_make(&home).map_err(|e| told(&e))?;
+    let spool = Spool::open(&dir.spool()).map_err(|e| told(&e))?;
+    let (journal, state) = Journal::open(&dir.journal(), Retention::default()).map_err(|e| told(&e))?;
+    let history = History::open(&dir.journal()).map_err(|e| told(&e))?;
+    let hub = Hub::with_state(Limits::default(), state);
+    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub })
+}
+
+async fn serve(parts: Parts) -> Result<(), Died> {
+    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub } = parts;
+    let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
+    let spared = ports_of_others(&home, &known.id);
+    let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
+    let listeners = Listeners::bind(&dir.socket(), wish).await.map_err(|e| cannot(&e))?;
+    let port = listeners.port;
+    known.port = Some(port);
+    known.save(&home).map_err(|e| cannot(&e))?;
+    let holder = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
+    let entry = Entry::starting(&known, holder, port, dir.socket(), now().0).map_err(|e| cannot(&e))?;
+
+    let agent = launch.agent(Some(port));
+    let metrics = Arc::new(Metrics::default());
+    let (registrar, shown, news) = Registrar::new(agent.id, now());
+    let body_bytes_max = hub.limits().message_bytes_max + (64 << 10);
+    let (driver, handle) = Driver::new(hub, journal, Effects::new(registrar), metrics.clone(), agent.id);
+    let driver = std::thread::Builder::new().name("driver".into()).spawn(move || driver.run());
+    let driver = driver.map_err(|e| cannot(&e))?;
+    handle.tell(Input::AgentUp { agent: agent.clone() });
+
+    let stop = CancellationToken::new();
+    let gate = Gate::new(home.clone(), token, port);
+    let history = Mutex::new(history);
+    let app: Shared = Arc::new(App {
+        handle: handle.clone(), gate, agent, shown, metrics: metrics.clone(), history, home: home.clone(), stop: stop.clone(), body_bytes_max,
+    });
+    entry.write(&home).map_err(|e| cannot(&e))?;
+    let registered = tokio::spawn(keep_entry(home.clone(), entry, news));
+    start_hand(&app, &launch, &dir);
+    tokio::spawn(post::take_in(Arc::new(spool), handle.clone()));
+    tokio::spawn(stop_on_signal(stop.clone()));
+    let watched = watch_driver(driver, stop.clone());
+    say(&Ready::Ready { port });
+    tracing::info!(port, "serving");
+
+    listeners.serve(doors::router(app), metrics, stop).await;
+    handle.stop();
+    drop(handle);
+    let ended = watched.await.unwrap_or_else(|_| Err("the driver panicked".into()));
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(1), registered).await;
+    let _ = std::fs::remove_file(dir.socket());
+    ended.map_err(Died::Journal)
+}
+
+fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {
+    Known::all(home).0.into_iter().filter(|known| known.id != *own).filter_map(|known| known.port).collect()
+}
+
+fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir) {
+    match &launch.hand {
+        Hand::Exec(exec) => {
+            let hand = ExecHand::new(app.clone(), exec.clone(), dir.runs(), launch.working_dir.clone());
+            tokio::spawn(async move {
+                if let Err(refusal) = hand.work().await {
+                    tracing::error!(%refusal, "the hand could not start");
+                }
+            });
+        }
+        // Its program joins by itself, through the inbox stream.
+        Hand::Mailbox => {}
+    }
+}
+
+async fn stop_on_signal(stop: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+    stop.cancel();
+}
+
+/// A node without its driver must not go on answering.
+fn watch_driver(
+    driver: std::thread::JoinHandle<Result<(), synapse_core::cycle::Lost>>,
+    stop: CancellationToken,
+) -> tokio::task::JoinHandle<Result<(), String>> {
+    tokio::task::spawn_blocking(move || {
+        let ended = driver.join();
+        stop.cancel();
+        match ended {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(lost)) => Err(lost.to_string()),
+            Err(_) => Err("the driver panicked".into()),
+        }
+    })
+}

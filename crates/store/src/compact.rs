@@ -1,0 +1,170 @@
+//! Keeping the file small and the opening quick: snapshots, pruning, checkpoints.
+//!
+//! A snapshot is the whole durable state at one sequence number; records before it are only kept for watchers
+//! that return late. What has ended is history, and leaves after its retention.
+//! Invariant: nothing open is ever pruned; a dedupe key lives at least seven days.
+
+use crate::journal::{Journal, JournalError, wal_of};
+use crate::rows::{self, ROW_VERSION};
+use rusqlite::{Connection, params};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use synapse_core::ids::Timestamp;
+use synapse_core::record::Archive;
+use synapse_core::state::State;
+
+/// How long what is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// Ended tasks and their messages, days. At least seven.
+    pub days: u32,
+    /// Ended tasks beyond this many go early, but never before seven days.
+    pub ended_max: u64,
+    /// Records kept after a snapshot, for watchers that return.
+    pub events_kept: u64,
+    /// Records between snapshots, at least.
+    pub snapshot_every: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { days: 30, ended_max: 1_000_000, events_kept: 10_000, snapshot_every: 20_000 }
+    }
+}
+
+const DAY_MS: u64 = 24 * 3_600_000;
+const DAYS_MIN: u64 = 7;
+/// How much one call prunes: small enough that nobody notices the pause.
+const SLICE: u32 = 200;
+
+impl Journal {
+    /// Whether a snapshot is worth its cost: never less often than keeps the opening quick, and never so
+    /// often that a large state is written over and over.
+    pub fn wants_snapshot(&self, state: &State) -> bool {
+        let size = (state.letters.len() + state.tasks.len()) as u64;
+        self.tail >= self.retention.snapshot_every.max(2 * size)
+    }
+
+    /// Writes the state down, so that the next opening starts from here.
+    pub fn take_snapshot(&mut self, state: &State) -> Result<(), JournalError> {
+        let body = rows::text(state);
+        let crc = rows::checksum(&[&body]);
+        let seq = state.seq.0;
+        let horizon = seq.saturating_sub(self.retention.events_kept);
+        let change = self.change()?;
+        change.execute("DELETE FROM snapshot", [])?;
+        change.execute(
+            "INSERT INTO snapshot (seq, v, body, crc) VALUES (?1, ?2, ?3, ?4)",
+            params![seq, ROW_VERSION, body, crc],
+        )?;
+        change.execute("DELETE FROM journal WHERE seq <= ?1", [horizon])?;
+        change.commit()?;
+        self.tail = 0;
+        self.checkpointer.wake_if_large();
+        Ok(())
+    }
+
+    /// At an orderly end: a snapshot if enough has happened, so that the next start is quick.
+    pub fn close(&mut self, state: &State, worth: u64) -> Result<(), JournalError> {
+        if self.tail >= worth { self.take_snapshot(state) } else { Ok(()) }
+    }
+
+    /// Removes a slice of what is past its time; true if there may be more. Only what a snapshot has behind it
+    /// goes, so take one first.
+    pub fn prune(&mut self, now: Timestamp) -> Result<bool, JournalError> {
+        let days = u64::from(self.retention.days).max(DAYS_MIN);
+        let cutoff = now.0.saturating_sub(days * DAY_MS);
+        let early = now.0.saturating_sub(DAYS_MIN * DAY_MS);
+        let ended_max = self.retention.ended_max;
+        let change = self.change()?;
+        let extra: u64 = {
+            let first: Option<u64> = change.query_row("SELECT min(seq) FROM task", [], |r| r.get(0))?;
+            let Some(first) = first else { return Ok(false) };
+            let old: Option<u64> =
+                change.query_row("SELECT at FROM task WHERE seq = ?1", [first], |r| r.get(0))?;
+            if old.is_some_and(|at| at >= early) {
+                return Ok(false);
+            }
+            let count: u64 = change.query_row("SELECT count(*) FROM task", [], |r| r.get(0))?;
+            count.saturating_sub(ended_max)
+        };
+        let doomed = oldest(&change, cutoff, early, extra)?;
+        for (seq, archive) in &doomed {
+            for message in &archive.task.messages {
+                change.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([message.as_str()])?;
+                change.prepare_cached("DELETE FROM trail WHERE message = ?1")?.execute([message.as_str()])?;
+            }
+            let task = archive.task.id.to_string();
+            change.prepare_cached("DELETE FROM said WHERE task = ?1")?.execute([task])?;
+            change.prepare_cached("DELETE FROM task WHERE seq = ?1")?.execute([seq])?;
+        }
+        change.commit()?;
+        Ok(doomed.len() == SLICE as usize)
+    }
+}
+
+/// The oldest ended tasks that are past their time, or one too many.
+fn oldest(db: &Connection, cutoff: u64, early: u64, extra: u64) -> Result<Vec<(u64, Archive)>, JournalError> {
+    // What ended after the last snapshot is still to be replayed, and would be missed.
+    let sql = "SELECT seq, at, body, crc FROM task WHERE seq <= (SELECT max(seq) FROM snapshot) ORDER BY seq LIMIT ?1";
+    let mut ask = db.prepare_cached(sql)?;
+    let rows = ask.query_map([SLICE], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?;
+    let mut doomed = Vec::new();
+    for (n, row) in rows.enumerate() {
+        let (seq, at, body, crc): (u64, u64, String, u32) = row?;
+        if at < cutoff || (at < early && (n as u64) < extra) {
+            let kept: crate::history::KeptTask = rows::read("task", seq, &body, crc)?;
+            doomed.push((seq, kept.archive));
+        }
+    }
+    Ok(doomed)
+}
+
+/// Copies the write-ahead log into the database beside the writer, so that commits do not wait for it.
+pub(crate) struct Checkpointer {
+    wal: PathBuf,
+    wake: Option<SyncSender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Checkpointer {
+    const WAL_BYTES: u64 = 4 << 20;
+
+    pub(crate) fn start(path: &Path) -> Self {
+        let (wake, woken) = sync_channel(1);
+        let file = path.to_owned();
+        let name = "checkpoint".to_owned();
+        let thread = std::thread::Builder::new().name(name).stack_size(256 << 10).spawn(move || checkpoints(&file, &woken)).ok();
+        Self { wal: wal_of(path), wake: Some(wake), thread }
+    }
+
+    pub(crate) fn wake_if_large(&self) {
+        let large = std::fs::metadata(&self.wal).is_ok_and(|m| m.len() > Self::WAL_BYTES);
+        if large && let Some(wake) = &self.wake {
+            // Full means it is already awake.
+            let _ = wake.try_send(());
+        }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.wake = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn checkpoints(path: &Path, woken: &Receiver<()>) {
+    let mut db: Option<Connection> = None;
+    while woken.recv().is_ok() {
+        // Opened late: most nodes never need it, and a connection costs memory.
+        if db.is_none() {
+            db = Connection::open(path).ok();
+        }
+        if let Some(db) = &db {
+            let _ = db.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Careful files: written whole or not at all, read only if they are ours.
+//!
+//! Another user of the machine may have put anything at any path before us. So nothing here follows a
+//! symbolic link at the end of a path, reads what another user owns, waits for the far end of a pipe, or
+//! reads without a limit; and what is checked is the open file, not a name that may change hands.
+//!
+//! Invariant: what `write_private` returned for survives a power cut; a reader sees the old or the new.
+//! Not here: which files there are (`home`), and what is in them.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, Stat};
+use rustix::io::Errno;
+
+/// Why a file or directory was not used; says what helps.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error(
+        "{} is a symbolic link, which is not followed because another user could have put it there; \
+         if it is yours, put the real thing in its place: `ls -l {0}`", .path.display()
+    )]
+    Symlink { path: PathBuf },
+    #[error(
+        "{} belongs to another user (uid {uid}), so it is not trusted; \
+         as that user or an administrator: `chown {} {0}`, or move it away", .path.display(), our_uid()
+    )]
+    Foreign { path: PathBuf, uid: u32 },
+    #[error(
+        "{} is open to other users (mode {mode:03o}), so it is not trusted; look at what is in it, \
+         then: `chmod {wanted:03o} {0}`", .path.display()
+    )]
+    TooOpen { path: PathBuf, mode: u32, wanted: u32 },
+    #[error("{} is not a plain file; move it away: `ls -l {0}`", .path.display())]
+    NotAFile { path: PathBuf },
+    #[error("{} is not a directory; move it away: `ls -l {0}`", .path.display())]
+    NotADirectory { path: PathBuf },
+    #[error(
+        "{} is larger than the {max} bytes that are read; look at what wrote it: `ls -l {0}`", .path.display()
+    )]
+    TooLarge { path: PathBuf, max: usize },
+    #[error("cannot {doing} {}: {source}", .path.display())]
+    Io { path: PathBuf, doing: &'static str, source: io::Error },
+}
+
+impl FileError {
+    /// Whether there simply is nothing at that path.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether the disk, or what this user may have of it, is full.
+    pub fn is_no_space(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+
+    pub(crate) fn io(path: &Path, doing: &'static str, source: impl Into<io::Error>) -> Self {
+        Self::Io { path: path.to_owned(), doing, source: source.into() }
+    }
+}
+
+/// Something on disk that was passed over, and why. Never fatal; a person may want to look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub path: PathBuf,
+    pub why: String,
+}
+
+impl Problem {
+    pub(crate) fn new(path: PathBuf, why: impl ToString) -> Self {
+        Self { path, why: why.to_string() }
+    }
+}
+
+/// How far a file may be open to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nobody else may even read it.
+    Secret,
+    /// Others may read it, but not write.
+    Plain,
+    /// Not looked at; for files of other tools in a directory that is ours.
+    Any,
+}
+
+/// Makes `path` a directory that only this user can enter, with all its parents.
+///
+/// One that is ours and readable by others is closed; one that others could write to is refused, since
+/// whatever is in it may not be ours.
+pub fn private_dir(path: &Path) -> Result<(), FileError> {
+    open_private_dir(path).map(drop)
+}
+
+/// As `private_dir`, but takes over one of ours that others could write to as well. Only for directories
+/// of which each file is checked on its own.
+pub fn adopt_dir(path: &Path) -> Result<(), FileError> {
+    let dir = open_or_make(path)?;
+    close_to_others(path, &dir)
+}
+
+/// As `private_dir`, and keeps it open: whatever happens to its name, this is the one that was checked.
+pub(crate) fn open_private_dir(path: &Path) -> Result<OwnedFd, FileError> {
+    let dir = open_or_make(path)?;
+    let mode = mode_of(&stat_dir(path, &dir)?);
+    if mode & WRITABLE_BY_OTHERS != 0 {
+        return Err(FileError::TooOpen { path: path.to_owned(), mode, wanted: 0o700 });
+    }
+    close_to_others(path, &dir)?;
+    Ok(dir)
+}
+
+/// Opens a directory of ours as it is; `None` if there is none.
+pub(crate) fn open_own_dir(path: &Path) -> Result<Option<OwnedFd>, FileError> {
+    match rustix::fs::open(path, DIRECTORY, Mode::empty()) {
+        Ok(dir) => {
+            stat_dir(path, &dir)?;
+            Ok(Some(dir))
+        }
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::LOOP | Errno::NOTDIR) => Err(not_a_dir(path)),
+        Err(errno) => Err(FileError::io(path, "open", errno)),
+    }
+}
+
+/// Replaces the file in one step, for this user only, and returns once it would survive a power cut.
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let (dir, name) = split(path)?;
+    let draft = draft(path, dir, bytes, Sync::Yes)?;
+    put_in_place(path, &draft, &dir.join(name))?;
+    sync_dir(dir)
+}
+
+/// Replaces the file in one step, for this user only; a power cut may lose it. For what a restart renews.
+pub fn write_volatile(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let (dir, name) = split(path)?;
+    let draft = draft(path, dir, bytes, Sync::No)?;
+    put_in_place(path, &draft, &dir.join(name))
+}
+
+/// Creates the file with its content in one step and durably; `false` if there is one already, which
+/// is left as it is.
+pub fn create_private(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
+    let (dir, _) = split(path)?;
+    let draft = draft(path, dir, bytes, Sync::Yes)?;
+    let linked = place_if_free(&draft, path);
+    // After a link there are two names, after a rename one; either way the draft has to go.
+    let _ = std::fs::remove_file(&draft);
+    match linked {
+        Ok(()) => sync_dir(dir).map(|()| true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(errno) => Err(FileError::io(path, "create", errno)),
+    }
+}
+
+/// Reads a whole file that must be ours, plain, and no larger than `max` bytes.
+pub fn read_private(path: &Path, max: usize, access: Access) -> Result<Vec<u8>, FileError> {
+    read_at(CWD, path.as_os_str(), max, access, || path.to_owned())
+}
+
+/// As `read_private`, for a name in an open directory; `path` is only for telling.
+pub(crate) fn read_at(
+    dir: BorrowedFd<'_>,
+    name: &OsStr,
+    max: usize,
+    access: Access,
+    path: impl Fn() -> PathBuf,
+) -> Result<Vec<u8>, FileError> {
+    // Not blocking: opening a pipe would otherwise wait for someone to write to it.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(dir, name, flags, Mode::empty());
+    let file = File::from(opened.map_err(|errno| match errno {
+        Errno::LOOP | Errno::MLINK => FileError::Symlink { path: path() },
+        Errno::NXIO | Errno::OPNOTSUPP => FileError::NotAFile { path: path() },
+        errno => FileError::io(&path(), "open", errno),
+    })?);
+    let stat = rustix::fs::fstat(&file).map_err(|errno| FileError::io(&path(), "look at", errno))?;
+    check_file(&stat, access, &path)?;
+    let stated = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
+    if stated > max {
+        return Err(FileError::TooLarge { path: path(), max });
+    }
+    let bytes = read_up_to(file, stated, max).map_err(|error| FileError::io(&path(), "read", error))?;
+    bytes.ok_or_else(|| FileError::TooLarge { path: path(), max })
+}
+
+/// Removes the file; it is well if there is none.
+pub fn remove(path: &Path) -> Result<(), FileError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(FileError::io(path, "remove", error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a new file into an open directory, for this user only, and leaves nothing behind on failure.
+pub(crate) fn write_new_at(dir: BorrowedFd<'_>, name: &OsStr, bytes: &[u8], sync: Sync) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?);
+    let written = file.write_all(bytes).and_then(|()| match sync {
+        Sync::Yes => file.sync_all(),
+        Sync::No => Ok(()),
+    });
+    if written.is_err() {
+        let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+    }
+    written
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sync {
+    Yes,
+    No,
+}
+
+/// The user we act as: the only one whose files we trust.
+pub fn our_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// `N` random bytes as hex digits.
+pub(crate) fn random_hex<const N: usize>() -> io::Result<String> {
+    let mut bytes = [0u8; N];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(bytes.iter().fold(String::with_capacity(N * 2), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    }))
+}
+
+/// A name for a file that is not finished.
+pub(crate) fn draft_name(random: &str) -> String {
+    format!("{DRAFT}{}-{random}", std::process::id())
+}
+
+/// Whether a name is one of our drafts, which a crash may have left behind.
+pub(crate) fn is_draft(name: &[u8]) -> bool {
+    name.starts_with(DRAFT.as_bytes())
+}
+
+/// Removes a draft that nobody can still be writing. Drafts of other users are not ours to remove.
+pub(crate) fn sweep_draft(dir: BorrowedFd<'_>, name: &OsStr, now_s: u64) {
+    let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
+    if stat.st_uid == our_uid() && is_older(&stat, now_s, STALE_S) {
+        let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+    }
+}
+
+pub(crate) fn is_older(stat: &Stat, now_s: u64, age_s: u64) -> bool {
+    u64::try_from(stat.st_mtime).is_ok_and(|changed| changed.saturating_add(age_s) < now_s)
+}
+
+pub(crate) fn now_s() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn open_or_make(path: &Path) -> Result<OwnedFd, FileError> {
+    if let Some(dir) = open_own_dir(path)? {
+        return Ok(dir);
+    }
+    make_dirs(path)?;
+    open_own_dir(path)?.ok_or_else(|| FileError::io(path, "open", Errno::NOENT))
+}
+
+fn make_dirs(path: &Path) -> Result<(), FileError> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let made = match rustix::fs::mkdir(path, Mode::RWXU) {
+        Err(Errno::NOENT) if parent != path && parent != Path::new(".") => {
+            make_dirs(parent)?;
+            rustix::fs::mkdir(path, Mode::RWXU)
+        }
+        made => made,
+    };
+    match made {
+        // The name of a directory is content of its parent: without this, all below could vanish.
+        Ok(()) => sync_dir(parent),
+        Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(FileError::io(path, "create", errno)),
+    }
+}
+
+fn stat_dir(path: &Path, dir: &OwnedFd) -> Result<Stat, FileError> {
+    let stat = rustix::fs::fstat(dir).map_err(|errno| FileError::io(path, "look at", errno))?;
+    if stat.st_uid == our_uid() {
+        Ok(stat)
+    } else {
+        Err(FileError::Foreign { path: path.to_owned(), uid: stat.st_uid })
+    }
+}
+
+fn close_to_others(path: &Path, dir: &OwnedFd) -> Result<(), FileError> {
+    if mode_of(&stat_dir(path, dir)?) == 0o700 {
+        return Ok(());
+    }
+    rustix::fs::fchmod(dir, Mode::RWXU).map_err(|errno| FileError::io(path, "close to other users", errno))
+}
+
+fn not_a_dir(path: &Path) -> FileError {
+    let path = path.to_owned();
+    match std::fs::symlink_metadata(&path) {
+        Ok(found) if found.file_type().is_symlink() => FileError::Symlink { path },
+        _ => FileError::NotADirectory { path },
+    }
+}
+
+fn check_file(stat: &Stat, access: Access, path: &impl Fn() -> PathBuf) -> Result<(), FileError> {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(FileError::NotAFile { path: path() });
+    }
+    if stat.st_uid != our_uid() {
+        return Err(FileError::Foreign { path: path(), uid: stat.st_uid });
+    }
+    let (forbidden, wanted) = match access {
+        Access::Secret => (0o077, 0o600),
+        Access::Plain => (WRITABLE_BY_OTHERS, 0o600),
+        Access::Any => (0, 0o600),
+    };
+    let mode = mode_of(stat);
+    if mode & forbidden != 0 {
+        return Err(FileError::TooOpen { path: path(), mode, wanted });
+    }
+    Ok(())
+}
+
+/// `None` if there turned out to be more than `max`.
+fn read_up_to(mut file: File, stated: usize, max: usize) -> io::Result<Option<Vec<u8>>> {
+    // One byte of room more than the file has: a read that leaves it free has seen the end, so a file
+    // that did not grow costs one call.
+    let mut bytes = vec![0u8; stated + 1];
+    let mut len = 0;
+    loop {
+        let got = match file.read(&mut bytes[len..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            got => got?,
+        };
+        len += got;
+        if len > max {
+            return Ok(None);
+        }
+        if got == 0 || len == stated {
+            bytes.truncate(len);
+            return Ok(Some(bytes));
+        }
+        if len == bytes.len() {
+            bytes.resize((len * 2).min(max) + 1, 0);
+        }
+    }
+}
+
+/// Directory and name of a path that is to become a file.
+fn split(path: &Path) -> Result<(&Path, &OsStr), FileError> {
+    let name = path.file_name().ok_or_else(|| FileError::io(path, "write", Errno::INVAL))?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok((dir, name))
+}
+
+fn draft(path: &Path, dir: &Path, bytes: &[u8], sync: Sync) -> Result<PathBuf, FileError> {
+    let failed = |error: io::Error| FileError::io(path, "write", error);
+    let draft = dir.join(draft_name(&random_hex::<8>().map_err(failed)?));
+    write_new_at(CWD, draft.as_os_str(), bytes, sync).map_err(failed)?;
+    Ok(draft)
+}
+
+fn put_in_place(path: &Path, draft: &Path, target: &Path) -> Result<(), FileError> {
+    rustix::fs::rename(draft, target).map_err(|errno| {
+        let _ = std::fs::remove_file(draft);
+        FileError::io(path, "replace", errno)
+    })
+}
+
+/// A link, unlike a rename, never replaces. Where a file system has no links, a rename that never
+/// replaces, which is younger and rarer.
+fn place_if_free(draft: &Path, path: &Path) -> Result<(), Errno> {
+    match rustix::fs::link(draft, path) {
+        #[cfg(target_os = "linux")]
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
+            rustix::fs::renameat_with(CWD, draft, CWD, path, rustix::fs::RenameFlags::NOREPLACE)
+        }
+        linked => linked,
+    }
+}
+
+fn sync_dir(dir: &Path) -> Result<(), FileError> {
+    let opened = rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    opened.and_then(|dir| sync_fd(dir.as_fd())).map_err(|errno| FileError::io(dir, "sync", errno))
+}
+
+/// Some file systems cannot sync a directory and say so; then there is nothing more to be had.
+pub(crate) fn sync_fd(dir: BorrowedFd<'_>) -> Result<(), Errno> {
+    match rustix::fs::fsync(dir) {
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+        synced => synced,
+    }
+}
+
+// The width of a mode differs between systems.
+#[allow(clippy::useless_conversion)]
+fn mode_of(stat: &Stat) -> u32 {
+    u32::from(stat.st_mode as RawMode) & 0o777
+}
+
+pub(crate) fn os_str(name: &std::ffi::CStr) -> &OsStr {
+    OsStr::from_bytes(name.to_bytes())
+}
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const DRAFT: &str = ".synapse-draft-";
+pub(crate) const STALE_S: u64 = 3600;

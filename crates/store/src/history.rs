@@ -1,0 +1,98 @@
+//! Read-only views of what has ended, on a connection of their own: doors ask here, the driver never waits.
+
+use crate::journal::{self, JournalError};
+use crate::rows;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use synapse_core::ids::{MessageId, Seq, TaskId, TaskRef};
+use synapse_core::message::{Body, Letter};
+use synapse_core::receipt::Trail;
+use synapse_core::record::{Archive, Entry, Said};
+use synapse_core::task::Ending;
+
+#[derive(Serialize)]
+pub(crate) struct KeptTaskOut<'a> {
+    pub(crate) ending: &'a Ending,
+    pub(crate) archive: &'a Archive,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct KeptTask {
+    pub(crate) ending: Ending,
+    pub(crate) archive: Archive,
+}
+
+pub struct History {
+    db: Connection,
+}
+
+impl History {
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags)?;
+        db.busy_timeout(std::time::Duration::from_secs(5))?;
+        db.pragma_update(None, "cache_size", -1000)?;
+        Ok(Self { db })
+    }
+
+    pub fn task(&self, name: &TaskRef) -> Result<Option<(Ending, Archive)>, JournalError> {
+        journal::find_task(&self.db, name)
+    }
+
+    pub fn artifacts(&self, task: &TaskId) -> Result<Vec<Said>, JournalError> {
+        let mut ask = self.db.prepare_cached("SELECT seq, body, crc FROM said WHERE task = ?1 ORDER BY seq")?;
+        let rows = ask.query_map([task.to_string()], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+        let mut said = Vec::new();
+        for row in rows {
+            let (seq, body, crc): (u64, String, u32) = row?;
+            said.push(rows::read("said", seq, &body, crc)?);
+        }
+        Ok(said)
+    }
+
+    pub fn trail(&self, message: &MessageId) -> Result<Option<(TaskId, Trail)>, JournalError> {
+        let mut ask = self.db.prepare_cached("SELECT task, body, crc FROM trail WHERE message = ?1")?;
+        let row: Option<(String, String, u32)> =
+            ask.query_row([message.as_str()], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional()?;
+        let Some((task, body, crc)) = row else { return Ok(None) };
+        let trail = rows::read("trail", 0, &body, crc)?;
+        Ok(TaskId::parse(&task).ok().map(|task| (task, trail)))
+    }
+
+    pub fn message(&self, id: &MessageId) -> Result<Option<(Letter, Body)>, JournalError> {
+        self.one_message("SELECT seq, head, body, crc FROM message WHERE id = ?1 ORDER BY seq DESC", id.as_str())
+    }
+
+    /// A message by what its sender calls it.
+    pub fn message_by_key(&self, key: &str) -> Result<Option<(Letter, Body)>, JournalError> {
+        self.one_message("SELECT seq, head, body, crc FROM message WHERE key = ?1", key)
+    }
+
+    fn one_message(&self, sql: &str, name: &str) -> Result<Option<(Letter, Body)>, JournalError> {
+        let mut ask = self.db.prepare_cached(sql)?;
+        let row: Option<(u64, String, String, u32)> =
+            ask.query_row([name], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
+        let Some((seq, head, body, crc)) = row else { return Ok(None) };
+        let letter = *rows::read_head(seq, &head, &body, crc)?.letter;
+        Ok(Some((letter, Body::kept(&body))))
+    }
+
+    /// Events after `after`, without a hole among them, for a watcher that was away; and whether some before
+    /// the first of them are already gone. What follows a hole is the next page's.
+    pub fn events(&self, after: Seq, max: u64) -> Result<(Vec<Entry>, bool), JournalError> {
+        let from = after.max(self.compacted()?);
+        let mut entries = journal::entries_after(&self.db, from, max)?;
+        let unbroken = entries.windows(2).take_while(|two| two[1].seq == two[0].seq.next()).count() + 1;
+        entries.truncate(unbroken);
+        let gap = entries.first().map_or(from > after, |first| first.seq > after.next());
+        Ok((entries, gap))
+    }
+
+    /// The record up to which compaction removed events. Of those only the messages are left, as history.
+    fn compacted(&self) -> Result<Seq, JournalError> {
+        let sql = "SELECT min(seq, coalesce((SELECT min(seq) - 1 FROM journal), seq)) FROM snapshot ORDER BY seq DESC LIMIT 1";
+        let seq: Option<u64> = self.db.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+        Ok(Seq(seq.unwrap_or(0)))
+    }
+}

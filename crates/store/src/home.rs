@@ -1,0 +1,194 @@
+//! Home: where everything is.
+//!
+//! One root (`~/.synapse`, or `$SYNAPSE_HOME`) and one registry that other tools share
+//! (`~/.a2a/registry`, or `registry` within `$SYNAPSE_HOME`): a throw-away home is one variable.
+//!
+//! Invariant: all paths are absolute, and none contains a name that an agent or a caller chose.
+//! Not here: what is in the files.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use synapse_core::ids::AgentId;
+
+use crate::files::{self, FileError};
+
+/// All paths of one user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    root: PathBuf,
+    registry: PathBuf,
+}
+
+/// Why there is no home, or no address in it.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    #[error(
+        "neither HOME nor SYNAPSE_HOME is set, so there is no place for files; \
+         set one: `export SYNAPSE_HOME=<directory>`"
+    )]
+    Unset,
+    #[error(
+        "{variable} is {value:?}, which depends on the current directory; \
+         set it to a path that starts with `/`"
+    )]
+    Relative { variable: &'static str, value: OsString },
+    #[error(
+        "the socket path {} has {} bytes and {max} fit; set SYNAPSE_HOME to a shorter path",
+        .path.display(), .path.as_os_str().len()
+    )]
+    SocketPathTooLong { path: PathBuf, max: usize },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Home {
+    pub fn from_env() -> Result<Self, HomeError> {
+        Self::from_vars(std::env::var_os("SYNAPSE_HOME"), std::env::var_os("HOME"))
+    }
+
+    /// From the values of SYNAPSE_HOME and HOME; an empty one counts as unset.
+    pub fn from_vars(synapse_home: Option<OsString>, home: Option<OsString>) -> Result<Self, HomeError> {
+        if let Some(root) = absolute("SYNAPSE_HOME", synapse_home)? {
+            return Ok(Self { registry: root.join("registry"), root });
+        }
+        let home = absolute("HOME", home)?.ok_or(HomeError::Unset)?;
+        Ok(Self { root: home.join(".synapse"), registry: home.join(".a2a").join("registry") })
+    }
+
+    pub fn at(root: impl Into<PathBuf>, registry: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), registry: registry.into() }
+    }
+
+    /// Makes the directories, or checks that those there are ours alone.
+    pub fn ensure(&self) -> Result<(), FileError> {
+        files::private_dir(&self.root)?;
+        files::private_dir(&self.agents_dir())?;
+        files::private_dir(&self.root.join("user"))?;
+        // Other tools made it, perhaps, and with a looser hand; each entry is checked on its own.
+        files::adopt_dir(&self.registry)
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn registry_dir(&self) -> &Path {
+        &self.registry
+    }
+
+    pub fn token_file(&self) -> PathBuf {
+        self.root.join("token")
+    }
+
+    pub fn agents_dir(&self) -> PathBuf {
+        self.root.join("agents")
+    }
+
+    pub fn agent(&self, id: &AgentId) -> AgentDir {
+        AgentDir { path: self.agents_dir().join(id.to_string()), id: *id }
+    }
+
+    /// Where mail for the person waits.
+    pub fn user_spool(&self) -> PathBuf {
+        self.root.join("user").join("spool")
+    }
+}
+
+/// The directory of one agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentDir {
+    path: PathBuf,
+    id: AgentId,
+}
+
+impl AgentDir {
+    /// Makes the directory, or checks that the one there is ours alone.
+    pub fn ensure(&self) -> Result<(), FileError> {
+        files::private_dir(&self.path)
+    }
+
+    pub fn id(&self) -> AgentId {
+        self.id
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn journal(&self) -> PathBuf {
+        self.path.join("journal.db")
+    }
+
+    pub fn spool(&self) -> PathBuf {
+        self.path.join("spool")
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("node.sock")
+    }
+
+    pub fn known(&self) -> PathBuf {
+        self.path.join("known.json")
+    }
+
+    pub fn launch(&self) -> PathBuf {
+        self.path.join("launch.json")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    pub fn runs(&self) -> PathBuf {
+        self.path.join("runs")
+    }
+}
+
+/// A path by which a Unix socket can be bound or reached, however long its own is. The descriptor, if
+/// any, must stay open while that path is used.
+pub fn socket_address(path: &Path) -> Result<(PathBuf, Option<OwnedFd>), HomeError> {
+    if path.as_os_str().len() <= SOCKET_PATH_MAX {
+        return Ok((path.to_owned(), None));
+    }
+    through_its_directory(path)
+}
+
+#[cfg(target_os = "linux")]
+fn through_its_directory(path: &Path) -> Result<(PathBuf, Option<OwnedFd>), HomeError> {
+    use rustix::fs::{Mode, OFlags};
+    use std::os::fd::AsRawFd as _;
+
+    let too_long = || HomeError::SocketPathTooLong { path: path.to_owned(), max: SOCKET_PATH_MAX };
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Err(too_long()) };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd =
+        rustix::fs::open(dir, flags, Mode::empty()).map_err(|errno| FileError::io(dir, "open", errno))?;
+    let short = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd())).join(name);
+    if short.as_os_str().len() > SOCKET_PATH_MAX {
+        return Err(too_long());
+    }
+    Ok((short, Some(fd)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn through_its_directory(path: &Path) -> Result<(PathBuf, Option<OwnedFd>), HomeError> {
+    Err(HomeError::SocketPathTooLong { path: path.to_owned(), max: SOCKET_PATH_MAX })
+}
+
+fn absolute(variable: &'static str, value: Option<OsString>) -> Result<Option<PathBuf>, HomeError> {
+    match value {
+        Some(value) if Path::new(&value).is_absolute() => Ok(Some(PathBuf::from(value))),
+        Some(value) if !is_blank(&value) => Err(HomeError::Relative { variable, value }),
+        _ => Ok(None),
+    }
+}
+
+fn is_blank(value: &OsStr) -> bool {
+    value.as_bytes().iter().all(u8::is_ascii_whitespace)
+}
+
+/// What fits into a socket address beside its closing zero.
+const SOCKET_PATH_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };

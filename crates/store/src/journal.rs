@@ -1,0 +1,278 @@
+//! The journal: one SQLite file, one writer, one commit per batch.
+//!
+//! `commit` returns when every record of the batch is on disk (WAL, `synchronous=FULL`), or none is. Opening
+//! loads the last snapshot and replays what came after it, to the exact state.
+//!
+//! Invariant: sequence numbers have no gap; a row that fails its checksum stops the opening, never the truth.
+//! Not here: what records mean (`synapse-core`), snapshots and pruning (`compact`), views (`history`).
+
+use crate::compact::{Checkpointer, Retention};
+use crate::rows::{self, BadRow, ROW_VERSION};
+use crate::schema::{self, OpenError, shown};
+use rusqlite::config::DbConfig;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, TransactionBehavior, params};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use synapse_core::cycle;
+use synapse_core::effect::{EndedTask, Prior};
+use synapse_core::ids::{MessageId, Seq, TaskRef, Timestamp};
+use synapse_core::message::Body;
+use synapse_core::record::{Archive, Entry, Record};
+use synapse_core::state::{State, Unfit};
+
+pub struct Journal {
+    pub(crate) db: Connection,
+    pub(crate) path: PathBuf,
+    pub(crate) retention: Retention,
+    /// Records since the last snapshot.
+    pub(crate) tail: u64,
+    pub(crate) checkpointer: Checkpointer,
+}
+
+/// Why a batch was not stored, or could not be read back.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    #[error("the disk is full; free some space, then try again")]
+    DiskFull,
+    #[error("the disk failed: {0}")]
+    Disk(String),
+    #[error(transparent)]
+    Row(#[from] BadRow),
+    #[error("the journal does not fit together: {0}")]
+    Unfit(#[from] Unfit),
+}
+
+impl From<rusqlite::Error> for JournalError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::DiskFull,
+            _ => Self::Disk(error.to_string()),
+        }
+    }
+}
+
+impl Journal {
+    /// Opens or makes the journal at `path` and rebuilds the state it tells of.
+    pub fn open(path: &Path, retention: Retention) -> Result<(Self, State), OpenError> {
+        schema::look(path)?;
+        let broken = |e| schema::broken(path, e);
+        // Closing copies the log into the database; a refused journal keeps both as they are.
+        let has_log = std::fs::metadata(wal_of(path)).is_ok_and(|log| log.len() > 0);
+        let mut db = Connection::open(path).map_err(broken)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).map_err(broken)?;
+        let found = schema::ask(&db, path)?;
+        schema::configure(&db).map_err(broken)?;
+        schema::migrate(&mut db, found).map_err(broken)?;
+        let checkpointer = Checkpointer::start(path);
+        let mut journal = Self { db, path: path.to_owned(), retention, tail: 0, checkpointer };
+        let state = journal.load().map_err(|e| OpenError::Damaged { path: shown(path), why: e.to_string() })?;
+        journal.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(broken)?;
+        Ok((journal, state))
+    }
+
+    fn load(&mut self) -> Result<State, JournalError> {
+        let mut state = self.snapshot()?.unwrap_or_default();
+        state.rebuild_indexes();
+        self.tail = 0;
+        let after = state.seq;
+        for entry in self.entries_after(after, u64::MAX)? {
+            state.apply(&entry)?;
+            self.tail += 1;
+        }
+        Ok(state)
+    }
+
+    fn snapshot(&self) -> Result<Option<State>, JournalError> {
+        let mut ask = self.db.prepare_cached("SELECT seq, v, body, crc FROM snapshot ORDER BY seq DESC LIMIT 1")?;
+        let row: Option<(u64, u32, String, u32)> =
+            ask.query_row([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
+        let Some((seq, v, body, crc)) = row else { return Ok(None) };
+        rows::check_version("snapshot", seq, v)?;
+        Ok(Some(rows::read("snapshot", seq, &body, crc)?))
+    }
+
+    /// The records after `after`, in order, from both tables; at most `max` of them.
+    pub fn entries_after(&self, after: Seq, max: u64) -> Result<Vec<Entry>, JournalError> {
+        entries_after(&self.db, after, max)
+    }
+
+    fn write(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
+        let batch = self.change()?;
+        for entry in entries {
+            write_one(&batch, entry)?;
+        }
+        batch.commit()?;
+        Ok(())
+    }
+
+    /// A transaction that is a writer's from the start: one that reads first is refused at once, without
+    /// waiting, while a checkpoint runs.
+    pub(crate) fn change(&mut self) -> rusqlite::Result<rusqlite::Transaction<'_>> {
+        self.db.transaction_with_behavior(TransactionBehavior::Immediate)
+    }
+
+    /// What this sender's id stands for, if it was used before.
+    pub fn prior(&self, key: &str) -> Result<Option<Prior>, JournalError> {
+        let mut ask = self.db.prepare_cached("SELECT seq, head, body, crc FROM message WHERE key = ?1")?;
+        let row: Option<(u64, String, String, u32)> =
+            ask.query_row([key], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
+        let Some((seq, head, body, crc)) = row else { return Ok(None) };
+        let letter = rows::read_head(seq, &head, &body, crc)?.letter;
+        Ok(Some(Prior { message: letter.id.clone(), task: letter.task, digest: letter.digest }))
+    }
+
+    /// What a message says.
+    pub fn body(&self, message: &MessageId) -> Result<Option<Body>, JournalError> {
+        let mut ask =
+            self.db.prepare_cached("SELECT seq, head, body, crc FROM message WHERE id = ?1 ORDER BY seq DESC")?;
+        let row: Option<(u64, String, String, u32)> =
+            ask.query_row([message.as_str()], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
+        let Some((seq, head, body, crc)) = row else { return Ok(None) };
+        rows::read_head(seq, &head, &body, crc)?;
+        Ok(Some(Body::kept(&body)))
+    }
+
+    /// The latest ended task whose id begins so.
+    pub fn ended(&self, name: &TaskRef) -> Result<Option<EndedTask>, JournalError> {
+        let found = find_task(&self.db, name)?;
+        Ok(found.and_then(|(_, archive)| ended_of(archive)))
+    }
+
+    /// The task of this agent that ended last.
+    pub fn last_ended(&self, agent: &str) -> Result<Option<EndedTask>, JournalError> {
+        let sql = "SELECT seq, body, crc FROM task WHERE agent = ?1 ORDER BY seq DESC LIMIT 1";
+        let mut ask = self.db.prepare_cached(sql)?;
+        let row: Option<(u64, String, u32)> =
+            ask.query_row([agent], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional()?;
+        let Some((seq, body, crc)) = row else { return Ok(None) };
+        let kept: crate::history::KeptTask = rows::read("task", seq, &body, crc)?;
+        Ok(ended_of(kept.archive))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl cycle::Journal for Journal {
+    type Error = JournalError;
+
+    fn commit(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
+        self.write(entries)?;
+        self.tail += entries.len() as u64;
+        self.checkpointer.wake_if_large();
+        Ok(())
+    }
+
+    fn recover(&mut self) -> Result<State, JournalError> {
+        self.load()
+    }
+}
+
+fn ended_of(archive: Archive) -> Option<EndedTask> {
+    let task = archive.task;
+    let message = task.messages.first()?.clone();
+    Some(EndedTask { id: task.id, state: task.state, requester: task.requester, message })
+}
+
+pub(crate) fn find_task(
+    db: &Connection,
+    name: &TaskRef,
+) -> Result<Option<(synapse_core::task::Ending, Archive)>, JournalError> {
+    let sql = "SELECT seq, body, crc FROM task WHERE id >= ?1 AND id <= ?1 || 'g' ORDER BY seq DESC LIMIT 1";
+    let mut ask = db.prepare_cached(sql)?;
+    let row: Option<(u64, String, u32)> =
+        ask.query_row([name.as_str()], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional()?;
+    let Some((seq, body, crc)) = row else { return Ok(None) };
+    let kept: crate::history::KeptTask = rows::read("task", seq, &body, crc)?;
+    Ok(Some((kept.ending, kept.archive)))
+}
+
+fn write_one(batch: &Connection, entry: &Entry) -> rusqlite::Result<()> {
+    let (seq, at) = (entry.seq.0, entry.at.0);
+    match &entry.record {
+        Record::Accepted { letter, body, opens } => {
+            let head = rows::head(letter, opens.as_deref());
+            let crc = rows::checksum(&[&head, body.as_str()]);
+            let sql = "INSERT INTO message (seq, at, id, key, head, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            batch.prepare_cached(sql)?.execute(params![
+                seq,
+                at,
+                letter.id.as_str(),
+                letter.key().text(),
+                head,
+                body.as_str(),
+                crc
+            ])?;
+            return Ok(());
+        }
+        Record::Ended { task, ending, archive } => {
+            let kept = rows::text(&crate::history::KeptTaskOut { ending, archive });
+            let sql = "INSERT INTO task (seq, at, id, agent, dead, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let agent = archive.task.agent.to_string();
+            let crc = rows::checksum(&[&kept]);
+            batch
+                .prepare_cached(sql)?
+                .execute(params![seq, at, task.to_string(), agent, archive.dead_letter, kept, crc])?;
+            for (message, trail) in &archive.trails {
+                let sql = "INSERT OR REPLACE INTO trail (message, task, body, crc) VALUES (?1, ?2, ?3, ?4)";
+                let body = rows::text(trail);
+                let crc = rows::checksum(&[&body]);
+                batch.prepare_cached(sql)?.execute(params![message.as_str(), task.to_string(), body, crc])?;
+            }
+        }
+        Record::Said { task, what: what @ synapse_core::record::Said::Artifact { .. } } => {
+            let body = rows::text(what);
+            let sql = "INSERT INTO said (seq, task, body, crc) VALUES (?1, ?2, ?3, ?4)";
+            let crc = rows::checksum(&[&body]);
+            batch.prepare_cached(sql)?.execute(params![seq, task.to_string(), body, crc])?;
+        }
+        _ => {}
+    }
+    let body = rows::text(&entry.record);
+    let crc = rows::checksum(&[&body]);
+    batch
+        .prepare_cached("INSERT INTO journal (seq, at, v, body, crc) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![seq, at, ROW_VERSION, body, crc])?;
+    Ok(())
+}
+
+pub(crate) fn entries_after(db: &Connection, after: Seq, max: u64) -> Result<Vec<Entry>, JournalError> {
+    let max = i64::try_from(max).unwrap_or(i64::MAX);
+    let sql = "SELECT seq, at, 0, head, body, crc FROM message WHERE seq > ?1
+               UNION ALL SELECT seq, at, v, NULL, body, crc FROM journal WHERE seq > ?1
+               ORDER BY seq LIMIT ?2";
+    let mut ask = db.prepare_cached(sql)?;
+    let mut found = ask.query(params![after.0, max])?;
+    let mut entries = Vec::new();
+    while let Some(row) = found.next()? {
+        let seq: u64 = row.get(0)?;
+        let table = if row.get_ref(3)? == ValueRef::Null { "journal" } else { "message" };
+        entries.push(one_entry(row, table, seq)?);
+    }
+    Ok(entries)
+}
+
+fn one_entry(row: &Row<'_>, table: &'static str, seq: u64) -> Result<Entry, BadRow> {
+    let unreadable = |why: &dyn std::fmt::Display| BadRow::Unreadable { table, seq, why: why.to_string() };
+    let body = row.get_ref(4).map_err(|e| unreadable(&e))?.as_str().map_err(|e| unreadable(&e))?;
+    let head = row.get_ref(3).map_err(|e| unreadable(&e))?.as_str_or_null().map_err(|e| unreadable(&e))?;
+    let at: u64 = row.get(1).map_err(|e| unreadable(&e))?;
+    let crc: u32 = row.get(5).map_err(|e| unreadable(&e))?;
+    let record = match head {
+        Some(head) => rows::read_head(seq, head, body, crc)?.into_record(body),
+        None => {
+            rows::check_version(table, seq, row.get(2).map_err(|e| unreadable(&e))?)?;
+            rows::read(table, seq, body, crc)?
+        }
+    };
+    Ok(Entry { seq: Seq(seq), at: Timestamp(at), record })
+}
+
+/// The log beside a database.
+pub(crate) fn wal_of(path: &Path) -> PathBuf {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    wal.into()
+}

@@ -1,0 +1,78 @@
+//! Rows: the form of records on disk. Checked when written and again when read.
+//!
+//! A row is text with a version and a checksum. An accepted message is one row of its own (`message`), which is
+//! journal, history and dedupe key in one, so that nothing is written twice.
+//! Invariant: what `decode` gives is what `encode` was given, or an error that says which row is wrong.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use synapse_core::message::{Body, Letter};
+use synapse_core::record::{Opens, Record};
+
+/// The version of the text in a row; a reader knows this one and all before it.
+pub(crate) const ROW_VERSION: u32 = 1;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BadRow {
+    #[error("row {seq} of {table} does not match its checksum")]
+    Checksum { table: &'static str, seq: u64 },
+    #[error("row {seq} of {table} cannot be read: {why}")]
+    Unreadable { table: &'static str, seq: u64, why: String },
+    #[error("row {seq} of {table} has version {found}; this program knows up to {ROW_VERSION}")]
+    Newer { table: &'static str, seq: u64, found: u32 },
+}
+
+pub(crate) fn checksum(parts: &[&str]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    for part in parts {
+        crc.update(part.as_bytes());
+        crc.update(&[0]);
+    }
+    crc.finalize()
+}
+
+pub(crate) fn text<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("records are plain data and always have a JSON form")
+}
+
+pub(crate) fn read<T: DeserializeOwned>(table: &'static str, seq: u64, text: &str, crc: u32) -> Result<T, BadRow> {
+    if checksum(&[text]) != crc {
+        return Err(BadRow::Checksum { table, seq });
+    }
+    serde_json::from_str(text).map_err(|e| BadRow::Unreadable { table, seq, why: e.to_string() })
+}
+
+/// The head of an accepted message, beside its body.
+#[derive(Serialize)]
+struct HeadOut<'a> {
+    letter: &'a Letter,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opens: Option<&'a Opens>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Head {
+    pub(crate) letter: Box<Letter>,
+    #[serde(default)]
+    opens: Option<Box<Opens>>,
+}
+
+pub(crate) fn head(letter: &Letter, opens: Option<&Opens>) -> String {
+    text(&HeadOut { letter, opens })
+}
+
+pub(crate) fn read_head(seq: u64, head: &str, body: &str, crc: u32) -> Result<Head, BadRow> {
+    if checksum(&[head, body]) != crc {
+        return Err(BadRow::Checksum { table: "message", seq });
+    }
+    serde_json::from_str(head).map_err(|e| BadRow::Unreadable { table: "message", seq, why: e.to_string() })
+}
+
+impl Head {
+    pub(crate) fn into_record(self, body: &str) -> Record {
+        Record::Accepted { letter: self.letter, body: Body::kept(body), opens: self.opens }
+    }
+}
+
+pub(crate) fn check_version(table: &'static str, seq: u64, found: u32) -> Result<(), BadRow> {
+    if found > ROW_VERSION { Err(BadRow::Newer { table, seq, found }) } else { Ok(()) }
+}

@@ -1,0 +1,174 @@
+//! The shape of the database, and how it comes to have it.
+//!
+//! Before SQLite sees a file we read its first hundred bytes ourselves: a file that is not ours, or is of a
+//! newer version, is refused without being opened, so nothing in it can change. What a crash left in the log is
+//! newer than those bytes, so the database is asked again once it is open, still before anything is written.
+//! Not here: what the rows mean (`rows`).
+
+use rusqlite::{Connection, ErrorCode};
+use std::io::Read;
+use std::path::Path;
+
+/// "SYNJ": tells our files from other SQLite databases.
+const APPLICATION_ID: u32 = 0x53_59_4e_4a;
+pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
+
+/// Each step makes version n+1 out of version n, in one transaction. Steps are never edited, only added.
+// tidy: table
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE message (
+        seq  INTEGER PRIMARY KEY,
+        at   INTEGER NOT NULL,
+        id   TEXT NOT NULL,
+        key  TEXT NOT NULL,
+        head TEXT NOT NULL,
+        body TEXT NOT NULL,
+        crc  INTEGER NOT NULL
+    );
+    CREATE UNIQUE INDEX message_by_key ON message (key);
+    CREATE INDEX message_by_id ON message (id);
+    CREATE TABLE journal (
+        seq  INTEGER PRIMARY KEY,
+        at   INTEGER NOT NULL,
+        v    INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        crc  INTEGER NOT NULL
+    );
+    CREATE TABLE task (
+        seq   INTEGER PRIMARY KEY,
+        at    INTEGER NOT NULL,
+        id    TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        dead  INTEGER NOT NULL,
+        body  TEXT NOT NULL,
+        crc   INTEGER NOT NULL
+    );
+    CREATE INDEX task_by_id ON task (id);
+    CREATE TABLE said (
+        seq  INTEGER PRIMARY KEY,
+        task TEXT NOT NULL,
+        body TEXT NOT NULL,
+        crc  INTEGER NOT NULL
+    );
+    CREATE INDEX said_by_task ON said (task);
+    CREATE TABLE trail (
+        message TEXT PRIMARY KEY,
+        task    TEXT NOT NULL,
+        body    TEXT NOT NULL,
+        crc     INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE snapshot (
+        seq  INTEGER PRIMARY KEY,
+        v    INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        crc  INTEGER NOT NULL
+    );
+"];
+
+/// Why a store could not be opened. Nothing in it was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{path} is not a Synapse journal ({why}); move it away, or point SYNAPSE_HOME elsewhere")]
+    NotOurs { path: String, why: String },
+    #[error("{path} was written by a newer version (schema {found}, this one knows {known}); upgrade synapse")]
+    Newer { path: String, found: u32, known: u32 },
+    #[error(
+        "{path} is damaged: {why}; nothing was changed. Copy the folder away, then `sqlite3 {path} .recover` \
+         shows what can be read"
+    )]
+    Damaged { path: String, why: String },
+    #[error("{path} cannot be opened: {why}")]
+    Unreachable { path: String, why: String },
+}
+
+pub(crate) fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Looks at the head of the file without touching it.
+pub(crate) fn look(path: &Path) -> Result<(), OpenError> {
+    let unreachable = |e: std::io::Error| OpenError::Unreachable { path: shown(path), why: e.to_string() };
+    let mut file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(unreachable(e)),
+    };
+    let mut head = Vec::with_capacity(100);
+    file.by_ref().take(100).read_to_end(&mut head).map_err(unreachable)?;
+    if head.is_empty() {
+        return Ok(());
+    }
+    let damaged = |why: &str| OpenError::Damaged { path: shown(path), why: why.to_owned() };
+    if head.len() < 100 {
+        return Err(damaged("it is cut off within its first hundred bytes"));
+    }
+    if !head.starts_with(b"SQLite format 3\0") {
+        return Err(damaged("its head is not that of a database"));
+    }
+    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    // A kill before the first checkpoint leaves the marks in the log alone: `ask` sees them there.
+    if number(60) == 0 && number(68) == 0 { Ok(()) } else { known(path, number(68), number(60)) }
+}
+
+/// The version of an opened database, log and all; asks and writes nothing.
+pub(crate) fn ask(db: &Connection, path: &Path) -> Result<u32, OpenError> {
+    let broken = |e| broken(path, e);
+    // The numbers are unsigned in the file, and SQLite shows them signed.
+    let pragma = |name| db.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map(i32::cast_unsigned);
+    let (mark, found) = (pragma("application_id").map_err(broken)?, pragma("user_version").map_err(broken)?);
+    let tables: u64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(broken)?;
+    if db.is_readonly("main").map_err(broken)? {
+        return Err(OpenError::Unreachable { path: shown(path), why: "it may only be read".to_owned() });
+    }
+    match (mark, found, tables) {
+        // Empty, or killed during its very first start: to be finished.
+        (0, 0, 0) => Ok(0),
+        (0, 0, _) => Err(OpenError::NotOurs { path: shown(path), why: "another program's tables are in it".into() }),
+        _ => known(path, mark, found).map(|()| found),
+    }
+}
+
+fn known(path: &Path, mark: u32, found: u32) -> Result<(), OpenError> {
+    match mark {
+        APPLICATION_ID if found > VERSION => Err(OpenError::Newer { path: shown(path), found, known: VERSION }),
+        APPLICATION_ID => Ok(()),
+        other => Err(OpenError::NotOurs { path: shown(path), why: format!("its mark is {other:#x}") }),
+    }
+}
+
+pub(crate) fn broken(path: &Path, error: rusqlite::Error) -> OpenError {
+    let why = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => OpenError::Damaged { path: shown(path), why },
+        _ => OpenError::Unreachable { path: shown(path), why },
+    }
+}
+
+/// Brings an opened database from the version that `ask` found to the current one, step by step.
+pub(crate) fn migrate(db: &mut Connection, found: u32) -> rusqlite::Result<()> {
+    for (step, sql) in MIGRATIONS.iter().enumerate().skip(found as usize) {
+        let change = db.transaction()?;
+        change.execute_batch(sql)?;
+        change.pragma_update(None, "application_id", APPLICATION_ID)?;
+        change.pragma_update(None, "user_version", step as u32 + 1)?;
+        change.commit()?;
+    }
+    if found < VERSION {
+        // Into the file itself: whoever looks at its head next must see the version.
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn configure(db: &Connection) -> rusqlite::Result<()> {
+    db.busy_timeout(std::time::Duration::from_secs(5))?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    // FULL: a commit returns after fsync. This is the promise; nothing here may weaken it.
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update(None, "cache_size", -4000)?;
+    db.pragma_update(None, "temp_store", "MEMORY")?;
+    // Checkpoints stall whoever commits; `compact` runs them on another connection.
+    db.pragma_update(None, "wal_autocheckpoint", 0)?;
+    db.set_prepared_statement_cache_capacity(32);
+    Ok(())
+}

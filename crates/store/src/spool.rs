@@ -1,0 +1,330 @@
+//! The spool: mail for an agent that does not run, or cannot be reached by a socket.
+//!
+//! A maildir. A letter is written to `tmp`, synced, and renamed into `new`: it is there whole or not at
+//! all, also after a power cut. Its name sorts by arrival and is its id for good: a letter that is taken
+//! twice, because the taker died before `done`, is known by its name. What is no letter goes to `bad` with
+//! a word on why, and never stops the others.
+//!
+//! Invariant: once `put` returned well the letter is on disk, and stays until `done` or `set_aside`.
+//! Not here: what a letter says; telling a running node that one has come.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, Dir};
+
+use crate::files::{self, Access, FileError, Sync};
+
+/// One spool, open. Cheap to keep; any number of processes may have it open at once.
+#[derive(Debug)]
+pub struct Spool {
+    path: PathBuf,
+    arrivals: PathBuf,
+    tmp: OwnedFd,
+    new: OwnedFd,
+    bad: OwnedFd,
+    /// How many letters may still be put before they are counted again.
+    room: AtomicUsize,
+    /// What could not even be set aside; told once, then passed over.
+    stuck: Mutex<HashSet<OsString>>,
+    swept: Mutex<Option<Instant>>,
+}
+
+/// The name of a letter: sorts by arrival, unique for good, made of `A-Z a-z 0-9 . -` only.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpoolId(String);
+
+impl SpoolId {
+    pub const BYTES_MAX: usize = 128;
+
+    /// `None` for what cannot be the name of a letter.
+    pub fn parse(raw: &str) -> Option<Self> {
+        let fits = (1..=Self::BYTES_MAX).contains(&raw.len()) && !raw.starts_with('.');
+        (fits && raw.bytes().all(is_plain)).then(|| Self(raw.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SpoolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What lay in the spool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    Letter {
+        name: SpoolId,
+        bytes: Vec<u8>,
+    },
+    /// Moved to `bad` already.
+    Bad {
+        name: String,
+        why: String,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    #[error(
+        "{max} letters wait in {} already and no more are taken; start the agent so that it reads them",
+        .path.display()
+    )]
+    SpoolFull { path: PathBuf, max: usize },
+    #[error("the message has {bytes} bytes and at most {max} fit; send the large part as a file")]
+    TooLarge { bytes: usize, max: usize },
+    #[error(
+        "the disk is full, so the message could not be kept in {}; free some space and send it again",
+        .path.display()
+    )]
+    NoSpace { path: PathBuf },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Spool {
+    /// The most letters that wait in one spool. Writers that race may pass it by a few.
+    pub const LETTERS_MAX: usize = 10_000;
+    /// A message of 1 MiB and its envelope.
+    pub const LETTER_BYTES_MAX: usize = (1024 + 64) * 1024;
+    /// What one `take` gives at most, so that a full spool does not fill the memory.
+    pub const TAKE_LETTERS_MAX: usize = 256;
+    pub const TAKE_BYTES_MAX: usize = 16 * 1024 * 1024;
+    /// How many bad ones are kept for a person to look at.
+    pub const BAD_MAX: usize = 100;
+
+    /// Opens the spool in this directory, and makes it if there is none.
+    pub fn open(dir: &Path) -> Result<Self, SpoolError> {
+        files::private_dir(dir)?;
+        let open = |name: &str| files::open_private_dir(&dir.join(name));
+        Ok(Self {
+            path: dir.to_owned(),
+            arrivals: dir.join("new"),
+            tmp: open("tmp")?,
+            new: open("new")?,
+            bad: open("bad")?,
+            room: AtomicUsize::new(0),
+            stuck: Mutex::default(),
+            swept: Mutex::default(),
+        })
+    }
+
+    /// The directory in which letters appear; for watching it.
+    pub fn arrivals(&self) -> &Path {
+        &self.arrivals
+    }
+
+    /// How many letters wait, counted up to a little over the limit.
+    pub fn waiting(&self) -> Result<usize, SpoolError> {
+        let entries = self.list(&self.new)?;
+        Ok(entries.take(Self::LETTERS_MAX + 1).count())
+    }
+
+    /// Keeps a letter; once this returns well, nothing short of a broken disk loses it.
+    pub fn put(&self, bytes: &[u8]) -> Result<SpoolId, SpoolError> {
+        if bytes.len() > Self::LETTER_BYTES_MAX {
+            return Err(SpoolError::TooLarge { bytes: bytes.len(), max: Self::LETTER_BYTES_MAX });
+        }
+        self.find_room()?;
+        let name = fresh_name().map_err(|error| self.failed("make a name in", error))?;
+        self.write(&name, bytes).map_err(|error| self.failed("write to", error))?;
+        Ok(SpoolId(name))
+    }
+
+    /// The oldest letters that wait, and what else lay there. At most so many at once: call again after
+    /// `done`, until it gives none.
+    pub fn take(&self) -> Result<Vec<Found>, SpoolError> {
+        self.sweep();
+        let mut names: Vec<OsString> = {
+            let stuck = lock(&self.stuck);
+            self.list(&self.new)?.filter(|name| !stuck.contains(name)).collect()
+        };
+        names.sort_unstable();
+        let (mut found, mut total) = (Vec::new(), 0);
+        for name in names {
+            if found.len() >= Self::TAKE_LETTERS_MAX || total >= Self::TAKE_BYTES_MAX {
+                break;
+            }
+            match self.read(&name) {
+                Ok(Some((name, bytes))) => {
+                    total += bytes.len();
+                    found.push(Found::Letter { name, bytes });
+                }
+                Ok(None) => {}
+                Err(why) => found.push(self.refuse(&name, why)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes a letter whose content is safe elsewhere. Not synced: should it come back after a power
+    /// cut, its name is known.
+    pub fn done(&self, name: &SpoolId) -> Result<(), SpoolError> {
+        match rustix::fs::unlinkat(&self.new, name.as_str(), AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(errno) => Err(FileError::io(&self.arrivals.join(name.as_str()), "remove", errno).into()),
+        }
+    }
+
+    /// Moves a letter that says nothing to `bad`, with a word on why.
+    pub fn set_aside(&self, name: &SpoolId, why: &str) -> Result<(), SpoolError> {
+        self.move_to_bad(name.as_str().as_ref(), why)
+            .map_err(|error| FileError::io(&self.arrivals.join(name.as_str()), "set aside", error).into())
+    }
+
+    fn find_room(&self) -> Result<(), SpoolError> {
+        let take_one = |room: usize| room.checked_sub(1);
+        if self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one).is_ok() {
+            return Ok(());
+        }
+        let free = Self::LETTERS_MAX.saturating_sub(self.waiting()?);
+        if free == 0 {
+            return Err(SpoolError::SpoolFull { path: self.path.clone(), max: Self::LETTERS_MAX });
+        }
+        // Others put letters as well, so only a share of what is free is ours to use uncounted.
+        self.room.store(free / 8, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        files::write_new_at(self.tmp.as_fd(), name.as_ref(), bytes, Sync::Yes)?;
+        if let Err(errno) = rustix::fs::renameat(&self.tmp, name, &self.new, name) {
+            let _ = rustix::fs::unlinkat(&self.tmp, name, AtFlags::empty());
+            return Err(errno.into());
+        }
+        files::sync_fd(self.new.as_fd()).map_err(|errno| {
+            // Not promised, so it must not arrive: the sender will try again under another name.
+            let _ = rustix::fs::unlinkat(&self.new, name, AtFlags::empty());
+            errno.into()
+        })
+    }
+
+    fn failed(&self, doing: &'static str, error: io::Error) -> SpoolError {
+        let error = FileError::io(&self.path, doing, error);
+        if error.is_no_space() {
+            return SpoolError::NoSpace { path: self.path.clone() };
+        }
+        error.into()
+    }
+
+    /// `None` if another taker was faster; `Err` says why it is no letter.
+    fn read(&self, name: &OsStr) -> Result<Option<(SpoolId, Vec<u8>)>, String> {
+        let id = name.to_str().and_then(SpoolId::parse);
+        let id = id.ok_or("its name is not one of a letter (letters, digits, dots and dashes)")?;
+        let path = || self.arrivals.join(name);
+        match files::read_at(self.new.as_fd(), name, Self::LETTER_BYTES_MAX, Access::Any, path) {
+            Ok(bytes) if bytes.is_empty() => Err("it is empty".to_owned()),
+            Ok(bytes) => Ok(Some((id, bytes))),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn refuse(&self, name: &OsStr, why: String) -> Found {
+        let shown = plain(name);
+        match self.move_to_bad(name, &why) {
+            Ok(()) => Found::Bad { name: shown, why },
+            Err(error) => {
+                lock(&self.stuck).insert(name.to_owned());
+                Found::Bad { name: shown, why: format!("{why}; and it cannot be set aside: {error}") }
+            }
+        }
+    }
+
+    fn move_to_bad(&self, name: &OsStr, why: &str) -> io::Result<()> {
+        let aside = format!("{:020}-{}", fresh_nanos(), plain(name));
+        rustix::fs::renameat(&self.new, name, &self.bad, &aside)?;
+        // The reason is a courtesy; the bad one is out of the way without it.
+        let note = format!("{aside}{WHY}");
+        let _ = files::write_new_at(self.bad.as_fd(), note.as_ref(), why.as_bytes(), Sync::No);
+        self.trim_bad();
+        Ok(())
+    }
+
+    fn trim_bad(&self) {
+        let Ok(names) = self.list(&self.bad) else { return };
+        let is_note = |name: &OsString| name.as_encoded_bytes().ends_with(WHY.as_bytes());
+        let mut kept: Vec<OsString> = names.filter(|name| !is_note(name)).collect();
+        kept.sort_unstable();
+        let surplus = kept.len().saturating_sub(Self::BAD_MAX);
+        for mut name in kept.into_iter().take(surplus) {
+            if rustix::fs::unlinkat(&self.bad, &name, AtFlags::empty()).is_err() {
+                let _ = rustix::fs::unlinkat(&self.bad, &name, AtFlags::REMOVEDIR);
+            }
+            name.push(WHY);
+            let _ = rustix::fs::unlinkat(&self.bad, &name, AtFlags::empty());
+        }
+    }
+
+    /// Clears `tmp` of what writers left that died, now and then.
+    fn sweep(&self) {
+        let mut swept = lock(&self.swept);
+        if swept.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
+            return;
+        }
+        *swept = Some(Instant::now());
+        let Ok(names) = self.list(&self.tmp) else { return };
+        let now_s = files::now_s();
+        for name in names {
+            let stat = rustix::fs::statat(&self.tmp, &name, AtFlags::SYMLINK_NOFOLLOW);
+            if stat.is_ok_and(|stat| files::is_older(&stat, now_s, files::STALE_S)) {
+                let _ = rustix::fs::unlinkat(&self.tmp, &name, AtFlags::empty());
+            }
+        }
+    }
+
+    /// Names in one of our directories; hidden ones are nobody's letters.
+    fn list(&self, dir: &OwnedFd) -> Result<impl Iterator<Item = OsString> + use<>, SpoolError> {
+        let entries = Dir::read_from(dir).map_err(|errno| FileError::io(&self.path, "list", errno))?;
+        let names = entries.flatten().map(|entry| files::os_str(entry.file_name()).to_owned());
+        Ok(names.filter(|name| !name.as_encoded_bytes().starts_with(b".")))
+    }
+}
+
+/// Time first, so that names sort by arrival; the rest so that no two are ever equal.
+fn fresh_name() -> io::Result<String> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let (nanos, pid) = (fresh_nanos(), std::process::id());
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    Ok(format!("{nanos:020}.{pid}.{count}.{}", files::random_hex::<8>()?))
+}
+
+/// The time, but always later than the last: a clock that is set back, or too coarse, must not change
+/// the order of letters from one process.
+fn fresh_nanos() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    let later = |last: u64| now.max(last.saturating_add(1));
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(later(last)));
+    last.map_or(now, later)
+}
+
+/// A name that is safe to show and to use, as near to the given one as can be.
+fn plain(name: &OsStr) -> String {
+    let bytes = name.as_encoded_bytes().iter().take(100);
+    bytes.map(|byte| if is_plain(*byte) { char::from(*byte) } else { '-' }).collect()
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-')
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is only a memory of what was done: right after a panic as before.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const WHY: &str = ".why";
+const SWEEP_EVERY: Duration = Duration::from_secs(15 * 60);

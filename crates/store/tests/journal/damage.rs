@@ -1,0 +1,221 @@
+//! Damage is told, with the place; and whatever is refused is left as it was.
+
+use std::path::Path;
+
+use crate::rig::{Rig, number, sql};
+use synapse_core::effect::Serves;
+use synapse_core::ids::{MessageId, TaskRef};
+use synapse_store::{History, Journal, OpenError, Retention};
+
+fn told() -> (tempfile::TempDir, std::path::PathBuf) {
+    let mut rig = Rig::new(11, Retention::default());
+    rig.open_link(0, 4, Serves::UntilSeen { notes: true });
+    rig.deliver(20);
+    (0..40).for_each(|_| rig.step());
+    let (dir, path, _) = rig.close();
+    (dir, path)
+}
+
+fn open(path: &Path) -> Result<(), OpenError> {
+    Journal::open(path, Retention::default()).map(|_| ())
+}
+
+/// Every file of a folder with its bytes.
+fn bytes_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries
+        .filter(|path| path.is_file())
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_row_that_changed_is_named_when_the_journal_opens() {
+    let cases = [
+        ("journal", "UPDATE journal SET body = replace(body, 'message', 'massage') WHERE seq = ?1"),
+        ("journal", "UPDATE journal SET body = substr(body, 2) WHERE seq = ?1"),
+        ("journal", "UPDATE journal SET crc = crc + 1 WHERE seq = ?1"),
+        ("journal", "UPDATE journal SET crc = 'none' WHERE seq = ?1"),
+        ("journal", "UPDATE journal SET body = x'00ff' WHERE seq = ?1"),
+        ("journal", "UPDATE journal SET v = 99 WHERE seq = ?1"),
+        ("message", "UPDATE message SET body = body || ' ' WHERE seq = ?1"),
+        ("message", "UPDATE message SET head = replace(head, 'user', 'usar') WHERE seq = ?1"),
+        ("message", "UPDATE message SET body = x'00ff' WHERE seq = ?1"),
+        ("message", "UPDATE message SET head = x'00ff' WHERE seq = ?1"),
+    ];
+    let (_dir, path) = told();
+    let whole = std::fs::read(&path).unwrap();
+    for (table, change) in cases {
+        std::fs::write(&path, &whole).unwrap();
+        let ask = format!("SELECT seq FROM {table} WHERE body LIKE '%message%' OR 'message' = '{table}' ORDER BY seq DESC");
+        let row = number(&path, &ask);
+        assert_eq!(sql(&path).execute(change, [row]).unwrap(), 1, "{change}");
+        let error = open(&path).unwrap_err();
+        assert!(matches!(error, OpenError::Damaged { .. }), "{change}: {error:?}");
+        let place = format!("row {row} of {table}");
+        assert!(error.to_string().contains(&place), "{change}: {error}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_changed_is_named() {
+    let mut rig = Rig::new(12, Retention::default());
+    (0..40).for_each(|_| rig.step());
+    rig.journal.take_snapshot(rig.hub.state()).unwrap();
+    let (_dir, path, state) = rig.close();
+    sql(&path).execute("UPDATE snapshot SET body = replace(body, '1', '2')", []).unwrap();
+    let error = open(&path).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}");
+    assert!(error.to_string().contains(&format!("row {} of snapshot", state.seq.0)), "{error}");
+}
+
+#[test]
+fn a_row_of_the_archive_that_changed_is_named_when_it_is_asked_for() {
+    let (_dir, path) = told();
+    let db = sql(&path);
+    let text = |ask: &str| db.query_row(ask, [], |row| row.get::<_, String>(0)).unwrap();
+    let task = TaskRef::parse(&text("SELECT id FROM task ORDER BY seq LIMIT 1")).unwrap();
+    let message = MessageId::parse(&text("SELECT id FROM message ORDER BY seq LIMIT 1")).unwrap();
+    let row = number(&path, "SELECT min(seq) FROM task");
+    db.execute_batch("UPDATE task SET body = body || ' '; UPDATE trail SET body = body || ' ';").unwrap();
+    let (journal, _) = Journal::open(&path, Retention::default()).unwrap();
+    let history = History::open(&path).unwrap();
+    for error in [journal.ended(&task).unwrap_err(), history.task(&task).unwrap_err()] {
+        assert_eq!(error.to_string(), format!("row {row} of task does not match its checksum"));
+    }
+    let error = history.trail(&message).unwrap_err().to_string();
+    assert!(error.contains("of trail does not match its checksum"), "{error}");
+}
+
+/// What stands where the journal should, what it is told as, and that nobody touched it.
+#[track_caller]
+fn check_refused(bytes: &[u8], told: fn(&OpenError) -> bool) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal.db");
+    std::fs::write(&path, bytes).unwrap();
+    let before = bytes_in(dir.path());
+    let error = open(&path).unwrap_err();
+    assert!(told(&error), "{error:?}");
+    assert!(error.to_string().contains("journal.db"), "{error}");
+    assert!(bytes_in(dir.path()) == before, "{error}: the folder is not as it was");
+}
+
+fn is_damaged(error: &OpenError) -> bool {
+    matches!(error, OpenError::Damaged { .. })
+}
+
+fn is_not_ours(error: &OpenError) -> bool {
+    matches!(error, OpenError::NotOurs { .. })
+}
+
+fn is_newer(error: &OpenError) -> bool {
+    matches!(error, OpenError::Newer { .. })
+}
+
+#[test]
+fn garbage_and_cut_off_files_are_damage_and_stay_as_they_are() {
+    let (_dir, path) = told();
+    let whole = std::fs::read(&path).unwrap();
+    check_refused(b"x", is_damaged);
+    check_refused(&[0; 99], is_damaged);
+    check_refused(&[0; 4096], is_damaged);
+    check_refused("not a database, but long enough to be taken for one ".repeat(100).as_bytes(), is_damaged);
+    for length in [1, 50, 99, 100, 101, 1000, 4096, 5000, 8192, whole.len() / 2, whole.len() - 4096] {
+        check_refused(&whole[..length], is_damaged);
+    }
+    // The head is whole, all that follows is noise.
+    let mut noise = whole.clone();
+    noise[100..].iter_mut().enumerate().for_each(|(n, byte)| *byte = (n * 31 % 251) as u8);
+    check_refused(&noise, is_damaged);
+}
+
+/// A small database made with these orders, closed.
+fn made_with(orders: &str) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("other.db");
+    sql(&path).execute_batch(orders).unwrap();
+    std::fs::read(&path).unwrap()
+}
+
+#[test]
+fn the_database_of_another_program_is_not_ours() {
+    check_refused(&made_with("PRAGMA application_id = 77; CREATE TABLE theirs (x);"), is_not_ours);
+    check_refused(&made_with("PRAGMA user_version = 3; CREATE TABLE theirs (x);"), is_not_ours);
+    check_refused(&made_with("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1);"), is_not_ours);
+    check_refused(&made_with("PRAGMA journal_mode = WAL; CREATE TABLE message (x);"), is_not_ours);
+}
+
+#[test]
+fn a_newer_journal_is_left_to_a_newer_program() {
+    let (_dir, path) = told();
+    sql(&path).pragma_update(None, "user_version", 99).unwrap();
+    check_refused(&std::fs::read(&path).unwrap(), is_newer);
+    let newest = made_with("PRAGMA application_id = 0x53594e4a; PRAGMA user_version = 4294967295;");
+    check_refused(&newest, is_newer);
+}
+
+#[test]
+fn a_newer_version_that_is_only_in_the_log_counts_too() {
+    let (dir, path) = told();
+    let db = sql(&path);
+    db.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    let copy = dir.path().join("copy.db");
+    for end in ["", "-wal"] {
+        std::fs::copy(format!("{}{end}", path.display()), format!("{}{end}", copy.display())).unwrap();
+    }
+    drop(db);
+    let before = (std::fs::read(&copy).unwrap(), std::fs::read(format!("{}-wal", copy.display())).unwrap());
+    let error = open(&copy).unwrap_err();
+    assert!(is_newer(&error), "{error:?}");
+    let after = (std::fs::read(&copy).unwrap(), std::fs::read(format!("{}-wal", copy.display())).unwrap());
+    assert!(before == after, "the refused journal was changed");
+}
+
+#[test]
+fn what_cannot_be_opened_is_said_to_be_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("journal.db");
+    std::fs::create_dir(&folder).unwrap();
+    for path in [folder, dir.path().join("nowhere").join("journal.db")] {
+        let error = open(&path).unwrap_err();
+        assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was made beside it");
+}
+
+/// Run as itself it only passes; the story below runs it as a user who may only read.
+#[test]
+fn read_only_as_seen_by_its_reader() {
+    let Some(path) = std::env::var_os("SYNAPSE_TEST_READ_ONLY") else { return };
+    let error = open(Path::new(&path)).unwrap_err();
+    assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
+    println!("refused as it should be");
+}
+
+#[test]
+fn a_journal_that_may_only_be_read_is_refused_at_once() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let (dir, path) = told();
+    let allow = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    allow(&path, 0o444);
+    allow(dir.path(), 0o555);
+    // Root may write anything, so the test program is copied to where anyone may run it.
+    let program = tempfile::tempdir().unwrap();
+    allow(program.path(), 0o755);
+    let copy = program.path().join("program");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let mut child = std::process::Command::new(&copy);
+    child.args(["--nocapture", "damage::read_only_as_seen_by_its_reader"]).env("SYNAPSE_TEST_READ_ONLY", &path);
+    child.current_dir("/");
+    if synapse_store::files::our_uid() == 0 {
+        child.uid(65534).gid(65534);
+    }
+    let output = child.output().unwrap();
+    allow(dir.path(), 0o755);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("refused as it should be"), "{output:?}");
+}

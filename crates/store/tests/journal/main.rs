@@ -1,0 +1,12 @@
+//! The journal over real files: what a restart brings back, what a crash leaves, what damage is told as.
+//!
+//! Not here: a full disk (that needs a disk of its own, and the program).
+
+#![allow(clippy::unwrap_used)]
+
+mod damage;
+mod lookups;
+mod replay;
+mod retention;
+mod rig;
+mod versions;

@@ -1,0 +1,70 @@
+//! From every version that ever was to the one of today.
+
+use crate::rig::{Rig, number, sql};
+use synapse_core::effect::Serves;
+use synapse_core::state::State;
+use synapse_store::{Journal, Retention};
+
+/// What a file of each version looked like when it was new: `application_id` and tables, step by step.
+/// A new step of the schema adds its line here, with a row or two that it has to carry over.
+const OF_VERSION: &[&str] = &["", include_str!("version_1.sql")];
+
+#[test]
+fn an_empty_file_becomes_a_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal.db");
+    std::fs::write(&path, b"").unwrap();
+    let (_, state) = Journal::open(&path, Retention::default()).unwrap();
+    assert_eq!(state, State::default());
+    assert_eq!(number(&path, "PRAGMA application_id"), 0x53_59_4e_4a);
+    assert_eq!(number(&path, "PRAGMA user_version"), OF_VERSION.len() as u64 - 1, "a version without its story");
+}
+
+#[test]
+fn a_journal_of_every_version_opens_today() {
+    let today = {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.db");
+        drop(Journal::open(&path, Retention::default()).unwrap());
+        tables(&path)
+    };
+    for (version, orders) in OF_VERSION.iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.db");
+        sql(&path).execute_batch(orders).unwrap();
+        let (journal, state) = Journal::open(&path, Retention::default()).unwrap();
+        assert_eq!(state.seq.0, u64::from(version > 0), "version {version}: its one record is there");
+        drop(journal);
+        assert_eq!(tables(&path), today, "version {version} has another shape");
+        let (_, again) = Journal::open(&path, Retention::default()).unwrap();
+        assert_eq!(again, state, "version {version}, opened twice");
+    }
+}
+
+#[test]
+fn a_start_that_was_killed_before_its_first_table_is_finished() {
+    for orders in ["PRAGMA journal_mode = WAL;", "CREATE TABLE x (y); DROP TABLE x;", "PRAGMA page_size = 8192; VACUUM;"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.db");
+        sql(&path).execute_batch(orders).unwrap();
+        let (_, state) = Journal::open(&path, Retention::default()).unwrap();
+        assert_eq!(state, State::default(), "{orders}");
+    }
+}
+
+#[test]
+fn an_orderly_end_leaves_one_file() {
+    let mut rig = Rig::new(3, Retention::default());
+    rig.open_link(0, 4, Serves::UntilEnded);
+    (0..20).for_each(|_| rig.step());
+    let (dir, _, _) = rig.close();
+    let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["journal.db"]);
+}
+
+fn tables(path: &std::path::Path) -> Vec<String> {
+    let db = sql(path);
+    let mut ask = db.prepare("SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master ORDER BY name").unwrap();
+    let squeeze = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    ask.query_map([], |row| row.get(0)).unwrap().map(|row| squeeze(row.unwrap())).collect()
+}

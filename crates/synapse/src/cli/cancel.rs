@@ -1,0 +1,46 @@
+//! `synapse cancel`: stops a task, and says how it ended.
+
+use super::wait::{self, Reached};
+use super::{Cancel, WaitFor};
+use crate::agents::Roll;
+use crate::fail::{self, Done, Fail};
+use crate::show;
+use std::time::Duration;
+use synapse_core::ids::TaskRef;
+use synapse_dialects::api::{CancelRequest, TaskView};
+use synapse_dialects::message::MessageAccepted;
+
+/// More than the hand gives a stubborn process before it is killed.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+pub(super) async fn cancel(args: Cancel, json: bool) -> Done {
+    let name = TaskRef::parse(&args.task).map_err(|bad| Fail::usage(bad.to_string()))?;
+    let roll = Roll::call()?;
+    let (node, _) = roll.node_of_task(&name).await?;
+    let request = CancelRequest { why: Some(args.why) };
+    let path = format!("/api/v1/tasks/{}/cancel", name.as_str());
+    let mut client = roll.connect(&node).await?;
+    let mut task: TaskView = client.post(&path, &request).await?;
+    if task.canceling {
+        let since = MessageAccepted {
+            message_id: String::new(),
+            task_id: Some(task.task_id.clone()),
+            agent_id: task.agent_id.clone(),
+            status: "stored".into(),
+            duplicate: true,
+            ahead: 0,
+            event_id: None,
+        };
+        if let Reached::TimedOut { .. } = wait::until(&roll, &node, &since, WaitFor::Answer, PATIENCE, false).await? {
+            let message = format!("task {} has not stopped within {} s; `synapse kill` ends its agent", task.short_id, PATIENCE.as_secs());
+            return Err(Fail::new(fail::TIMED_OUT, "timed_out", message));
+        }
+        task = client.get(&format!("/api/v1/tasks/{}", task.task_id)).await?;
+    }
+    if json {
+        show::json(&task);
+    } else {
+        show::out(&format!("task {} is {}", task.short_id, task.state));
+    }
+    Ok(())
+}

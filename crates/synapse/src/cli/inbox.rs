@@ -1,0 +1,103 @@
+//! `synapse inbox`: the mail of an agent, or of the person.
+
+use super::Inbox;
+use crate::agents::Roll;
+use crate::fail::Done;
+use crate::show;
+use serde_json::json;
+use synapse_core::ids::AgentId;
+use synapse_dialects::api::{InboxPage, SenderView};
+use synapse_node::post::SpoolLetter;
+use synapse_store::spool::{Found, Spool};
+
+pub(super) async fn inbox(args: Inbox, json: bool) -> Done {
+    let roll = Roll::call()?;
+    let own = roll.own_agent();
+    let agent = match &args.agent {
+        Some(raw) => Some(roll.find_one(raw)?.id),
+        None => own,
+    };
+    match agent {
+        Some(id) => {
+            // Reading is seeing, for the agent itself; a person looks over its shoulder.
+            let take = own == Some(id) && !args.peek;
+            of_agent(&roll, id, take, args.max, json).await
+        }
+        None => of_person(&roll, args.peek, args.max, json),
+    }
+}
+
+async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) -> Done {
+    let label = roll.label(&id);
+    if !roll.scan.agents.iter().any(|entry| entry.agent_id == id) {
+        let spool = Spool::open(&roll.home.agent(&id).spool())?;
+        let waiting = spool.waiting()?;
+        if json {
+            show::json(&json!({ "agent_id": id, "running": false, "spooled": waiting, "messages": [] }));
+        } else {
+            show::out(&format!("{label} is not running; {waiting} new in its spool, the rest in its journal. Start it to see them"));
+        }
+        return Ok(());
+    }
+    let path = format!("/api/v1/inbox?take={take}&max={max}");
+    let page: InboxPage = roll.connect(&id).await?.get(&path).await?;
+    if json {
+        show::json(&page);
+        return Ok(());
+    }
+    if page.messages.is_empty() {
+        let leased = if page.leased > 0 { format!(" ({} being handed over)", page.leased) } else { String::new() };
+        show::out(&format!("no mail waits for {label}{leased}"));
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = page
+        .messages
+        .iter()
+        .map(|m| {
+            let text = m.text.as_deref().unwrap_or_default();
+            let held = m.held.as_deref().map_or_else(String::new, |why| format!("  ({})", show::line(why, 60)));
+            vec![
+                m.task_id[..8].to_owned(),
+                show::line(&from(&m.from), 24),
+                m.priority.to_string(),
+                format!("{}{held}", show::line(text, 80)),
+            ]
+        })
+        .collect();
+    show::out(&show::table(&["TASK", "FROM", "PRIO", "MESSAGE"], &rows));
+    Ok(())
+}
+
+fn from(sender: &SenderView) -> String {
+    let claim = if sender.proof == "spool" { "?" } else { "" };
+    let by = if sender.by_user { " (by user)" } else { "" };
+    format!("{}{by}{claim}", sender.label)
+}
+
+fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
+    let spool = Spool::open(&roll.home.user_spool())?;
+    let mut rows = Vec::new();
+    for found in spool.take()?.into_iter().take(max) {
+        let Found::Letter { name, bytes } = found else { continue };
+        let Ok(letter) = serde_json::from_slice::<SpoolLetter>(&bytes) else {
+            spool.set_aside(&name, "it is not a letter")?;
+            continue;
+        };
+        let parts = synapse_dialects::message::parts("message", letter.request.message.clone()).unwrap_or_default();
+        let content = synapse_core::message::Content { parts, ..Default::default() };
+        let task = letter.request.metadata.get("reply_to").and_then(|t| t.as_str()).unwrap_or("");
+        if json {
+            show::json(&json!({ "from": SenderView::from(&letter.from), "reply_to": task, "text": content.as_text() }));
+        }
+        rows.push(vec![task.get(..8).unwrap_or("").to_owned(), show::line(&letter.from.label, 24), show::line(&content.as_text(), 100)]);
+        if !peek {
+            spool.done(&name)?;
+        }
+    }
+    match (json, rows.is_empty()) {
+        (true, _) => {}
+        (false, true) => show::out("no mail for you; `synapse inbox <AGENT>` looks into an agent's"),
+        (false, false) => show::out(&show::table(&["TASK", "FROM", "MESSAGE"], &rows)),
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! `synapse join`: a program becomes an agent and stays; messages on stdout, what it says on stdin.
+//!
+//! It outlives its node: when that is killed, the connection is made anew, and a message that the program
+//! already has is not handed to it a second time.
+
+use super::wait::patiently;
+use super::{Join, Who, run};
+use crate::agents::Roll;
+use crate::fail::{self, Done, Fail};
+use crate::launch;
+use crate::show;
+use std::collections::HashSet;
+use std::time::Duration;
+use synapse_core::ids::AgentId;
+use synapse_dialects::jsonl::{FromProgram, LINE_BYTES_MAX, ToProgram};
+use synapse_dialects::message::{MessageAccepted, MessageRequest};
+use synapse_dialects::parse;
+use synapse_dialects::status::StatusView;
+use synapse_node::{Hand, Launch};
+use synapse_peer::{CallError, Client};
+use synapse_store::files::{self, Access};
+use synapse_store::home::Home;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+
+/// How long a program's word waits for a node that is between two lives.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) async fn join(args: Join) -> Done {
+    let home = Home::from_env()?;
+    let id = start_or_attach(&home, args.who).await?;
+    let mut joined = Joined { home, id, window: args.window, in_hand: HashSet::new(), last: None };
+    let mut input = BufReader::new(tokio::io::stdin());
+    let mut stream = None;
+    loop {
+        if stream.is_none() {
+            stream = joined.open().await?;
+        }
+        let Some(lines) = &mut stream else { continue };
+        tokio::select! {
+            line = lines.next() => match line {
+                Some(line) => joined.hand_on(&line),
+                None => stream = None,
+            },
+            said = read_line(&mut input) => match said? {
+                Some(said) => joined.pass_on(&said).await?,
+                None => return joined.leave().await,
+            },
+        }
+    }
+}
+
+async fn start_or_attach(home: &Home, who: Who) -> Result<AgentId, Fail> {
+    let name = who.name.clone();
+    let kind = who.kind.clone().unwrap_or_else(|| "mailbox".into());
+    let wish = run::wish(Who { kind: Some(kind), ..who }, "", Hand::Mailbox)?;
+    match (launch::start(home, wish), name) {
+        (Ok(started), _) => Ok(started.id),
+        (Err(fail), Some(name)) if fail.code == fail::REFUSED => attach(home, &name).await.ok_or(fail),
+        (Err(fail), _) => Err(fail),
+    }
+}
+
+/// An agent whose program went away waits for another one.
+async fn attach(home: &Home, name: &str) -> Option<AgentId> {
+    let id = Roll::call().ok()?.find_one(name).ok()?.id;
+    let bytes = files::read_private(&home.agent(&id).launch(), 1 << 20, Access::Plain).ok()?;
+    let launch: Launch = serde_json::from_slice(&bytes).ok()?;
+    let status: StatusView = Client::connect(&home.agent(&id).socket()).await.ok()?.get("/status").await.ok()?;
+    (launch.hand == Hand::Mailbox && matches!(status.state.as_str(), "offline" | "starting")).then_some(id)
+}
+
+/// A line of at most the allowed length; none at the end of the input.
+async fn read_line(input: &mut BufReader<tokio::io::Stdin>) -> Result<Option<Vec<u8>>, Fail> {
+    let mut line = Vec::new();
+    let mut limited = input.take(LINE_BYTES_MAX as u64);
+    let read = limited.read_until(b'\n', &mut line).await?;
+    if read == LINE_BYTES_MAX {
+        return Err(Fail::usage(format!("a line has more than {LINE_BYTES_MAX} bytes")));
+    }
+    Ok((read > 0).then_some(line))
+}
+
+struct Joined {
+    home: Home,
+    id: AgentId,
+    window: u16,
+    /// Messages the program was given and has not finished with.
+    in_hand: HashSet<String>,
+    last: Option<String>,
+}
+
+impl Joined {
+    /// None if the node is away for the moment; an error if the agent was stopped.
+    async fn open(&self) -> Result<Option<synapse_peer::LineStream>, Fail> {
+        let path = format!("/api/v1/inbox/stream?window={}", self.window);
+        let opened = match Client::connect(&self.home.agent(&self.id).socket()).await {
+            Ok(client) => client.lines(&path, None).await,
+            Err(e) => Err(e),
+        };
+        match opened {
+            Ok(lines) => Ok(Some(lines)),
+            Err(e) if e.is_passing() => {
+                let held = synapse_holder::holder_of(self.home.agent(&self.id).path());
+                if !held.is_some_and(|mark| mark.is_alive()) {
+                    return Err(Fail::new(fail::ERROR, "stopped", "this agent was stopped"));
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                Ok(None)
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// From the node to the program, each message once.
+    fn hand_on(&mut self, line: &str) {
+        if let Ok(ToProgram::Message(view) | ToProgram::Input(view)) = serde_json::from_str(line) {
+            if !self.in_hand.insert(view.message_id.clone()) {
+                return;
+            }
+            self.last = Some(view.message_id);
+        }
+        show::out(line);
+    }
+
+    /// From the program to the node; told when it is on disk.
+    async fn pass_on(&mut self, line: &[u8]) -> Done {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Ok(());
+        }
+        let answer = match parse::json::<FromProgram>(line) {
+            Ok(said) => self.tell_node(said).await,
+            Err(refusal) => Err(refusal.into()),
+        };
+        let shown: String = String::from_utf8_lossy(line).trim().chars().take(200).collect();
+        let answer = match answer {
+            Ok(()) => ToProgram::Ok { of: shown },
+            Err(fail) if fail.info.code == "unreachable" => return Err(fail),
+            Err(fail) => ToProgram::Error { message: fail.info.message, line: shown },
+        };
+        show::out(answer.line().trim_end());
+        Ok(())
+    }
+
+    async fn tell_node(&mut self, mut said: FromProgram) -> Done {
+        if let FromProgram::Send { to, text, priority } = said {
+            let request = MessageRequest {
+                target: Some(to),
+                message: text.into(),
+                priority,
+                from: Some(self.id.to_string()),
+                message_id: Some(uuid::Uuid::now_v7().to_string()),
+                ..MessageRequest::default()
+            };
+            let sent = self.post::<MessageAccepted>("/message", &request).await;
+            return sent.map(drop).map_err(Fail::from);
+        }
+        let about = said.message_id_mut().map(|id| id.get_or_insert_with(|| self.last.clone().unwrap_or_default()).clone());
+        let told = self.post::<serde_json::Value>("/api/v1/inbox/report", &said).await;
+        let told = match told {
+            // It was stored just before the node died: a message we had in hand is known to nobody else.
+            Err(CallError::Refused { status: 404, .. }) if about.as_ref().is_some_and(|id| self.in_hand.contains(id)) => Ok(()),
+            other => other.map(drop).map_err(Fail::from),
+        };
+        if told.is_ok()
+            && said.is_last_word()
+            && let Some(id) = about
+        {
+            self.in_hand.remove(&id);
+        }
+        told
+    }
+
+    async fn post<T: serde::de::DeserializeOwned>(&self, path: &str, body: &impl serde::Serialize) -> Result<T, CallError> {
+        patiently(PATIENCE, async || {
+            Client::connect(&self.home.agent(&self.id).socket()).await?.post(path, body).await
+        })
+        .await
+    }
+
+    /// The program has gone: so has the agent. Mail for it is kept.
+    async fn leave(&self) -> Done {
+        match synapse_holder::holder_of(self.home.agent(&self.id).path()) {
+            Some(mark) => super::kill::stop(mark.pid, mark.start_time, "the agent").await,
+            None => Ok(()),
+        }
+    }
+}

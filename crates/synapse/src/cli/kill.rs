@@ -1,0 +1,58 @@
+//! `synapse kill`: ends an agent with everything it started. Its mail and its history stay.
+
+use super::Kill;
+use crate::agents::Roll;
+use crate::fail::{self, Done, Fail};
+use crate::show;
+use serde_json::json;
+use std::time::Duration;
+use synapse_core::ids::AgentId;
+use synapse_holder::ProcessMark;
+
+const PATIENCE: Duration = Duration::from_secs(15);
+
+pub(super) async fn kill(args: Kill, json: bool) -> Done {
+    let roll = Roll::call()?;
+    let ids: Vec<AgentId> = if args.all {
+        roll.scan.agents.iter().map(|entry| entry.agent_id).collect()
+    } else {
+        args.agents.iter().map(|raw| roll.find_one(raw).map(|c| c.id)).collect::<Result<_, _>>()?
+    };
+    if let Some(own) = roll.own_agent()
+        && ids.iter().any(|id| *id != own)
+    {
+        return Err(Fail::refused("an agent may not stop another; only a person may"));
+    }
+    for id in ids {
+        let label = roll.label(&id);
+        let Some(entry) = roll.scan.agents.iter().find(|entry| entry.agent_id == id) else {
+            show::out(&format!("{label} is not running"));
+            continue;
+        };
+        stop(entry.pid, entry.start_time, &label).await?;
+        if json {
+            show::json(&json!({ "agent_id": id, "stopped": true }));
+        } else {
+            show::out(&format!("{label} stopped"));
+        }
+    }
+    Ok(())
+}
+
+/// Asks the holder to end the agent, and waits until it has.
+pub(super) async fn stop(pid: u32, start_time: u64, label: &str) -> Done {
+    let mark = ProcessMark::of(pid).filter(|mark| mark.start_time == start_time);
+    let Some(mark) = mark else { return Ok(()) };
+    mark.terminate();
+    let gone = async {
+        let mut pause = Duration::from_millis(2);
+        while mark.is_alive() {
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(Duration::from_millis(100));
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.map_err(|_| {
+        let message = format!("{label} has not stopped within {} s; its holder is process {pid}", PATIENCE.as_secs());
+        Fail::new(fail::TIMED_OUT, "timed_out", message)
+    })
+}

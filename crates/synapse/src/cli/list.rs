@@ -1,0 +1,138 @@
+//! `synapse list`: who is here. Reads the registry only, so that it is quick with a hundred agents.
+
+use super::List;
+use crate::agents::Roll;
+use crate::fail::Done;
+use crate::show;
+use serde::Serialize;
+use synapse_core::agents::AgentState;
+use synapse_store::known::Known;
+use synapse_store::registry::Entry;
+use synapse_store::spool::Spool;
+
+/// One line of `list --json`; stable.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    agent_id: String,
+    state: String,
+    why: String,
+    since_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<String>,
+    skills: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handle: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    folder: String,
+    running: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spooled: Option<usize>,
+}
+
+pub(super) fn list(args: &List, json: bool) -> Done {
+    let roll = Roll::call()?;
+    let now = synapse_node::driver::now().0;
+    let mut rows: Vec<Row> = roll.scan.agents.iter().map(|entry| running(&roll, entry)).collect();
+    let stopped: Vec<&Known> =
+        roll.known.iter().filter(|k| !roll.scan.agents.iter().any(|e| e.agent_id == k.id)).collect();
+    if args.all {
+        rows.extend(stopped.iter().map(|known| known_only(&roll, known)));
+    }
+    rows.sort_by(|a, b| (!a.running, &a.name).cmp(&(!b.running, &b.name)));
+    if json {
+        show::json(&rows);
+        return Ok(());
+    }
+    if rows.is_empty() {
+        show::out("no agent is running");
+        show::out(&show::paint("2", "start one: synapse run --name shout --exec 'tr a-z A-Z'   or see it work: synapse demo"));
+    } else {
+        show::out(&table(&rows, now));
+    }
+    if !args.all && !stopped.is_empty() {
+        let hint = format!("{} more known but not running: synapse list --all", stopped.len());
+        show::out(&show::paint("2", &hint));
+    }
+    Ok(())
+}
+
+fn table(rows: &[Row], now: u64) -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let since = row.since_ms.map_or_else(String::new, |at| show::ago(now.saturating_sub(at)));
+            let folder = match row.folder.strip_prefix(&home).filter(|_| !home.is_empty()) {
+                Some(rest) => format!("~{rest}"),
+                None => row.folder.clone(),
+            };
+            vec![
+                row.name.clone(),
+                row.kind.clone(),
+                show::state(&row.state),
+                since,
+                show::line(&row.why, 32),
+                row.handle.clone().unwrap_or_else(|| "-".into()),
+                show::line(&folder, 40),
+            ]
+        })
+        .collect();
+    show::table(&["NAME", "TYPE", "STATE", "SINCE", "WHY", "HANDLE", "FOLDER"], &cells)
+}
+
+fn running(roll: &Roll, entry: &Entry) -> Row {
+    // The holder lives; if the node does not, a new one is on its way.
+    let node_lives = synapse_holder::ProcessMark::of(entry.node_pid).is_some_and(|m| m.start_time == entry.node_start_time);
+    let (state, why) = if node_lives {
+        (entry.status, entry.status_why.clone())
+    } else {
+        (AgentState::Starting, "its node is being restarted".to_owned())
+    };
+    Row {
+        name: roll.label(&entry.agent_id),
+        kind: entry.agent_type.to_string(),
+        agent_id: entry.agent_id.to_string(),
+        state: state.name().into(),
+        why,
+        since_ms: Some(entry.status_since_ms),
+        role: entry.role.as_ref().map(ToString::to_string),
+        skills: entry.capabilities.iter().map(ToString::to_string).collect(),
+        handle: Some(format!("synapse-{}-{}", entry.agent_type, entry.port)),
+        endpoint: Some(entry.endpoint.clone()),
+        pid: Some(entry.pid),
+        folder: entry.working_dir.clone(),
+        running: true,
+        spooled: None,
+    }
+}
+
+fn known_only(roll: &Roll, known: &Known) -> Row {
+    let dir = roll.home.agent(&known.id).spool();
+    let spooled = Spool::open(&dir).and_then(|spool| spool.waiting()).ok();
+    let why = match spooled {
+        Some(n) if n > 0 => format!("not running, {n} new in its spool"),
+        _ => "not running".to_owned(),
+    };
+    Row {
+        name: roll.label(&known.id),
+        kind: known.kind.to_string(),
+        agent_id: known.id.to_string(),
+        state: AgentState::Offline.name().into(),
+        why,
+        since_ms: None,
+        role: known.role.as_ref().map(ToString::to_string),
+        skills: known.capabilities.iter().map(ToString::to_string).collect(),
+        handle: None,
+        endpoint: None,
+        pid: None,
+        folder: known.working_dir.clone(),
+        running: false,
+        spooled,
+    }
+}

@@ -1,0 +1,40 @@
+//! `synapse reply`: answers a task by its id, never by a port (CLI-6).
+
+use super::{Reply, text_of};
+use crate::agents::Roll;
+use crate::fail::{Done, Fail};
+use crate::show;
+use synapse_core::ids::{AgentId, TaskRef};
+use synapse_dialects::api::{ReplyAnswer, ReplyRequest};
+
+pub(super) async fn reply(args: Reply, json: bool) -> Done {
+    let text = text_of(args.message, None)?;
+    let roll = Roll::call()?;
+    let task = args.task.or_else(|| std::env::var("SYNAPSE_TASK_ID").ok().filter(|t| !t.is_empty()));
+    match (task, roll.own_agent()) {
+        (Some(task), _) => to_task(&roll, &task, text, args.fail, json).await,
+        (None, Some(own)) => at_node(&roll, &own, None, text, args.fail, json).await,
+        (None, None) => Err(Fail::usage("which task? Name it with --task, or run this under an agent")),
+    }
+}
+
+pub(super) async fn to_task(roll: &Roll, task: &str, text: String, failed: bool, json: bool) -> Done {
+    let name = TaskRef::parse(task).map_err(|bad| Fail::usage(bad.to_string()))?;
+    let (node, _) = roll.node_of_task(&name).await?;
+    at_node(roll, &node, Some(task.to_owned()), text, failed, json).await
+}
+
+async fn at_node(roll: &Roll, node: &AgentId, task: Option<String>, text: String, failed: bool, json: bool) -> Done {
+    let request = ReplyRequest { task_id: task, message: text.into(), failed };
+    let answer: ReplyAnswer = roll.connect(node).await?.post("/api/v1/reply", &request).await?;
+    if json {
+        show::json(&answer);
+        return Ok(());
+    }
+    let short = &answer.task_id[..8.min(answer.task_id.len())];
+    match answer.sent_to {
+        None => show::out(&format!("task {short} answered")),
+        Some(to) => show::out(&format!("nobody waits for task {short}; sent to {} as a message linked to it", to.label)),
+    }
+    Ok(())
+}

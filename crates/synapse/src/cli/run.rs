@@ -1,0 +1,161 @@
+//! `synapse run`: makes a command an agent, in the background or until Ctrl-C.
+
+use super::{Run, Who};
+use crate::fail::{Done, Fail};
+use crate::launch::{self, Started, Wish};
+use crate::show;
+use serde_json::json;
+use std::path::PathBuf;
+use synapse_core::ids::{AgentType, Label};
+use synapse_dialects::event::EventView;
+use synapse_node::Hand;
+use synapse_node::launch::Exec;
+use synapse_peer::Client;
+use synapse_store::home::Home;
+
+/// What a plain command may print: its answer must fit into a message.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// What a streaming program may print.
+const EVENTS_BYTES_MAX: u64 = 64 << 20;
+
+pub(super) fn run(args: Run, json: bool) -> Done {
+    let default_limit = if args.jsonl { EVENTS_BYTES_MAX } else { ANSWER_BYTES_MAX };
+    let hand = Hand::Exec(Exec {
+        command: args.exec.clone(),
+        jsonl: args.jsonl,
+        parallel: usize::from(args.parallel),
+        time_limit_ms: args.time_limit.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        output_limit: args.output_limit.unwrap_or(default_limit),
+        env: std::collections::BTreeMap::new(),
+    });
+    let wish = wish(args.who, &args.exec, hand)?;
+    let home = Home::from_env()?;
+    let started = launch::start(&home, wish)?;
+    tell(&started, json);
+    if args.detach { Ok(()) } else { super::block_on(stay(home, started, json)) }
+}
+
+pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
+    let label = |raw: &String| Label::parse(raw).map_err(|bad| Fail::usage(bad.to_string()));
+    let dir = who.cwd.unwrap_or_else(|| PathBuf::from("."));
+    let working_dir = dir.canonicalize().map_err(|e| Fail::usage(format!("{}: {e}", dir.display())))?;
+    let kind = match who.kind {
+        Some(raw) => AgentType::parse(&raw).map_err(|bad| Fail::usage(bad.to_string()))?,
+        None => kind_of(command),
+    };
+    Ok(Wish {
+        kind,
+        name: who.name.as_ref().map(label).transpose()?,
+        role: who.role.as_ref().map(label).transpose()?,
+        capabilities: who.skills.iter().map(label).collect::<Result<_, _>>()?,
+        working_dir,
+        port: who.port,
+        hand,
+    })
+}
+
+/// `./tools/review.py --fast` is a `review`.
+fn kind_of(command: &str) -> AgentType {
+    let program = command.split_whitespace().next().unwrap_or_default();
+    let file = program.rsplit('/').next().unwrap_or_default();
+    let stem = file.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    AgentType::parse(&stem).unwrap_or_else(|_| AgentType::parse("exec").expect("a plain word is a type"))
+}
+
+pub(super) fn tell(started: &Started, json: bool) {
+    if json {
+        show::json(&json!({
+            "agent_id": started.id, "name": started.label, "handle": started.handle, "port": started.port,
+            "endpoint": format!("http://localhost:{}", started.port), "resumed": started.resumed,
+        }));
+        return;
+    }
+    let resumed = match (started.resumed, &started.suffix) {
+        (false, _) => String::new(),
+        (true, None) => ", with the mailbox of the one before it".to_owned(),
+        (true, Some(suffix)) => format!(", with the mailbox of #{suffix}"),
+    };
+    show::out(&format!("{} runs as {}{resumed}", show::paint("1", &started.label), started.handle));
+    if started.waiting > 0 {
+        show::out(&format!("{} messages came while it was away", started.waiting));
+    }
+}
+
+/// Shows what happens until Ctrl-C, which stops the agent; a closed terminal does not.
+async fn stay(home: Home, started: Started, json: bool) -> Done {
+    use tokio::signal::unix::{SignalKind, signal};
+    if show::err_on_terminal() && !json {
+        eprintln!("{}", show::paint_err("2", "Ctrl-C stops it; closing the terminal does not"));
+    }
+    let (mut int, mut term, mut hup) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+    let socket = home.agent(&started.id).socket();
+    tokio::select! {
+        _ = int.recv() => {}
+        _ = term.recv() => {}
+        _ = hup.recv() => return Ok(()),
+        () = watch(&home, &started, &socket, json) => return Ok(()),
+    }
+    let entry = synapse_store::registry::scan(&home).agents.into_iter().find(|entry| entry.agent_id == started.id);
+    match entry {
+        Some(entry) => super::kill::stop(entry.pid, entry.start_time, &started.label).await,
+        None => Ok(()),
+    }
+}
+
+/// Events, across restarts of the node, until the agent is gone.
+async fn watch(home: &Home, started: &Started, socket: &std::path::Path, json: bool) {
+    let mut after = None;
+    loop {
+        let held = synapse_holder::holder_of(home.agent(&started.id).path()).is_some_and(|mark| mark.is_alive());
+        if !held {
+            show::out(&format!("{} has stopped", started.label));
+            return;
+        }
+        if let Ok(client) = Client::connect(socket).await
+            && let Ok(mut events) = client.lines("/api/v1/events", after).await
+        {
+            while let Some(event) = events.next_event().await {
+                after = event.id.or(after);
+                if json {
+                    show::out(&event.data);
+                } else if let Ok(view) = serde_json::from_str::<EventView>(&event.data) {
+                    tell_event(&view);
+                }
+            }
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+fn tell_event(view: &EventView) {
+    let text = |name: &str| view.data.get(name).and_then(|v| v.as_str()).unwrap_or_default();
+    let task = view.task_id.as_deref().and_then(|t| t.get(..8)).unwrap_or("");
+    let line = match view.event.as_str() {
+        "accepted" => {
+            let from = view.data.get("from").and_then(|f| f.get("label")).and_then(|l| l.as_str()).unwrap_or("?");
+            format!("{task} ← {}: {}", show::line(from, 24), show::line(text("text"), 70))
+        }
+        "progress" => format!("{task} … {}", show::line(text("text"), 70)),
+        "ended" => {
+            let answer = view.data.get("answer").and_then(|a| a.get("text")).and_then(|t| t.as_str()).unwrap_or(text("why"));
+            format!("{task} → {} {}", show::state(text("state")), show::line(answer, 70))
+        }
+        "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::line(text("why"), 90)),
+        _ => return,
+    };
+    show::out(&line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_type_comes_from_the_program() {
+        let cases = [("cat", "cat"), ("./tools/Review.py --x", "review"), ("/usr/bin/python3 a.py", "python3"), ("'a b'", "exec"), ("", "exec")];
+        for (command, kind) in cases {
+            assert_eq!(kind_of(command).as_str(), kind, "{command}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `synapse send`: find the agent, hand it the message, and wait as long as was asked.
+
+use super::wait::{self, Reached};
+use super::{Send, WaitFor, text_of};
+use crate::agents::Roll;
+use crate::fail::{self, Done, Fail};
+use crate::show;
+use serde_json::json;
+use std::time::Duration;
+use synapse_core::message::{Proof, Sender, Who};
+use synapse_core::routes::Candidate;
+use synapse_dialects::message::{ChainField, MessageAccepted, MessageRequest, request_to_core};
+use synapse_peer::CallError;
+
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+pub(super) async fn send(args: Send, json: bool) -> Done {
+    let text = text_of(args.message.clone(), args.file.as_deref())?;
+    let roll = Roll::call()?;
+    if let Some(task) = args.reply_to {
+        return super::reply::to_task(&roll, &task, text, false, json).await;
+    }
+    let wait_for = match (args.wait_for, args.response) {
+        (Some(step), _) => step,
+        (None, true) => WaitFor::Answer,
+        (None, false) => WaitFor::Stored,
+    };
+    let found = roll.find(&args.agent)?;
+    let request = MessageRequest {
+        message: text.into(),
+        priority: Some(args.priority),
+        from: args.from.clone(),
+        message_id: Some(args.message_id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string())),
+        response_expected: Some(wait_for == WaitFor::Answer),
+        task_id: args.task,
+        chain: std::env::var("SYNAPSE_CHAIN").ok().and_then(|raw| serde_json::from_str::<ChainField>(&raw).ok()),
+        ..MessageRequest::default()
+    };
+    // A wrong message is refused here as it would be there, whoever runs.
+    request_to_core(request.clone())?;
+    let timeout = args.timeout.unwrap_or(TIMEOUT);
+    match found[..] {
+        [one] => to_one(&roll, one, request, wait_for, timeout, json).await,
+        [] => Err(Fail::refused("nobody is running; `synapse list --all` shows who is known")),
+        ref several => to_many(&roll, several, &request, json).await,
+    }
+}
+
+async fn to_one(
+    roll: &Roll,
+    to: &Candidate,
+    request: MessageRequest,
+    wait_for: WaitFor,
+    timeout: Duration,
+    json: bool,
+) -> Done {
+    let accepted = hand_over(roll, to, &request).await?;
+    let label = roll.label(&to.id);
+    let spooled = accepted.status == "spooled";
+    if wait_for == WaitFor::Stored || spooled {
+        if json {
+            show::json(&accepted);
+        } else {
+            show::out(&stored_line(&accepted, &label));
+        }
+        if spooled && wait_for != WaitFor::Stored {
+            let message = format!("{label} is not running, so nothing will come back; start it, then look with `synapse inbox`");
+            return Err(Fail::new(fail::TIMED_OUT, "not_running", message));
+        }
+        return Ok(());
+    }
+    if show::err_on_terminal() && !json {
+        eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
+    }
+    let reached = wait::until(roll, &to.id, &accepted, wait_for, timeout, !json).await?;
+    tell(&reached, &accepted, &label, json)
+}
+
+fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
+    let task = accepted.task_id.as_deref().map_or("", |task| &task[..8.min(task.len())]);
+    match (accepted.status.as_str(), accepted.duplicate, accepted.ahead) {
+        ("spooled", ..) => format!("stored for {label}, which is not running; it will get it at its next start"),
+        (_, true, _) => format!("already stored for {label}, task {task}"),
+        (_, _, 0) => format!("stored for {label}, task {task}"),
+        (_, _, ahead) => format!("stored for {label}, task {task}, {ahead} ahead of it"),
+    }
+}
+
+/// To the node if it runs, to the spool if it does not; twice at most, since a node may restart in between.
+async fn hand_over(roll: &Roll, to: &Candidate, request: &MessageRequest) -> Result<MessageAccepted, Fail> {
+    if to.live {
+        let sent = wait::patiently(Duration::from_secs(5), async || {
+            let mut client = roll.connect(&to.id).await?;
+            client.post::<MessageAccepted>("/message", request).await
+        });
+        match sent.await {
+            Ok(accepted) => return Ok(accepted),
+            // Its holder may be between two nodes: the spool is on disk, and is read by the next one.
+            Err(CallError::Unreachable { .. }) => {}
+            Err(other) => return Err(other.into()),
+        }
+    }
+    spool(roll, to, request)
+}
+
+fn spool(roll: &Roll, to: &Candidate, request: &MessageRequest) -> Result<MessageAccepted, Fail> {
+    let own = roll.own_agent();
+    let from = match (&request.from, own) {
+        (Some(raw), own) => {
+            let id = roll.find_one(raw)?.id;
+            if own.is_some_and(|own| own != id) {
+                return Err(Fail::refused("an agent may not speak for another; only a person may"));
+            }
+            Sender { who: Who::Agent(id), label: roll.label(&id), by_user: own.is_none(), proof: Proof::Spool }
+        }
+        (None, Some(id)) => {
+            Sender { who: Who::Agent(id), label: roll.label(&id), by_user: false, proof: Proof::Spool }
+        }
+        (None, None) => Sender::user(Proof::Spool),
+    };
+    let name = synapse_node::post::spool_to(&roll.home, &to.id, from, request.clone())?;
+    Ok(MessageAccepted {
+        message_id: request.message_id.clone().unwrap_or_else(|| name.as_str().to_owned()),
+        task_id: None,
+        agent_id: to.id.to_string(),
+        status: "spooled".into(),
+        duplicate: false,
+        ahead: 0,
+        event_id: None,
+    })
+}
+
+async fn to_many(roll: &Roll, to: &[&Candidate], request: &MessageRequest, json: bool) -> Done {
+    let mut failed = None;
+    for one in to {
+        match hand_over(roll, one, request).await {
+            Ok(accepted) if json => show::json(&accepted),
+            Ok(accepted) => show::out(&stored_line(&accepted, &roll.label(&one.id))),
+            Err(fail) => {
+                fail.tell(json);
+                failed = Some(fail);
+            }
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+fn tell(reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) -> Done {
+    let task = accepted.task_id.clone().unwrap_or_default();
+    let short = &task[..8.min(task.len())];
+    match reached {
+        Reached::Step(step) => {
+            if json {
+                show::json(&json!({ "message_id": accepted.message_id, "task_id": task, "receipt": step }));
+            } else {
+                show::out(&format!("{step} by {label}, task {short}"));
+            }
+            Ok(())
+        }
+        Reached::Ended { state, why, answer } => {
+            if json {
+                show::json(&json!({
+                    "message_id": accepted.message_id, "task_id": task, "state": state, "why": why, "answer": answer,
+                }));
+            } else if let Some(answer) = answer {
+                show::out(&show::safe(&answer.text));
+            }
+            if state == "completed" {
+                return Ok(());
+            }
+            let message = format!("task {short} {state}: {}", show::safe(why));
+            Err(Fail::new(fail::TASK_FAILED, "task_failed", message))
+        }
+        Reached::TimedOut { after, last } => {
+            let last = last.as_deref().unwrap_or("stored");
+            let message = format!(
+                "nothing more from {label} within {} s; the message is {last}, and the task goes on. \
+                 `synapse status {label}` tells how it is, `synapse cancel {short}` stops it",
+                after.as_secs()
+            );
+            Err(Fail::new(fail::TIMED_OUT, "timed_out", message))
+        }
+    }
+}

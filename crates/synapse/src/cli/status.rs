@@ -1,0 +1,56 @@
+//! `synapse status`: how one agent is, and what it has to do.
+
+use super::Status;
+use crate::agents::Roll;
+use crate::fail::Done;
+use crate::show;
+use serde_json::json;
+use synapse_dialects::api::TaskView;
+use synapse_dialects::status::StatusView;
+use synapse_store::spool::Spool;
+
+pub(super) async fn status(args: Status, json: bool) -> Done {
+    let roll = Roll::call()?;
+    let one = roll.find_one(&args.agent)?;
+    let label = roll.label(&one.id);
+    if !one.live {
+        let waiting = Spool::open(&roll.home.agent(&one.id).spool())?.waiting()?;
+        if json {
+            show::json(&json!({ "agentName": label, "state": "offline", "running": false, "spooled": waiting }));
+        } else {
+            show::out(&format!("{label} is not running; {waiting} new in its spool. Mail for it is kept until it runs again"));
+        }
+        return Ok(());
+    }
+    let mut client = super::wait::patiently(std::time::Duration::from_secs(5), async || roll.connect(&one.id).await).await?;
+    let status: StatusView = client.get("/status").await?;
+    let tasks: Vec<TaskView> = client.get("/api/v1/tasks").await?;
+    if json {
+        let mut value = serde_json::to_value(&status).unwrap_or_default();
+        value["running"] = true.into();
+        value["tasks"] = serde_json::to_value(&tasks).unwrap_or_default();
+        show::json(&value);
+        return Ok(());
+    }
+    let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id);
+    let mut lines = vec![
+        vec!["agent".to_owned(), format!("{} ({})", label, status.agent_type)],
+        vec!["state".to_owned(), format!("{} ({}), since {}", show::state(&status.state), show::line(&status.why, 60), status.since)],
+        vec!["waiting".to_owned(), format!("{} messages", status.waiting)],
+        vec!["id".to_owned(), status.agent_id.clone()],
+    ];
+    if let Some(entry) = entry {
+        lines.push(vec!["handle".into(), format!("synapse-{}-{}", entry.agent_type, entry.port)]);
+        lines.push(vec!["endpoint".into(), entry.endpoint.clone()]);
+        lines.push(vec!["folder".into(), entry.working_dir.clone()]);
+        lines.push(vec!["log".into(), roll.home.agent(&one.id).log().display().to_string()]);
+    }
+    for task in tasks.iter().filter(|task| task.state != "submitted").take(10) {
+        lines.push(vec!["task".into(), format!("{} {} for {}", task.short_id, show::state(&task.state), show::line(&task.requester.label, 40))]);
+    }
+    let width = lines.iter().map(|l| l[0].len()).max().unwrap_or(0);
+    for line in lines {
+        show::out(&format!("{}  {}", show::paint("2", &format!("{:width$}", line[0])), line[1]));
+    }
+    Ok(())
+}

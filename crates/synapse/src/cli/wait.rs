@@ -1,0 +1,132 @@
+//! Waiting for a task: follows its events, across restarts of its node, and misses none.
+
+use super::WaitFor;
+use crate::agents::Roll;
+use crate::fail::Fail;
+use crate::show;
+use std::time::Duration;
+use synapse_core::ids::AgentId;
+use synapse_core::receipt::Step;
+use synapse_dialects::api::AnswerView;
+use synapse_dialects::event::EventView;
+use synapse_dialects::message::MessageAccepted;
+use synapse_peer::CallError;
+use tokio::time::Instant;
+
+pub(super) enum Reached {
+    Step(String),
+    Ended { state: String, why: String, answer: Option<AnswerView> },
+    TimedOut { after: Duration, last: Option<String> },
+}
+
+pub(super) async fn until(
+    roll: &Roll,
+    agent: &AgentId,
+    accepted: &MessageAccepted,
+    wait_for: WaitFor,
+    timeout: Duration,
+    talk: bool,
+) -> Result<Reached, Fail> {
+    let task = accepted.task_id.clone().unwrap_or_default();
+    // A repeat may be answered long ago: its events begin before this acceptance.
+    let after = if accepted.duplicate { Some(0) } else { accepted.event_id.map(|id| id.saturating_sub(1)) };
+    let mut follower = Follower { task, message: accepted.message_id.clone(), wait_for, after, last: None, talk };
+    match tokio::time::timeout(timeout, follower.follow(roll, agent)).await {
+        Ok(reached) => reached,
+        Err(_) => Ok(Reached::TimedOut { after: timeout, last: follower.last }),
+    }
+}
+
+struct Follower {
+    task: String,
+    message: String,
+    wait_for: WaitFor,
+    after: Option<u64>,
+    last: Option<String>,
+    talk: bool,
+}
+
+impl Follower {
+    async fn follow(&mut self, roll: &Roll, agent: &AgentId) -> Result<Reached, Fail> {
+        loop {
+            let path = format!("/api/v1/events?task={}", self.task);
+            let opened = match roll.connect(agent).await {
+                Ok(client) => client.lines(&path, self.after).await,
+                Err(e) => Err(e),
+            };
+            match opened {
+                Ok(mut events) => {
+                    while let Some(event) = events.next_event().await {
+                        self.after = event.id.or(self.after);
+                        let Ok(view) = serde_json::from_str::<EventView>(&event.data) else { continue };
+                        if let Some(reached) = self.see(&view) {
+                            return Ok(reached);
+                        }
+                    }
+                }
+                Err(e) if e.is_passing() => {}
+                Err(e) => return Err(e.into()),
+            }
+            // The node was stopped or killed; its holder starts the next one, and the journal has the rest.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn see(&mut self, view: &EventView) -> Option<Reached> {
+        let text = |name: &str| view.data.get(name).and_then(|v| v.as_str()).unwrap_or_default().to_owned();
+        match view.event.as_str() {
+            "progress" => self.say(&text("text")),
+            "task" => {
+                let prompt = view.data.get("prompt").and_then(|p| p.get("text")).and_then(|t| t.as_str());
+                if let Some(prompt) = prompt {
+                    self.say(&format!("it asks: {prompt}\n  answer with `synapse send … --task {}`", &self.task[..8]));
+                }
+            }
+            "returned" => self.say(&format!("not taken: {}", text("why"))),
+            "receipt" | "handed" if text("message_id") == self.message || self.message.is_empty() => {
+                let reached = text("receipt");
+                self.last = Some(reached.clone());
+                let wanted = match self.wait_for {
+                    WaitFor::Stored => Step::Stored,
+                    WaitFor::Submitted => Step::Submitted,
+                    WaitFor::Seen => Step::Seen,
+                    WaitFor::Answer => return None,
+                };
+                if Step::parse(&reached).is_some_and(|step| step >= wanted) {
+                    return Some(Reached::Step(reached));
+                }
+            }
+            "ended" => {
+                let answer = view.data.get("answer").filter(|a| !a.is_null());
+                let answer = answer.and_then(|a| serde_json::from_value(a.clone()).ok());
+                return Some(Reached::Ended { state: text("state"), why: text("why"), answer });
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn say(&self, text: &str) {
+        if self.talk {
+            eprintln!("{}", show::paint_err("2", &format!("… {}", show::safe(text))));
+        }
+    }
+}
+
+/// Tries again while the node is between two lives.
+pub(super) async fn patiently<T>(
+    limit: Duration,
+    mut ask: impl AsyncFnMut() -> Result<T, CallError>,
+) -> Result<T, CallError> {
+    let deadline = Instant::now() + limit;
+    let mut pause = Duration::from_millis(5);
+    loop {
+        match ask().await {
+            Err(e) if e.is_passing() && Instant::now() + pause < deadline => {
+                tokio::time::sleep(pause).await;
+                pause = (2 * pause).min(Duration::from_millis(250));
+            }
+            other => return other,
+        }
+    }
+}

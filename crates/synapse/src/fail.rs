@@ -1,0 +1,94 @@
+//! How a command fails: what happened, why, the command that helps, and an exit code that programs can use (CLI-9).
+
+use synapse_core::Refusal;
+use synapse_dialects::error::{ErrorBody, ErrorInfo};
+use synapse_peer::CallError;
+
+/// Exit codes; stable.
+pub const ERROR: u8 = 1;
+pub const USAGE: u8 = 2;
+pub const TASK_FAILED: u8 = 3;
+pub const TIMED_OUT: u8 = 4;
+pub const REFUSED: u8 = 5;
+
+#[derive(Debug)]
+pub struct Fail {
+    pub code: u8,
+    pub info: ErrorInfo,
+}
+
+pub type Done = Result<(), Fail>;
+
+impl Fail {
+    pub fn new(code: u8, name: &str, message: impl Into<String>) -> Self {
+        Self { code, info: ErrorBody::new(name, message).error }
+    }
+
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, "usage", message)
+    }
+
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(REFUSED, "refused", message)
+    }
+
+    /// Written to standard error, as JSON if the command speaks JSON.
+    pub fn tell(&self, json: bool) {
+        if json {
+            let body = ErrorBody { error: self.info.clone() };
+            eprintln!("{}", serde_json::to_string(&body).unwrap_or_default());
+            return;
+        }
+        let red = crate::show::paint_err("31;1", "error");
+        eprintln!("{red}: {}", self.info.message);
+        let list = |name: &str| self.info.details.as_ref()?.get(name)?.as_array().cloned();
+        if let Some(candidates) = list("candidates") {
+            for candidate in candidates.iter().filter_map(|c| c.as_str()) {
+                eprintln!("  {candidate}");
+            }
+        }
+    }
+}
+
+impl From<anyhow::Error> for Fail {
+    fn from(error: anyhow::Error) -> Self {
+        Self::new(ERROR, "error", format!("{error:#}"))
+    }
+}
+
+impl From<Refusal> for Fail {
+    fn from(refusal: Refusal) -> Self {
+        let code = if matches!(refusal, Refusal::BadField { .. }) { USAGE } else { REFUSED };
+        Self { code, info: ErrorBody::from(&refusal).error }
+    }
+}
+
+impl From<CallError> for Fail {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused { status, info } => {
+                let code = if status == 400 { USAGE } else { REFUSED };
+                Self { code, info }
+            }
+            other => Self::new(ERROR, "unreachable", other.to_string()),
+        }
+    }
+}
+
+macro_rules! fails_as_error {
+    ($($kind:ty),*) => {$(
+        impl From<$kind> for Fail {
+            fn from(error: $kind) -> Self {
+                Self::new(ERROR, "error", error.to_string())
+            }
+        }
+    )*};
+}
+
+fails_as_error!(
+    std::io::Error,
+    synapse_store::files::FileError,
+    synapse_store::home::HomeError,
+    synapse_store::known::KnownError,
+    synapse_store::spool::SpoolError
+);

@@ -1,0 +1,145 @@
+//! Starting an agent: find its identity, start a holder, hear from its node that it is ready.
+//!
+//! Which of several of a type in one folder it is is decided by who gets the holder's lock, so two
+//! starts at the same moment get two identities.
+
+use crate::fail::{self, Fail};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use synapse_core::ids::{AgentId, AgentType, Label};
+use synapse_node::{Hand, Launch, Ready};
+use synapse_store::files;
+use synapse_store::home::Home;
+use synapse_store::known::Known;
+use synapse_store::spool::Spool;
+
+/// What the user asked for.
+pub struct Wish {
+    pub kind: AgentType,
+    pub name: Option<Label>,
+    pub role: Option<Label>,
+    pub capabilities: Vec<Label>,
+    pub working_dir: PathBuf,
+    pub port: Option<u16>,
+    pub hand: Hand,
+}
+
+/// A running agent.
+#[derive(Debug, Clone)]
+pub struct Started {
+    pub id: AgentId,
+    pub label: String,
+    pub handle: String,
+    pub port: u16,
+    pub suffix: Option<String>,
+    /// Messages that waited for it while it was away.
+    pub resumed: bool,
+    pub waiting: usize,
+}
+
+const SUFFIX_MAX: u32 = 1_000;
+
+pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
+    home.ensure()?;
+    let hostname = hostname(home)?;
+    let dir = wish.working_dir.to_str().ok_or_else(|| Fail::usage("the working folder's name is not UTF-8"))?;
+    let suffixes: Vec<Option<String>> = match &wish.name {
+        Some(name) => vec![Some(name.to_string())],
+        None => std::iter::once(None).chain((2..SUFFIX_MAX).map(|n| Some(n.to_string()))).collect(),
+    };
+    for suffix in suffixes {
+        let id = AgentId::derive(&hostname, dir, &wish.kind, suffix.as_deref());
+        let before = Known::load(&home.agent(&id)).ok().flatten();
+        let waiting = waiting_in_spool(home, &id);
+        let launch = Launch {
+            id,
+            kind: wish.kind.clone(),
+            name: wish.name.clone(),
+            suffix: suffix.clone(),
+            role: wish.role.clone(),
+            capabilities: wish.capabilities.clone(),
+            working_dir: wish.working_dir.clone(),
+            hostname: hostname.clone(),
+            port: wish.port,
+            hand: wish.hand.clone(),
+        };
+        match start_holder(home, &launch)? {
+            Ready::Ready { port } => {
+                let agent = launch.agent(Some(port));
+                return Ok(Started {
+                    id,
+                    label: agent.label(),
+                    handle: agent.handle().unwrap_or_default(),
+                    port,
+                    suffix,
+                    resumed: before.is_some(),
+                    waiting,
+                });
+            }
+            Ready::CannotRun { why } => return Err(Fail::new(fail::ERROR, "cannot_run", why)),
+            Ready::AlreadyHeld { pid } => {
+                if let Some(name) = &wish.name {
+                    return Err(taken(name, &before, pid));
+                }
+            }
+        }
+    }
+    Err(Fail::refused(format!("{SUFFIX_MAX} agents of type {} already run in this folder", wish.kind)))
+}
+
+fn taken(name: &Label, known: &Option<Known>, pid: Option<u32>) -> Fail {
+    let port = known.as_ref().and_then(|k| k.port).map_or_else(String::new, |port| format!(", port {port}"));
+    let pid = pid.map_or_else(String::new, |pid| format!(" (held by process {pid}{port})"));
+    Fail::refused(format!(
+        "an agent named {name} already runs here{pid}; stop it with `synapse kill {name}`, or choose another --name"
+    ))
+}
+
+fn waiting_in_spool(home: &Home, id: &AgentId) -> usize {
+    let dir = home.agent(id).spool();
+    if dir.exists() { Spool::open(&dir).and_then(|spool| spool.waiting()).unwrap_or(0) } else { 0 }
+}
+
+/// Kept as first seen: a renamed machine has the same agents.
+fn hostname(home: &Home) -> Result<String, Fail> {
+    let path = home.root().join("hostname");
+    let current = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    files::create_private(&path, current.as_bytes())?;
+    let bytes = files::read_private(&path, 4096, files::Access::Plain)?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+/// Starts the holder and waits for the one line that says how it went.
+fn start_holder(home: &Home, launch: &Launch) -> Result<Ready, Fail> {
+    let dir = home.agent(&launch.id);
+    dir.ensure()?;
+    let log = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(dir.log())?;
+    let mut holder = Command::new(std::env::current_exe()?)
+        .arg("__hold")
+        .arg(launch.id.to_string())
+        .current_dir(dir.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()?;
+    if let Some(mut stdin) = holder.stdin.take() {
+        stdin.write_all(&serde_json::to_vec(launch).unwrap_or_default())?;
+    }
+    let mut line = String::new();
+    if let Some(stdout) = holder.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    serde_json::from_str(&line).map_err(|_| {
+        let message = format!("the agent did not start; its log tells more: {}", dir.log().display());
+        Fail::new(fail::ERROR, "not_started", message)
+    })
+}
+
+/// What a starting process tells its launcher.
+pub fn say(ready: &Ready) {
+    let mut out = std::io::stdout();
+    let line = serde_json::to_string(ready).unwrap_or_default();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

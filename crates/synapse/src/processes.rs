@@ -1,0 +1,133 @@
+//! The processes under an agent: holder, node, runner. Same binary, short paths, no command line parser.
+
+use crate::launch;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use synapse_core::ids::AgentId;
+use synapse_holder::{Ended, HoldError};
+use synapse_node::{Launch, Ready};
+use synapse_store::home::Home;
+use synapse_store::known::Known;
+use synapse_store::{files, holders, registry};
+
+/// Runs an inner process if the first argument names one.
+pub fn inner(name: &str, mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let first = args.next();
+    let id = || first.as_ref().and_then(|raw| AgentId::parse(raw.to_str()?).ok());
+    match name {
+        "__run" => Some(run(Path::new(&first.unwrap_or_default()))),
+        "__hold" => Some(id().map_or(ExitCode::from(2), |id| hold(&id))),
+        "__node" => Some(id().map_or(ExitCode::from(2), |id| node(&id))),
+        "__demo" => Some(crate::demo::program(first.unwrap_or_default().to_str().unwrap_or_default())),
+        _ => None,
+    }
+}
+
+fn run(dir: &Path) -> ExitCode {
+    match synapse_holder::run(dir) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn node(id: &AgentId) -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("SYNAPSE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    match Home::from_env() {
+        Ok(home) => synapse_node::run(home, id),
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::from(78)
+        }
+    }
+}
+
+/// The holder: claims the agent, writes down what it is, and stands under its node until it ends.
+fn hold(id: &AgentId) -> ExitCode {
+    let told = |why: String| {
+        launch::say(&Ready::CannotRun { why });
+        ExitCode::FAILURE
+    };
+    // A session of its own: closing the terminal it was started from ends nothing.
+    let _ = rustix::process::setsid();
+    let (home, launch) = match read_launch() {
+        Ok(read) => read,
+        Err(why) => return told(why),
+    };
+    if launch.id != *id {
+        return told("the launch file is of another agent".into());
+    }
+    let dir = home.agent(id);
+    if let Err(e) = dir.ensure() {
+        return told(e.to_string());
+    }
+    let claim = match synapse_holder::claim(dir.path()) {
+        Ok(claim) => claim,
+        Err(HoldError::AlreadyHeld { pid }) => {
+            launch::say(&Ready::AlreadyHeld { pid });
+            return ExitCode::FAILURE;
+        }
+        Err(e) => return told(e.to_string()),
+    };
+    if let Err(why) = write_down(&home, &launch) {
+        return told(why);
+    }
+    let own = std::process::id();
+    let node = || {
+        let exe = std::env::current_exe().unwrap_or_else(|_| "synapse".into());
+        let mut command = Command::new(exe);
+        command.arg("__node").arg(launch.id.to_string()).stdin(std::process::Stdio::null());
+        command
+    };
+    let ended = synapse_holder::hold(claim, node);
+    let _ = holders::forget(&home, own);
+    let _ = registry::remove(&home, id, own);
+    match ended {
+        Ok(Ended::Stopped) => ExitCode::SUCCESS,
+        Ok(Ended::CannotRun) => ExitCode::from(78),
+        Err(e) => {
+            eprintln!("holder: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read_launch() -> Result<(Home, Launch), String> {
+    const LAUNCH_BYTES_MAX: u64 = 1 << 20;
+    use std::io::Read as _;
+    let mut text = Vec::new();
+    std::io::stdin().take(LAUNCH_BYTES_MAX).read_to_end(&mut text).map_err(|e| e.to_string())?;
+    let launch = serde_json::from_slice(&text).map_err(|e| format!("the launch file: {e}"))?;
+    let home = Home::from_env().map_err(|e| e.to_string())?;
+    Ok((home, launch))
+}
+
+/// Only the holder that has the lock writes these: a second one changes nothing.
+fn write_down(home: &Home, launch: &Launch) -> Result<(), String> {
+    let told = |e: &dyn std::fmt::Display| e.to_string();
+    let dir = home.agent(&launch.id);
+    let text = serde_json::to_vec_pretty(launch).map_err(|e| told(&e))?;
+    files::write_private(&dir.launch(), &text).map_err(|e| told(&e))?;
+    let before = Known::load(&dir).ok().flatten();
+    let now = synapse_node::driver::now().0;
+    let known = Known {
+        id: launch.id,
+        kind: launch.kind.clone(),
+        name: launch.name.clone(),
+        suffix: launch.suffix.clone(),
+        role: launch.role.clone(),
+        capabilities: launch.capabilities.clone(),
+        working_dir: launch.working_dir.display().to_string(),
+        hostname: launch.hostname.clone(),
+        port: before.as_ref().and_then(|known| known.port),
+        first_seen_ms: before.as_ref().map_or(now, |known| known.first_seen_ms),
+        last_started_ms: now,
+    };
+    known.save(home).map_err(|e| told(&e))?;
+    holders::note(home, std::process::id(), &launch.id).map_err(|e| told(&e))
+}
