@@ -17,14 +17,39 @@ use std::sync::Arc;
 /// Everything that makes a hub do something.
 #[derive(Clone, Debug)]
 pub enum Input {
-    Asked { ask: AskId, caller: Caller, command: Command, facts: Facts, fresh: Fresh },
+    Asked {
+        ask: AskId,
+        caller: Caller,
+        command: Command,
+        facts: Facts,
+        fresh: Fresh,
+    },
     /// An agent of ours is there; what it is may have changed.
-    AgentUp { agent: Agent },
-    LinkOpened { link: LinkId, agent: AgentId, window: usize, serves: Serves, running: Vec<TaskId> },
-    LinkClosed { link: LinkId },
-    Presence { agent: AgentId, state: AgentState, why: String },
-    Heartbeat { agent: AgentId, beat: Heartbeat },
-    WatcherLeft { watcher: WatcherId },
+    AgentUp {
+        agent: Agent,
+    },
+    LinkOpened {
+        link: LinkId,
+        agent: AgentId,
+        window: usize,
+        serves: Serves,
+        running: Vec<TaskId>,
+    },
+    LinkClosed {
+        link: LinkId,
+    },
+    Presence {
+        agent: AgentId,
+        state: AgentState,
+        why: String,
+    },
+    Heartbeat {
+        agent: AgentId,
+        beat: Heartbeat,
+    },
+    WatcherLeft {
+        watcher: WatcherId,
+    },
     Clock,
 }
 
@@ -72,16 +97,40 @@ pub struct EndedTask {
 pub enum Command {
     Send(Box<Draft>),
     /// Answer a task; the last one handed to the caller if none is named.
-    Reply { task: Option<TaskRef>, body: Body, failed: bool },
+    Reply {
+        task: Option<TaskRef>,
+        body: Body,
+        failed: bool,
+    },
     /// What the agent (or our hand, for it) has to say about a message it was given.
-    Report { message: MessageId, report: Report },
-    Cancel { task: TaskRef, why: String },
-    Watch { watcher: WatcherId, topic: Topic, after: Option<Seq> },
+    Report {
+        message: MessageId,
+        report: Report,
+    },
+    Cancel {
+        task: TaskRef,
+        why: String,
+    },
+    Watch {
+        watcher: WatcherId,
+        topic: Topic,
+        after: Option<Seq>,
+    },
     /// Notes and mail for an agent that asks. Taking marks what is shown as seen.
-    Inbox { agent: AgentId, take: bool, max: usize },
-    Receipt { message: MessageId },
-    Task { task: TaskRef },
-    Tasks { max: usize },
+    Inbox {
+        agent: AgentId,
+        take: bool,
+        max: usize,
+    },
+    Receipt {
+        message: MessageId,
+    },
+    Task {
+        task: TaskRef,
+    },
+    Tasks {
+        max: usize,
+    },
     Agents,
 }
 
@@ -107,21 +156,47 @@ pub enum Report {
     /// Work has begun: from now on it must not be done again.
     Working,
     Said(Said),
-    NeedsInput { prompt: Body, auth: bool },
+    NeedsInput {
+        prompt: Body,
+        auth: bool,
+    },
     /// It could not begin; it goes back.
-    Refused { why: String },
-    Done { state: TaskState, answer: Option<Body>, why: String },
+    Refused {
+        why: String,
+    },
+    Done {
+        state: TaskState,
+        answer: Option<Body>,
+        why: String,
+    },
 }
 
 /// What is carried out, and only once the records before it are on disk.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    Reply { ask: AskId, answer: Box<Result<Answer, Refusal>> },
-    Deliver { link: LinkId, letter: Box<Letter>, tries: u8 },
-    Stop { link: LinkId, task: TaskId, why: String },
-    Notify { watcher: WatcherId, entry: Arc<Entry> },
+    Reply {
+        ask: AskId,
+        answer: Box<Result<Answer, Refusal>>,
+    },
+    Deliver {
+        link: LinkId,
+        letter: Box<Letter>,
+        tries: u8,
+    },
+    Stop {
+        link: LinkId,
+        task: TaskId,
+        why: String,
+    },
+    Notify {
+        watcher: WatcherId,
+        entry: Arc<Entry>,
+    },
     /// How an agent is has changed.
-    Presence { agent: AgentId, presence: Presence },
+    Presence {
+        agent: AgentId,
+        presence: Presence,
+    },
 }
 
 #[derive(Clone, Debug)]

@@ -20,6 +20,7 @@ pub struct Guard {
 struct Pair {
     minute: VecDeque<Timestamp>,
     said: VecDeque<(Timestamp, Digest)>,
+    reported: Option<Timestamp>,
 }
 
 const MINUTE_MS: u64 = 60_000;
@@ -67,6 +68,22 @@ impl Guard {
     }
 }
 
+impl Guard {
+    /// Whether a trip of this pair is news: once a minute, so that refusing a flood is not one itself.
+    pub fn is_news(&mut self, now: Timestamp, from: &Sender, to: AgentId) -> bool {
+        let sender = if let Who::Agent(id) = from.who { id } else { AgentId::from_bytes([0; 32]) };
+        if self.pairs.len() >= PAIRS_MAX && !self.pairs.contains_key(&(sender, to)) {
+            return false;
+        }
+        let pair = self.pairs.entry((sender, to)).or_default();
+        let news = pair.reported.is_none_or(|at| now.since_ms(at) >= MINUTE_MS);
+        if news {
+            pair.reported = Some(now);
+        }
+        news
+    }
+}
+
 impl Pair {
     fn forget(&mut self, now: Timestamp) {
         while self.minute.front().is_some_and(|at| now.since_ms(*at) >= MINUTE_MS) {
@@ -88,7 +105,12 @@ mod tests {
     use crate::message::{Body, Content, Proof};
 
     fn agent(n: u8) -> Sender {
-        Sender { who: Who::Agent(AgentId::from_bytes([n; 32])), label: "a".into(), by_user: false, proof: Proof::Own }
+        Sender {
+            who: Who::Agent(AgentId::from_bytes([n; 32])),
+            label: "a".into(),
+            by_user: false,
+            proof: Proof::Own,
+        }
     }
 
     fn said(text: &str) -> Digest {
@@ -99,9 +121,8 @@ mod tests {
     fn a_pair_has_a_rate_and_a_person_has_none() {
         let (mut guard, limits) = (Guard::default(), Limits::default());
         let to = AgentId::from_bytes([9; 32]);
-        let mut pass = |from: &Sender, at: u64, text: &str| {
-            guard.pass(Timestamp(at), from, to, 0, said(text), &limits)
-        };
+        let mut pass =
+            |from: &Sender, at: u64, text: &str| guard.pass(Timestamp(at), from, to, 0, said(text), &limits);
         for n in 0..60 {
             pass(&agent(1), n, &format!("message {n}")).unwrap();
         }
@@ -112,6 +133,16 @@ mod tests {
         for n in 0..1000 {
             pass(&Sender::user(Proof::Socket), n, "people may repeat themselves").unwrap();
         }
+    }
+
+    #[test]
+    fn a_trip_is_reported_once_a_minute() {
+        let mut guard = Guard::default();
+        let to = AgentId::from_bytes([9; 32]);
+        let told: Vec<bool> =
+            [0, 1, 59_999, 60_000, 60_001].into_iter().map(|at| guard.is_news(Timestamp(at), &agent(1), to)).collect();
+        assert_eq!(told, [true, false, false, true, false]);
+        assert!(guard.is_news(Timestamp(2), &agent(2), to));
     }
 
     #[test]

@@ -166,8 +166,16 @@ impl Hub {
         out.effects.push(Effect::Reply { ask, answer: Box::new(answer) });
     }
 
-    fn presence_becomes(&mut self, now: Timestamp, agent: AgentId, state: AgentState, why: &str, out: &mut Output) {
-        let presence = self.presence.entry(agent).or_insert_with(|| Presence::new(now, AgentState::Unknown, ""));
+    fn presence_becomes(
+        &mut self,
+        now: Timestamp,
+        agent: AgentId,
+        state: AgentState,
+        why: &str,
+        out: &mut Output,
+    ) {
+        let presence =
+            self.presence.entry(agent).or_insert_with(|| Presence::new(now, AgentState::Unknown, ""));
         if presence.becomes(now, state, why.to_owned()) {
             out.effects.push(Effect::Presence { agent, presence: presence.clone() });
         }

@@ -80,7 +80,12 @@ impl Mailbox {
     }
 
     /// Back from a lease: to its old place in its lane, or to rest until it may be tried again.
-    pub fn give_back(&mut self, at: Seq, rest_until: Option<Timestamp>, counted: bool) -> Result<(), Misplaced> {
+    pub fn give_back(
+        &mut self,
+        at: Seq,
+        rest_until: Option<Timestamp>,
+        counted: bool,
+    ) -> Result<(), Misplaced> {
         let mut lease = self.leased.remove(&at).ok_or(Misplaced(at))?;
         if !counted {
             lease.slot.tries = lease.slot.tries.saturating_sub(1);
@@ -170,8 +175,12 @@ impl Mailbox {
 
     /// All that wait, in the order in which they would leave now.
     pub fn in_order(&self, now: Timestamp, ageing_ms: u64) -> Vec<Seq> {
-        let mut waiting: Vec<(&Seq, &Slot)> =
-            self.lanes.iter().flatten().chain(self.resting.iter().map(|(at, rest)| (at, &rest.slot))).collect();
+        let mut waiting: Vec<(&Seq, &Slot)> = self
+            .lanes
+            .iter()
+            .flatten()
+            .chain(self.resting.iter().map(|(at, rest)| (at, &rest.slot)))
+            .collect();
         waiting.sort_by_key(|(at, slot)| (std::cmp::Reverse(level(slot, now, ageing_ms)), **at));
         waiting.into_iter().map(|(at, _)| *at).collect()
     }

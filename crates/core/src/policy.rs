@@ -45,7 +45,9 @@ impl Caller {
             Self::Hand { agent, .. } => {
                 Sender { who: Who::Agent(*agent), label: agent.short(), by_user: false, proof: Proof::Own }
             }
-            Self::Stranger => Sender { who: Who::User, label: "stranger".into(), by_user: false, proof: Proof::Spool },
+            Self::Stranger => {
+                Sender { who: Who::User, label: "stranger".into(), by_user: false, proof: Proof::Spool }
+            }
         }
     }
 
@@ -179,8 +181,11 @@ mod tests {
         let asked_by = Who::Agent(AgentId::from_bytes([2; 32]));
         let about = About { worker: Some(AgentId::from_bytes([1; 32])), requester: Some(&asked_by) };
         for (verb, expected) in table {
-            let who: Vec<_> =
-                callers().iter().filter(|(_, c)| may(c, verb, about).is_ok()).map(|(name, _)| *name).collect();
+            let who: Vec<_> = callers()
+                .iter()
+                .filter(|(_, c)| may(c, verb, about).is_ok())
+                .map(|(name, _)| *name)
+                .collect();
             assert_eq!(who.join(" "), expected, "{verb:?}");
         }
     }

@@ -117,9 +117,12 @@ impl Trail {
     /// Why it is not further than it is, if something stands in its way.
     pub fn hold(&self) -> Option<&str> {
         match self.0.last().map(|m| &m.what) {
-            Some(Happened::Held(why) | Happened::Returned(why) | Happened::Failed(why) | Happened::Unknown(why)) => {
-                Some(why)
-            }
+            Some(
+                Happened::Held(why)
+                | Happened::Returned(why)
+                | Happened::Failed(why)
+                | Happened::Unknown(why),
+            ) => Some(why),
             _ => None,
         }
     }

@@ -25,23 +25,65 @@ pub enum Record {
     /// An agent is known, or known better.
     Known(Agent),
     /// A message was taken, and opened a task unless it continues one.
-    Accepted { letter: Box<Letter>, body: Body, opens: Option<Box<Opens>> },
-    Leased { message: MessageId, task: TaskId, link: LinkId, until: Timestamp },
+    Accepted {
+        letter: Box<Letter>,
+        body: Body,
+        opens: Option<Box<Opens>>,
+    },
+    Leased {
+        message: MessageId,
+        task: TaskId,
+        link: LinkId,
+        until: Timestamp,
+    },
     /// Back in the mailbox; at rest until the given time, if any. A try that was not the agent's fault
     /// does not count.
-    Returned { message: MessageId, task: TaskId, why: String, rest_until: Option<Timestamp>, counted: bool },
+    Returned {
+        message: MessageId,
+        task: TaskId,
+        why: String,
+        rest_until: Option<Timestamp>,
+        counted: bool,
+    },
     /// Something is now known of a message's way.
-    Marked { message: MessageId, task: TaskId, what: Happened },
+    Marked {
+        message: MessageId,
+        task: TaskId,
+        what: Happened,
+    },
     /// The agent has it: it has left the mailbox, its task goes on.
-    Handed { message: MessageId, task: TaskId, what: Happened },
-    Moved { task: TaskId, to: Move, #[serde(default, skip_serializing_if = "Option::is_none")] said: Option<Body> },
+    Handed {
+        message: MessageId,
+        task: TaskId,
+        what: Happened,
+    },
+    Moved {
+        task: TaskId,
+        to: Move,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<Body>,
+    },
     /// Progress or an artifact of a task that goes on.
-    Said { task: TaskId, what: Said },
-    CancelAsked { task: TaskId, asked: CancelAsked },
+    Said {
+        task: TaskId,
+        what: Said,
+    },
+    CancelAsked {
+        task: TaskId,
+        asked: CancelAsked,
+    },
     /// A task is over. Carries what the archive keeps of it.
-    Ended { task: TaskId, ending: Ending, archive: Box<Archive> },
+    Ended {
+        task: TaskId,
+        ending: Ending,
+        archive: Box<Archive>,
+    },
     /// The loop guard stopped somebody.
-    Tripped { from: String, to: AgentId, why: String },
+    Tripped {
+        from: String,
+        to: AgentId,
+        why: String,
+    },
 }
 
 /// The part of a new task that the letter does not say.
@@ -56,8 +98,19 @@ pub struct Opens {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
-    Progress { text: String, #[serde(default, skip_serializing_if = "Option::is_none")] percent: Option<u8> },
-    Artifact { id: String, #[serde(default, skip_serializing_if = "Option::is_none")] name: Option<String>, content: Body, append: bool, last: bool },
+    Progress {
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        percent: Option<u8>,
+    },
+    Artifact {
+        id: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        content: Body,
+        append: bool,
+        last: bool,
+    },
 }
 
 /// An ended task as it goes to the archive: its head with the last move, and the trails of its messages.
@@ -73,8 +126,12 @@ impl Record {
     pub fn task(&self) -> Option<TaskId> {
         match self {
             Self::Accepted { letter, .. } => Some(letter.task),
-            Self::Moved { task, .. } | Self::Said { task, .. } | Self::CancelAsked { task, .. } => Some(*task),
-            Self::Leased { task, .. } | Self::Returned { task, .. } | Self::Marked { task, .. } => Some(*task),
+            Self::Moved { task, .. } | Self::Said { task, .. } | Self::CancelAsked { task, .. } => {
+                Some(*task)
+            }
+            Self::Leased { task, .. } | Self::Returned { task, .. } | Self::Marked { task, .. } => {
+                Some(*task)
+            }
             Self::Handed { task, .. } | Self::Ended { task, .. } => Some(*task),
             Self::Known(_) | Self::Tripped { .. } => None,
         }

@@ -34,7 +34,9 @@ pub enum Refusal {
     NotNow { task: String, state: TaskState },
     #[error("{who} may not {verb}; it needs {need}")]
     NotAllowed { who: String, verb: &'static str, need: &'static str },
-    #[error("this message is the {hops}th in a chain of causes, beyond the limit of {max}; a person must go on from here")]
+    #[error(
+        "this message is the {hops}th in a chain of causes, beyond the limit of {max}; a person must go on from here"
+    )]
     ChainTooLong { hops: u8, max: u8 },
     #[error("more than {max} messages a minute to {to}; retry in {} s", retry_after_ms.div_ceil(1000))]
     TooFast { to: String, max: u32, retry_after_ms: u64 },

@@ -63,7 +63,8 @@ impl Candidate {
         forms
             .into_iter()
             .find(|form| {
-                moved(form, among).is_none() && matches!(matching(form, among).as_slice(), [one] if one.id == self.id)
+                moved(form, among).is_none()
+                    && matches!(matching(form, among).as_slice(), [one] if one.id == self.id)
             })
             .unwrap_or_else(|| self.id.short())
     }
@@ -94,10 +95,17 @@ fn is_id_prefix(name: &str, id: &AgentId) -> bool {
 /// Why a target means nobody, or too many.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoRoute {
-    Unknown { nearest: Vec<String> },
-    Ambiguous { candidates: Vec<String> },
+    Unknown {
+        nearest: Vec<String>,
+    },
+    Ambiguous {
+        candidates: Vec<String>,
+    },
     /// The handle was one agent's, and its port now belongs to another.
-    Moved { was: String, now: String },
+    Moved {
+        was: String,
+        now: String,
+    },
 }
 
 /// The agents a target means: one for a name; all the able for a skill, of which the caller takes the
@@ -151,9 +159,7 @@ fn one_of(found: Vec<&Candidate>, among: &[Candidate], wanted: &str) -> Result<V
     match found.as_slice() {
         [only] => Ok(vec![only.id]),
         [] => Err(NoRoute::Unknown { nearest: nearest(wanted, among) }),
-        several => {
-            Err(NoRoute::Ambiguous { candidates: several.iter().map(|c| c.call_it(among)).collect() })
-        }
+        several => Err(NoRoute::Ambiguous { candidates: several.iter().map(|c| c.call_it(among)).collect() }),
     }
 }
 
@@ -171,7 +177,11 @@ fn nearest(wanted: &str, among: &[Candidate]) -> Vec<String> {
     let mut scored: Vec<(usize, String)> = among
         .iter()
         .map(|c| {
-            let forms = [Some(c.kind.to_string()), c.name.as_ref().map(ToString::to_string), c.port.map(|p| format!("{}-{p}", c.kind))];
+            let forms = [
+                Some(c.kind.to_string()),
+                c.name.as_ref().map(ToString::to_string),
+                c.port.map(|p| format!("{}-{p}", c.kind)),
+            ];
             let near = forms.iter().flatten().map(|form| distance(&wanted, &form.to_ascii_lowercase())).min();
             (near.unwrap_or(usize::MAX), c.call_it(among))
         })

@@ -116,7 +116,13 @@ impl State {
         Ok(())
     }
 
-    fn accept(&mut self, at: Seq, now: Timestamp, letter: &Letter, opens: Option<&Opens>) -> Result<(), Unfit> {
+    fn accept(
+        &mut self,
+        at: Seq,
+        now: Timestamp,
+        letter: &Letter,
+        opens: Option<&Opens>,
+    ) -> Result<(), Unfit> {
         if self.letters.contains_key(&letter.id) {
             return Err(Unfit::Twice(letter.id.to_string()));
         }
@@ -144,7 +150,8 @@ impl State {
         }
         let slot = Slot { priority: letter.priority, since: now, bytes: letter.bytes, tries: 0 };
         self.mailboxes.entry(letter.to).or_default().put(at, slot)?;
-        let open = Open { at, letter: letter.clone(), trail: Trail::accepted(now), handed: false, handed_at: None };
+        let open =
+            Open { at, letter: letter.clone(), trail: Trail::accepted(now), handed: false, handed_at: None };
         self.letters.insert(letter.id.clone(), open);
         self.by_seq.insert(at, letter.id.clone());
         Ok(())

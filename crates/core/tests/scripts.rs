@@ -142,6 +142,30 @@ fn what_a_hand_refuses_rests_and_comes_again() {
 }
 
 #[test]
+fn a_refusal_makes_room_for_the_next() {
+    check(
+        "agent a
+         link 1 a 1 hand
+         send m1 to a => m1>1, m1 accepted
+         send m2 to a => m2 accepted
+         say 1 m1 refused => m1 back, m2>1, ok",
+    );
+}
+
+#[test]
+fn what_is_taken_by_hand_goes_to_no_link_as_well() {
+    check(
+        "agent a
+         link 1 a 1 hand
+         send m1 to a => m1>1, m1 accepted
+         send m2 to a => m2 accepted
+         send m3 to a => m3 accepted, 1 ahead
+         take a by a => m2 working, m3 working, 2 waiting, 0 notes: m2 m3
+         say 1 m1 failed => m1 ended failed, ok",
+    );
+}
+
+#[test]
 fn a_link_that_closes_gives_back_what_it_had_not_seen() {
     check(
         "agent a

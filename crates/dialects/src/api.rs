@@ -2,17 +2,17 @@
 //!
 //! Stable: fields are added, never renamed; golden files in `tests/golden` show every shape.
 
-use crate::message::{parts, ChainField};
+use crate::message::{ChainField, parts};
 use crate::time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use synapse_core::Refusal;
 use synapse_core::agents::{Agent, Presence};
 use synapse_core::effect::Command;
 use synapse_core::ids::{MessageId, TaskRef};
 use synapse_core::message::{Body, Content, Letter, Sender};
 use synapse_core::receipt::{Happened, Mark, Step, Trail};
 use synapse_core::task::{Ending, Move, Task};
-use synapse_core::Refusal;
 use utoipa::ToSchema;
 
 /// Who sent or asked.

@@ -25,8 +25,11 @@ pub struct ErrorInfo {
 
 impl From<&Refusal> for ErrorBody {
     fn from(refusal: &Refusal) -> Self {
-        let info =
-            ErrorInfo { code: refusal.code().into(), message: refusal.to_string(), details: details(refusal) };
+        let info = ErrorInfo {
+            code: refusal.code().into(),
+            message: refusal.to_string(),
+            details: details(refusal),
+        };
         Self { error: info }
     }
 }
@@ -48,7 +51,10 @@ pub fn status(refusal: &Refusal) -> u16 {
         Refusal::Ambiguous { .. } | Refusal::AmbiguousTask { .. } | Refusal::HandleMoved { .. } => 409,
         Refusal::Conflict { .. } | Refusal::TaskEnded { .. } | Refusal::NotNow { .. } => 409,
         Refusal::TooLarge { .. } => 413,
-        Refusal::MailboxFull { .. } | Refusal::TooFast { .. } | Refusal::TooManyTasks { .. } | Refusal::Busy => 429,
+        Refusal::MailboxFull { .. }
+        | Refusal::TooFast { .. }
+        | Refusal::TooManyTasks { .. }
+        | Refusal::Busy => 429,
         Refusal::ChainTooLong { .. } | Refusal::NoProgress { .. } => 429,
         Refusal::Stopping => 503,
         Refusal::NotStored { .. } => 507,

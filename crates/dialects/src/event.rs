@@ -1,9 +1,9 @@
 //! Events: every journaled record, as the followers of `/api/v1/events` and of `send --response` read it.
 
-use crate::api::{happened, AnswerView, MessageView};
+use crate::api::{AnswerView, MessageView, happened};
 use crate::time;
 use serde::{Deserialize, Serialize};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use synapse_core::record::{Entry, Record, Said};
 use utoipa::ToSchema;
 

@@ -8,12 +8,12 @@ use crate::message::parts;
 use crate::parse;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use synapse_core::Refusal;
 use synapse_core::effect::Report;
 use synapse_core::message::{Body, Content};
 use synapse_core::receipt::Step;
 use synapse_core::record::Said;
 use synapse_core::task::TaskState;
-use synapse_core::Refusal;
 use utoipa::ToSchema;
 
 /// What a program reads.
@@ -21,16 +21,27 @@ use utoipa::ToSchema;
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToProgram {
     /// Who you are; the first line under `join`.
-    Hello { agent_id: String, label: String },
+    Hello {
+        agent_id: String,
+        label: String,
+    },
     Message(Box<MessageView>),
     /// The answer to your `input_required`.
     Input(Box<MessageView>),
     /// Stop working on this task.
-    Cancel { task_id: String, why: String },
+    Cancel {
+        task_id: String,
+        why: String,
+    },
     /// A line of yours was not understood, and why; nothing happened.
-    Error { message: String, line: String },
+    Error {
+        message: String,
+        line: String,
+    },
     /// Under `join`: what you asked for is on disk.
-    Ok { of: String },
+    Ok {
+        of: String,
+    },
 }
 
 impl ToProgram {
@@ -45,35 +56,71 @@ impl ToProgram {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromProgram {
-    Seen { #[serde(default)] message_id: Option<String> },
-    Progress { text: String, #[serde(default)] percent: Option<u8>, #[serde(default)] message_id: Option<String> },
+    Seen {
+        #[serde(default)]
+        message_id: Option<String>,
+    },
+    Progress {
+        text: String,
+        #[serde(default)]
+        percent: Option<u8>,
+        #[serde(default)]
+        message_id: Option<String>,
+    },
     /// Whole, or in chunks: `append` adds to the one with the same id, `last` closes it.
     Artifact {
-        #[serde(default)] artifact_id: Option<String>,
-        #[serde(default)] name: Option<String>,
-        #[serde(default)] text: Option<String>,
-        #[serde(default)] data: Option<Value>,
-        #[serde(default)] url: Option<String>,
-        #[serde(default)] bytes: Option<String>,
-        #[serde(default)] media_type: Option<String>,
-        #[serde(default)] append: bool,
-        #[serde(default = "yes")] last: bool,
-        #[serde(default)] message_id: Option<String>,
+        #[serde(default)]
+        artifact_id: Option<String>,
+        #[serde(default)]
+        name: Option<String>,
+        #[serde(default)]
+        text: Option<String>,
+        #[serde(default)]
+        data: Option<Value>,
+        #[serde(default)]
+        url: Option<String>,
+        #[serde(default)]
+        bytes: Option<String>,
+        #[serde(default)]
+        media_type: Option<String>,
+        #[serde(default)]
+        append: bool,
+        #[serde(default = "yes")]
+        last: bool,
+        #[serde(default)]
+        message_id: Option<String>,
     },
     /// A message to somebody, without a task for you.
     Send {
         to: String,
         text: String,
-        #[serde(default)] priority: Option<u64>,
+        #[serde(default)]
+        priority: Option<u64>,
     },
-    InputRequired { text: String, #[serde(default)] message_id: Option<String> },
-    Rejected { why: String, #[serde(default)] message_id: Option<String> },
-    Failed { why: String, #[serde(default)] message_id: Option<String> },
+    InputRequired {
+        text: String,
+        #[serde(default)]
+        message_id: Option<String>,
+    },
+    Rejected {
+        why: String,
+        #[serde(default)]
+        message_id: Option<String>,
+    },
+    Failed {
+        why: String,
+        #[serde(default)]
+        message_id: Option<String>,
+    },
     Completed {
-        #[serde(default)] text: Option<String>,
-        #[serde(default)] data: Option<Value>,
-        #[serde(default)] parts: Option<Vec<Value>>,
-        #[serde(default)] message_id: Option<String>,
+        #[serde(default)]
+        text: Option<String>,
+        #[serde(default)]
+        data: Option<Value>,
+        #[serde(default)]
+        parts: Option<Vec<Value>>,
+        #[serde(default)]
+        message_id: Option<String>,
     },
 }
 
@@ -138,7 +185,11 @@ pub fn to_core(line: &[u8]) -> Result<Line, Refusal> {
     }
 }
 
-fn answer(text: Option<String>, data: Option<Value>, list: Option<Vec<Value>>) -> Result<Option<Body>, Refusal> {
+fn answer(
+    text: Option<String>,
+    data: Option<Value>,
+    list: Option<Vec<Value>>,
+) -> Result<Option<Body>, Refusal> {
     let mut all = list.unwrap_or_default();
     all.extend(text.map(|text| serde_json::json!({ "text": text })));
     all.extend(data.map(|data| serde_json::json!({ "data": data })));
@@ -150,8 +201,18 @@ fn answer(text: Option<String>, data: Option<Value>, list: Option<Vec<Value>>) -
 }
 
 fn artifact_to_core(said: FromProgram) -> Result<Line, Refusal> {
-    let FromProgram::Artifact { artifact_id, name, text, data, url, bytes, media_type, append, last, message_id } =
-        said
+    let FromProgram::Artifact {
+        artifact_id,
+        name,
+        text,
+        data,
+        url,
+        bytes,
+        media_type,
+        append,
+        last,
+        message_id,
+    } = said
     else {
         return Err(Refusal::bad_field("type", "this is not an artifact"));
     };

@@ -6,11 +6,11 @@
 use crate::{parse, time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use synapse_core::Refusal;
 use synapse_core::effect::{Draft, Taken};
 use synapse_core::ids::{BadId, MessageId, Seq, TaskRef};
 use synapse_core::message::{Body, Chain, Content, Expects, Part, Piece, Priority};
 use synapse_core::routes::Target;
-use synapse_core::Refusal;
 use utoipa::ToSchema;
 
 /// A message for this agent, or for `target`.
@@ -83,22 +83,39 @@ pub fn to_core(bytes: &[u8]) -> Result<Asked, Refusal> {
 pub fn request_to_core(request: MessageRequest) -> Result<Asked, Refusal> {
     let at = |field: &'static str| move |bad: BadId| Refusal::bad_field(field, bad.to_string());
     let mut metadata = request.metadata;
-    let priority = match request.priority.or_else(|| metadata.get("priority")?.as_u64()) {
-        Some(level) => Priority::from_five(level).map_err(at("priority"))?,
-        None => Priority::NORMAL,
+    let beside = |field: &'static str| metadata.get(field).filter(|value| !value.is_null());
+    let priority = match (request.priority, beside("priority")) {
+        (Some(level), _) => Priority::from_five(level).map_err(at("priority"))?,
+        (None, Some(value)) => priority_beside(value)?,
+        (None, None) => Priority::NORMAL,
     };
-    let waits = request.response_expected.or_else(|| metadata.get("response_expected")?.as_bool());
+    let waits = match (request.response_expected, beside("response_expected")) {
+        (Some(waits), _) => waits,
+        (None, Some(Value::Bool(waits))) => *waits,
+        (None, Some(_)) => {
+            return Err(Refusal::bad_field("metadata.response_expected", "it must be true or false"));
+        }
+        (None, None) => false,
+    };
     for told_elsewhere in ["priority", "response_expected", "sender"] {
         metadata.remove(told_elsewhere);
+    }
+    for value in metadata.values() {
+        parse::not_too_deep("metadata", value)?;
     }
     let content = Content { parts: parts("message", request.message)?, metadata };
     let target = request.target.as_deref().map(Target::parse).transpose().map_err(at("target"))?;
     let draft = Draft {
         to: target.unwrap_or(Target::Here),
-        sender_id: request.message_id.as_deref().map(MessageId::parse).transpose().map_err(at("message_id"))?,
+        sender_id: request
+            .message_id
+            .as_deref()
+            .map(MessageId::parse)
+            .transpose()
+            .map_err(at("message_id"))?,
         body: Body::of(&content),
         priority,
-        expects: if waits == Some(true) { Expects::Answer } else { Expects::Receipt },
+        expects: if waits { Expects::Answer } else { Expects::Receipt },
         chain: request.chain.map(|c| c.to_core()).transpose().map_err(at("chain"))?,
         continues: request.task_id.as_deref().map(TaskRef::parse).transpose().map_err(at("task_id"))?,
         caller_task_id: None,
@@ -106,6 +123,12 @@ pub fn request_to_core(request: MessageRequest) -> Result<Asked, Refusal> {
         sent_at: request.timestamp.as_deref().map(|raw| time::read("timestamp", raw)).transpose()?,
     };
     Ok(Asked { draft, speak_for: request.from })
+}
+
+fn priority_beside(value: &Value) -> Result<Priority, Refusal> {
+    let bad = |why: String| Refusal::bad_field("metadata.priority", why);
+    let level = value.as_u64().ok_or_else(|| bad("it must be a number, 1 to 5".to_owned()))?;
+    Priority::from_five(level).map_err(|e| bad(e.to_string()))
 }
 
 /// A text, or an object with parts.
@@ -133,6 +156,9 @@ fn one_part(field: &str, value: Value) -> Result<Part, Refusal> {
     let Value::Object(mut part) = value else {
         return Err(Refusal::bad_field(field, "a part must be an object"));
     };
+    if let Some(file) = part.remove("file") {
+        return one_file(&format!("{field}.file"), file);
+    }
     let media_type = text_of(&mut part, field, &["mediaType", "mimeType"])?;
     let filename = text_of(&mut part, field, &["filename", "name"])?;
     let kinds: Vec<&str> =
@@ -143,20 +169,39 @@ fn one_part(field: &str, value: Value) -> Result<Part, Refusal> {
     };
     let inside = part.remove(kind).unwrap_or(Value::Null);
     let piece = match (kind, inside) {
-        ("data", data) => Piece::Data(data),
+        ("data", data) => {
+            parse::not_too_deep(&format!("{field}.data"), &data)?;
+            Piece::Data(data)
+        }
         ("text", Value::String(text)) => Piece::Text(text),
         ("url", Value::String(url)) => Piece::Url(url),
-        ("raw", Value::String(base64)) => {
-            use base64::Engine as _;
-            let decodes = base64::engine::general_purpose::STANDARD.decode(&base64).is_ok();
-            if !decodes {
-                return Err(Refusal::bad_field(format!("{field}.raw"), "it is not base64"));
-            }
-            Piece::Raw(base64)
-        }
+        ("raw", Value::String(base64)) => raw(&format!("{field}.raw"), base64)?,
         _ => return Err(Refusal::bad_field(format!("{field}.{kind}"), "it must be a text")),
     };
     Ok(Part { piece, media_type, filename })
+}
+
+/// A file as 0.3 writes it: an object of its own, with `uri` or `bytes`.
+fn one_file(field: &str, value: Value) -> Result<Part, Refusal> {
+    let Value::Object(mut file) = value else {
+        return Err(Refusal::bad_field(field, "it must be an object"));
+    };
+    let (uri, bytes) = (text_of(&mut file, field, &["uri"])?, text_of(&mut file, field, &["bytes"])?);
+    let piece = match (uri, bytes) {
+        (Some(uri), None) => Piece::Url(uri),
+        (None, Some(base64)) => raw(&format!("{field}.bytes"), base64)?,
+        _ => return Err(Refusal::bad_field(field, "exactly one of uri, bytes is needed")),
+    };
+    let media_type = text_of(&mut file, field, &["mimeType", "mediaType"])?;
+    Ok(Part { piece, media_type, filename: text_of(&mut file, field, &["name", "filename"])? })
+}
+
+fn raw(field: &str, base64: String) -> Result<Piece, Refusal> {
+    use base64::Engine as _;
+    match base64::engine::general_purpose::STANDARD.decode(&base64) {
+        Ok(_) => Ok(Piece::Raw(base64)),
+        Err(_) => Err(Refusal::bad_field(field, "it is not base64")),
+    }
 }
 
 fn text_of(part: &mut Map<String, Value>, field: &str, names: &[&str]) -> Result<Option<String>, Refusal> {

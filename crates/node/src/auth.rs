@@ -62,9 +62,10 @@ impl Gate {
         match text(header::ORIGIN) {
             None => Ok(()),
             Some(origin) if origin.strip_prefix("http://").is_some_and(|host| self.is_own(host)) => Ok(()),
-            Some(origin) => {
-                Err(Refusal::bad_field("Origin", format!("{origin:?} may not call this; web pages of others are refused")))
-            }
+            Some(origin) => Err(Refusal::bad_field(
+                "Origin",
+                format!("{origin:?} may not call this; web pages of others are refused"),
+            )),
         }
     }
 

@@ -108,7 +108,8 @@ pub fn description() -> utoipa::openapi::OpenApi {
 async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or(Peer::Tcp);
     let admitted = app.gate.check_origin(&peer, request.headers()).and_then(|()| {
-        let length = request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
+        let length =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
         match length {
             Some(bytes) if bytes > app.body_bytes_max => {
                 Err(Refusal::TooLarge { bytes, max: app.body_bytes_max })
@@ -156,7 +157,9 @@ pub(crate) async fn read_body(app: &App, body: axum::body::Body) -> Result<bytes
     let limited = http_body_util::Limited::new(body, max);
     match tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(e)) if e.is::<http_body_util::LengthLimitError>() => Err(Refusal::TooLarge { bytes: max + 1, max }),
+        Ok(Err(e)) if e.is::<http_body_util::LengthLimitError>() => {
+            Err(Refusal::TooLarge { bytes: max + 1, max })
+        }
         Ok(Err(e)) => Err(Refusal::bad_field("body", format!("it broke off: {e}"))),
         Err(_) => Err(Refusal::bad_field("body", "it did not arrive within 30 s")),
     }
@@ -173,7 +176,8 @@ impl From<Refusal> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(error::status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(error::status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut answer = (status, axum::Json(ErrorBody::from(&self.0))).into_response();
         if let Some(seconds) = error::retry_after_s(&self.0) {
             answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

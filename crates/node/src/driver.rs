@@ -29,7 +29,11 @@ const BATCH_MAX: usize = 1_024;
 const DISK_PAUSE: Duration = Duration::from_millis(250);
 
 pub enum Job {
-    Ask { caller: Caller, command: Command, reply: oneshot::Sender<Heard> },
+    Ask {
+        caller: Caller,
+        command: Command,
+        reply: oneshot::Sender<Heard>,
+    },
     Follow {
         caller: Caller,
         topic: Topic,
@@ -60,11 +64,19 @@ pub struct Driver {
     next_id: u64,
     randomness: Randomness,
     disk_pause: Option<(std::time::Instant, String)>,
+    /// History past its time is removed a slice at a time, whenever nothing else is to do.
+    prune_due: bool,
 }
 
 impl Driver {
     /// The driver, and the handle by which everybody else reaches it.
-    pub fn new(hub: Hub, journal: Journal, effects: Effects, metrics: Arc<Metrics>, agent: AgentId) -> (Self, Handle) {
+    pub fn new(
+        hub: Hub,
+        journal: Journal,
+        effects: Effects,
+        metrics: Arc<Metrics>,
+        agent: AgentId,
+    ) -> (Self, Handle) {
         let (sender, jobs) = sync_channel(QUEUE_MAX);
         let waiting = Arc::new(AtomicUsize::new(0));
         let handle = Handle { jobs: sender, waiting: waiting.clone() };
@@ -80,6 +92,7 @@ impl Driver {
             next_id: now().0 << 20,
             randomness: Randomness::default(),
             disk_pause: None,
+            prune_due: true,
         };
         (driver, handle)
     }
@@ -117,15 +130,21 @@ impl Driver {
 
     fn next_batch(&mut self, stop: &mut bool) -> Vec<Input> {
         let mut inputs = std::mem::take(&mut self.effects.later);
-        let first = match (inputs.is_empty(), self.hub.next_deadline()) {
+        let first = match (inputs.is_empty() && !self.prune_due, self.hub.next_deadline()) {
             (false, _) => self.jobs.try_recv().ok(),
-            (true, None) => self.jobs.recv().ok().or_else(|| { *stop = true; None }),
+            (true, None) => self.jobs.recv().ok().or_else(|| {
+                *stop = true;
+                None
+            }),
             (true, Some(deadline)) => {
                 let wait = Duration::from_millis(deadline.since_ms(now()).max(1));
                 match self.jobs.recv_timeout(wait) {
                     Ok(job) => Some(job),
                     Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => { *stop = true; None }
+                    Err(RecvTimeoutError::Disconnected) => {
+                        *stop = true;
+                        None
+                    }
                 }
             }
         };
@@ -174,7 +193,14 @@ impl Driver {
                 let _ = reply.send(link);
                 inputs.push(Input::LinkOpened { link, agent, window, serves, running });
             }
-            Job::Tell(input) => inputs.push(input),
+            Job::Tell(input) => {
+                match &input {
+                    Input::LinkClosed { link } => drop(self.effects.links.remove(link)),
+                    Input::WatcherLeft { watcher } => drop(self.effects.watchers.remove(watcher)),
+                    _ => {}
+                }
+                inputs.push(input);
+            }
             Job::Stop => *stop = true,
         }
     }
@@ -204,7 +230,9 @@ impl Driver {
                     facts.ended = self.journal.ended(task)?;
                 }
             }
-            Command::Reply { task: Some(task), .. } | Command::Cancel { task, .. } | Command::Task { task } => {
+            Command::Reply { task: Some(task), .. }
+            | Command::Cancel { task, .. }
+            | Command::Task { task } => {
                 facts.ended = self.journal.ended(task)?;
             }
             Command::Reply { task: None, .. } => {
@@ -234,11 +262,15 @@ impl Driver {
     /// Housekeeping between batches; its failures wait for a better time.
     fn tidy_up(&mut self) {
         if self.journal.wants_snapshot(self.hub.state()) {
-            let done = self.journal.take_snapshot(self.hub.state());
-            let pruned = done.and_then(|()| self.journal.prune(now()));
-            if let Err(e) = pruned {
-                tracing::warn!(error = %e, "the journal could not be compacted");
+            match self.journal.take_snapshot(self.hub.state()) {
+                Ok(()) => self.prune_due = true,
+                Err(e) => tracing::warn!(error = %e, "no snapshot could be taken"),
             }
+        } else if self.prune_due {
+            self.prune_due = self.journal.prune(now()).unwrap_or_else(|e| {
+                tracing::warn!(error = %e, "old history could not be removed");
+                false
+            });
         }
     }
 

@@ -6,7 +6,7 @@ use crate::handle::{Heard, ToHand};
 use crate::registrar::Registrar;
 use std::collections::HashMap;
 use std::sync::Arc;
-use synapse_core::effect::{Effect, Input};
+use synapse_core::effect::{Answer, Effect, Input};
 use synapse_core::ids::{AskId, LinkId, Seq, WatcherId};
 use synapse_core::message::Letter;
 use synapse_core::record::Entry;
@@ -63,7 +63,9 @@ impl Effects {
         if let Some(reply) = self.replies.remove(&ask) {
             let _ = reply.send(answer);
         } else if let Some((watcher, reply)) = self.follow_replies.remove(&ask) {
-            if reply.send((watcher, answer)).is_err() {
+            let follows = matches!(answer, Ok((Answer::Following { .. }, _)));
+            if reply.send((watcher, answer)).is_err() || !follows {
+                self.watchers.remove(&watcher);
                 self.later.push(Input::WatcherLeft { watcher });
             }
         }

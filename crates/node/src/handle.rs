@@ -6,13 +6,13 @@ use crate::driver::Job;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
+use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command, Input, Serves};
 use synapse_core::ids::{AgentId, LinkId, Seq, TaskId, WatcherId};
 use synapse_core::message::{Body, Letter};
 use synapse_core::policy::Caller;
 use synapse_core::record::Entry;
 use synapse_core::watch::Topic;
-use synapse_core::Refusal;
 use tokio::sync::{mpsc, oneshot};
 
 /// Most jobs that wait for the driver.
@@ -38,9 +38,16 @@ pub enum ToHand {
 
 /// A stream of events, and what was missed before it began.
 pub enum Followed {
-    Live { id: WatcherId, missed: Vec<Arc<Entry>>, events: mpsc::Receiver<Arc<Entry>>, latest: Seq },
+    Live {
+        id: WatcherId,
+        missed: Vec<Arc<Entry>>,
+        events: mpsc::Receiver<Arc<Entry>>,
+        latest: Seq,
+    },
     /// Events up to here must be read from the journal first.
-    Behind { oldest_in_memory: Seq },
+    Behind {
+        oldest_in_memory: Seq,
+    },
 }
 
 impl Handle {
@@ -50,7 +57,12 @@ impl Handle {
         heard.await.unwrap_or(Err(Refusal::Stopping))
     }
 
-    pub async fn follow(&self, caller: Caller, topic: Topic, after: Option<Seq>) -> Result<Followed, Refusal> {
+    pub async fn follow(
+        &self,
+        caller: Caller,
+        topic: Topic,
+        after: Option<Seq>,
+    ) -> Result<Followed, Refusal> {
         let (sender, events) = mpsc::channel(WATCHER_EVENTS_MAX);
         let (reply, heard) = oneshot::channel();
         self.put(Job::Follow { caller, topic, after, sender, reply })?;

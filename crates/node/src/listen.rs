@@ -40,7 +40,9 @@ pub struct Listeners {
 pub enum ListenError {
     #[error("port {port} is taken ({why}); choose another with --port, or leave it out")]
     PortTaken { port: u16, why: std::io::Error },
-    #[error("no port from {PORT_FIRST} to {PORT_LAST} is free; stop an agent (`synapse list`), or name one with --port")]
+    #[error(
+        "no port from {PORT_FIRST} to {PORT_LAST} is free; stop an agent (`synapse list`), or name one with --port"
+    )]
     NoPort,
     #[error("the socket {path} cannot be made: {why}")]
     Socket { path: String, why: String },
@@ -73,7 +75,13 @@ impl Listeners {
 
     /// Serves until told to stop, then lets what is under way finish.
     pub async fn serve(self, router: Router, metrics: Arc<Metrics>, stop: CancellationToken) {
-        let shop = Shop { router, metrics, room: Arc::new(Semaphore::new(CONNECTIONS_MAX)), open: TaskTracker::new(), stop };
+        let shop = Shop {
+            router,
+            metrics,
+            room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            open: TaskTracker::new(),
+            stop,
+        };
         tokio::join!(accept_unix(self.unix, &shop), accept_tcp(self.tcp, &shop));
         shop.open.close();
         let _ = tokio::time::timeout(STOP_GRACE, shop.open.wait()).await;
@@ -113,7 +121,10 @@ async fn accept_unix(listener: UnixListener, shop: &Shop) {
             () = shop.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else { pause().await; continue };
+        let Ok((stream, _)) = accepted else {
+            pause().await;
+            continue;
+        };
         let Ok(cred) = stream.peer_cred() else { continue };
         // The mode of the socket already says so; root of a container may still come by.
         if cred.uid() != own && cred.uid() != 0 {
@@ -132,7 +143,10 @@ async fn accept_tcp(listener: TcpListener, shop: &Shop) {
             () = shop.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else { pause().await; continue };
+        let Ok((stream, _)) = accepted else {
+            pause().await;
+            continue;
+        };
         let _ = stream.set_nodelay(true);
         shop.take(stream, Peer::Tcp, room);
     }

@@ -51,13 +51,33 @@ impl Metrics {
     pub fn text(&self) -> String {
         let rows = [
             ("synapse_commits_total", "counter", "batches of work", self.batches.load(Relaxed)),
-            ("synapse_records_total", "counter", "records written to the journal", self.records.load(Relaxed)),
-            ("synapse_commit_failures_total", "counter", "batches that could not be stored", self.commit_failures.load(Relaxed)),
+            (
+                "synapse_records_total",
+                "counter",
+                "records written to the journal",
+                self.records.load(Relaxed),
+            ),
+            (
+                "synapse_commit_failures_total",
+                "counter",
+                "batches that could not be stored",
+                self.commit_failures.load(Relaxed),
+            ),
             ("synapse_requests_total", "counter", "HTTP requests answered", self.requests.load(Relaxed)),
             ("synapse_refusals_total", "counter", "HTTP requests refused", self.refusals.load(Relaxed)),
             ("synapse_connections", "gauge", "open connections", self.connections.load(Relaxed) as u64),
-            ("synapse_messages_waiting", "gauge", "messages in the mailbox", self.waiting.load(Relaxed) as u64),
-            ("synapse_tasks_open", "gauge", "tasks that have not ended", self.open_tasks.load(Relaxed) as u64),
+            (
+                "synapse_messages_waiting",
+                "gauge",
+                "messages in the mailbox",
+                self.waiting.load(Relaxed) as u64,
+            ),
+            (
+                "synapse_tasks_open",
+                "gauge",
+                "tasks that have not ended",
+                self.open_tasks.load(Relaxed) as u64,
+            ),
             ("synapse_watchers", "gauge", "followers of events", self.watchers.load(Relaxed) as u64),
         ];
         let mut text = String::new();

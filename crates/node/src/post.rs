@@ -11,11 +11,11 @@ use notify::{EventKind, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
+use synapse_core::Refusal;
 use synapse_core::effect::Command;
 use synapse_core::ids::AgentId;
 use synapse_core::message::{Proof, Sender, Who};
 use synapse_core::policy::Caller;
-use synapse_core::Refusal;
 use synapse_dialects::message::{self, MessageRequest};
 use synapse_dialects::parse;
 use synapse_store::home::Home;
@@ -34,7 +34,12 @@ impl SpoolLetter {
 }
 
 /// Puts a letter into the spool of an agent, running or not. On disk when this returns.
-pub fn spool_to(home: &Home, agent: &AgentId, from: Sender, request: MessageRequest) -> Result<SpoolId, SpoolError> {
+pub fn spool_to(
+    home: &Home,
+    agent: &AgentId,
+    from: Sender,
+    request: MessageRequest,
+) -> Result<SpoolId, SpoolError> {
     let dir = home.agent(agent);
     dir.ensure()?;
     put(&Spool::open(&dir.spool())?, from, request)
@@ -145,16 +150,23 @@ pub fn read(name: &SpoolId, bytes: &[u8]) -> Result<(Caller, Command), Refusal> 
         return Err(Refusal::bad_field("v", format!("version {} is newer than this program", letter.v)));
     }
     let mut request = letter.request;
+    let label = plain_label(&letter.from.label);
     request.message_id.get_or_insert_with(|| name.as_str().to_owned());
     request.target = None;
     let draft = message::request_to_core(request)?.draft;
     let caller = match letter.from.who {
         Who::User => Caller::User { proof: Proof::Spool },
         Who::Agent(agent) if letter.from.by_user => {
-            Caller::UserAs { agent, label: letter.from.label, proof: Proof::Spool }
+            Caller::UserAs { agent, label, proof: Proof::Spool }
         }
-        Who::Agent(id) => Caller::Agent { id, label: letter.from.label, role: None, proof: Proof::Spool },
+        Who::Agent(id) => Caller::Agent { id, label, role: None, proof: Proof::Spool },
         Who::Named(_) => return Err(Refusal::bad_field("from", "a name alone may not write here")),
     };
     Ok((caller, Command::Send(Box::new(draft))))
+}
+
+/// A label in a file could say anything; it goes into environments and onto screens.
+fn plain_label(raw: &str) -> String {
+    const LABEL_CHARS_MAX: usize = 96;
+    raw.chars().filter(|c| !c.is_control()).take(LABEL_CHARS_MAX).collect()
 }

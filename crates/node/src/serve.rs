@@ -16,6 +16,7 @@ use crate::registrar::{Registrar, keep_entry};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
+use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::AgentId;
 use synapse_core::{Hub, Limits};
@@ -32,10 +33,16 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ready {
-    Ready { port: u16 },
-    CannotRun { why: String },
+    Ready {
+        port: u16,
+    },
+    CannotRun {
+        why: String,
+    },
     /// Another holder has this agent.
-    AlreadyHeld { pid: Option<u32> },
+    AlreadyHeld {
+        pid: Option<u32>,
+    },
 }
 
 const CANNOT_RUN: u8 = 78;
@@ -61,7 +68,11 @@ pub fn run(home: Home, agent: &AgentId) -> ExitCode {
         Ok(parts) => parts,
         Err(why) => return cannot_run(&why),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_stack_size(1 << 20).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_stack_size(1 << 20)
+        .enable_all()
+        .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(e) => return cannot_run(&format!("no threads: {e}")),
@@ -100,9 +111,16 @@ fn say(ready: &Ready) {
 fn open(home: Home, agent: &AgentId) -> Result<Parts, String> {
     let dir = home.agent(agent);
     let told = |e: &dyn std::fmt::Display| e.to_string();
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    if synapse_holder::holder_of(dir.path()).map(|mark| mark.pid) != parent {
+        return Err("its holder is gone; start the agent again with `synapse run`".into());
+    }
     let bytes = files::read_private(&dir.launch(), 1 << 20, Access::Plain).map_err(|e| told(&e))?;
-    let launch: Launch = serde_json::from_slice(&bytes).map_err(|e| format!("{}: {e}", dir.launch().display()))?;
-    let known = Known::load(&dir).map_err(|e| told(&e))?.ok_or("this agent is not known yet; start it with `synapse run`")?;
+    let launch: Launch =
+        serde_json::from_slice(&bytes).map_err(|e| format!("{}: {e}", dir.launch().display()))?;
+    let known = Known::load(&dir)
+        .map_err(|e| told(&e))?
+        .ok_or("this agent is not known yet; start it with `synapse run`")?;
     let token = Token::load_or_make(&home).map_err(|e| told(&e))?;
     let spool = Spool::open(&dir.spool()).map_err(|e| told(&e))?;
     let (journal, state) = Journal::open(&dir.journal(), Retention::default()).map_err(|e| told(&e))?;
@@ -136,11 +154,19 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let gate = Gate::new(home.clone(), token, port);
     let history = Mutex::new(history);
     let app: Shared = Arc::new(App {
-        handle: handle.clone(), gate, agent, shown, metrics: metrics.clone(), history, home: home.clone(), stop: stop.clone(), body_bytes_max,
+        handle: handle.clone(),
+        gate,
+        agent,
+        shown,
+        metrics: metrics.clone(),
+        history,
+        home: home.clone(),
+        stop: stop.clone(),
+        body_bytes_max,
     });
     entry.write(&home).map_err(|e| cannot(&e))?;
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news));
-    start_hand(&app, &launch, &dir);
+    start_hand(&app, &launch, &dir).await;
     tokio::spawn(post::take_in(Arc::new(spool), handle.clone()));
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());
@@ -160,24 +186,32 @@ fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {
     Known::all(home).0.into_iter().filter(|known| known.id != *own).filter_map(|known| known.port).collect()
 }
 
-fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir) {
+/// Returns when the hand takes messages.
+async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir) {
     match &launch.hand {
         Hand::Exec(exec) => {
             let hand = ExecHand::new(app.clone(), exec.clone(), dir.runs(), launch.working_dir.clone());
+            let (ready, linked) = tokio::sync::oneshot::channel();
             tokio::spawn(async move {
-                if let Err(refusal) = hand.work().await {
+                if let Err(refusal) = hand.work(ready).await {
                     tracing::error!(%refusal, "the hand could not start");
                 }
             });
+            let _ = linked.await;
         }
         // Its program joins by itself, through the inbox stream.
-        Hand::Mailbox => {}
+        Hand::Mailbox => app.handle.tell(Input::Presence {
+            agent: launch.id,
+            state: AgentState::Offline,
+            why: "no program has joined yet".into(),
+        }),
     }
 }
 
 async fn stop_on_signal(stop: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         return;
     };
     tokio::select! {

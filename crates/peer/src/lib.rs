@@ -63,7 +63,11 @@ impl Client {
         self.ask(Method::GET, path, None::<&()>).await
     }
 
-    pub async fn post<T: DeserializeOwned>(&mut self, path: &str, body: &impl Serialize) -> Result<T, CallError> {
+    pub async fn post<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, CallError> {
         self.ask(Method::POST, path, Some(body)).await
     }
 

@@ -134,7 +134,11 @@ impl Checkpointer {
         let (wake, woken) = sync_channel(1);
         let file = path.to_owned();
         let name = "checkpoint".to_owned();
-        let thread = std::thread::Builder::new().name(name).stack_size(256 << 10).spawn(move || checkpoints(&file, &woken)).ok();
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .stack_size(256 << 10)
+            .spawn(move || checkpoints(&file, &woken))
+            .ok();
         Self { wal: wal_of(path), wake: Some(wake), thread }
     }
 

@@ -41,7 +41,8 @@ impl History {
     }
 
     pub fn artifacts(&self, task: &TaskId) -> Result<Vec<Said>, JournalError> {
-        let mut ask = self.db.prepare_cached("SELECT seq, body, crc FROM said WHERE task = ?1 ORDER BY seq")?;
+        let mut ask =
+            self.db.prepare_cached("SELECT seq, body, crc FROM said WHERE task = ?1 ORDER BY seq")?;
         let rows = ask.query_map([task.to_string()], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
         let mut said = Vec::new();
         for row in rows {
@@ -61,7 +62,10 @@ impl History {
     }
 
     pub fn message(&self, id: &MessageId) -> Result<Option<(Letter, Body)>, JournalError> {
-        self.one_message("SELECT seq, head, body, crc FROM message WHERE id = ?1 ORDER BY seq DESC", id.as_str())
+        self.one_message(
+            "SELECT seq, head, body, crc FROM message WHERE id = ?1 ORDER BY seq DESC",
+            id.as_str(),
+        )
     }
 
     /// A message by what its sender calls it.

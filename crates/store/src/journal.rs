@@ -66,7 +66,8 @@ impl Journal {
         schema::migrate(&mut db, found).map_err(broken)?;
         let checkpointer = Checkpointer::start(path);
         let mut journal = Self { db, path: path.to_owned(), retention, tail: 0, checkpointer };
-        let state = journal.load().map_err(|e| OpenError::Damaged { path: shown(path), why: e.to_string() })?;
+        let state =
+            journal.load().map_err(|e| OpenError::Damaged { path: shown(path), why: e.to_string() })?;
         journal.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(broken)?;
         Ok((journal, state))
     }
@@ -84,7 +85,8 @@ impl Journal {
     }
 
     fn snapshot(&self) -> Result<Option<State>, JournalError> {
-        let mut ask = self.db.prepare_cached("SELECT seq, v, body, crc FROM snapshot ORDER BY seq DESC LIMIT 1")?;
+        let mut ask =
+            self.db.prepare_cached("SELECT seq, v, body, crc FROM snapshot ORDER BY seq DESC LIMIT 1")?;
         let row: Option<(u64, u32, String, u32)> =
             ask.query_row([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
         let Some((seq, v, body, crc)) = row else { return Ok(None) };
@@ -124,10 +126,12 @@ impl Journal {
 
     /// What a message says.
     pub fn body(&self, message: &MessageId) -> Result<Option<Body>, JournalError> {
-        let mut ask =
-            self.db.prepare_cached("SELECT seq, head, body, crc FROM message WHERE id = ?1 ORDER BY seq DESC")?;
-        let row: Option<(u64, String, String, u32)> =
-            ask.query_row([message.as_str()], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
+        let mut ask = self
+            .db
+            .prepare_cached("SELECT seq, head, body, crc FROM message WHERE id = ?1 ORDER BY seq DESC")?;
+        let row: Option<(u64, String, String, u32)> = ask
+            .query_row([message.as_str()], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))
+            .optional()?;
         let Some((seq, head, body, crc)) = row else { return Ok(None) };
         rows::read_head(seq, &head, &body, crc)?;
         Ok(Some(Body::kept(&body)))
@@ -195,7 +199,8 @@ fn write_one(batch: &Connection, entry: &Entry) -> rusqlite::Result<()> {
         Record::Accepted { letter, body, opens } => {
             let head = rows::head(letter, opens.as_deref());
             let crc = rows::checksum(&[&head, body.as_str()]);
-            let sql = "INSERT INTO message (seq, at, id, key, head, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let sql =
+                "INSERT INTO message (seq, at, id, key, head, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
             batch.prepare_cached(sql)?.execute(params![
                 seq,
                 at,
@@ -209,12 +214,19 @@ fn write_one(batch: &Connection, entry: &Entry) -> rusqlite::Result<()> {
         }
         Record::Ended { task, ending, archive } => {
             let kept = rows::text(&crate::history::KeptTaskOut { ending, archive });
-            let sql = "INSERT INTO task (seq, at, id, agent, dead, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let sql =
+                "INSERT INTO task (seq, at, id, agent, dead, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
             let agent = archive.task.agent.to_string();
             let crc = rows::checksum(&[&kept]);
-            batch
-                .prepare_cached(sql)?
-                .execute(params![seq, at, task.to_string(), agent, archive.dead_letter, kept, crc])?;
+            batch.prepare_cached(sql)?.execute(params![
+                seq,
+                at,
+                task.to_string(),
+                agent,
+                archive.dead_letter,
+                kept,
+                crc
+            ])?;
             for (message, trail) in &archive.trails {
                 let sql = "INSERT OR REPLACE INTO trail (message, task, body, crc) VALUES (?1, ?2, ?3, ?4)";
                 let body = rows::text(trail);

@@ -2,18 +2,18 @@
 //!
 //! Not here: what it means (`synapse-core`), sockets and processes (`synapse-node`, `synapse-holder`).
 
+pub mod compact;
 pub mod files;
+pub mod history;
 pub mod holders;
 pub mod home;
+pub mod journal;
 pub mod known;
 pub mod registry;
-pub mod spool;
-pub mod token;
-pub mod compact;
-pub mod history;
-pub mod journal;
 pub mod rows;
 pub mod schema;
+pub mod spool;
+pub mod token;
 
 pub use compact::Retention;
 pub use history::History;

@@ -34,7 +34,12 @@ pub(crate) fn text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("records are plain data and always have a JSON form")
 }
 
-pub(crate) fn read<T: DeserializeOwned>(table: &'static str, seq: u64, text: &str, crc: u32) -> Result<T, BadRow> {
+pub(crate) fn read<T: DeserializeOwned>(
+    table: &'static str,
+    seq: u64,
+    text: &str,
+    crc: u32,
+) -> Result<T, BadRow> {
     if checksum(&[text]) != crc {
         return Err(BadRow::Checksum { table, seq });
     }

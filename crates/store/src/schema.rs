@@ -70,7 +70,9 @@ const MIGRATIONS: &[&str] = &["
 pub enum OpenError {
     #[error("{path} is not a Synapse journal ({why}); move it away, or point SYNAPSE_HOME elsewhere")]
     NotOurs { path: String, why: String },
-    #[error("{path} was written by a newer version (schema {found}, this one knows {known}); upgrade synapse")]
+    #[error(
+        "{path} was written by a newer version (schema {found}, this one knows {known}); upgrade synapse"
+    )]
     Newer { path: String, found: u32, known: u32 },
     #[error(
         "{path} is damaged: {why}; nothing was changed. Copy the folder away, then `sqlite3 {path} .recover` \
@@ -116,21 +118,26 @@ pub(crate) fn ask(db: &Connection, path: &Path) -> Result<u32, OpenError> {
     // The numbers are unsigned in the file, and SQLite shows them signed.
     let pragma = |name| db.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map(i32::cast_unsigned);
     let (mark, found) = (pragma("application_id").map_err(broken)?, pragma("user_version").map_err(broken)?);
-    let tables: u64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(broken)?;
+    let tables: u64 =
+        db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(broken)?;
     if db.is_readonly("main").map_err(broken)? {
         return Err(OpenError::Unreachable { path: shown(path), why: "it may only be read".to_owned() });
     }
     match (mark, found, tables) {
         // Empty, or killed during its very first start: to be finished.
         (0, 0, 0) => Ok(0),
-        (0, 0, _) => Err(OpenError::NotOurs { path: shown(path), why: "another program's tables are in it".into() }),
+        (0, 0, _) => {
+            Err(OpenError::NotOurs { path: shown(path), why: "another program's tables are in it".into() })
+        }
         _ => known(path, mark, found).map(|()| found),
     }
 }
 
 fn known(path: &Path, mark: u32, found: u32) -> Result<(), OpenError> {
     match mark {
-        APPLICATION_ID if found > VERSION => Err(OpenError::Newer { path: shown(path), found, known: VERSION }),
+        APPLICATION_ID if found > VERSION => {
+            Err(OpenError::Newer { path: shown(path), found, known: VERSION })
+        }
         APPLICATION_ID => Ok(()),
         other => Err(OpenError::NotOurs { path: shown(path), why: format!("its mark is {other:#x}") }),
     }
@@ -139,7 +146,9 @@ fn known(path: &Path, mark: u32, found: u32) -> Result<(), OpenError> {
 pub(crate) fn broken(path: &Path, error: rusqlite::Error) -> OpenError {
     let why = error.to_string();
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => OpenError::Damaged { path: shown(path), why },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            OpenError::Damaged { path: shown(path), why }
+        }
         _ => OpenError::Unreachable { path: shown(path), why },
     }
 }

@@ -6,10 +6,10 @@ use synapse_core::ids::{AgentId, TaskRef};
 use synapse_core::routes::{self, Candidate, Target};
 use synapse_dialects::api::TaskView;
 use synapse_peer::{CallError, Client};
+use synapse_store::holders;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
 use synapse_store::registry::{self, Scan};
-use synapse_store::holders;
 
 /// One look at the registry and at what is known.
 pub struct Roll {
@@ -25,7 +25,12 @@ impl Roll {
         let scan = registry::scan(&home);
         let (known, problems) = Known::all(&home);
         for problem in scan.problems.iter().chain(&problems) {
-            eprintln!("{}: {} ({})", crate::show::paint_err("33", "warning"), problem.why, problem.path.display());
+            eprintln!(
+                "{}: {} ({})",
+                crate::show::paint_err("33", "warning"),
+                problem.why,
+                problem.path.display()
+            );
         }
         let candidates = registry::merge(&scan, &known);
         Ok(Self { home, scan, known, candidates })

@@ -18,7 +18,11 @@ use std::time::Duration;
 
 /// Lets AI agents of every kind talk to each other: reliably, safely, and with honest receipts.
 #[derive(Parser)]
-#[command(name = "synapse", version, max_term_width = 100, after_help = "\
+#[command(
+    name = "synapse",
+    version,
+    max_term_width = 100,
+    after_help = "\
 First steps:
   synapse demo                                   see it work, in a throw-away home
   synapse run --name shout --exec 'tr a-z A-Z'   make any command an agent
@@ -26,7 +30,8 @@ First steps:
   synapse list                                   who is here
 
 Targets are a name, a type (`claude`), a handle (`claude-8100`) or the start of an id.
-Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous.")]
+Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous."
+)]
 struct Cli {
     /// Print JSON, for programs
     #[arg(long, global = true)]
@@ -233,7 +238,8 @@ pub struct Demo {
 fn duration(raw: &str) -> Result<Duration, String> {
     let split = raw.find(|c: char| !c.is_ascii_digit()).unwrap_or(raw.len());
     let (number, unit) = raw.split_at(split);
-    let number: u64 = number.parse().map_err(|_| "use a number with ms, s, m or h, such as 90s".to_owned())?;
+    let number: u64 =
+        number.parse().map_err(|_| "use a number with ms, s, m or h, such as 90s".to_owned())?;
     let ms = match unit {
         "ms" => 1,
         "" | "s" => 1_000,
@@ -317,7 +323,8 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (raw, ms) in [("90", 90_000), ("90s", 90_000), ("5m", 300_000), ("1h", 3_600_000), ("500ms", 500)] {
+        for (raw, ms) in [("90", 90_000), ("90s", 90_000), ("5m", 300_000), ("1h", 3_600_000), ("500ms", 500)]
+        {
             assert_eq!(duration(raw), Ok(Duration::from_millis(ms)), "{raw}");
         }
         for raw in ["", "s", "1d", "-1s", "1.5s"] {

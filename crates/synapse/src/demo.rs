@@ -61,24 +61,40 @@ impl Stage {
         }
         let listed = self.must(&["list", "--json"])?;
         let rows: Value = serde_json::from_str(&listed).unwrap_or_default();
-        self.check(rows.as_array().map(Vec::len) == Some(3), "three agents run, each in a process of its own", &listed)
+        self.check(
+            rows.as_array().map(Vec::len) == Some(3),
+            "three agents run, each in a process of its own",
+            &listed,
+        )
     }
 
     fn ask(&self) -> Done {
         let answer = self.must(&["send", "shout", "hello from the demo", "--response"])?;
-        self.check(answer.trim() == "HELLO FROM THE DEMO", "a task was given, and its answer came back", &answer)
+        self.check(
+            answer.trim() == "HELLO FROM THE DEMO",
+            "a task was given, and its answer came back",
+            &answer,
+        )
     }
 
     fn stream(&self) -> Done {
         let run = self.synapse(&["send", "counter", "count to 4", "--response"])?;
         let told = String::from_utf8_lossy(&run.stderr).matches("… counted").count();
         let answer = String::from_utf8_lossy(&run.stdout);
-        self.check(told == 4 && answer.trim() == "done at 4", "a task streamed its progress while it ran", &format!("{run:?}"))
+        self.check(
+            told == 4 && answer.trim() == "done at 4",
+            "a task streamed its progress while it ran",
+            &format!("{run:?}"),
+        )
     }
 
     fn ask_through_another(&self) -> Done {
         let answer = self.must(&["send", "planner", "good morning", "--response"])?;
-        self.check(answer.contains("GOOD MORNING"), "one agent asked another, and passed the answer on", &answer)?;
+        self.check(
+            answer.contains("GOOD MORNING"),
+            "one agent asked another, and passed the answer on",
+            &answer,
+        )?;
         let ledger = self.ledger();
         let from = ledger.iter().any(|line| line == "planner: good morning");
         self.check(from, "the second agent saw who really asked: planner", &ledger.join("\n"))
@@ -94,7 +110,11 @@ impl Stage {
         let node = synapse_holder::ProcessMark::of(shout.node_pid);
         let killed = node.is_some_and(|mark| mark.kill());
         let waiting = BEFORE.saturating_sub(self.letters());
-        self.check(killed && waiting > 0, &format!("kill -9 hit the agent's node with {waiting} of {BEFORE} letters still to be worked on"), "")?;
+        self.check(
+            killed && waiting > 0,
+            &format!("kill -9 hit the agent's node with {waiting} of {BEFORE} letters still to be worked on"),
+            "",
+        )?;
         for n in BEFORE..BEFORE + AFTER {
             self.must(&["send", "shout", &format!("letter {n}")])?;
         }
@@ -110,7 +130,11 @@ impl Stage {
             &letters.join("\n"),
         )?;
         let same = self.entry("shout")?;
-        self.check(same.port == shout.port && same.pid == shout.pid, "it came back under the same name and port, by itself", "")
+        self.check(
+            same.port == shout.port && same.pid == shout.pid,
+            "it came back under the same name and port, by itself",
+            "",
+        )
     }
 
     fn wrong_name(&self) -> Done {
@@ -150,13 +174,17 @@ impl Stage {
         if run.status.success() {
             return Ok(String::from_utf8_lossy(&run.stdout).into_owned());
         }
-        Err(self.failed(&format!("`synapse {}` failed", args.join(" ")), &String::from_utf8_lossy(&run.stderr)))
+        Err(self
+            .failed(&format!("`synapse {}` failed", args.join(" ")), &String::from_utf8_lossy(&run.stderr)))
     }
 
     fn wait(&self, what: &str, mut holds: impl FnMut() -> bool) -> Done {
         while !holds() {
             if self.began.elapsed() > DEADLINE {
-                return Err(self.failed(&format!("{what}: not within {} s", DEADLINE.as_secs()), &self.ledger().join("\n")));
+                return Err(self.failed(
+                    &format!("{what}: not within {} s", DEADLINE.as_secs()),
+                    &self.ledger().join("\n"),
+                ));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -183,7 +211,11 @@ impl Stage {
             let log = std::fs::read_to_string(dir.path().join("log")).unwrap_or_default();
             let id = dir.file_name().to_str().and_then(|name| AgentId::parse(name).ok()).map(|id| id.short());
             let tail: Vec<&str> = log.lines().rev().take(8).collect();
-            text.push_str(&format!("log of {}:\n  {}\n", id.unwrap_or_default(), tail.into_iter().rev().collect::<Vec<_>>().join("\n  ")));
+            text.push_str(&format!(
+                "log of {}:\n  {}\n",
+                id.unwrap_or_default(),
+                tail.into_iter().rev().collect::<Vec<_>>().join("\n  ")
+            ));
         }
         text
     }
@@ -240,7 +272,10 @@ fn counter() -> std::io::Result<()> {
     let text = message["text"].as_str().unwrap_or_default();
     let goal: u32 = text.split(' ').next_back().and_then(|n| n.parse().ok()).unwrap_or(3);
     for n in 1..=goal {
-        println!("{}", serde_json::json!({ "type": "progress", "text": format!("counted {n}"), "percent": 100 * n / goal }));
+        println!(
+            "{}",
+            serde_json::json!({ "type": "progress", "text": format!("counted {n}"), "percent": 100 * n / goal })
+        );
     }
     println!("{}", serde_json::json!({ "type": "completed", "text": format!("done at {goal}") }));
     Ok(())
@@ -248,7 +283,8 @@ fn counter() -> std::io::Result<()> {
 
 fn planner() -> std::io::Result<()> {
     let prompt = prompt()?;
-    let asked = Command::new(std::env::current_exe()?).args(["send", "shout", &prompt, "--response"]).output()?;
+    let asked =
+        Command::new(std::env::current_exe()?).args(["send", "shout", &prompt, "--response"]).output()?;
     println!("shout says: {}", String::from_utf8_lossy(&asked.stdout).trim());
     std::io::stderr().write_all(&asked.stderr)?;
     if asked.status.success() { Ok(()) } else { Err(std::io::Error::other("shout did not answer")) }

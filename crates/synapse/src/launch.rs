@@ -44,7 +44,8 @@ const SUFFIX_MAX: u32 = 1_000;
 pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
     home.ensure()?;
     let hostname = hostname(home)?;
-    let dir = wish.working_dir.to_str().ok_or_else(|| Fail::usage("the working folder's name is not UTF-8"))?;
+    let dir =
+        wish.working_dir.to_str().ok_or_else(|| Fail::usage("the working folder's name is not UTF-8"))?;
     let suffixes: Vec<Option<String>> = match &wish.name {
         Some(name) => vec![Some(name.to_string())],
         None => std::iter::once(None).chain((2..SUFFIX_MAX).map(|n| Some(n.to_string()))).collect(),

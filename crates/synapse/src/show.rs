@@ -130,13 +130,21 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let rows = vec![vec!["a".to_owned(), "longer".to_owned(), "x".to_owned()], vec!["漢字".into(), "b".into(), "y".into()]];
-        assert_eq!(table(&["N", "TWO", "THREE"], &rows), "N     TWO     THREE\na     longer  x\n漢字  b       y");
+        let rows = vec![
+            vec!["a".to_owned(), "longer".to_owned(), "x".to_owned()],
+            vec!["漢字".into(), "b".into(), "y".into()],
+        ];
+        assert_eq!(
+            table(&["N", "TWO", "THREE"], &rows),
+            "N     TWO     THREE\na     longer  x\n漢字  b       y"
+        );
     }
 
     #[test]
     fn times_are_short() {
-        for (ms, text) in [(0, "0 s"), (59_999, "59 s"), (60_000, "1 min"), (7_200_000, "2 h"), (200_000_000, "2 d")] {
+        for (ms, text) in
+            [(0, "0 s"), (59_999, "59 s"), (60_000, "1 min"), (7_200_000, "2 h"), (200_000_000, "2 d")]
+        {
             assert_eq!(ago(ms), text);
         }
     }

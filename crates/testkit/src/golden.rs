@@ -20,7 +20,9 @@ pub fn check(path: &Path, actual: &str) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     match std::fs::read_to_string(path) {
         Ok(expected) if expected == actual => {}
-        Ok(expected) => panic!("{name} is not what the code says now; {HOW_TO_BLESS}\n{}", diff(&expected, actual)),
+        Ok(expected) => {
+            panic!("{name} is not what the code says now; {HOW_TO_BLESS}\n{}", diff(&expected, actual))
+        }
         Err(e) => panic!("{name} cannot be read ({e}); {HOW_TO_BLESS}\n{}", diff("", actual)),
     }
 }

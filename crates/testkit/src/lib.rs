@@ -1,3 +1,9 @@
 //! Development only: fresh homes, the real binary, waits with a purpose, golden files.
 
 pub mod golden;
+pub mod http;
+pub mod processes;
+pub mod program;
+pub mod world;
+
+pub use world::{Agent, Ran, World};

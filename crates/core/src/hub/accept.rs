@@ -141,7 +141,8 @@ impl Hub {
         n: usize,
     ) -> Letter {
         let id = message_id(nth(fresh.message, n));
-        let chain = draft.chain.clone().unwrap_or_else(|| Chain { correlation: id.clone(), parent: None, hops: 0 });
+        let chain =
+            draft.chain.clone().unwrap_or_else(|| Chain { correlation: id.clone(), parent: None, hops: 0 });
         Letter {
             // Only the first of a broadcast carries the sender's id: a key names one message.
             sender_id: draft.sender_id.clone().filter(|_| n == 0).unwrap_or_else(|| id.clone()),
@@ -175,14 +176,23 @@ impl Hub {
     fn pass_guard(&mut self, now: Timestamp, letter: &Letter, out: &mut Output) -> Result<(), Refusal> {
         let (hops, to) = (letter.chain.hops, letter.to);
         let passed = self.guard.pass(now, &letter.from, to, hops, letter.digest, &self.limits);
-        if let Err(refusal) = &passed {
+        if let Err(refusal) = &passed
+            && self.guard.is_news(now, &letter.from, to)
+        {
             let tripped = Record::Tripped { from: letter.from.label.clone(), to, why: refusal.to_string() };
             self.emit(now, tripped, out);
         }
         passed
     }
 
-    fn take_in(&mut self, now: Timestamp, letter: Letter, draft: &Draft, opens: bool, out: &mut Output) -> Taken {
+    fn take_in(
+        &mut self,
+        now: Timestamp,
+        letter: Letter,
+        draft: &Draft,
+        opens: bool,
+        out: &mut Output,
+    ) -> Taken {
         let (message, task, agent) = (letter.id.clone(), letter.task, letter.to);
         let ahead = self.state.mailboxes.get(&agent).map_or(0, |m| m.ahead_of(letter.priority));
         let key = letter.key().text();

@@ -32,7 +32,9 @@ impl Hub {
                 Ok(Answer::Receipt { letter: Box::new(open.letter.clone()), trail: open.trail.clone() })
             }
             Command::Task { task } => Ok(Answer::Task(Box::new(self.open_task(&task, facts)?.clone()))),
-            Command::Tasks { max } => Ok(Answer::Tasks(self.state.tasks.values().take(max).cloned().collect())),
+            Command::Tasks { max } => {
+                Ok(Answer::Tasks(self.state.tasks.values().take(max).cloned().collect()))
+            }
             Command::Agents => Ok(Answer::Agents(
                 self.state
                     .agents
@@ -63,7 +65,7 @@ impl Hub {
         };
         let (waiting, notes, leased) = (mailbox.waiting(), mailbox.notes(), mailbox.leases().count());
         let shown = mailbox.in_order(now, self.limits.ageing_ms);
-        let letters: Vec<_> = shown
+        let mut letters: Vec<_> = shown
             .into_iter()
             .take(max)
             .filter_map(|at| self.state.at(at))
@@ -71,11 +73,23 @@ impl Hub {
             .collect();
         if take {
             policy::may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
-            let ids: Vec<MessageId> = letters.iter().map(|(letter, _)| letter.id.clone()).collect();
-            for id in ids {
-                self.report(now, caller, &id, crate::effect::Report::Step(Step::Seen), out)?;
-            }
+            // Taking one may let a link have another of them: that one is not taken here as well.
+            letters.retain(|(letter, _)| {
+                let taken = self.is_unleased(&letter.id);
+                if taken {
+                    self.seen(now, caller, &letter.id, Step::Seen, self.who_moves(caller), out);
+                }
+                taken
+            });
         }
         Ok(Answer::Inbox(InboxView { waiting, notes, leased, letters }))
+    }
+
+    /// Still in its mailbox, and with no link.
+    fn is_unleased(&self, message: &MessageId) -> bool {
+        self.state.letters.get(message).is_some_and(|open| {
+            let mailbox = self.state.mailboxes.get(&open.letter.to);
+            !open.handed && mailbox.is_some_and(|m| m.lease_of(open.at).is_none())
+        })
     }
 }

@@ -163,7 +163,11 @@ impl Hub {
         let Some(open) = self.state.at(at) else { return };
         let letter = open.letter.clone();
         let until = now.plus_ms(self.limits.lease_ms);
-        self.emit(now, Record::Leased { message: letter.id.clone(), task: letter.task, link: id, until }, out);
+        self.emit(
+            now,
+            Record::Leased { message: letter.id.clone(), task: letter.task, link: id, until },
+            out,
+        );
         let lease = self.state.mailboxes.get(&letter.to).and_then(|m| m.lease_of(at));
         let tries = lease.map_or(1, |lease| lease.slot.tries);
         if let Some(link) = self.links.get_mut(&id) {
@@ -197,7 +201,8 @@ impl Hub {
         }
         let delay_ms = self.limits.retry_delay_ms << u32::from(tries.saturating_sub(1)).min(16);
         let rest_until = rest.then(|| now.plus_ms(delay_ms));
-        let record = Record::Returned { message: message.clone(), task, why: why.to_owned(), rest_until, counted };
+        let record =
+            Record::Returned { message: message.clone(), task, why: why.to_owned(), rest_until, counted };
         self.emit(now, record, out);
     }
 

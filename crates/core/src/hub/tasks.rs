@@ -35,7 +35,11 @@ impl Hub {
                 self.seen(now, caller, message, Step::Submitted, by, out);
             }
             Report::Step(step) => {
-                self.emit(now, Record::Marked { message: message.clone(), task, what: Happened::Step(step) }, out);
+                self.emit(
+                    now,
+                    Record::Marked { message: message.clone(), task, what: Happened::Step(step) },
+                    out,
+                );
             }
             Report::Working => self.begin(now, caller, message, by, out),
             Report::Said(said) => self.say(now, task, said, out)?,
@@ -43,7 +47,10 @@ impl Hub {
                 let to = if auth { TaskState::AuthRequired } else { TaskState::InputRequired };
                 self.move_task(now, task, to, by, "it asks".into(), Some(prompt), out)?;
             }
-            Report::Refused { why } if !handed => self.give_back(now, message, &why, true, true, out),
+            Report::Refused { why } if !handed => {
+                self.give_back(now, message, &why, true, true, out);
+                self.pump(now, agent, out);
+            }
             Report::Refused { why } => {
                 let ending = Ending { state: TaskState::Failed, by, why, answer: None };
                 self.end(now, task, ending, false, out);
@@ -66,7 +73,7 @@ impl Hub {
     }
 
     /// The agent has it. A one-way message is done with that; otherwise its task is now worked on.
-    fn seen(
+    pub(super) fn seen(
         &mut self,
         now: Timestamp,
         caller: &Caller,
@@ -98,7 +105,14 @@ impl Hub {
     }
 
     /// The message leaves its mailbox; a hand that serves until the end has its task from now on.
-    fn hand_over(&mut self, now: Timestamp, caller: &Caller, message: &MessageId, step: Step, out: &mut Output) {
+    fn hand_over(
+        &mut self,
+        now: Timestamp,
+        caller: &Caller,
+        message: &MessageId,
+        step: Step,
+        out: &mut Output,
+    ) {
         let Some(open) = self.state.letters.get(message) else { return };
         if let Caller::Hand { link, .. } = caller
             && !open.handed
@@ -140,7 +154,13 @@ impl Hub {
         let Some(task) = self.state.tasks.get(&id) else { return Ok(()) };
         if task.history.len() >= self.limits.moves_max {
             let why = format!("it changed its state {} times", self.limits.moves_max);
-            self.end(now, id, Ending { state: TaskState::Failed, by: "node".into(), why, answer: None }, false, out);
+            self.end(
+                now,
+                id,
+                Ending { state: TaskState::Failed, by: "node".into(), why, answer: None },
+                false,
+                out,
+            );
             return Ok(());
         }
         self.check_said(task, said.as_ref().map_or(0, Body::bytes))?;
@@ -228,13 +248,22 @@ impl Hub {
                 self.emit(now, Record::CancelAsked { task: id, asked }, out);
                 out.effects.push(Effect::Stop { link, task: id, why });
             }
-            None => self.end(now, id, Ending { state: TaskState::Canceled, by, why, answer: None }, false, out),
+            None => {
+                self.end(now, id, Ending { state: TaskState::Canceled, by, why, answer: None }, false, out)
+            }
         }
         Ok(Answer::Done)
     }
 
     /// The one way a task ends: its trails are closed, the archive gets all of it, its place is free.
-    pub(super) fn end(&mut self, now: Timestamp, id: TaskId, mut ending: Ending, dead_letter: bool, out: &mut Output) {
+    pub(super) fn end(
+        &mut self,
+        now: Timestamp,
+        id: TaskId,
+        mut ending: Ending,
+        dead_letter: bool,
+        out: &mut Output,
+    ) {
         let Some(task) = self.state.tasks.get(&id) else { return };
         let mut archived = task.clone();
         if let (Some(asked), TaskState::Canceled) = (&task.cancel, ending.state) {
@@ -261,7 +290,12 @@ impl Hub {
             })
             .collect();
         archived.state = ending.state;
-        archived.history.push(Move { at: now, to: ending.state, by: ending.by.clone(), why: ending.why.clone() });
+        archived.history.push(Move {
+            at: now,
+            to: ending.state,
+            by: ending.by.clone(),
+            why: ending.why.clone(),
+        });
         let (agent, messages) = (archived.agent, archived.messages.clone());
         let archive = Box::new(Archive { task: archived, trails, dead_letter });
         self.emit(now, Record::Ended { task: id, ending, archive }, out);
@@ -282,7 +316,13 @@ impl Hub {
             if let Some(link) = self.held_by(&id) {
                 out.effects.push(Effect::Stop { link, task: id, why: why.clone() });
             }
-            self.end(now, id, Ending { state: TaskState::Failed, by: "node".into(), why, answer: None }, false, out);
+            self.end(
+                now,
+                id,
+                Ending { state: TaskState::Failed, by: "node".into(), why, answer: None },
+                false,
+                out,
+            );
         }
     }
 

@@ -192,7 +192,8 @@ impl World {
             let open = state.letters.get(&held.letter.id);
             let leased = open.and_then(|o| state.mailboxes.get(&o.letter.to)?.lease_of(o.at));
             let leased = leased.is_some_and(|lease| Some(lease.link) == this.link);
-            let works = this.is_hand() && open.is_some_and(|o| o.handed);
+            // Only what it was told it may begin: others may have begun what it merely still remembers.
+            let works = matches!(held.stage, Stage::Begun | Stage::Asked);
             !held.letter.follow_up && open.is_some() && (leased || works)
         };
         let has = this.held.values().filter(counts).count();

@@ -101,7 +101,8 @@ pub(super) async fn cancel(
     body: Body,
 ) -> Result<Json<TaskView>, Refused> {
     let bytes = read_body(&app, body).await?;
-    let request: CancelRequest = if bytes.is_empty() { CancelRequest::default() } else { parse::json(&bytes)? };
+    let request: CancelRequest =
+        if bytes.is_empty() { CancelRequest::default() } else { parse::json(&bytes)? };
     let name = TaskRef::parse(&raw).map_err(Refusal::from)?;
     let why = request.why.unwrap_or_else(|| "canceled".into());
     app.ask(caller.clone(), Command::Cancel { task: name, why }).await?;
@@ -168,5 +169,7 @@ pub(super) async fn agents(
     let (Answer::Agents(agents), _) = app.ask(caller, Command::Agents).await? else {
         return Err(unexpected());
     };
-    Ok(Json(agents.iter().map(|(a, presence, waiting)| AgentView::new(a, presence.as_ref(), *waiting)).collect()))
+    Ok(Json(
+        agents.iter().map(|(a, presence, waiting)| AgentView::new(a, presence.as_ref(), *waiting)).collect(),
+    ))
 }

@@ -13,12 +13,12 @@ use serde::Deserialize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use synapse_core::Refusal;
 use synapse_core::effect::Input;
 use synapse_core::ids::{AgentId, Seq, TaskId, WatcherId};
 use synapse_core::policy::Caller;
 use synapse_core::record::Entry;
 use synapse_core::watch::Topic;
-use synapse_core::Refusal;
 use synapse_dialects::error::ErrorBody;
 use synapse_dialects::event::EventView;
 use tokio::sync::mpsc;
@@ -104,7 +104,12 @@ fn catch_up_first(
 }
 
 /// One page of the journal; true if there may be more, none if the reader has gone.
-async fn read_page(app: &Arc<App>, topic: Topic, after: &mut Seq, lines: &mpsc::Sender<String>) -> Option<bool> {
+async fn read_page(
+    app: &Arc<App>,
+    topic: Topic,
+    after: &mut Seq,
+    lines: &mpsc::Sender<String>,
+) -> Option<bool> {
     const PAGE: u64 = 256;
     let from = *after;
     let (entries, gap) = app.archive(move |history| history.events(from, PAGE)).await.ok()?;

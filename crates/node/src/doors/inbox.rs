@@ -7,10 +7,10 @@ use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
+use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command, Input, Serves};
 use synapse_core::ids::{LinkId, MessageId};
 use synapse_core::policy::{self, About, Caller, Verb};
-use synapse_core::Refusal;
 use synapse_dialects::api::{InboxPage, MessageView};
 use synapse_dialects::error::ErrorBody;
 use synapse_dialects::jsonl::{self, FromProgram, Line, ToProgram};
@@ -40,7 +40,9 @@ pub(super) async fn inbox(
     let (Answer::Inbox(inbox), _) = app.ask(caller, command).await? else { return Err(unexpected()) };
     let ids: Vec<_> = inbox.letters.iter().map(|(letter, _)| letter.id.clone()).collect();
     let bodies = app
-        .archive(move |history| ids.iter().map(|id| Ok(history.message(id)?.map(|(_, body)| body))).collect::<Result<Vec<_>, _>>())
+        .archive(move |history| {
+            ids.iter().map(|id| Ok(history.message(id)?.map(|(_, body)| body))).collect::<Result<Vec<_>, _>>()
+        })
         .await?;
     let messages = inbox
         .letters

@@ -2,14 +2,14 @@
 
 use super::{Refused, Shared, read_body, unexpected};
 use crate::post;
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::Json;
+use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::AgentId;
 use synapse_core::policy::Caller;
 use synapse_core::routes::{self, Target};
-use synapse_core::Refusal;
 use synapse_dialects::error::ErrorBody;
 use synapse_dialects::message::{self, MessageAccepted, MessageRequest};
 use synapse_dialects::parse;
@@ -55,7 +55,12 @@ fn elsewhere(app: &Shared, target: &Target) -> Result<Option<AgentId>, Refusal> 
 }
 
 /// Into the other's spool: on disk, whether it runs or not.
-fn relay(app: &Shared, caller: Caller, to: AgentId, request: MessageRequest) -> Result<Json<MessageAccepted>, Refused> {
+fn relay(
+    app: &Shared,
+    caller: Caller,
+    to: AgentId,
+    request: MessageRequest,
+) -> Result<Json<MessageAccepted>, Refused> {
     let put = post::spool_to(&app.home, &to, caller.sender(), request.clone());
     let name = put.map_err(|e| Refusal::NotStored { why: e.to_string() })?;
     Ok(Json(MessageAccepted {

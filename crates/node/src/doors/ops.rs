@@ -14,7 +14,10 @@ use synapse_dialects::time;
 
 /// How the agent is. Anybody on this machine may ask; `context` is only for callers that are known.
 #[utoipa::path(get, path = "/status", responses((status = 200, body = StatusView)))]
-pub(super) async fn status(State(app): State<Shared>, Extension(caller): Extension<Caller>) -> Json<StatusView> {
+pub(super) async fn status(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Json<StatusView> {
     let presence = app.shown.now();
     let busy_with = (presence.state == AgentState::Busy).then(|| presence.why.clone());
     let known = caller != Caller::Stranger;
@@ -49,7 +52,10 @@ pub(super) async fn metrics(State(app): State<Shared>) -> impl IntoResponse {
 
 /// Stop this agent. What waits stays, and is there at the next start.
 #[utoipa::path(post, path = "/api/v1/stop", responses((status = 202), (status = "default", body = ErrorBody)))]
-pub(super) async fn stop(State(app): State<Shared>, Extension(caller): Extension<Caller>) -> Result<StatusCode, Refused> {
+pub(super) async fn stop(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Result<StatusCode, Refused> {
     policy::may(&caller, Verb::Manage, About::default())?;
     app.stop.cancel();
     Ok(StatusCode::ACCEPTED)

@@ -57,19 +57,22 @@ impl ExecHand {
     }
 
     /// Takes messages until the node stops.
-    pub async fn work(self: Arc<Self>) -> Result<(), Refusal> {
+    pub async fn work(self: Arc<Self>, ready: tokio::sync::oneshot::Sender<()>) -> Result<(), Refusal> {
         let adopted = self.adopt().await?;
         let running = adopted.iter().map(|run| run.task).collect();
         let agent = self.app.agent.id;
         let (link, mut orders) =
             self.app.handle.link(agent, self.exec.parallel, Serves::UntilEnded, running).await?;
         let _ = self.link.set(link);
+        let _ = ready.send(());
         for run in adopted {
             tokio::spawn(self.clone().follow(run));
         }
         while let Some(order) = orders.recv().await {
             match order {
-                ToHand::Deliver { letter, body, .. } if letter.follow_up => self.hand_input(&letter, &body).await,
+                ToHand::Deliver { letter, body, .. } if letter.follow_up => {
+                    self.hand_input(&letter, &body).await
+                }
                 ToHand::Deliver { letter, body, .. } => {
                     let hand = self.clone();
                     tokio::spawn(async move { hand.start(*letter, body).await });
@@ -83,7 +86,8 @@ impl ExecHand {
     /// Tasks that a node before this one began: their folders tell how they stand.
     async fn adopt(&self) -> Result<Vec<Run>, Refusal> {
         let caller = self.caller();
-        let (Answer::Tasks(tasks), _) = self.app.ask(caller, Command::Tasks { max: usize::MAX }).await? else {
+        let (Answer::Tasks(tasks), _) = self.app.ask(caller, Command::Tasks { max: usize::MAX }).await?
+        else {
             return Ok(Vec::new());
         };
         let mut runs = Vec::new();
@@ -92,7 +96,8 @@ impl ExecHand {
             match RunDir::open(&self.runs.join(task.id.to_string())) {
                 Ok(dir) => {
                     let asked = message.clone();
-                    let letter = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
+                    let letter =
+                        self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
                     let view = letter.map(|(letter, body)| MessageView::new(&letter, Some(&body), None));
                     self.note(task.id, &dir);
                     runs.push(Run { task: task.id, message, view, dir, child: None });
@@ -131,7 +136,12 @@ impl ExecHand {
     }
 
     /// Makes the folder, or finds it, and sees that a runner has it.
-    fn prepare(&self, view: &MessageView, body: &Body, task: TaskId) -> std::io::Result<(RunDir, Option<std::process::Child>)> {
+    fn prepare(
+        &self,
+        view: &MessageView,
+        body: &Body,
+        task: TaskId,
+    ) -> std::io::Result<(RunDir, Option<std::process::Child>)> {
         std::fs::create_dir_all(&self.runs)?;
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
         let input = if self.exec.jsonl {
@@ -194,7 +204,13 @@ impl ExecHand {
                 RunState::Prepared => match runner_command(&run.dir).and_then(|c| run.dir.spawn_runner(c)) {
                     Ok(child) => run.child = Some(child),
                     Err(e) => {
-                        self.done(&run.message, TaskState::Failed, None, format!("no runner could be started: {e}")).await;
+                        self.done(
+                            &run.message,
+                            TaskState::Failed,
+                            None,
+                            format!("no runner could be started: {e}"),
+                        )
+                        .await;
                         break;
                     }
                 },
@@ -351,7 +367,11 @@ fn ending(exit: &Exit) -> (TaskState, String) {
 
 impl App {
     /// Sends a message from this node's agent to another, by its spool.
-    pub(super) fn send_from_agent(&self, to: &str, request: synapse_dialects::message::MessageRequest) -> Result<(), Refusal> {
+    pub(super) fn send_from_agent(
+        &self,
+        to: &str,
+        request: synapse_dialects::message::MessageRequest,
+    ) -> Result<(), Refusal> {
         use synapse_core::routes::{self, Target};
         let target = Target::parse(to)?;
         let candidates = synapse_store::registry::candidates(&self.home);

@@ -5,8 +5,8 @@
 
 use super::exec::{ExecHand, Run};
 use std::path::PathBuf;
-use synapse_core::effect::Report;
 use synapse_core::Refusal;
+use synapse_core::effect::Report;
 use synapse_dialects::jsonl::{self, LINE_BYTES_MAX, Line, ToProgram};
 use synapse_dialects::message::MessageRequest;
 use synapse_holder::RunDir;
@@ -22,7 +22,8 @@ const CHUNK: usize = 256 << 10;
 impl Lines {
     pub(super) fn new(dir: &RunDir) -> Self {
         let bookmark = dir.path().join("read");
-        let offset = std::fs::read_to_string(&bookmark).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        let offset =
+            std::fs::read_to_string(&bookmark).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         Self { offset, rest: Vec::new(), bookmark }
     }
 
@@ -71,7 +72,8 @@ async fn pass_one(hand: &ExecHand, run: &Run, line: &[u8]) -> bool {
         }
         Ok(Line::Send { to, text, priority }) => {
             let chain = run.view.as_ref().map(synapse_dialects::api::MessageView::caused);
-            let request = MessageRequest { message: text.into(), priority, chain, ..MessageRequest::default() };
+            let request =
+                MessageRequest { message: text.into(), priority, chain, ..MessageRequest::default() };
             hand.app.send_from_agent(&to, request)
         }
         Err(refusal) => Err(refusal),

@@ -49,7 +49,9 @@ fn a_row_that_changed_is_named_when_the_journal_opens() {
     let whole = std::fs::read(&path).unwrap();
     for (table, change) in cases {
         std::fs::write(&path, &whole).unwrap();
-        let ask = format!("SELECT seq FROM {table} WHERE body LIKE '%message%' OR 'message' = '{table}' ORDER BY seq DESC");
+        let ask = format!(
+            "SELECT seq FROM {table} WHERE body LIKE '%message%' OR 'message' = '{table}' ORDER BY seq DESC"
+        );
         let row = number(&path, &ask);
         assert_eq!(sql(&path).execute(change, [row]).unwrap(), 1, "{change}");
         let error = open(&path).unwrap_err();
@@ -152,7 +154,7 @@ fn a_newer_journal_is_left_to_a_newer_program() {
     let (_dir, path) = told();
     sql(&path).pragma_update(None, "user_version", 99).unwrap();
     check_refused(&std::fs::read(&path).unwrap(), is_newer);
-    let newest = made_with("PRAGMA application_id = 0x53594e4a; PRAGMA user_version = 4294967295;");
+    let newest = made_with("PRAGMA application_id = 0x53594e4a; PRAGMA user_version = -1;");
     check_refused(&newest, is_newer);
 }
 
@@ -200,7 +202,8 @@ fn a_journal_that_may_only_be_read_is_refused_at_once() {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::process::CommandExt as _;
     let (dir, path) = told();
-    let allow = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let allow =
+        |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     allow(&path, 0o444);
     allow(dir.path(), 0o555);
     // Root may write anything, so the test program is copied to where anyone may run it.
@@ -209,7 +212,9 @@ fn a_journal_that_may_only_be_read_is_refused_at_once() {
     let copy = program.path().join("program");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     let mut child = std::process::Command::new(&copy);
-    child.args(["--nocapture", "damage::read_only_as_seen_by_its_reader"]).env("SYNAPSE_TEST_READ_ONLY", &path);
+    child
+        .args(["--nocapture", "damage::read_only_as_seen_by_its_reader"])
+        .env("SYNAPSE_TEST_READ_ONLY", &path);
     child.current_dir("/");
     if synapse_store::files::our_uid() == 0 {
         child.uid(65534).gid(65534);

@@ -11,7 +11,9 @@ use synapse_core::{MessageId, Refusal};
 use synapse_store::{History, Retention};
 
 fn answer(effects: Vec<Effect>) -> Result<Answer, Refusal> {
-    let replies = effects.into_iter().filter_map(|e| if let Effect::Reply { answer, .. } = e { Some(answer) } else { None });
+    let replies = effects
+        .into_iter()
+        .filter_map(|e| if let Effect::Reply { answer, .. } = e { Some(answer) } else { None });
     *replies.last().expect("who asks is answered")
 }
 
@@ -27,7 +29,13 @@ fn one_story(rig: &mut Rig, id: &str) -> Taken {
     let (link, letter) = rig.delivered.pop().expect("the link takes it");
     let artifact = |text: &str| {
         let content = Body::of(&Content::text(text));
-        Report::Said(Said::Artifact { id: "a".into(), name: None, content, append: text != "one", last: text == "two" })
+        Report::Said(Said::Artifact {
+            id: "a".into(),
+            name: None,
+            content,
+            append: text != "one",
+            last: text == "two",
+        })
     };
     let progress = Report::Said(Said::Progress { text: "half".into(), percent: None });
     let answer = Some(Body::of(&Content::text(format!("did {id}"))));
@@ -41,7 +49,7 @@ fn one_story(rig: &mut Rig, id: &str) -> Taken {
 
 fn rig() -> Rig {
     let mut rig = Rig::new(21, Retention::default());
-    rig.open_link(0, 1, Serves::UntilEnded);
+    rig.open_link(0, 1, Serves::UntilSeen { notes: true });
     rig
 }
 
@@ -96,7 +104,13 @@ fn the_archive_tells_all_of_an_ended_task() {
     let (task, trail) = history.trail(&taken.message).unwrap().unwrap();
     assert_eq!((task, trail.reached()), (taken.task, Some(Step::Answered)));
     let texts: Vec<_> = (history.artifacts(&taken.task).unwrap().into_iter())
-        .map(|said| if let Said::Artifact { content, .. } = said { content.content().unwrap().as_text() } else { String::new() })
+        .map(|said| {
+            if let Said::Artifact { content, .. } = said {
+                content.content().unwrap().as_text()
+            } else {
+                String::new()
+            }
+        })
         .collect();
     assert_eq!(texts, ["one", "two"], "artifacts in order, and no progress among them");
 
@@ -133,7 +147,7 @@ fn a_watcher_that_returns_reads_every_event_in_pages() {
 fn a_watcher_is_told_of_every_event_that_is_gone() {
     for events_kept in [0, 1, 5, 12] {
         let mut rig = Rig::new(22, Retention { events_kept, ..Retention::default() });
-        rig.open_link(0, 1, Serves::UntilEnded);
+        rig.open_link(0, 1, Serves::UntilSeen { notes: true });
         (0..4).for_each(|n| drop(one_story(&mut rig, &format!("mine-{n}"))));
         rig.journal.take_snapshot(rig.hub.state()).unwrap();
         let latest = rig.hub.state().seq.0;
@@ -143,7 +157,10 @@ fn a_watcher_is_told_of_every_event_that_is_gone() {
             let seen: Vec<u64> = entries.iter().map(|e| e.seq.0).collect();
             let whole: Vec<u64> = (after + 1..=latest).collect();
             assert_eq!(gap, seen != whole, "kept {events_kept}, after {after} of {latest}: {seen:?}");
-            assert!(seen.windows(2).all(|two| two[1] == two[0] + 1), "a hole that nobody was told of: {seen:?}");
+            assert!(
+                seen.windows(2).all(|two| two[1] == two[0] + 1),
+                "a hole that nobody was told of: {seen:?}"
+            );
             assert_eq!(seen.last().copied().unwrap_or(latest), latest);
         }
         one_story(&mut rig, "mine-9");
@@ -157,7 +174,8 @@ fn a_task_that_was_canceled_while_it_waited_is_in_the_archive() {
     let mut rig = rig();
     let send = rig.send("never mind", 2, None, Expects::Answer);
     let waiting = taken(rig.turn(vec![send]));
-    let cancel = rig.ask(user(), Command::Cancel { task: waiting.task.into(), why: "changed my mind".into() });
+    let cancel =
+        rig.ask(user(), Command::Cancel { task: waiting.task.into(), why: "changed my mind".into() });
     rig.turn(vec![cancel]);
     let history = History::open(&rig.path).unwrap();
     let (ending, _) = history.task(&waiting.task.into()).unwrap().unwrap();

@@ -162,7 +162,8 @@ fn a_missing_record_is_damage_and_not_a_shorter_story() {
     (0..40).for_each(|_| rig.step());
     let (_dir, path, _) = rig.close();
     let db = sql(&path);
-    db.execute("DELETE FROM journal WHERE seq = (SELECT seq FROM journal ORDER BY seq LIMIT 1 OFFSET 3)", []).unwrap();
+    db.execute("DELETE FROM journal WHERE seq = (SELECT seq FROM journal ORDER BY seq LIMIT 1 OFFSET 3)", [])
+        .unwrap();
     drop(db);
     let why = Journal::open(&path, Retention::default()).err().unwrap().to_string();
     assert!(why.contains("one is missing or doubled"), "{why}");

@@ -8,7 +8,7 @@ use synapse_store::Retention;
 fn rig(days: u32, ended_max: u64) -> Rig {
     let retention = Retention { days, ended_max, events_kept: 1_000, snapshot_every: 2_000 };
     let mut rig = Rig::new(31, retention);
-    rig.open_link(0, 100, Serves::UntilSeen { notes: true });
+    rig.open_link(0, 500, Serves::UntilSeen { notes: true });
     rig
 }
 
@@ -56,7 +56,8 @@ fn a_key_lives_seven_days_however_little_is_to_be_kept() {
         let send = rig.send("once", 0, Some("mine"), Expects::Receipt);
         rig.turn(vec![send]);
         let (link, letter) = rig.delivered.pop().unwrap();
-        let seen = rig.report(link, &letter, synapse_core::effect::Report::Step(synapse_core::receipt::Step::Seen));
+        let seen =
+            rig.report(link, &letter, synapse_core::effect::Report::Step(synapse_core::receipt::Step::Seen));
         rig.turn(vec![seen]);
         let case = format!("{days} days, {ended_max} at most");
         assert_eq!(ended(&rig), 1, "{case}");
@@ -116,7 +117,8 @@ fn heavy_opening_reads_what_came_after_the_snapshot_and_no_more() {
     let tail = number(&path, &format!("SELECT count(*) FROM journal WHERE seq > {latest}"));
     assert!(tail <= 100, "{tail} records to replay");
     // Whoever read the old messages would stumble here.
-    let changed = sql(&path).execute("UPDATE message SET body = 'x', head = 'x' WHERE seq <= ?1", [latest]).unwrap();
+    let changed =
+        sql(&path).execute("UPDATE message SET body = 'x', head = 'x' WHERE seq <= ?1", [latest]).unwrap();
     assert_eq!(changed, 21_000);
     let start = std::time::Instant::now();
     let (_, found) = synapse_store::Journal::open(&path, Retention::default()).unwrap();

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use synapse_core::Hub;
 use synapse_core::agents::Agent;
 use synapse_core::cycle;
 use synapse_core::effect::{Command, Draft, Effect, Facts, Fresh, Input, Report, Serves};
@@ -16,7 +17,6 @@ use synapse_core::routes::Target;
 use synapse_core::settings::Limits;
 use synapse_core::state::State;
 use synapse_core::task::TaskState;
-use synapse_core::Hub;
 use synapse_store::{Journal, Retention};
 
 pub(crate) const DAY_MS: u64 = 24 * 3_600_000;
@@ -89,7 +89,8 @@ impl Rig {
         assert_same(&state, &State::default(), "a new journal");
         let hub = Hub::with_state(Limits::default(), state);
         let (dice, delivered) = (Dice(seed), Vec::new());
-        let mut rig = Self { dir, path, journal, hub, dice, now: MORNING, retention, delivered, links: 0, asks: 0 };
+        let mut rig =
+            Self { dir, path, journal, hub, dice, now: MORNING, retention, delivered, links: 0, asks: 0 };
         rig.agents_come_up();
         rig
     }
@@ -180,7 +181,8 @@ impl Rig {
             40..75 => self.any_report(),
             75..82 => self.any_order(),
             82..86 => {
-                let (agent, window) = (self.dice.below(u64::from(AGENTS)) as u8, 1 + self.dice.below(4) as usize);
+                let (agent, window) =
+                    (self.dice.below(u64::from(AGENTS)) as u8, 1 + self.dice.below(4) as usize);
                 let notes = Serves::UntilSeen { notes: true };
                 let serves = if self.dice.below(2) == 0 { Serves::UntilEnded } else { notes };
                 return self.open_link(agent, window, serves);
@@ -215,9 +217,13 @@ impl Rig {
             1 => Report::Step(Step::Seen),
             2 => Report::Step(Step::Written),
             3 => Report::Said(Said::Progress { text: "half way".into(), percent: Some(50) }),
-            4 => {
-                Report::Said(Said::Artifact { id: "a".into(), name: None, content: body, append: false, last: true })
-            }
+            4 => Report::Said(Said::Artifact {
+                id: "a".into(),
+                name: None,
+                content: body,
+                append: false,
+                last: true,
+            }),
             5 => Report::NeedsInput { prompt: body, auth: false },
             6 => Report::Refused { why: "not now".into() },
             _ => Report::Done { state: TaskState::Completed, answer: Some(body), why: "done".into() },
@@ -253,16 +259,18 @@ impl Rig {
         vec![self.ask(caller, command)]
     }
 
-    /// Sends and lets them be seen, a hundred to a batch; each is over when this returns.
+    /// Sends and lets them be seen, five hundred to a batch; each is over when this returns.
     pub(crate) fn deliver(&mut self, count: usize) {
-        const BATCH: usize = 100;
+        const BATCH: usize = 500;
         for done in (0..count).step_by(BATCH) {
             let many = BATCH.min(count - done);
-            let sends = (0..many).map(|n| self.send(&format!("{done} {n}"), 0, None, Expects::Receipt)).collect();
+            let sends =
+                (0..many).map(|n| self.send(&format!("{done} {n}"), 0, None, Expects::Receipt)).collect();
             self.turn(sends);
             while !self.delivered.is_empty() {
                 let seen = std::mem::take(&mut self.delivered);
-                let seen = seen.iter().map(|(link, letter)| self.report(*link, letter, Report::Step(Step::Seen)));
+                let seen =
+                    seen.iter().map(|(link, letter)| self.report(*link, letter, Report::Step(Step::Seen)));
                 let seen = seen.collect();
                 self.turn(seen);
             }

@@ -17,7 +17,11 @@ fn an_empty_file_becomes_a_journal() {
     let (_, state) = Journal::open(&path, Retention::default()).unwrap();
     assert_eq!(state, State::default());
     assert_eq!(number(&path, "PRAGMA application_id"), 0x53_59_4e_4a);
-    assert_eq!(number(&path, "PRAGMA user_version"), OF_VERSION.len() as u64 - 1, "a version without its story");
+    assert_eq!(
+        number(&path, "PRAGMA user_version"),
+        OF_VERSION.len() as u64 - 1,
+        "a version without its story"
+    );
 }
 
 #[test]
@@ -43,7 +47,11 @@ fn a_journal_of_every_version_opens_today() {
 
 #[test]
 fn a_start_that_was_killed_before_its_first_table_is_finished() {
-    for orders in ["PRAGMA journal_mode = WAL;", "CREATE TABLE x (y); DROP TABLE x;", "PRAGMA page_size = 8192; VACUUM;"] {
+    for orders in [
+        "PRAGMA journal_mode = WAL;",
+        "CREATE TABLE x (y); DROP TABLE x;",
+        "PRAGMA page_size = 8192; VACUUM;",
+    ] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.db");
         sql(&path).execute_batch(orders).unwrap();
@@ -64,7 +72,9 @@ fn an_orderly_end_leaves_one_file() {
 
 fn tables(path: &std::path::Path) -> Vec<String> {
     let db = sql(path);
-    let mut ask = db.prepare("SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master ORDER BY name").unwrap();
+    let mut ask = db
+        .prepare("SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master ORDER BY name")
+        .unwrap();
     let squeeze = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     ask.query_map([], |row| row.get(0)).unwrap().map(|row| squeeze(row.unwrap())).collect()
 }

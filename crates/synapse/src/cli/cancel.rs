@@ -31,8 +31,14 @@ pub(super) async fn cancel(args: Cancel, json: bool) -> Done {
             ahead: 0,
             event_id: None,
         };
-        if let Reached::TimedOut { .. } = wait::until(&roll, &node, &since, WaitFor::Answer, PATIENCE, false).await? {
-            let message = format!("task {} has not stopped within {} s; `synapse kill` ends its agent", task.short_id, PATIENCE.as_secs());
+        if let Reached::TimedOut { .. } =
+            wait::until(&roll, &node, &since, WaitFor::Answer, PATIENCE, false).await?
+        {
+            let message = format!(
+                "task {} has not stopped within {} s; `synapse kill` ends its agent",
+                task.short_id,
+                PATIENCE.as_secs()
+            );
             return Err(Fail::new(fail::TIMED_OUT, "timed_out", message));
         }
         task = client.get(&format!("/api/v1/tasks/{}", task.task_id)).await?;

@@ -35,7 +35,9 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
         if json {
             show::json(&json!({ "agent_id": id, "running": false, "spooled": waiting, "messages": [] }));
         } else {
-            show::out(&format!("{label} is not running; {waiting} new in its spool, the rest in its journal. Start it to see them"));
+            show::out(&format!(
+                "{label} is not running; {waiting} new in its spool, the rest in its journal. Start it to see them"
+            ));
         }
         return Ok(());
     }
@@ -46,7 +48,8 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
         return Ok(());
     }
     if page.messages.is_empty() {
-        let leased = if page.leased > 0 { format!(" ({} being handed over)", page.leased) } else { String::new() };
+        let leased =
+            if page.leased > 0 { format!(" ({} being handed over)", page.leased) } else { String::new() };
         show::out(&format!("no mail waits for {label}{leased}"));
         return Ok(());
     }
@@ -55,7 +58,8 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
         .iter()
         .map(|m| {
             let text = m.text.as_deref().unwrap_or_default();
-            let held = m.held.as_deref().map_or_else(String::new, |why| format!("  ({})", show::line(why, 60)));
+            let held =
+                m.held.as_deref().map_or_else(String::new, |why| format!("  ({})", show::line(why, 60)));
             vec![
                 m.task_id[..8].to_owned(),
                 show::line(&from(&m.from), 24),
@@ -83,13 +87,20 @@ fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
             spool.set_aside(&name, "it is not a letter")?;
             continue;
         };
-        let parts = synapse_dialects::message::parts("message", letter.request.message.clone()).unwrap_or_default();
+        let parts =
+            synapse_dialects::message::parts("message", letter.request.message.clone()).unwrap_or_default();
         let content = synapse_core::message::Content { parts, ..Default::default() };
         let task = letter.request.metadata.get("reply_to").and_then(|t| t.as_str()).unwrap_or("");
         if json {
-            show::json(&json!({ "from": SenderView::from(&letter.from), "reply_to": task, "text": content.as_text() }));
+            show::json(
+                &json!({ "from": SenderView::from(&letter.from), "reply_to": task, "text": content.as_text() }),
+            );
         }
-        rows.push(vec![task.get(..8).unwrap_or("").to_owned(), show::line(&letter.from.label, 24), show::line(&content.as_text(), 100)]);
+        rows.push(vec![
+            task.get(..8).unwrap_or("").to_owned(),
+            show::line(&letter.from.label, 24),
+            show::line(&content.as_text(), 100),
+        ]);
         if !peek {
             spool.done(&name)?;
         }

@@ -65,8 +65,9 @@ async fn attach(home: &Home, name: &str) -> Option<AgentId> {
     let id = Roll::call().ok()?.find_one(name).ok()?.id;
     let bytes = files::read_private(&home.agent(&id).launch(), 1 << 20, Access::Plain).ok()?;
     let launch: Launch = serde_json::from_slice(&bytes).ok()?;
-    let status: StatusView = Client::connect(&home.agent(&id).socket()).await.ok()?.get("/status").await.ok()?;
-    (launch.hand == Hand::Mailbox && matches!(status.state.as_str(), "offline" | "starting")).then_some(id)
+    let status: StatusView =
+        Client::connect(&home.agent(&id).socket()).await.ok()?.get("/status").await.ok()?;
+    (launch.hand == Hand::Mailbox && status.state == "offline").then_some(id)
 }
 
 /// A line of at most the allowed length; none at the end of the input.
@@ -154,11 +155,17 @@ impl Joined {
             let sent = self.post::<MessageAccepted>("/message", &request).await;
             return sent.map(drop).map_err(Fail::from);
         }
-        let about = said.message_id_mut().map(|id| id.get_or_insert_with(|| self.last.clone().unwrap_or_default()).clone());
+        let about = said
+            .message_id_mut()
+            .map(|id| id.get_or_insert_with(|| self.last.clone().unwrap_or_default()).clone());
         let told = self.post::<serde_json::Value>("/api/v1/inbox/report", &said).await;
         let told = match told {
             // It was stored just before the node died: a message we had in hand is known to nobody else.
-            Err(CallError::Refused { status: 404, .. }) if about.as_ref().is_some_and(|id| self.in_hand.contains(id)) => Ok(()),
+            Err(CallError::Refused { status: 404, .. })
+                if about.as_ref().is_some_and(|id| self.in_hand.contains(id)) =>
+            {
+                Ok(())
+            }
             other => other.map(drop).map_err(Fail::from),
         };
         if told.is_ok()
@@ -170,7 +177,11 @@ impl Joined {
         told
     }
 
-    async fn post<T: serde::de::DeserializeOwned>(&self, path: &str, body: &impl serde::Serialize) -> Result<T, CallError> {
+    async fn post<T: serde::de::DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl serde::Serialize,
+    ) -> Result<T, CallError> {
         patiently(PATIENCE, async || {
             Client::connect(&self.home.agent(&self.id).socket()).await?.post(path, body).await
         })

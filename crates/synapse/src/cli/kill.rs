@@ -52,7 +52,8 @@ pub(super) async fn stop(pid: u32, start_time: u64, label: &str) -> Done {
         }
     };
     tokio::time::timeout(PATIENCE, gone).await.map_err(|_| {
-        let message = format!("{label} has not stopped within {} s; its holder is process {pid}", PATIENCE.as_secs());
+        let message =
+            format!("{label} has not stopped within {} s; its holder is process {pid}", PATIENCE.as_secs());
         Fail::new(fail::TIMED_OUT, "timed_out", message)
     })
 }

@@ -51,7 +51,10 @@ pub(super) fn list(args: &List, json: bool) -> Done {
     }
     if rows.is_empty() {
         show::out("no agent is running");
-        show::out(&show::paint("2", "start one: synapse run --name shout --exec 'tr a-z A-Z'   or see it work: synapse demo"));
+        show::out(&show::paint(
+            "2",
+            "start one: synapse run --name shout --exec 'tr a-z A-Z'   or see it work: synapse demo",
+        ));
     } else {
         show::out(&table(&rows, now));
     }
@@ -88,7 +91,8 @@ fn table(rows: &[Row], now: u64) -> String {
 
 fn running(roll: &Roll, entry: &Entry) -> Row {
     // The holder lives; if the node does not, a new one is on its way.
-    let node_lives = synapse_holder::ProcessMark::of(entry.node_pid).is_some_and(|m| m.start_time == entry.node_start_time);
+    let node_lives = synapse_holder::ProcessMark::of(entry.node_pid)
+        .is_some_and(|m| m.start_time == entry.node_start_time);
     let (state, why) = if node_lives {
         (entry.status, entry.status_why.clone())
     } else {

@@ -24,7 +24,14 @@ pub(super) async fn to_task(roll: &Roll, task: &str, text: String, failed: bool,
     at_node(roll, &node, Some(task.to_owned()), text, failed, json).await
 }
 
-async fn at_node(roll: &Roll, node: &AgentId, task: Option<String>, text: String, failed: bool, json: bool) -> Done {
+async fn at_node(
+    roll: &Roll,
+    node: &AgentId,
+    task: Option<String>,
+    text: String,
+    failed: bool,
+    json: bool,
+) -> Done {
     let request = ReplyRequest { task_id: task, message: text.into(), failed };
     let answer: ReplyAnswer = roll.connect(node).await?.post("/api/v1/reply", &request).await?;
     if json {
@@ -34,7 +41,10 @@ async fn at_node(roll: &Roll, node: &AgentId, task: Option<String>, text: String
     let short = &answer.task_id[..8.min(answer.task_id.len())];
     match answer.sent_to {
         None => show::out(&format!("task {short} answered")),
-        Some(to) => show::out(&format!("nobody waits for task {short}; sent to {} as a message linked to it", to.label)),
+        Some(to) => show::out(&format!(
+            "nobody waits for task {short}; sent to {} as a message linked to it",
+            to.label
+        )),
     }
     Ok(())
 }

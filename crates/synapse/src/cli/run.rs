@@ -96,7 +96,8 @@ async fn stay(home: Home, started: Started, json: bool) -> Done {
         _ = hup.recv() => return Ok(()),
         () = watch(&home, &started, &socket, json) => return Ok(()),
     }
-    let entry = synapse_store::registry::scan(&home).agents.into_iter().find(|entry| entry.agent_id == started.id);
+    let entry =
+        synapse_store::registry::scan(&home).agents.into_iter().find(|entry| entry.agent_id == started.id);
     match entry {
         Some(entry) => super::kill::stop(entry.pid, entry.start_time, &started.label).await,
         None => Ok(()),
@@ -107,7 +108,8 @@ async fn stay(home: Home, started: Started, json: bool) -> Done {
 async fn watch(home: &Home, started: &Started, socket: &std::path::Path, json: bool) {
     let mut after = None;
     loop {
-        let held = synapse_holder::holder_of(home.agent(&started.id).path()).is_some_and(|mark| mark.is_alive());
+        let held =
+            synapse_holder::holder_of(home.agent(&started.id).path()).is_some_and(|mark| mark.is_alive());
         if !held {
             show::out(&format!("{} has stopped", started.label));
             return;
@@ -133,12 +135,18 @@ fn tell_event(view: &EventView) {
     let task = view.task_id.as_deref().and_then(|t| t.get(..8)).unwrap_or("");
     let line = match view.event.as_str() {
         "accepted" => {
-            let from = view.data.get("from").and_then(|f| f.get("label")).and_then(|l| l.as_str()).unwrap_or("?");
+            let from =
+                view.data.get("from").and_then(|f| f.get("label")).and_then(|l| l.as_str()).unwrap_or("?");
             format!("{task} ← {}: {}", show::line(from, 24), show::line(text("text"), 70))
         }
         "progress" => format!("{task} … {}", show::line(text("text"), 70)),
         "ended" => {
-            let answer = view.data.get("answer").and_then(|a| a.get("text")).and_then(|t| t.as_str()).unwrap_or(text("why"));
+            let answer = view
+                .data
+                .get("answer")
+                .and_then(|a| a.get("text"))
+                .and_then(|t| t.as_str())
+                .unwrap_or(text("why"));
             format!("{task} → {} {}", show::state(text("state")), show::line(answer, 70))
         }
         "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::line(text("why"), 90)),
@@ -153,7 +161,13 @@ mod tests {
 
     #[test]
     fn the_type_comes_from_the_program() {
-        let cases = [("cat", "cat"), ("./tools/Review.py --x", "review"), ("/usr/bin/python3 a.py", "python3"), ("'a b'", "exec"), ("", "exec")];
+        let cases = [
+            ("cat", "cat"),
+            ("./tools/Review.py --x", "review"),
+            ("/usr/bin/python3 a.py", "python3"),
+            ("'a b'", "exec"),
+            ("", "exec"),
+        ];
         for (command, kind) in cases {
             assert_eq!(kind_of(command).as_str(), kind, "{command}");
         }

@@ -33,7 +33,9 @@ pub(super) async fn send(args: Send, json: bool) -> Done {
         message_id: Some(args.message_id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string())),
         response_expected: Some(wait_for == WaitFor::Answer),
         task_id: args.task,
-        chain: std::env::var("SYNAPSE_CHAIN").ok().and_then(|raw| serde_json::from_str::<ChainField>(&raw).ok()),
+        chain: std::env::var("SYNAPSE_CHAIN")
+            .ok()
+            .and_then(|raw| serde_json::from_str::<ChainField>(&raw).ok()),
         ..MessageRequest::default()
     };
     // A wrong message is refused here as it would be there, whoever runs.
@@ -64,7 +66,9 @@ async fn to_one(
             show::out(&stored_line(&accepted, &label));
         }
         if spooled && wait_for != WaitFor::Stored {
-            let message = format!("{label} is not running, so nothing will come back; start it, then look with `synapse inbox`");
+            let message = format!(
+                "{label} is not running, so nothing will come back; start it, then look with `synapse inbox`"
+            );
             return Err(Fail::new(fail::TIMED_OUT, "not_running", message));
         }
         return Ok(());
@@ -79,7 +83,9 @@ async fn to_one(
 fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
     let task = accepted.task_id.as_deref().map_or("", |task| &task[..8.min(task.len())]);
     match (accepted.status.as_str(), accepted.duplicate, accepted.ahead) {
-        ("spooled", ..) => format!("stored for {label}, which is not running; it will get it at its next start"),
+        ("spooled", ..) => {
+            format!("stored for {label}, which is not running; it will get it at its next start")
+        }
         (_, true, _) => format!("already stored for {label}, task {task}"),
         (_, _, 0) => format!("stored for {label}, task {task}"),
         (_, _, ahead) => format!("stored for {label}, task {task}, {ahead} ahead of it"),
@@ -111,7 +117,12 @@ fn spool(roll: &Roll, to: &Candidate, request: &MessageRequest) -> Result<Messag
             if own.is_some_and(|own| own != id) {
                 return Err(Fail::refused("an agent may not speak for another; only a person may"));
             }
-            Sender { who: Who::Agent(id), label: roll.label(&id), by_user: own.is_none(), proof: Proof::Spool }
+            Sender {
+                who: Who::Agent(id),
+                label: roll.label(&id),
+                by_user: own.is_none(),
+                proof: Proof::Spool,
+            }
         }
         (None, Some(id)) => {
             Sender { who: Who::Agent(id), label: roll.label(&id), by_user: false, proof: Proof::Spool }

@@ -16,13 +16,19 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
     if !one.live {
         let waiting = Spool::open(&roll.home.agent(&one.id).spool())?.waiting()?;
         if json {
-            show::json(&json!({ "agentName": label, "state": "offline", "running": false, "spooled": waiting }));
+            show::json(
+                &json!({ "agentName": label, "state": "offline", "running": false, "spooled": waiting }),
+            );
         } else {
-            show::out(&format!("{label} is not running; {waiting} new in its spool. Mail for it is kept until it runs again"));
+            show::out(&format!(
+                "{label} is not running; {waiting} new in its spool. Mail for it is kept until it runs again"
+            ));
         }
         return Ok(());
     }
-    let mut client = super::wait::patiently(std::time::Duration::from_secs(5), async || roll.connect(&one.id).await).await?;
+    let mut client =
+        super::wait::patiently(std::time::Duration::from_secs(5), async || roll.connect(&one.id).await)
+            .await?;
     let status: StatusView = client.get("/status").await?;
     let tasks: Vec<TaskView> = client.get("/api/v1/tasks").await?;
     if json {
@@ -35,7 +41,15 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
     let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id);
     let mut lines = vec![
         vec!["agent".to_owned(), format!("{} ({})", label, status.agent_type)],
-        vec!["state".to_owned(), format!("{} ({}), since {}", show::state(&status.state), show::line(&status.why, 60), status.since)],
+        vec![
+            "state".to_owned(),
+            format!(
+                "{} ({}), since {}",
+                show::state(&status.state),
+                show::line(&status.why, 60),
+                status.since
+            ),
+        ],
         vec!["waiting".to_owned(), format!("{} messages", status.waiting)],
         vec!["id".to_owned(), status.agent_id.clone()],
     ];
@@ -46,7 +60,15 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
         lines.push(vec!["log".into(), roll.home.agent(&one.id).log().display().to_string()]);
     }
     for task in tasks.iter().filter(|task| task.state != "submitted").take(10) {
-        lines.push(vec!["task".into(), format!("{} {} for {}", task.short_id, show::state(&task.state), show::line(&task.requester.label, 40))]);
+        lines.push(vec![
+            "task".into(),
+            format!(
+                "{} {} for {}",
+                task.short_id,
+                show::state(&task.state),
+                show::line(&task.requester.label, 40)
+            ),
+        ]);
     }
     let width = lines.iter().map(|l| l[0].len()).max().unwrap_or(0);
     for line in lines {

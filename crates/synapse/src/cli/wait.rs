@@ -30,7 +30,8 @@ pub(super) async fn until(
     let task = accepted.task_id.clone().unwrap_or_default();
     // A repeat may be answered long ago: its events begin before this acceptance.
     let after = if accepted.duplicate { Some(0) } else { accepted.event_id.map(|id| id.saturating_sub(1)) };
-    let mut follower = Follower { task, message: accepted.message_id.clone(), wait_for, after, last: None, talk };
+    let mut follower =
+        Follower { task, message: accepted.message_id.clone(), wait_for, after, last: None, talk };
     match tokio::time::timeout(timeout, follower.follow(roll, agent)).await {
         Ok(reached) => reached,
         Err(_) => Ok(Reached::TimedOut { after: timeout, last: follower.last }),
@@ -79,7 +80,10 @@ impl Follower {
             "task" => {
                 let prompt = view.data.get("prompt").and_then(|p| p.get("text")).and_then(|t| t.as_str());
                 if let Some(prompt) = prompt {
-                    self.say(&format!("it asks: {prompt}\n  answer with `synapse send … --task {}`", &self.task[..8]));
+                    self.say(&format!(
+                        "it asks: {prompt}\n  answer with `synapse send … --task {}`",
+                        &self.task[..8]
+                    ));
                 }
             }
             "returned" => self.say(&format!("not taken: {}", text("why"))),

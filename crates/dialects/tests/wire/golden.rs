@@ -1,0 +1,270 @@
+//! Every shape that leaves us, as a file to read: a change of the wire is a diff in `tests/golden`.
+//!
+//! Not here: what comes in (`message_in`), that nothing is lost on the way (`round_trips`).
+
+use crate::samples::{agent, content, letter, sender, task, trail, T0};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use synapse_core::agents::{AgentState, Presence};
+use synapse_core::effect::{Report, Taken};
+use synapse_core::ids::{LinkId, MessageId, Seq, Timestamp};
+use synapse_core::message::{Body, Content, Proof};
+use synapse_core::receipt::{Happened, Step};
+use synapse_core::record::{Archive, Entry, Opens, Record, Said};
+use synapse_core::task::{CancelAsked, Ending, Move, TaskState};
+use synapse_core::Refusal;
+use synapse_dialects::api::{AgentView, AnswerView, InboxPage, MessageView, ReceiptView, ReplyAnswer, TaskView};
+use synapse_dialects::error::{ErrorBody, retry_after_s, status};
+use synapse_dialects::event::EventView;
+use synapse_dialects::jsonl::{self, Line, ToProgram};
+use synapse_dialects::message::MessageAccepted;
+use synapse_dialects::status::StatusView;
+use synapse_testkit::golden;
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+#[track_caller]
+fn check(name: &str, view: impl serde::Serialize) {
+    golden::check_json(&file(&format!("{name}.json")), &serde_json::to_value(view).unwrap());
+}
+
+#[test]
+fn golden_message_accepted() {
+    let letter = letter();
+    let taken = Taken { message: letter.id, task: letter.task, agent: letter.to, duplicate: false, ahead: 2 };
+    check("message_accepted", MessageAccepted::stored(&taken, Seq(42)));
+    let again = Taken { duplicate: true, ahead: 0, ..taken.clone() };
+    check("message_accepted_again", MessageAccepted::stored(&again, Seq(42)));
+    let spooled = MessageAccepted {
+        task_id: None,
+        status: "spooled".into(),
+        event_id: None,
+        ..MessageAccepted::stored(&taken, Seq(0))
+    };
+    check("message_accepted_spooled", spooled);
+}
+
+#[test]
+fn golden_task_open() {
+    check("task_open", TaskView::new(&task(TaskState::InputRequired), None));
+    let mut canceling = task(TaskState::Working);
+    canceling.cancel = Some(CancelAsked { by: "user".into(), why: "changed my mind".into() });
+    check("task_canceling", TaskView::new(&canceling, None));
+}
+
+#[test]
+fn golden_task_ended() {
+    let ending = Ending {
+        state: TaskState::Completed,
+        by: "ana".into(),
+        why: "replied".into(),
+        answer: Some(Body::of(&content())),
+    };
+    let mut view = TaskView::new(&task(TaskState::Completed), Some(&ending));
+    view.artifacts = vec![json!({ "artifact_id": "report", "content": AnswerView::of(&Body::of(&content())).content })];
+    check("task_ended", view);
+}
+
+#[test]
+fn golden_receipt() {
+    let letter = letter();
+    check("receipt", ReceiptView::new(&letter.id, &letter.task.to_string(), &trail()));
+    let mut held = trail();
+    held.add(Timestamp(T0 + 9_000), Happened::Held("it waits for an approval".into()));
+    check("receipt_held", ReceiptView::new(&letter.id, &letter.task.to_string(), &held));
+}
+
+#[test]
+fn golden_inbox_page() {
+    let (body, mut reply) = (Body::of(&content()), letter());
+    reply.chain.parent = Some(MessageId::parse("msg-0").unwrap());
+    reply.follow_up = true;
+    let messages = vec![
+        MessageView::new(&letter(), Some(&body), Some(&trail())),
+        MessageView::new(&reply, Some(&Body::of(&Content::text("yes"))), None),
+        MessageView::new(&letter(), None, None),
+    ];
+    check("inbox_page", InboxPage { agent_id: letter().to.to_string(), waiting: 3, notes: 1, leased: 0, messages });
+}
+
+#[test]
+fn golden_agent() {
+    let presence = Presence::new(Timestamp(T0), AgentState::Busy, "task 0123abcd");
+    check("agent_running", AgentView::new(&agent(), Some(&presence), 3));
+    let mut plain = agent();
+    (plain.name, plain.role, plain.port, plain.capabilities) = (None, None, None, Vec::new());
+    check("agent_stopped", AgentView::new(&plain, None, 0));
+}
+
+#[test]
+fn golden_status() {
+    let full = crate::samples::status();
+    check("status", &full);
+    let plain = StatusView { role: None, current_task: None, available_tools: Vec::new(), context: None, ..full };
+    check("status_for_strangers", plain);
+}
+
+#[test]
+fn golden_reply_answer() {
+    let sent_to = Some((&sender(Proof::Socket)).into());
+    let task_id = letter().task.to_string();
+    check("reply_completed", ReplyAnswer { status: "completed".into(), task_id: task_id.clone(), sent_to: None });
+    check("reply_sent", ReplyAnswer { status: "sent".into(), task_id, sent_to });
+}
+
+/// One of each; a new refusal does not compile until it is here.
+// tidy: table
+fn refusals() -> Vec<Refusal> {
+    let text = |text: &str| text.to_owned();
+    let all = vec![
+        Refusal::NoSuchAgent { target: text("anna"), nearest: vec![text("ana")] },
+        Refusal::NoSuchAgent { target: text("zoe"), nearest: Vec::new() },
+        Refusal::Ambiguous { target: text("claude"), candidates: vec![text("claude-8100"), text("ana")] },
+        Refusal::HandleMoved { target: text("codex-8100"), was: text("bo (stopped)"), now: text("claude-8100") },
+        Refusal::MailboxFull { agent: text("ana"), waiting: 10_000 },
+        Refusal::bad_field("message.parts[0]", "a part must be an object"),
+        Refusal::TooLarge { bytes: 2_000_000, max: 1 << 20 },
+        Refusal::Conflict { message: MessageId::parse("mine-1").unwrap() },
+        Refusal::NoSuchTask { task: text("0123abcd") },
+        Refusal::AmbiguousTask { task: text("0123abcd") },
+        Refusal::NoSuchMessage { message: text("mine-1") },
+        Refusal::TaskEnded { task: text("0123abcd"), state: TaskState::Completed },
+        Refusal::NotNow { task: text("0123abcd"), state: TaskState::Submitted },
+        Refusal::NotAllowed { who: text("ana"), verb: "approve", need: "being the user" },
+        Refusal::NotAllowed { who: text("a caller without a token"), verb: "send messages", need: "the token" },
+        Refusal::ChainTooLong { hops: 17, max: 16 },
+        Refusal::TooFast { to: text("ana"), max: 60, retry_after_ms: 1_500 },
+        Refusal::NoProgress { to: text("ana"), repeats: 5 },
+        Refusal::TooManyTasks { max: 20_000 },
+        Refusal::Busy,
+        Refusal::Stopping,
+        Refusal::NotStored { why: text("the disk is full; free some space, then try again") },
+    ];
+    assert!(all.iter().all(is_listed));
+    all
+}
+
+// tidy: table
+fn is_listed(refusal: &Refusal) -> bool {
+    match refusal {
+        Refusal::NoSuchAgent { .. } | Refusal::Ambiguous { .. } | Refusal::HandleMoved { .. } => true,
+        Refusal::MailboxFull { .. } | Refusal::BadField { .. } | Refusal::TooLarge { .. } => true,
+        Refusal::Conflict { .. } | Refusal::NoSuchTask { .. } | Refusal::AmbiguousTask { .. } => true,
+        Refusal::NoSuchMessage { .. } | Refusal::TaskEnded { .. } | Refusal::NotNow { .. } => true,
+        Refusal::NotAllowed { .. } | Refusal::ChainTooLong { .. } | Refusal::TooFast { .. } => true,
+        Refusal::NoProgress { .. } | Refusal::TooManyTasks { .. } | Refusal::Busy => true,
+        Refusal::Stopping | Refusal::NotStored { .. } => true,
+    }
+}
+
+#[test]
+fn golden_errors() {
+    let told: Vec<Value> = refusals()
+        .iter()
+        .map(|refusal| {
+            let body = serde_json::to_value(ErrorBody::from(refusal)).unwrap();
+            json!({ "http": status(refusal), "retry_after_s": retry_after_s(refusal), "body": body })
+        })
+        .collect();
+    check("errors", told);
+}
+
+fn records() -> Vec<Record> {
+    let (letter, body) = (letter(), Body::of(&content()));
+    let (message, id) = (letter.id.clone(), letter.task);
+    let opens = Some(Box::new(Opens { caller_id: None, timeout_ms: Some(60_000) }));
+    let to = |to, why: &str| Move { at: Timestamp(T0), to, by: "ana".into(), why: why.into() };
+    let ending = |state, why: &str, answer| Ending { state, by: "ana".into(), why: why.into(), answer };
+    let archive = |state, dead_letter| {
+        Box::new(Archive { task: task(state), trails: vec![(message.clone(), trail())], dead_letter })
+    };
+    let mark = |what| Record::Marked { message: message.clone(), task: id, what };
+    let artifact = Said::Artifact { id: "report".into(), name: Some("report.md".into()), content: body.clone(), append: true, last: false };
+    vec![
+        Record::Known(agent()),
+        Record::Accepted { letter: Box::new(letter.clone()), body: body.clone(), opens },
+        Record::Leased { message: message.clone(), task: id, link: LinkId(7), until: Timestamp(T0 + 60_000) },
+        Record::Returned { message: message.clone(), task: id, why: "its lease ran out".into(), rest_until: None, counted: true },
+        mark(Happened::Step(Step::Written)),
+        mark(Happened::Held("it waits for an approval".into())),
+        mark(Happened::Returned("it was not taken".into())),
+        mark(Happened::Failed("it was canceled".into())),
+        mark(Happened::Unknown("the node was killed while it wrote".into())),
+        Record::Handed { message: message.clone(), task: id, what: Happened::Step(Step::Seen) },
+        Record::Moved { task: id, to: to(TaskState::Working, "started"), said: None },
+        Record::Moved { task: id, to: to(TaskState::InputRequired, "it asks"), said: Some(Body::of(&Content::text("which?"))) },
+        Record::Said { task: id, what: Said::Progress { text: "half way".into(), percent: Some(50) } },
+        Record::Said { task: id, what: artifact },
+        Record::CancelAsked { task: id, asked: CancelAsked { by: "user".into(), why: "changed my mind".into() } },
+        Record::Ended { task: id, ending: ending(TaskState::Completed, "replied", Some(body)), archive: archive(TaskState::Completed, false) },
+        Record::Ended { task: id, ending: ending(TaskState::Failed, "not taken after 3 tries", None), archive: archive(TaskState::Failed, true) },
+        Record::Tripped { from: "bo".into(), to: letter.to, why: "more than 60 messages a minute".into() },
+    ]
+}
+
+/// Every kind of record, by the name of its event; a new one does not compile until it is here.
+fn kind(record: &Record) -> &'static str {
+    match record {
+        Record::Known(_) | Record::Accepted { .. } | Record::Leased { .. } | Record::Returned { .. } => record.name(),
+        Record::Marked { .. } | Record::Handed { .. } | Record::Moved { .. } | Record::Said { .. } => record.name(),
+        Record::CancelAsked { .. } | Record::Ended { .. } | Record::Tripped { .. } => record.name(),
+    }
+}
+
+#[test]
+fn golden_events() {
+    let mut lines = String::new();
+    let mut kinds = std::collections::BTreeSet::new();
+    for (n, record) in records().into_iter().enumerate() {
+        kinds.insert(kind(&record));
+        let entry = Entry { seq: Seq(n as u64 + 1), at: Timestamp(T0 + n as u64), record };
+        lines.push_str(&serde_json::to_string(&EventView::from(&entry)).unwrap());
+        lines.push('\n');
+    }
+    let all = "accepted agent artifact cancel ended handed leased loop progress receipt returned task";
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), all);
+    golden::check(&file("events.jsonl"), &lines);
+}
+
+#[test]
+fn golden_lines_to_programs() {
+    let view = || Box::new(MessageView::new(&letter(), Some(&Body::of(&content())), Some(&trail())));
+    let all = [
+        ToProgram::Hello { agent_id: letter().to.to_string(), label: "ana".into() },
+        ToProgram::Message(view()),
+        ToProgram::Input(view()),
+        ToProgram::Cancel { task_id: letter().task.to_string(), why: "changed my mind".into() },
+        ToProgram::Error { message: "type: this is not JSON".into(), line: "hello".into() },
+        ToProgram::Ok { of: "send".into() },
+    ];
+    let lines: String = all.iter().map(ToProgram::line).collect();
+    assert_eq!(lines.lines().count(), all.len(), "one line each, whatever is in it");
+    golden::check(&file("lines_to_programs.jsonl"), &lines);
+}
+
+/// What a line carries, which its short form does not show.
+fn bodies(line: &Line) -> String {
+    let body = match line {
+        Line::Report { report: Report::Done { answer: Some(body), .. }, .. } => body,
+        Line::Report { report: Report::NeedsInput { prompt, .. }, .. } => prompt,
+        Line::Report { report: Report::Said(Said::Artifact { content, .. }), .. } => content,
+        _ => return String::new(),
+    };
+    format!("\nsays {}", body.as_str())
+}
+
+/// What programs say, and what we make of it, good lines and bad ones.
+#[test]
+fn golden_lines_from_programs() {
+    let mut told = String::new();
+    for line in include_str!("../golden/lines_from_programs.in").lines().filter(|line| !line.is_empty()) {
+        let read = match jsonl::to_core(line.as_bytes()) {
+            Ok(line) => format!("{line:?}{}", bodies(&line)),
+            Err(refusal) => format!("refused: {refusal}"),
+        };
+        told.push_str(&format!("> {line}\n{read}\n\n"));
+    }
+    golden::check(&file("lines_from_programs.txt"), &told);
+}

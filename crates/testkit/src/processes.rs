@@ -1,0 +1,92 @@
+//! Processes as a test sees them: who belongs to a home, who is below whom, and the end of them.
+//!
+//! Invariant: only a process that carries the home of the test in its environment, or is below one that
+//! does, is ever signalled by `end_all`.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+pub fn is_alive(pid: u32) -> bool {
+    stat(pid).is_some_and(|(_, state)| state != 'Z' && state != 'X')
+}
+
+/// `kill -9`.
+pub fn kill9(pid: u32) {
+    signal(pid, Signal::KILL);
+}
+
+pub fn terminate(pid: u32) {
+    signal(pid, Signal::TERM);
+}
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Every living process that was started within this home, and all below them.
+pub fn of_home(home: &Path) -> Vec<u32> {
+    let needle = format!("SYNAPSE_HOME={}", home.display());
+    let parents: HashMap<u32, u32> =
+        all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.0))).filter(|(pid, _)| is_alive(*pid)).collect();
+    let mut ours: HashSet<u32> = parents
+        .keys()
+        .copied()
+        .filter(|pid| {
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environ.split(|b| *b == 0).any(|variable| variable == needle.as_bytes())
+        })
+        .collect();
+    loop {
+        let more: Vec<u32> = parents
+            .iter()
+            .filter(|(pid, parent)| ours.contains(parent) && !ours.contains(pid))
+            .map(|(pid, _)| *pid)
+            .collect();
+        if more.is_empty() {
+            break;
+        }
+        ours.extend(more);
+    }
+    ours.remove(&std::process::id());
+    let mut ours: Vec<u32> = ours.into_iter().collect();
+    ours.sort_unstable();
+    ours
+}
+
+/// Kills everything of a home. Holders are stopped first, so that nothing is started again meanwhile.
+pub fn end_all(home: &Path) {
+    const ROUNDS_MAX: usize = 100;
+    for _ in 0..ROUNDS_MAX {
+        let left = of_home(home);
+        if left.is_empty() {
+            return;
+        }
+        left.iter().for_each(|pid| signal(*pid, Signal::STOP));
+        left.iter().for_each(|pid| kill9(*pid));
+        crate::world::pause();
+    }
+}
+
+/// What a process is called with, for messages.
+pub fn command_line(pid: u32) -> String {
+    let raw = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&raw).replace('\0', " ").trim().to_owned()
+}
+
+fn all() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Parent and state.
+fn stat(pid: u32) -> Option<(u32, char)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may contain anything.
+    let mut rest = text.rsplit_once(')')?.1.split_whitespace();
+    let state = rest.next()?.chars().next()?;
+    Some((rest.next()?.parse().ok()?, state))
+}
