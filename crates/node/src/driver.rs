@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use synapse_core::cycle;
+use synapse_core::agents::Agent;
 use synapse_core::effect::{Command, Facts, Fresh, Input, Serves};
 use synapse_core::ids::{AgentId, AskId, LinkId, Seq, TaskId, Timestamp, WatcherId};
 use synapse_core::message::Key;
@@ -60,7 +61,7 @@ pub struct Driver {
     effects: Effects,
     metrics: Arc<Metrics>,
     waiting: Arc<AtomicUsize>,
-    agent: AgentId,
+    agent: Agent,
     next_id: u64,
     randomness: Randomness,
     disk_pause: Option<(std::time::Instant, String)>,
@@ -75,7 +76,7 @@ impl Driver {
         journal: Journal,
         effects: Effects,
         metrics: Arc<Metrics>,
-        agent: AgentId,
+        agent: Agent,
     ) -> (Self, Handle) {
         let (sender, jobs) = sync_channel(QUEUE_MAX);
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -99,6 +100,7 @@ impl Driver {
 
     /// Works until told to stop. An error means that the journal can neither be written nor read.
     pub fn run(mut self) -> Result<(), cycle::Lost> {
+        self.effects.later.push(Input::AgentUp { agent: self.agent.clone() });
         let turned = cycle::restart(&mut self.hub, now(), &mut self.journal)?;
         self.effects.carry_out(turned.effects, &self.journal);
         self.show_waiting();
@@ -113,9 +115,11 @@ impl Driver {
                 tracing::warn!(%why, "a batch was not stored");
                 self.metrics.commit_failed();
                 self.disk_pause = Some((std::time::Instant::now(), why.clone()));
+                if !self.hub.state().agents.contains_key(&self.agent.id) {
+                    self.effects.later.push(Input::AgentUp { agent: self.agent.clone() });
+                }
             }
-            let seq = self.hub.state().seq;
-            self.effects.latest = seq;
+            self.effects.latest = self.hub.state().seq;
             for gone in self.effects.carry_out(turned.effects, &self.journal) {
                 self.effects.later.push(gone);
             }
@@ -130,15 +134,22 @@ impl Driver {
 
     fn next_batch(&mut self, stop: &mut bool) -> Vec<Input> {
         let mut inputs = std::mem::take(&mut self.effects.later);
-        let first = match (inputs.is_empty() && !self.prune_due, self.hub.next_deadline()) {
+        if self.disk_pause.as_ref().is_some_and(|(since, _)| since.elapsed() >= DISK_PAUSE) {
+            self.disk_pause = None;
+        }
+        // What could not be stored a moment ago is not tried again at once: a full disk stays full for a while.
+        let pause = if self.disk_pause.is_some() { DISK_PAUSE } else { Duration::from_millis(1) };
+        let at_once = self.disk_pause.is_none() && (!inputs.is_empty() || self.prune_due);
+        let wake_at = self.hub.next_deadline().or_else(|| (!inputs.is_empty()).then(now));
+        let first = match (!at_once, wake_at) {
             (false, _) => self.jobs.try_recv().ok(),
             (true, None) => self.jobs.recv().ok().or_else(|| {
                 *stop = true;
                 None
             }),
             (true, Some(deadline)) => {
-                let wait = Duration::from_millis(deadline.since_ms(now()).max(1));
-                match self.jobs.recv_timeout(wait) {
+                let wait = Duration::from_millis(deadline.since_ms(now()));
+                match self.jobs.recv_timeout(wait.max(pause)) {
                     Ok(job) => Some(job),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => {
@@ -150,7 +161,6 @@ impl Driver {
         };
         inputs.push(Input::Clock);
         let Some(first) = first else { return inputs };
-        self.metrics.batch();
         self.take(first, &mut inputs, stop);
         while inputs.len() < BATCH_MAX {
             let Ok(job) = self.jobs.try_recv() else { break };
@@ -206,12 +216,8 @@ impl Driver {
     }
 
     /// While the disk is known to be full, nobody waits for another failed commit.
-    fn refused_at_once(&mut self, command: &Command) -> Option<Refusal> {
-        let (since, why) = self.disk_pause.as_ref()?;
-        if since.elapsed() >= DISK_PAUSE {
-            self.disk_pause = None;
-            return None;
-        }
+    fn refused_at_once(&self, command: &Command) -> Option<Refusal> {
+        let (_, why) = self.disk_pause.as_ref()?;
         matches!(command, Command::Send(_)).then(|| Refusal::NotStored { why: why.clone() })
     }
 
@@ -236,7 +242,7 @@ impl Driver {
                 facts.ended = self.journal.ended(task)?;
             }
             Command::Reply { task: None, .. } => {
-                let agent = caller.agent().unwrap_or(self.agent);
+                let agent = caller.agent().unwrap_or(self.agent.id);
                 facts.ended = self.journal.last_ended(&agent.to_string())?;
             }
             _ => {}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 #[derive(Debug, Default)]
 pub struct Metrics {
-    batches: AtomicU64,
+    commits: AtomicU64,
     records: AtomicU64,
     commit_failures: AtomicU64,
     requests: AtomicU64,
@@ -17,11 +17,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub fn batch(&self) {
-        self.batches.fetch_add(1, Relaxed);
-    }
-
     pub fn committed(&self, records: usize) {
+        self.commits.fetch_add(1, Relaxed);
         self.records.fetch_add(records as u64, Relaxed);
     }
 
@@ -50,7 +47,7 @@ impl Metrics {
 
     pub fn text(&self) -> String {
         let rows = [
-            ("synapse_commits_total", "counter", "batches of work", self.batches.load(Relaxed)),
+            ("synapse_commits_total", "counter", "batches written to the journal", self.commits.load(Relaxed)),
             (
                 "synapse_records_total",
                 "counter",

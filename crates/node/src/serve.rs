@@ -145,10 +145,9 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let metrics = Arc::new(Metrics::default());
     let (registrar, shown, news) = Registrar::new(agent.id, now());
     let body_bytes_max = hub.limits().message_bytes_max + (64 << 10);
-    let (driver, handle) = Driver::new(hub, journal, Effects::new(registrar), metrics.clone(), agent.id);
+    let (driver, handle) = Driver::new(hub, journal, Effects::new(registrar), metrics.clone(), agent.clone());
     let driver = std::thread::Builder::new().name("driver".into()).spawn(move || driver.run());
     let driver = driver.map_err(|e| cannot(&e))?;
-    handle.tell(Input::AgentUp { agent: agent.clone() });
 
     let stop = CancellationToken::new();
     let gate = Gate::new(home.clone(), token, port);

@@ -24,7 +24,9 @@ fn any_bytes_as_a_message() {
 fn any_bytes_as_a_line() {
     bolero::check!().for_each(|bytes: &[u8]| {
         check(jsonl::to_core(bytes));
-        for kind in ["seen", "progress", "artifact", "send", "input_required", "rejected", "failed", "completed"] {
+        for kind in
+            ["seen", "progress", "artifact", "send", "input_required", "rejected", "failed", "completed"]
+        {
             check(jsonl::to_core(&within(&format!("{{\"type\":\"{kind}\","), bytes, "}")));
         }
     });
@@ -42,10 +44,12 @@ fn any_bytes_as_json() {
 #[test]
 fn any_text_as_a_time() {
     bolero::check!().with_type::<String>().for_each(|text| check(time::read("timestamp", text)));
-    bolero::check!().with_type::<(u16, u8, u8, u8, u8, i8)>().for_each(|(year, month, day, hour, minute, offset)| {
-        let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00{offset:+03}:00");
-        check(time::read("timestamp", &text));
-    });
+    bolero::check!().with_type::<(u16, u8, u8, u8, u8, i8)>().for_each(
+        |(year, month, day, hour, minute, offset)| {
+            let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00{offset:+03}:00");
+            check(time::read("timestamp", &text));
+        },
+    );
     bolero::check!().with_type::<u64>().for_each(|at| drop(time::show(synapse_core::Timestamp(*at))));
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Not here: what comes in (`message_in`), that nothing is lost on the way (`round_trips`).
 
-use crate::samples::{agent, content, letter, sender, task, trail, T0};
+use crate::samples::{T0, agent, content, letter, sender, task, trail};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use synapse_core::Refusal;
 use synapse_core::agents::{AgentState, Presence};
 use synapse_core::effect::{Report, Taken};
 use synapse_core::ids::{LinkId, MessageId, Seq, Timestamp};
@@ -12,8 +13,9 @@ use synapse_core::message::{Body, Content, Proof};
 use synapse_core::receipt::{Happened, Step};
 use synapse_core::record::{Archive, Entry, Opens, Record, Said};
 use synapse_core::task::{CancelAsked, Ending, Move, TaskState};
-use synapse_core::Refusal;
-use synapse_dialects::api::{AgentView, AnswerView, InboxPage, MessageView, ReceiptView, ReplyAnswer, TaskView};
+use synapse_dialects::api::{
+    AgentView, AnswerView, InboxPage, MessageView, ReceiptView, ReplyAnswer, TaskView,
+};
 use synapse_dialects::error::{ErrorBody, retry_after_s, status};
 use synapse_dialects::event::EventView;
 use synapse_dialects::jsonl::{self, Line, ToProgram};
@@ -63,7 +65,8 @@ fn golden_task_ended() {
         answer: Some(Body::of(&content())),
     };
     let mut view = TaskView::new(&task(TaskState::Completed), Some(&ending));
-    view.artifacts = vec![json!({ "artifact_id": "report", "content": AnswerView::of(&Body::of(&content())).content })];
+    view.artifacts =
+        vec![json!({ "artifact_id": "report", "content": AnswerView::of(&Body::of(&content())).content })];
     check("task_ended", view);
 }
 
@@ -86,7 +89,10 @@ fn golden_inbox_page() {
         MessageView::new(&reply, Some(&Body::of(&Content::text("yes"))), None),
         MessageView::new(&letter(), None, None),
     ];
-    check("inbox_page", InboxPage { agent_id: letter().to.to_string(), waiting: 3, notes: 1, leased: 0, messages });
+    check(
+        "inbox_page",
+        InboxPage { agent_id: letter().to.to_string(), waiting: 3, notes: 1, leased: 0, messages },
+    );
 }
 
 #[test]
@@ -102,7 +108,8 @@ fn golden_agent() {
 fn golden_status() {
     let full = crate::samples::status();
     check("status", &full);
-    let plain = StatusView { role: None, current_task: None, available_tools: Vec::new(), context: None, ..full };
+    let plain =
+        StatusView { role: None, current_task: None, available_tools: Vec::new(), context: None, ..full };
     check("status_for_strangers", plain);
 }
 
@@ -110,7 +117,10 @@ fn golden_status() {
 fn golden_reply_answer() {
     let sent_to = Some((&sender(Proof::Socket)).into());
     let task_id = letter().task.to_string();
-    check("reply_completed", ReplyAnswer { status: "completed".into(), task_id: task_id.clone(), sent_to: None });
+    check(
+        "reply_completed",
+        ReplyAnswer { status: "completed".into(), task_id: task_id.clone(), sent_to: None },
+    );
     check("reply_sent", ReplyAnswer { status: "sent".into(), task_id, sent_to });
 }
 
@@ -122,7 +132,11 @@ fn refusals() -> Vec<Refusal> {
         Refusal::NoSuchAgent { target: text("anna"), nearest: vec![text("ana")] },
         Refusal::NoSuchAgent { target: text("zoe"), nearest: Vec::new() },
         Refusal::Ambiguous { target: text("claude"), candidates: vec![text("claude-8100"), text("ana")] },
-        Refusal::HandleMoved { target: text("codex-8100"), was: text("bo (stopped)"), now: text("claude-8100") },
+        Refusal::HandleMoved {
+            target: text("codex-8100"),
+            was: text("bo (stopped)"),
+            now: text("claude-8100"),
+        },
         Refusal::MailboxFull { agent: text("ana"), waiting: 10_000 },
         Refusal::bad_field("message.parts[0]", "a part must be an object"),
         Refusal::TooLarge { bytes: 2_000_000, max: 1 << 20 },
@@ -133,7 +147,11 @@ fn refusals() -> Vec<Refusal> {
         Refusal::TaskEnded { task: text("0123abcd"), state: TaskState::Completed },
         Refusal::NotNow { task: text("0123abcd"), state: TaskState::Submitted },
         Refusal::NotAllowed { who: text("ana"), verb: "approve", need: "being the user" },
-        Refusal::NotAllowed { who: text("a caller without a token"), verb: "send messages", need: "the token" },
+        Refusal::NotAllowed {
+            who: text("a caller without a token"),
+            verb: "send messages",
+            need: "the token",
+        },
         Refusal::ChainTooLong { hops: 17, max: 16 },
         Refusal::TooFast { to: text("ana"), max: 60, retry_after_ms: 1_500 },
         Refusal::NoProgress { to: text("ana"), repeats: 5 },
@@ -181,12 +199,24 @@ fn records() -> Vec<Record> {
         Box::new(Archive { task: task(state), trails: vec![(message.clone(), trail())], dead_letter })
     };
     let mark = |what| Record::Marked { message: message.clone(), task: id, what };
-    let artifact = Said::Artifact { id: "report".into(), name: Some("report.md".into()), content: body.clone(), append: true, last: false };
+    let artifact = Said::Artifact {
+        id: "report".into(),
+        name: Some("report.md".into()),
+        content: body.clone(),
+        append: true,
+        last: false,
+    };
     vec![
         Record::Known(agent()),
         Record::Accepted { letter: Box::new(letter.clone()), body: body.clone(), opens },
         Record::Leased { message: message.clone(), task: id, link: LinkId(7), until: Timestamp(T0 + 60_000) },
-        Record::Returned { message: message.clone(), task: id, why: "its lease ran out".into(), rest_until: None, counted: true },
+        Record::Returned {
+            message: message.clone(),
+            task: id,
+            why: "its lease ran out".into(),
+            rest_until: None,
+            counted: true,
+        },
         mark(Happened::Step(Step::Written)),
         mark(Happened::Held("it waits for an approval".into())),
         mark(Happened::Returned("it was not taken".into())),
@@ -194,12 +224,27 @@ fn records() -> Vec<Record> {
         mark(Happened::Unknown("the node was killed while it wrote".into())),
         Record::Handed { message: message.clone(), task: id, what: Happened::Step(Step::Seen) },
         Record::Moved { task: id, to: to(TaskState::Working, "started"), said: None },
-        Record::Moved { task: id, to: to(TaskState::InputRequired, "it asks"), said: Some(Body::of(&Content::text("which?"))) },
+        Record::Moved {
+            task: id,
+            to: to(TaskState::InputRequired, "it asks"),
+            said: Some(Body::of(&Content::text("which?"))),
+        },
         Record::Said { task: id, what: Said::Progress { text: "half way".into(), percent: Some(50) } },
         Record::Said { task: id, what: artifact },
-        Record::CancelAsked { task: id, asked: CancelAsked { by: "user".into(), why: "changed my mind".into() } },
-        Record::Ended { task: id, ending: ending(TaskState::Completed, "replied", Some(body)), archive: archive(TaskState::Completed, false) },
-        Record::Ended { task: id, ending: ending(TaskState::Failed, "not taken after 3 tries", None), archive: archive(TaskState::Failed, true) },
+        Record::CancelAsked {
+            task: id,
+            asked: CancelAsked { by: "user".into(), why: "changed my mind".into() },
+        },
+        Record::Ended {
+            task: id,
+            ending: ending(TaskState::Completed, "replied", Some(body)),
+            archive: archive(TaskState::Completed, false),
+        },
+        Record::Ended {
+            task: id,
+            ending: ending(TaskState::Failed, "not taken after 3 tries", None),
+            archive: archive(TaskState::Failed, true),
+        },
         Record::Tripped { from: "bo".into(), to: letter.to, why: "more than 60 messages a minute".into() },
     ]
 }
@@ -207,8 +252,12 @@ fn records() -> Vec<Record> {
 /// Every kind of record, by the name of its event; a new one does not compile until it is here.
 fn kind(record: &Record) -> &'static str {
     match record {
-        Record::Known(_) | Record::Accepted { .. } | Record::Leased { .. } | Record::Returned { .. } => record.name(),
-        Record::Marked { .. } | Record::Handed { .. } | Record::Moved { .. } | Record::Said { .. } => record.name(),
+        Record::Known(_) | Record::Accepted { .. } | Record::Leased { .. } | Record::Returned { .. } => {
+            record.name()
+        }
+        Record::Marked { .. } | Record::Handed { .. } | Record::Moved { .. } | Record::Said { .. } => {
+            record.name()
+        }
         Record::CancelAsked { .. } | Record::Ended { .. } | Record::Tripped { .. } => record.name(),
     }
 }

@@ -4,14 +4,14 @@ use crate::samples::{agent, letter, sender, status, task, trail};
 use proptest::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use synapse_core::Refusal;
 use synapse_core::agents::{AgentState, Presence};
 use synapse_core::effect::{Report, Taken};
 use synapse_core::ids::{Seq, Timestamp};
 use synapse_core::message::{Body, Content, Part, Piece, Proof};
-use synapse_core::record::{Entry, Record, Said};
 use synapse_core::receipt::Happened;
+use synapse_core::record::{Entry, Record, Said};
 use synapse_core::task::{Ending, TaskState};
-use synapse_core::Refusal;
 use synapse_dialects::api::{AgentView, InboxPage, MessageView, ReceiptView, ReplyAnswer, TaskView};
 use synapse_dialects::error::ErrorBody;
 use synapse_dialects::event::EventView;
@@ -43,8 +43,11 @@ fn a_part() -> impl Strategy<Value = Part> {
         any::<String>().prop_map(Piece::Url),
         "[A-Za-z0-9+/]{4}([A-Za-z0-9+/]{4}){0,5}".prop_map(Piece::Raw),
     ];
-    (piece, any::<Option<String>>(), any::<Option<String>>())
-        .prop_map(|(piece, media_type, filename)| Part { piece, media_type, filename })
+    (piece, any::<Option<String>>(), any::<Option<String>>()).prop_map(|(piece, media_type, filename)| Part {
+        piece,
+        media_type,
+        filename,
+    })
 }
 
 fn a_content() -> impl Strategy<Value = Content> {
@@ -131,10 +134,15 @@ fn the_views_without_variety_come_back() {
     check(&status());
     check(&AgentView::new(&agent(), None, 0));
     check(&TaskView::new(&task(TaskState::Working), None));
-    let taken = Taken { message: letter().id, task: letter().task, agent: letter().to, duplicate: true, ahead: 0 };
+    let taken =
+        Taken { message: letter().id, task: letter().task, agent: letter().to, duplicate: true, ahead: 0 };
     check(&MessageAccepted::stored(&taken, Seq(u64::MAX)));
     for proof in [Proof::Socket, Proof::Token, Proof::Spool, Proof::Own] {
-        check(&ReplyAnswer { status: "sent".into(), task_id: "x".into(), sent_to: Some((&sender(proof)).into()) });
+        check(&ReplyAnswer {
+            status: "sent".into(),
+            task_id: "x".into(),
+            sent_to: Some((&sender(proof)).into()),
+        });
     }
     check(&ToProgram::Hello { agent_id: "x".into(), label: "ana".into() });
 }
@@ -162,7 +170,13 @@ fn the_deepest_data_that_is_taken_can_be_read_again_in_every_view() {
             taken = levels;
             assert!(body.content().is_ok(), "{levels} levels went in and do not come out");
             let view = MessageView::new(&letter(), Some(&body), None);
-            check(&InboxPage { agent_id: "x".into(), waiting: 1, notes: 0, leased: 0, messages: vec![view.clone()] });
+            check(&InboxPage {
+                agent_id: "x".into(),
+                waiting: 1,
+                notes: 0,
+                leased: 0,
+                messages: vec![view.clone()],
+            });
             check(&ToProgram::Message(Box::new(view)));
         }
     }

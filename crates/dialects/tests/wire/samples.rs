@@ -3,7 +3,9 @@
 use serde_json::json;
 use synapse_core::agents::Agent;
 use synapse_core::ids::{AgentId, AgentType, Label, MessageId, TaskId, Timestamp};
-use synapse_core::message::{Body, Chain, Content, Expects, Letter, Part, Piece, Priority, Proof, Sender, Who};
+use synapse_core::message::{
+    Body, Chain, Content, Expects, Letter, Part, Piece, Priority, Proof, Sender, Who,
+};
 use synapse_core::receipt::{Happened, Step, Trail};
 use synapse_core::task::{Move, Task, TaskState};
 use synapse_dialects::status::StatusView;
@@ -27,7 +29,8 @@ pub(crate) fn content() -> Content {
 }
 
 pub(crate) fn letter() -> Letter {
-    let (id, body) = (MessageId::parse("01234567-89ab-7def-8123-456789abcdef").unwrap(), Body::of(&content()));
+    let (id, body) =
+        (MessageId::parse("01234567-89ab-7def-8123-456789abcdef").unwrap(), Body::of(&content()));
     Letter {
         sender_id: MessageId::parse("mine-1").unwrap(),
         from: sender(Proof::Socket),
