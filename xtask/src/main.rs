@@ -7,6 +7,7 @@
 //! Exit codes: 0 all is well, 1 a chore found something, 2 the command line
 //! made no sense.
 
+mod bench;
 mod dist;
 mod golden;
 mod needs;
@@ -24,6 +25,8 @@ usage: cargo xtask <chore>
   tidy              the rules of the tree: arrows, purity, sizes, words, links
   sim [--seeds N] [--first-seed M] [--steps K] [--break NAME]
                     worlds with crashes and faults, each from one seed, and a checker over them
+  bench spine [--json] [--quick] [--only NAME]
+                    how fast it is, beside what limits it, into target/bench/spine.json
   golden [--bless]  compare the golden files; --bless writes what the code says now
   dist              a stripped binary, packed with its checksum, under target/dist
   help              this text
@@ -35,6 +38,7 @@ enum Chore {
     Test { full: bool },
     Tidy,
     Sim { words: Vec<String> },
+    Bench { words: Vec<String> },
     Golden { bless: bool },
     Dist,
     Help,
@@ -65,6 +69,7 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
         ["test", "--full"] => Ok(Chore::Test { full: true }),
         ["tidy"] => Ok(Chore::Tidy),
         ["sim", words @ ..] => Ok(Chore::Sim { words: words.iter().map(ToString::to_string).collect() }),
+        ["bench", words @ ..] => Ok(Chore::Bench { words: words.iter().map(ToString::to_string).collect() }),
         ["golden"] => Ok(Chore::Golden { bless: false }),
         ["golden", "--bless"] => Ok(Chore::Golden { bless: true }),
         ["dist"] => Ok(Chore::Dist),
@@ -79,6 +84,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Test { full } => steps::run(&root, full),
         Chore::Tidy => tidy::run(&root),
         Chore::Sim { words } => sim::run(&root, &words),
+        Chore::Bench { words } => bench::run(&root, &words),
         Chore::Golden { bless } => golden::run(&root, bless),
         Chore::Dist => dist::run(&root),
         Chore::Help => {

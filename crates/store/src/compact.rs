@@ -49,6 +49,7 @@ impl Journal {
     pub fn take_snapshot(&mut self, state: &State) -> Result<(), JournalError> {
         let body = rows::text(state);
         let crc = rows::checksum(&[&body]);
+        let written = body.len();
         let seq = state.seq.0;
         let horizon = seq.saturating_sub(self.retention.events_kept);
         let change = self.change()?;
@@ -60,7 +61,7 @@ impl Journal {
         change.execute("DELETE FROM journal WHERE seq <= ?1", [horizon])?;
         change.commit()?;
         self.tail = 0;
-        self.checkpointer.wake_if_large();
+        self.checkpointer.note(written);
         Ok(())
     }
 
@@ -122,13 +123,14 @@ fn oldest(db: &Connection, cutoff: u64, early: u64, extra: u64) -> Result<Vec<(u
 
 /// Copies the write-ahead log into the database beside the writer, so that commits do not wait for it.
 pub(crate) struct Checkpointer {
-    wal: PathBuf,
+    /// Bytes written since it was last woken, roughly.
+    written: usize,
     wake: Option<SyncSender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Checkpointer {
-    const WAL_BYTES: u64 = 4 << 20;
+    const WAKE_BYTES: usize = 4 << 20;
 
     pub(crate) fn start(path: &Path) -> Self {
         let (wake, woken) = sync_channel(1);
@@ -139,12 +141,15 @@ impl Checkpointer {
             .stack_size(256 << 10)
             .spawn(move || checkpoints(&file, &woken))
             .ok();
-        Self { wal: wal_of(path), wake: Some(wake), thread }
+        Self { written: 0, wake: Some(wake), thread }
     }
 
-    pub(crate) fn wake_if_large(&self) {
-        let large = std::fs::metadata(&self.wal).is_ok_and(|m| m.len() > Self::WAL_BYTES);
-        if large && let Some(wake) = &self.wake {
+    pub(crate) fn note(&mut self, bytes: usize) {
+        self.written += bytes;
+        if self.written > Self::WAKE_BYTES
+            && let Some(wake) = &self.wake
+        {
+            self.written = 0;
             // Full means it is already awake.
             let _ = wake.try_send(());
         }
@@ -160,6 +165,8 @@ impl Drop for Checkpointer {
     }
 }
 
+const WAL_BYTES_MAX: u64 = 64 << 20;
+
 fn checkpoints(path: &Path, woken: &Receiver<()>) {
     let mut db: Option<Connection> = None;
     while woken.recv().is_ok() {
@@ -167,8 +174,11 @@ fn checkpoints(path: &Path, woken: &Receiver<()>) {
         if db.is_none() {
             db = Connection::open(path).ok();
         }
+        // The writer goes on meanwhile; only if it never pauses, and the log grows and grows, must it wait once.
+        let large = std::fs::metadata(wal_of(path)).is_ok_and(|log| log.len() > WAL_BYTES_MAX);
+        let sql = if large { "PRAGMA wal_checkpoint(RESTART)" } else { "PRAGMA wal_checkpoint(PASSIVE)" };
         if let Some(db) = &db {
-            let _ = db.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
+            let _ = db.query_row(sql, [], |_| Ok(()));
         }
     }
 }

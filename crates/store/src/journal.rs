@@ -165,7 +165,7 @@ impl cycle::Journal for Journal {
     fn commit(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
         self.write(entries)?;
         self.tail += entries.len() as u64;
-        self.checkpointer.wake_if_large();
+        self.checkpointer.note(entries.iter().map(|entry| 2 * entry.record.weight()).sum());
         Ok(())
     }
 

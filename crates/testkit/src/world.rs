@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long a wish may take to come true on a busy machine.
@@ -136,6 +137,21 @@ impl World {
         self.agent(name)
     }
 
+    /// Starts a Python script as an agent that speaks lines. It begins with `message`, the line it was given,
+    /// and has `say(type, **fields)` and `hear()`.
+    pub fn run_lines(&self, name: &str, script: &str, more: &[&str]) -> Agent {
+        const HEAD: &str = "\
+import json, sys\n\
+def say(type, **fields): print(json.dumps({'type': type, **fields}), flush=True)\n\
+def hear(): return json.loads(sys.stdin.readline())\n\
+message = hear()\n";
+        let path = self.write(&format!("{name}.py"), &format!("{HEAD}{script}\n"));
+        let exec = format!("{} {}", python(), path.display());
+        let mut args = vec!["--jsonl"];
+        args.extend(more);
+        self.run(name, &exec, &args)
+    }
+
     /// Sends one way; its task.
     pub fn send(&self, to: &str, text: &str, more: &[&str]) -> String {
         let mut args = vec!["send", to, text];
@@ -160,6 +176,16 @@ impl World {
 
     pub fn token(&self) -> String {
         std::fs::read_to_string(self.home.join("token")).unwrap_or_default().trim().to_owned()
+    }
+
+    /// A free port that no other test of a run takes: for stories in which an agent must keep its own.
+    pub fn port(&self) -> String {
+        const FIRST: u32 = 20_000;
+        const COUNT: u32 = 10_000;
+        let start = std::process::id().wrapping_mul(37);
+        let ports = (0..COUNT).map(|n| u16::try_from(FIRST + start.wrapping_add(n) % COUNT).unwrap());
+        let mut free = ports.filter(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());
+        free.next().expect("a port is free").to_string()
     }
 
     pub fn agent_dir(&self, id: &str) -> PathBuf {
@@ -321,6 +347,16 @@ impl std::fmt::Display for Ran {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "`synapse {}` exits with {:?}\n{}{}", self.what, self.code, self.stdout, self.stderr)
     }
+}
+
+/// The interpreter itself: what stands for it in the path may be a slow script.
+pub fn python() -> &'static str {
+    static PYTHON: OnceLock<String> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let told = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+        let told = told.expect("python3 is installed: some tests have programs written in it");
+        String::from_utf8_lossy(&told.stdout).trim().to_owned()
+    })
 }
 
 /// Between two looks.

@@ -88,6 +88,7 @@ fn catch_up_first(
     tokio::spawn(async move {
         let mut after = start;
         loop {
+            let before = after;
             match read_page(&app, topic, &mut after, &lines).await {
                 Some(true) => continue,
                 Some(false) => {}
@@ -95,6 +96,14 @@ fn catch_up_first(
             }
             match app.handle.follow(caller.clone(), topic, Some(after)).await {
                 Ok(live @ Followed::Live { .. }) => return stream_live(app, live, topic, lines).await,
+                Ok(Followed::Behind { oldest_in_memory }) if after == before => {
+                    // Neither in memory nor in the journal any more: say so, and go on from what is left.
+                    let missing = oldest_in_memory.0.saturating_sub(after.0 + 1);
+                    if lines.send(gap_text(missing)).await.is_err() {
+                        return;
+                    }
+                    after = Seq(oldest_in_memory.0.saturating_sub(1));
+                }
                 Ok(Followed::Behind { .. }) => {}
                 Err(_) => return,
             }
@@ -115,7 +124,7 @@ async fn read_page(
     let (entries, gap) = app.archive(move |history| history.events(from, PAGE)).await.ok()?;
     if gap {
         let missing = entries.first().map_or(0, |first| first.seq.0.saturating_sub(from.0 + 1));
-        lines.send(format!("event: gap\ndata: {{\"missing\":{missing}}}\n\n")).await.ok()?;
+        lines.send(gap_text(missing)).await.ok()?;
     }
     let full = entries.len() as u64 == PAGE;
     for entry in entries {
@@ -152,6 +161,10 @@ fn event_text(entry: &Entry) -> String {
     let view = EventView::from(entry);
     let data = serde_json::to_string(&view).unwrap_or_default();
     format!("id: {}\nevent: {}\ndata: {data}\n\n", view.id, view.event)
+}
+
+fn gap_text(missing: u64) -> String {
+    format!("event: gap\ndata: {{\"missing\":{missing}}}\n\n")
 }
 
 struct WatchGuard {

@@ -99,7 +99,7 @@ fn the_archive_tells_all_of_an_ended_task() {
     let (ending, archive) = history.task(&taken.task.into()).unwrap().unwrap();
     assert_eq!(ending.answer.unwrap().content().unwrap().as_text(), "did mine-1");
     assert_eq!((archive.task.state, archive.dead_letter), (TaskState::Completed, false));
-    assert_eq!(archive.task.messages, [taken.message.clone()]);
+    assert_eq!(archive.task.messages, std::slice::from_ref(&taken.message));
 
     let (task, trail) = history.trail(&taken.message).unwrap().unwrap();
     assert_eq!((task, trail.reached()), (taken.task, Some(Step::Answered)));

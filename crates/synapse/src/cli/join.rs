@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) async fn join(args: Join) -> Done {
     let home = Home::from_env()?;
     let id = start_or_attach(&home, args.who).await?;
-    let mut joined = Joined { home, id, window: args.window, in_hand: HashSet::new(), last: None };
+    let mut joined = Joined { home, id, window: args.window, in_hand: HashSet::new(), last: None, greeted: false };
     let mut input = BufReader::new(tokio::io::stdin());
     let mut stream = None;
     loop {
@@ -88,6 +88,7 @@ struct Joined {
     /// Messages the program was given and has not finished with.
     in_hand: HashSet<String>,
     last: Option<String>,
+    greeted: bool,
 }
 
 impl Joined {
@@ -112,13 +113,17 @@ impl Joined {
         }
     }
 
-    /// From the node to the program, each message once.
+    /// From the node to the program, each message once. That a node was replaced is not the program's concern.
     fn hand_on(&mut self, line: &str) {
-        if let Ok(ToProgram::Message(view) | ToProgram::Input(view)) = serde_json::from_str(line) {
-            if !self.in_hand.insert(view.message_id.clone()) {
-                return;
+        match serde_json::from_str(line) {
+            Ok(ToProgram::Message(view) | ToProgram::Input(view)) => {
+                if !self.in_hand.insert(view.message_id.clone()) {
+                    return;
+                }
+                self.last = Some(view.message_id);
             }
-            self.last = Some(view.message_id);
+            Ok(ToProgram::Hello { .. }) if std::mem::replace(&mut self.greeted, true) => return,
+            _ => {}
         }
         show::out(line);
     }

@@ -1,0 +1,274 @@
+//! The doors of a node, over both sockets: who may come in, and what they find.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt as _;
+use synapse_testkit::http::Events;
+use synapse_testkit::{Agent, World};
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+fn shout(world: &World) -> Agent {
+    world.run("shout", "tr a-z A-Z", &[])
+}
+
+#[test]
+fn without_a_token_only_the_status_is_shown_and_not_all_of_it() {
+    let world = world();
+    let busy = world.run("busy", "cat > begun; while [ ! -e go ]; do sleep 0.02; done", &["--role", "Developer"]);
+    world.send("busy", "secret plan", &[]);
+    world.wait_until("it works", || busy.get("/status").json()["status"] == "busy");
+    let status = busy.tcp().ask("GET", "/status", &[], b"").json();
+    assert_eq!((status["agentName"].as_str(), status["role"].as_str()), (Some("busy"), Some("Developer")));
+    assert_eq!(status["status"], "busy");
+    assert_eq!((&status["context"], &status["currentTask"]), (&Value::Null, &Value::Null), "{status}");
+    let known = busy.tcp().ask("GET", "/status", &[("Authorization", &busy.bearer())], b"").json();
+    assert!(known["context"].is_string() && known["currentTask"].is_string(), "{known}");
+    let known = busy.get("/status").json();
+    assert!(known["context"].is_string() && known["currentTask"].is_string(), "{known}");
+    for path in ["/healthz", "/openapi.json"] {
+        assert_eq!(busy.tcp().ask("GET", path, &[], b"").status, 200, "{path}");
+    }
+}
+
+const CLOSED: [(&str, &str); 11] = [
+    ("POST", "/message"),
+    ("GET", "/api/v1/inbox"),
+    ("GET", "/api/v1/inbox/stream"),
+    ("POST", "/api/v1/inbox/report"),
+    ("GET", "/api/v1/receipts/x"),
+    ("GET", "/api/v1/tasks"),
+    ("GET", "/api/v1/tasks/0123abcd"),
+    ("POST", "/api/v1/tasks/0123abcd/cancel"),
+    ("GET", "/api/v1/events"),
+    ("POST", "/api/v1/stop"),
+    ("GET", "/metrics"),
+];
+
+#[test]
+fn everything_else_needs_the_token() {
+    let world = world();
+    let shout = shout(&world);
+    let wrong = format!("Bearer {}", "0".repeat(64));
+    let almost = shout.bearer().replacen("Bearer", "bearer ", 1);
+    for token in ["", wrong.as_str(), "Bearer ", "Bearer", "Basic dXNlcg==", almost.as_str(), &shout.bearer()[..40]] {
+        for (method, path) in CLOSED {
+            let answer = shout.tcp().ask(method, path, &[("Authorization", token)], b"{\"message\":\"hi\"}");
+            assert_eq!(answer.status, 401, "{method} {path} with {token:?}: {}", answer.text());
+            assert_eq!(answer.code(), "not_allowed");
+        }
+    }
+    let inbox = shout.get("/api/v1/events?after=0");
+    drop(inbox);
+    let body = json!({ "message": "hi", "response_expected": true }).to_string();
+    let right = shout.tcp().ask("POST", "/message", &[("Authorization", &shout.bearer())], body.as_bytes());
+    assert_eq!(right.status, 200, "{}", right.text());
+    assert_eq!(right.json()["status"], "stored");
+}
+
+#[test]
+fn requests_that_a_web_page_could_make_are_refused() {
+    let world = world();
+    let shout = shout(&world);
+    let (bearer, port) = (shout.bearer(), shout.port);
+    let evil_host = format!("evil.example:{port}");
+    let other_port = format!("localhost:{}", port.wrapping_add(1));
+    let hosts = ["evil.example", evil_host.as_str(), other_port.as_str(), "localhost", "localhost.evil.example", "127.0.0.1"];
+    for host in hosts {
+        for (method, path) in [("GET", "/status"), ("POST", "/message")] {
+            let headers = [("Host", host), ("Authorization", bearer.as_str())];
+            let answer = shout.tcp().ask(method, path, &headers, b"{\"message\":\"hi\"}");
+            assert_eq!((answer.status, answer.code().as_str()), (403, "bad_origin"), "{host} {path}");
+        }
+    }
+    let origins = ["http://evil.example", "null", "https://localhost", "http://localhost", "file://", "http://localhost:1"];
+    for origin in origins {
+        for (method, path) in [("GET", "/status"), ("POST", "/message")] {
+            let headers = [("Origin", origin), ("Authorization", bearer.as_str())];
+            let answer = shout.tcp().ask(method, path, &headers, b"{\"message\":\"hi\"}");
+            assert_eq!((answer.status, answer.code().as_str()), (403, "bad_origin"), "{origin} {path}");
+            assert_eq!(answer.header("access-control-allow-origin"), None);
+        }
+    }
+    let mut without = shout.tcp().connect();
+    without.say("GET /status HTTP/1.1\r\n\r\n");
+    assert_eq!(without.answer().status, 403, "no Host at all");
+    for own in [format!("localhost:{port}"), format!("127.0.0.1:{port}")] {
+        let origin = format!("http://{own}");
+        let headers = [("Host", own.as_str()), ("Origin", origin.as_str())];
+        assert_eq!(shout.tcp().ask("GET", "/status", &headers, b"").status, 200, "{own}");
+    }
+    assert_eq!(world.json(&["inbox", "shout"])["messages"], json!([]));
+}
+
+#[test]
+fn the_files_of_a_home_are_for_the_user_alone() {
+    let world = world();
+    let shout = shout(&world);
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&shout.socket), 0o600);
+    assert_eq!(mode(&world.home().join("token")), 0o600);
+    assert_eq!(mode(world.home()), 0o700);
+    assert_eq!(mode(&world.home().join("registry").join(format!("{}.json", shout.id))), 0o600);
+    let dir = world.agent_dir(&shout.id);
+    assert_eq!(mode(&dir), 0o700);
+    for file in ["journal.db", "log", "launch.json", "known.json"] {
+        assert_eq!(mode(&dir.join(file)), 0o600, "{file}");
+    }
+    assert_eq!(world.token().len(), 64);
+}
+
+#[test]
+fn what_is_nowhere_is_said_as_json() {
+    let world = world();
+    let shout = shout(&world);
+    for path in ["/", "/nothing", "/api/v1/nothing", "/message/x", "/status/", "/../etc/passwd", "/%2e%2e/x"] {
+        let answer = shout.get(path);
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
+    }
+    for (method, path) in [("GET", "/message"), ("POST", "/status"), ("DELETE", "/api/v1/tasks"), ("PUT", "/healthz")] {
+        let answer = shout.unix().ask(method, path, &[], b"{}");
+        assert_eq!((answer.status, answer.code().as_str()), (405, "method_not_allowed"), "{method} {path}");
+    }
+    assert_eq!(shout.get("/api/v1/tasks/ffffffffffffffff").code(), "no_such_task");
+    assert_eq!(shout.get("/api/v1/receipts/unheard-of").code(), "no_such_message");
+}
+
+#[test]
+fn health_and_counters() {
+    let world = world();
+    let shout = shout(&world);
+    assert_eq!(shout.get("/healthz").text(), "200 ok\n");
+    let count = |name: &str| -> u64 {
+        let text = shout.get("/metrics").text();
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap_or_else(|| panic!("{text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let before = (count("synapse_requests_total"), count("synapse_records_total"), count("synapse_refusals_total"));
+    world.ok(&["send", "shout", "hi", "--response"]);
+    shout.get("/nothing");
+    assert!(count("synapse_requests_total") > before.0);
+    assert!(count("synapse_records_total") > before.1);
+    assert_eq!(count("synapse_refusals_total"), before.2 + 1);
+    assert_eq!(count("synapse_tasks_open"), 0);
+    assert!(count("synapse_connections") >= 1);
+}
+
+#[test]
+fn the_description_names_every_path() {
+    let world = world();
+    let shout = shout(&world);
+    let answer = shout.tcp().ask("GET", "/openapi.json", &[], b"");
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let api = answer.json();
+    assert!(api["openapi"].as_str().unwrap().starts_with("3.1"), "{}", api["openapi"]);
+    let paths = api["paths"].as_object().unwrap();
+    let expected = [
+        ("/message", "post"),
+        ("/status", "get"),
+        ("/healthz", "get"),
+        ("/metrics", "get"),
+        ("/api/v1/stop", "post"),
+        ("/api/v1/inbox", "get"),
+        ("/api/v1/inbox/stream", "get"),
+        ("/api/v1/inbox/report", "post"),
+        ("/api/v1/receipts/{message_id}", "get"),
+        ("/api/v1/tasks", "get"),
+        ("/api/v1/tasks/{task_id}", "get"),
+        ("/api/v1/tasks/{task_id}/cancel", "post"),
+        ("/api/v1/reply", "post"),
+        ("/api/v1/agents", "get"),
+        ("/api/v1/events", "get"),
+    ];
+    for (path, method) in expected {
+        assert!(paths.get(path).is_some_and(|p| p.get(method).is_some()), "{method} {path}");
+    }
+    // Every reference leads somewhere.
+    let text = api.to_string();
+    for reference in text.split("\"$ref\":\"#").skip(1) {
+        let pointer = &reference[..reference.find('"').unwrap()];
+        assert!(api.pointer(pointer).is_some(), "{pointer}");
+    }
+}
+
+#[test]
+fn a_slow_caller_keeps_nobody_waiting() {
+    let world = world();
+    let shout = shout(&world);
+    let mut slow: Vec<_> = (0..20).map(|_| shout.tcp().connect()).collect();
+    for (n, connection) in slow.iter_mut().enumerate() {
+        let part = if n % 2 == 0 { "POST /mess" } else { "POST /message HTTP/1.1\r\nHost: localhost" };
+        connection.say(part);
+    }
+    let mut half_body = shout.unix().connect();
+    half_body.say("POST /message HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"mess");
+    assert_eq!(world.ok(&["send", "shout", "hi", "--response"]), "HI");
+    assert_eq!(shout.tcp().ask("GET", "/status", &[], b"").status, 200);
+}
+
+#[test]
+fn requests_may_follow_each_other_at_once() {
+    let world = world();
+    let shout = shout(&world);
+    const COUNT: usize = 50;
+    let mut connection = shout.unix().connect();
+    let mut all = String::new();
+    for n in 0..COUNT {
+        let body = json!({ "message": format!("letter {n}"), "message_id": format!("p-{n}") }).to_string();
+        all += &shout.unix().head("POST", "/message", &[], Some(body.len()));
+        all += &body;
+    }
+    connection.say(&all);
+    for n in 0..COUNT {
+        let answer = connection.answer();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let task = answer.json()["task_id"].as_str().unwrap().to_owned();
+        let receipt = shout.get(&format!("/api/v1/receipts/p-{n}")).json();
+        assert_eq!(receipt["task_id"], task.as_str(), "answers come in the order of the questions");
+    }
+}
+
+#[test]
+fn a_receipt_tells_how_far_a_message_has_come() {
+    let world = world();
+    let shout = shout(&world);
+    let sent = world.json(&["send", "shout", "hi", "--response", "--message-id", "mine"]);
+    let receipt = shout.get("/api/v1/receipts/mine").json();
+    assert_eq!(receipt["message_id"], sent["message_id"]);
+    assert_eq!(receipt["reached"], "answered");
+    let trail: Vec<&str> = receipt["trail"].as_array().unwrap().iter().map(|m| m["what"].as_str().unwrap()).collect();
+    let order = ["stored", "leased", "submitted", "answered"];
+    let positions: Vec<_> = order.iter().map(|step| trail.iter().position(|t| t == step)).collect();
+    assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{trail:?}");
+}
+
+#[test]
+fn one_agent_writes_to_another_through_its_own_node() {
+    let world = world();
+    let shout = shout(&world);
+    world.run("ledger", "echo \"$SYNAPSE_SENDER: $(cat)\" >> got", &[]);
+    let relayed = shout.post("/message", &json!({ "target": "ledger", "message": "by relay", "from": "shout" }));
+    assert_eq!(relayed.status, 200, "{}", relayed.text());
+    assert_eq!(relayed.json()["status"], "spooled");
+    world.wait_until("it has arrived", || !world.lines("got").is_empty());
+    assert_eq!(world.lines("got"), ["shout (by user): by relay"]);
+    let nobody = shout.post("/message", &json!({ "target": "nobody", "message": "x" }));
+    assert_eq!((nobody.status, nobody.code().as_str()), (404, "no_such_agent"));
+    let itself = shout.post("/message", &json!({ "target": "shout", "message": "x" }));
+    assert_eq!(itself.json()["status"], "stored");
+}
+
+#[test]
+fn an_agent_can_be_stopped_over_http_by_the_user_only() {
+    let world = world();
+    let shout = shout(&world);
+    let mut events = Events::open(&shout.unix(), "/api/v1/events", &[], None).unwrap();
+    let answer = shout.tcp().ask("POST", "/api/v1/stop", &[("Authorization", &shout.bearer())], b"");
+    assert_eq!(answer.status, 202);
+    while events.next_event().is_some() {}
+    world.wait_until("nothing of it runs", || world.processes().is_empty());
+    assert_eq!(world.registry().len(), 0);
+}

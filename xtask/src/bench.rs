@@ -1,0 +1,158 @@
+//! `cargo xtask bench`: how fast it is, measured beside what limits it, in one run.
+//!
+//! A benchmark is no test: a missed bar is told and fails nothing. What counts are ratios within one run and CPU
+//! time, which a busy machine disturbs least. All of it stays on this machine: Unix sockets and 127.0.0.1.
+//!
+//! Not here: bars for a terminal, a hub or A2A, which will be sets of their own beside `spine`.
+
+mod accept;
+mod client;
+mod commands;
+mod idle;
+mod machine;
+mod opening;
+mod proc;
+mod raw;
+mod report;
+mod responder;
+mod stage;
+mod status;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::shell;
+use report::{Report, Row};
+use stage::Stage;
+
+pub(crate) const USAGE: &str = "usage: cargo xtask bench spine [--json] [--quick] [--only NAME]";
+
+/// What was asked for.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// The JSON on standard output in place of the table.
+    json: bool,
+    /// Fewer rounds: to see that it works.
+    pub(crate) quick: bool,
+    only: Option<String>,
+}
+
+/// What a set of measurements has to work with.
+pub(crate) struct Bench {
+    pub(crate) root: PathBuf,
+    /// `target/bench`, on the disk that is measured.
+    pub(crate) folder: PathBuf,
+    pub(crate) stage: Stage,
+    pub(crate) wish: Wish,
+}
+
+type Measure = fn(&Bench) -> anyhow::Result<Vec<Row>>;
+
+/// The parts of the spine, in the order in which they run; each can be run alone.
+const PARTS: &[(&str, Measure)] = &[
+    ("accept", accept::measure),
+    ("commands", commands::one_process),
+    ("idle", idle::measure),
+    ("status", status::measure),
+    ("list", commands::list),
+    ("opening", opening::measure),
+];
+
+pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
+    let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
+    if cfg!(debug_assertions) {
+        // The load would cost more than what it loads; the optimised one takes over.
+        let mut line = vec!["cargo", "run", "--release", "--quiet", "--package", "xtask", "--", "bench"];
+        line.extend(words.iter().map(String::as_str));
+        return shell::show(root, &line, &[]);
+    }
+    eprintln!("building the release binary");
+    shell::show(root, &["cargo", "build", "--release", "--quiet", "--package", "synapse"], &[])?;
+    let own = std::env::current_exe().context("where this program is")?;
+    let built = own.parent().context("a program has a folder")?;
+    let folder = built.parent().context("a profile has a folder")?.join("bench");
+    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let stage = Stage::new(&folder, built.join("synapse"))?;
+    let bench = Bench { root: root.to_owned(), folder, stage, wish };
+    let report = bench.all()?;
+    let file = bench.folder.join("spine.json");
+    std::fs::write(&file, report.json()).with_context(|| format!("writing {}", file.display()))?;
+    if bench.wish.json {
+        print!("{}", report.json());
+    } else {
+        print!("{}", report.table());
+    }
+    anyhow::ensure!(report.broken.is_empty(), "not measured: {}", report.broken.join("; "));
+    Ok(())
+}
+
+impl Bench {
+    fn all(&self) -> anyhow::Result<Report> {
+        let machine = machine::facts(&self.folder)?;
+        let mut report = Report { machine, quick: self.wish.quick, ..Report::default() };
+        eprint!("{}", report.head());
+        let wanted = |name: &str| self.wish.only.as_deref().is_none_or(|only| only == name);
+        for (name, measure) in PARTS.iter().filter(|(name, _)| wanted(name)) {
+            eprintln!("measuring: {name}");
+            match measure(self) {
+                Ok(rows) => report.rows.extend(rows),
+                // The other parts still tell something.
+                Err(error) => report.broken.push(format!("{name}: {error:#}")),
+            }
+            self.stage.stop_all()?;
+        }
+        Ok(report)
+    }
+
+    /// The many when there is time, the few when asked to be quick.
+    pub(crate) fn pick<T>(&self, many: T, few: T) -> T {
+        if self.wish.quick { few } else { many }
+    }
+}
+
+fn parse(words: &[String]) -> Result<Wish, String> {
+    let mut words = words.iter().map(String::as_str);
+    if words.next() != Some("spine") {
+        return Err("say which set: `spine` is the one there is".into());
+    }
+    let mut wish = Wish::default();
+    while let Some(word) = words.next() {
+        match word {
+            "--json" => wish.json = true,
+            "--quick" => wish.quick = true,
+            "--only" => {
+                let known: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
+                let name = words.next().filter(|name| known.contains(name));
+                let name = name.ok_or_else(|| format!("--only takes one of {}", known.join(", ")))?;
+                wish.only = Some(name.to_owned());
+            }
+            other => return Err(format!("`{other}` is not understood")),
+        }
+    }
+    Ok(wish)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: Result<Wish, &str>) {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let found = parse(&words);
+        match expected {
+            Ok(wish) => assert_eq!(found, Ok(wish), "{line}"),
+            Err(part) => assert!(found.clone().unwrap_err().contains(part), "{line}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn words_become_a_wish() {
+        check("spine", Ok(Wish::default()));
+        let wish = Wish { json: true, quick: true, only: Some("idle".into()) };
+        check("spine --quick --only idle --json", Ok(wish));
+        check("", Err("spine"));
+        check("spine --only everything", Err("accept, commands"));
+        check("spine --fast", Err("--fast"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Filling a store as a node does: batches through the crank, snapshots when the journal wants one.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, ensure};
+use synapse_core::agents::Agent;
+use synapse_core::effect::{Command, Draft, Effect, Facts, Fresh, Input, Report, Serves};
+use synapse_core::ids::AskId;
+use synapse_core::message::{Content, Expects, Proof};
+use synapse_core::policy::Caller;
+use synapse_core::receipt::Step;
+use synapse_core::routes::Target;
+use synapse_core::{AgentId, AgentType, Body, Hub, Limits, LinkId, MessageId, Priority, Timestamp, cycle};
+use synapse_store::{Journal, Retention};
+
+/// To be raised when a store is to be filled in another way.
+pub(super) const VERSION: u32 = 1;
+/// What is left in the mailbox: as much as one holds.
+pub(super) const WAITING: usize = 10_000;
+const BATCH: usize = 1_000;
+const LINK: LinkId = LinkId(1);
+
+pub(super) fn fill(path: &Path, delivered: u64) -> anyhow::Result<()> {
+    let mut filler = Filler::open(path)?;
+    filler.turn(vec![filler.agent_up(), filler.link_opened()])?;
+    let mut sent = 0;
+    let mut seen = 0;
+    let mut in_hand: Vec<MessageId> = Vec::new();
+    while seen < delivered {
+        let mut batch: Vec<Input> = Vec::with_capacity(2 * BATCH);
+        seen += in_hand.len() as u64;
+        batch.extend(in_hand.drain(..).map(|message| filler.seen(message)));
+        for _ in 0..BATCH.min(usize::try_from(delivered - sent)?) {
+            batch.push(filler.send());
+            sent += 1;
+        }
+        in_hand = filler.turn(batch)?;
+    }
+    filler.turn(vec![Input::LinkClosed { link: LINK }])?;
+    for _ in 0..WAITING / BATCH {
+        let batch = (0..BATCH).map(|_| filler.send()).collect();
+        filler.turn(batch)?;
+    }
+    let state = filler.hub.state();
+    ensure!(state.tasks.len() == WAITING, "{} tasks are open, not {WAITING}", state.tasks.len());
+    Ok(())
+}
+
+struct Filler {
+    hub: Hub,
+    journal: Journal,
+    agent: AgentId,
+    count: u64,
+    dice: u64,
+}
+
+impl Filler {
+    fn open(path: &Path) -> anyhow::Result<Self> {
+        let (journal, state) = Journal::open(path, Retention::default())?;
+        let hub = Hub::with_state(Limits::default(), state);
+        Ok(Self { hub, journal, agent: AgentId::from_bytes([0x5a; 32]), count: 0, dice: 1 })
+    }
+
+    /// Turns the crank once; gives back what was handed out.
+    fn turn(&mut self, batch: Vec<Input>) -> anyhow::Result<Vec<MessageId>> {
+        let turned = cycle::turn(&mut self.hub, now(), batch, &mut self.journal)?;
+        ensure!(turned.failed.is_none(), "a batch was not stored: {:?}", turned.failed);
+        let mut handed = Vec::new();
+        for effect in turned.effects {
+            match effect {
+                Effect::Deliver { letter, .. } => handed.push(letter.id),
+                Effect::Reply { answer, .. } => {
+                    answer.map_err(|refusal| anyhow::anyhow!("refused: {refusal}"))?;
+                }
+                _ => {}
+            }
+        }
+        if self.journal.wants_snapshot(self.hub.state()) {
+            self.journal.take_snapshot(self.hub.state()).context("a snapshot")?;
+            self.journal.prune(now()).context("pruning")?;
+        }
+        Ok(handed)
+    }
+
+    fn agent_up(&self) -> Input {
+        let kind = AgentType::parse("mailbox").expect("a plain word is a type");
+        let agent =
+            Agent { id: self.agent, kind, name: None, role: None, capabilities: Vec::new(), port: None };
+        Input::AgentUp { agent }
+    }
+
+    fn link_opened(&self) -> Input {
+        let serves = Serves::UntilSeen { notes: true };
+        Input::LinkOpened { link: LINK, agent: self.agent, window: BATCH, serves, running: Vec::new() }
+    }
+
+    fn send(&mut self) -> Input {
+        let text = format!("{:0300}", self.count);
+        let draft = Draft {
+            to: Target::Here,
+            sender_id: None,
+            body: Body::of(&Content::text(text)),
+            priority: Priority::NORMAL,
+            expects: Expects::Receipt,
+            chain: None,
+            continues: None,
+            caller_task_id: None,
+            timeout_ms: None,
+            sent_at: None,
+        };
+        let fresh = Fresh { message: self.next_message(), task: self.random() };
+        self.ask(Caller::User { proof: Proof::Socket }, Command::Send(Box::new(draft)), fresh)
+    }
+
+    fn seen(&mut self, message: MessageId) -> Input {
+        let caller =
+            Caller::Agent { id: self.agent, label: "mailbox".into(), role: None, proof: Proof::Socket };
+        let command = Command::Report { message, report: Report::Step(Step::Seen) };
+        self.ask(caller, command, Fresh::default())
+    }
+
+    fn ask(&mut self, caller: Caller, command: Command, fresh: Fresh) -> Input {
+        self.count += 1;
+        Input::Asked { ask: AskId(self.count), caller, command, facts: Facts::default(), fresh }
+    }
+
+    /// In the order of time, as a UUIDv7 is.
+    fn next_message(&mut self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&(now().0 << 16 | 0x7000).to_be_bytes());
+        bytes[8..].copy_from_slice(&(self.count | 1 << 63).to_be_bytes());
+        bytes
+    }
+
+    /// Scattered, as the ids of tasks are; the same at every filling.
+    fn random(&mut self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        for half in bytes.chunks_mut(8) {
+            self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = self.dice;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            half.copy_from_slice(&(mixed ^ (mixed >> 31)).to_be_bytes());
+        }
+        bytes
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_store_is_filled_and_opens_again() {
+        let folder = std::env::temp_dir().join(format!("synapse-filling-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("journal.db");
+        fill(&path, 1_500).unwrap();
+        let (_journal, state) = Journal::open(&path, Retention::default()).unwrap();
+        assert_eq!(state.letters.len(), WAITING);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,85 @@
+//! What the kernel knows of a process: CPU time, private memory, how often it woke.
+//!
+//! CPU comes from clocks that count nanoseconds: the ticks of `/proc/<pid>/stat` are as long as some of the bars.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::Context;
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use nix::time::ClockId;
+use nix::unistd::Pid;
+
+/// User and system time of a process, all its threads, those that ended too.
+pub(super) fn cpu_of(pid: u32) -> anyhow::Result<Duration> {
+    let pid = Pid::from_raw(i32::try_from(pid)?);
+    let clock = ClockId::pid_cpu_clock_id(pid).with_context(|| format!("the CPU clock of process {pid}"))?;
+    Ok(Duration::from(clock.now()?))
+}
+
+/// User and system time of this process.
+pub(super) fn own_cpu() -> anyhow::Result<Duration> {
+    Ok(both(&getrusage(UsageWho::RUSAGE_SELF)?))
+}
+
+/// User and system time of all children that were waited for.
+pub(super) fn children_cpu() -> anyhow::Result<Duration> {
+    Ok(both(&getrusage(UsageWho::RUSAGE_CHILDREN)?))
+}
+
+fn both(usage: &Usage) -> Duration {
+    let micros = |time: TimeVal| {
+        let (s, us) = (time.tv_sec().unsigned_abs(), time.tv_usec().unsigned_abs());
+        Duration::from_micros(1_000_000 * s + us)
+    };
+    micros(usage.user_time()) + micros(usage.system_time())
+}
+
+/// Memory that only this process has, bytes.
+pub(super) fn private_bytes(pid: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+    Ok(1024 * sum_of(&text, &["Private_Clean:", "Private_Dirty:"]))
+}
+
+/// How often the threads of a process went to sleep of themselves; each sleep ends with a wake-up.
+pub(super) fn sleeps(pid: u32) -> anyhow::Result<u64> {
+    let folder = format!("/proc/{pid}/task");
+    let mut sum = 0;
+    for thread in fs::read_dir(&folder).with_context(|| format!("reading {folder}"))? {
+        let status = fs::read_to_string(thread?.path().join("status"))?;
+        sum += sum_of(&status, &["voluntary_ctxt_switches:"]);
+    }
+    Ok(sum)
+}
+
+/// The numbers on the lines that begin with one of these names.
+fn sum_of(text: &str, names: &[&str]) -> u64 {
+    let number = |line: &str| {
+        let mut words = line.split_whitespace();
+        names.contains(&words.next()?).then(|| words.next()?.parse::<u64>().ok())?
+    };
+    text.lines().filter_map(number).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_summed_by_their_whole_name() {
+        let text = "Rss: 9 kB\nPrivate_Clean:   3 kB\nPrivate_Dirty: 4 kB\nnonvoluntary_ctxt_switches:\t7\n";
+        assert_eq!(sum_of(text, &["Private_Clean:", "Private_Dirty:"]), 7);
+        assert_eq!(sum_of(text, &["voluntary_ctxt_switches:"]), 0);
+    }
+
+    #[test]
+    fn this_process_has_clocks_and_memory() {
+        let own = std::process::id();
+        assert!(cpu_of(own).unwrap() > Duration::ZERO);
+        assert!(own_cpu().unwrap() > Duration::ZERO);
+        assert!(private_bytes(own).unwrap() > 0);
+        assert!(sleeps(own).is_ok() && children_cpu().is_ok());
+    }
+}
