@@ -80,6 +80,7 @@ pub struct Facts {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prior {
+    pub agent: AgentId,
     pub message: MessageId,
     pub task: TaskId,
     pub digest: Digest,
@@ -88,6 +89,7 @@ pub struct Prior {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EndedTask {
     pub id: TaskId,
+    pub agent: AgentId,
     pub state: TaskState,
     pub requester: crate::message::Sender,
     pub message: MessageId,
@@ -116,10 +118,10 @@ pub enum Command {
         topic: Topic,
         after: Option<Seq>,
     },
-    /// Notes and mail for an agent that asks. Taking marks what is shown as seen.
+    /// What waits for an agent, in the order in which it would leave. Looking changes nothing: whoever has
+    /// read a message reports it as seen.
     Inbox {
         agent: AgentId,
-        take: bool,
         max: usize,
     },
     Receipt {

@@ -33,6 +33,8 @@ pub struct Hub {
     // All below is volatile: it belongs to this run, not to the journal.
     links: BTreeMap<LinkId, Link>,
     presence: BTreeMap<AgentId, Presence>,
+    /// Agents that no link serves any more, and since when.
+    absent: BTreeMap<AgentId, Timestamp>,
     watchers: Watchers,
     guard: Guard,
     recent: Recent,
@@ -52,6 +54,7 @@ impl Hub {
             state,
             links: BTreeMap::new(),
             presence: BTreeMap::new(),
+            absent: BTreeMap::new(),
             watchers: Watchers::default(),
             guard: Guard::default(),
             recent: Recent::default(),
@@ -67,6 +70,8 @@ impl Hub {
     /// After the last replayed record: whatever was leased when we died goes back, uncounted.
     pub fn restarted(&mut self, now: Timestamp, out: &mut Output) {
         self.return_orphans(now, "the node restarted", out);
+        let begun = self.state.tasks.values().filter(|task| task.has_begun());
+        self.absent = begun.map(|task| (task.agent, now)).collect();
     }
 
     pub fn handle(&mut self, now: Timestamp, input: Input, out: &mut Output) {
@@ -79,7 +84,7 @@ impl Hub {
                     }
                     Command::Report { message, report } => self.report(now, &caller, &message, report, out),
                     Command::Cancel { task, why } => self.cancel(now, &caller, &task, why, &facts, out),
-                    question => self.answer(now, &caller, question, &facts, out),
+                    question => self.answer(now, &caller, question, &facts),
                 };
                 self.tell(ask, answer, out);
             }
@@ -113,7 +118,8 @@ impl Hub {
         let boxes = self.state.mailboxes.values().filter_map(crate::mailbox::Mailbox::next_deadline).min();
         let tasks = self.state.next_timed().map(|(at, _)| at);
         let again = self.rolled_back.then_some(Timestamp(0));
-        boxes.into_iter().chain(tasks).chain(again).min()
+        let absent = self.absent.values().map(|since| since.plus_ms(self.limits.absence_ms)).min();
+        boxes.into_iter().chain(tasks).chain(again).chain(absent).min()
     }
 
     /// The last batch did not reach the disk: the state is what the journal says, and nothing was promised.

@@ -37,6 +37,8 @@ pub struct Limits {
     /// Events kept in memory for watchers that return; older ones are read from the journal.
     pub ring_events_max: usize,
     pub ring_bytes_max: usize,
+    /// How long the tasks of an agent wait for its program to come back.
+    pub absence_ms: u64,
     /// How far a message's own time stamp may be from ours.
     pub clock_skew_ms_max: u64,
 }
@@ -59,6 +61,7 @@ impl Default for Limits {
             repeats_max: 5,
             ring_events_max: 1_024,
             ring_bytes_max: 1 << 20,
+            absence_ms: 90_000,
             clock_skew_ms_max: 24 * 3_600_000,
         }
     }

@@ -153,19 +153,6 @@ fn a_refusal_makes_room_for_the_next() {
 }
 
 #[test]
-fn what_is_taken_by_hand_goes_to_no_link_as_well() {
-    check(
-        "agent a
-         link 1 a 1 hand
-         send m1 to a => m1>1, m1 accepted
-         send m2 to a => m2 accepted
-         send m3 to a => m3 accepted, 1 ahead
-         take a by a => m2 working, m3 working, 2 waiting, 0 notes: m2 m3
-         say 1 m1 failed => m1 ended failed, ok",
-    );
-}
-
-#[test]
 fn a_link_that_closes_gives_back_what_it_had_not_seen() {
     check(
         "agent a
@@ -239,9 +226,7 @@ fn notes_go_only_to_who_wants_them() {
          link 1 a 3 hand
          send m1 to a prio 2 oneway => m1 accepted
          inbox a by a => 1 waiting, 1 notes: m1
-         take a by b => refused not_allowed
-         take a by a => m1 ended completed, 1 waiting, 1 notes: m1
-         inbox a by a => 0 waiting, 0 notes:",
+         inbox a by b => 1 waiting, 1 notes: m1",
     );
 }
 
@@ -257,6 +242,46 @@ fn what_waits_is_canceled_at_once_and_what_runs_is_stopped_first() {
          say 1 m2 working => m2 working, ok
          cancel m2 by user => m2 cancel asked, stop m2 at 1, ok
          say 1 m2 canceled => m2 ended canceled, ok",
+    );
+}
+
+#[test]
+fn a_program_hears_that_what_it_works_on_was_canceled() {
+    check(
+        "agent a
+         link 1 a 3 reader
+         send m1 to a => m1>1, m1 accepted
+         say 1 m1 seen => m1 working, ok
+         cancel m1 by user => m1 ended canceled, stop m1 at 1, ok",
+    );
+}
+
+#[test]
+fn a_program_that_does_not_come_back_in_time_has_failed() {
+    check(
+        "agent a
+         link 1 a 3 reader
+         send m1 to a => m1>1, m1 accepted
+         say 1 m1 seen => m1 working, ok
+         close 1
+         clock 89999
+         link 2 a 3 reader
+         close 2
+         send m2 to a => m2 accepted
+         clock 89999
+         clock 1 => m1 ended failed",
+    );
+}
+
+#[test]
+fn only_its_own_agent_answers_an_ended_task() {
+    check(
+        "agent a
+         agent b
+         link 1 a 3 reader
+         send m1 to a oneway => m1>1, m1 accepted
+         say 1 m1 seen => m1 ended completed, ok
+         reply m1 by b => refused not_allowed",
     );
 }
 
@@ -311,6 +336,8 @@ fn a_follow_up_that_was_refused_rests_before_it_comes_again() {
          send m1 to a => m1>1, m1 accepted
          send m2 continues m1 => refused not_now
          say 1 m1 working => m1 working, ok
+         send m2 continues m1 => refused not_now
+         say 1 m1 asks => m1 input-required, ok
          send m2 continues m1 => m2>1, m2 accepted
          say 1 m2 refused => m2 back, ok
          clock 999

@@ -26,6 +26,13 @@ pub struct SenderView {
     pub proof: String,
 }
 
+impl SenderView {
+    /// As the receiver reads it: what a person said for an agent is not what the agent said.
+    pub fn shown(&self) -> String {
+        if self.by_user { format!("{} (by user)", self.label) } else { self.label.clone() }
+    }
+}
+
 impl From<&Sender> for SenderView {
     fn from(sender: &Sender) -> Self {
         use synapse_core::message::Who;

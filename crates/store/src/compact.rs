@@ -7,7 +7,7 @@
 use crate::journal::{Journal, JournalError, wal_of};
 use crate::rows::{self, ROW_VERSION};
 use rusqlite::{Connection, params};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use synapse_core::ids::Timestamp;
 use synapse_core::record::Archive;

@@ -59,6 +59,7 @@ impl Journal {
         let broken = |e| schema::broken(path, e);
         // Closing copies the log into the database; a refused journal keeps both as they are.
         let has_log = std::fs::metadata(wal_of(path)).is_ok_and(|log| log.len() > 0);
+        schema::make_private(path)?;
         let mut db = Connection::open(path).map_err(broken)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).map_err(broken)?;
         let found = schema::ask(&db, path)?;
@@ -121,7 +122,7 @@ impl Journal {
             ask.query_row([key], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
         let Some((seq, head, body, crc)) = row else { return Ok(None) };
         let letter = rows::read_head(seq, &head, &body, crc)?.letter;
-        Ok(Some(Prior { message: letter.id.clone(), task: letter.task, digest: letter.digest }))
+        Ok(Some(Prior { agent: letter.to, message: letter.id.clone(), task: letter.task, digest: letter.digest }))
     }
 
     /// What a message says.
@@ -177,7 +178,7 @@ impl cycle::Journal for Journal {
 fn ended_of(archive: Archive) -> Option<EndedTask> {
     let task = archive.task;
     let message = task.messages.first()?.clone();
-    Some(EndedTask { id: task.id, state: task.state, requester: task.requester, message })
+    Some(EndedTask { id: task.id, agent: task.agent, state: task.state, requester: task.requester, message })
 }
 
 pub(crate) fn find_task(

@@ -112,6 +112,18 @@ pub(crate) fn look(path: &Path) -> Result<(), OpenError> {
     if number(60) == 0 && number(68) == 0 { Ok(()) } else { known(path, number(68), number(60)) }
 }
 
+/// Makes the file if there is none: SQLite would let others read it, and its log takes after it.
+pub(crate) fn make_private(path: &Path) -> Result<(), OpenError> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    match made {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(OpenError::Unreachable { path: shown(path), why: e.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The version of an opened database, log and all; asks and writes nothing.
 pub(crate) fn ask(db: &Connection, path: &Path) -> Result<u32, OpenError> {
     let broken = |e| broken(path, e);

@@ -102,7 +102,8 @@ fn a_malformed_message_is_refused_with_the_field_at_fault() {
         let shown: String = String::from_utf8_lossy(body).chars().take(100).collect();
         for answer in post(&agent, body) {
             assert_eq!((answer.status, answer.code().as_str()), (400, "bad_field"), "{shown}: {}", answer.text());
-            assert_eq!(answer.json()["error"]["details"]["field"], field, "{shown}: {}", answer.text());
+            let told = answer.json()["error"]["details"]["field"].as_str().unwrap_or_default().to_owned();
+            assert!(told == field || told.starts_with(&format!("{field}[")), "{shown}: {}", answer.text());
         }
     }
     assert_eq!(agent.get("/api/v1/inbox").text(), before, "nothing changed");
@@ -146,10 +147,11 @@ fn a_chain_of_causes_has_an_end() {
 fn two_agents_that_only_answer_each_other_are_stopped() {
     let world = world();
     let exec = |to: &str| format!("cat >> {to}; echo >> {to}; {} send {to} \"and you?\"", world.exe().display());
-    let ping = world.run("ping", &exec("pong"), &[]);
-    world.run("pong", &exec("ping"), &[]);
+    world.run("ping", &exec("pong"), &[]);
+    let pong = world.run("pong", &exec("ping"), &[]);
+    // The first to say the same thing too often is `ping`, and it is `pong` who hears it.
     let mut alerts =
-        synapse_testkit::http::Events::open(&ping.unix(), "/api/v1/events?alerts=true", &[], None).unwrap();
+        synapse_testkit::http::Events::open(&pong.unix(), "/api/v1/events?alerts=true", &[], None).unwrap();
     world.send("ping", "how are you?", &[]);
     let alert = alerts.next_event().expect("somebody is told");
     assert_eq!(alert.event, "loop");

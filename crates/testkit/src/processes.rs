@@ -27,7 +27,7 @@ fn signal(pid: u32, signal: Signal) {
     }
 }
 
-/// Every living process that was started within this home, and all below them.
+/// Every living process that was started within this home, or one in a folder below it, and all below them.
 pub fn of_home(home: &Path) -> Vec<u32> {
     let needle = format!("SYNAPSE_HOME={}", home.display());
     let parents: HashMap<u32, u32> =
@@ -37,7 +37,7 @@ pub fn of_home(home: &Path) -> Vec<u32> {
         .copied()
         .filter(|pid| {
             let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environ.split(|b| *b == 0).any(|variable| variable == needle.as_bytes())
+            environ.split(|b| *b == 0).any(|variable| variable.starts_with(needle.as_bytes()))
         })
         .collect();
     loop {

@@ -57,6 +57,11 @@ pub(super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 }
 
 impl Rounds {
+    /// All of them means: the processor is the limit, and not the disk.
+    fn cores_busy(&self) -> f64 {
+        median(&self.per_second) * (median(&self.node_us) + median(&self.client_us)) / 1e6
+    }
+
     fn rows(&self, name: &str) -> Vec<Row> {
         let shares: Vec<f64> = self.per_second.iter().zip(&self.raw).map(|(node, raw)| node / raw).collect();
         vec![
@@ -68,11 +73,9 @@ impl Rounds {
                 median(&self.p99_ms),
                 "ms",
             ),
-            Row::told(format!("{name}: node's CPU for one"), median(&self.node_us), "µs").beside(
-                "client's",
-                median(&self.client_us),
-                "µs",
-            ),
+            Row::told(format!("{name}: node's CPU for one"), median(&self.node_us), "µs")
+                .beside("client's", median(&self.client_us), "µs")
+                .beside("cores busy with both", self.cores_busy(), ""),
         ]
     }
 }

@@ -1,7 +1,7 @@
 //! Opening a large store: a million delivered messages behind it, ten thousand waiting in it.
 //!
-//! The store is made by the real core and the real journal, driven as a node drives them, and left without a
-//! closing snapshot, as a crash would leave it. It is kept under `target/bench` for as long as `core` and `store`
+//! The store is made by the real core and the real journal, driven as a node drives them, and left as a crash
+//! would leave it: with all the records to replay that may come together between two snapshots. It is kept under `target/bench` for as long as `core` and `store`
 //! stay as they are; each run opens a copy.
 
 use std::collections::BTreeSet;

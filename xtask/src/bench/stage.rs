@@ -15,6 +15,9 @@ use synapse_store::registry::{self, Entry};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Homes are called after the process that made them.
+const HOME: &str = "home-";
+
 pub(crate) struct Stage {
     home: Home,
     synapse: PathBuf,
@@ -22,10 +25,21 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(super) fn new(folder: &Path, synapse: PathBuf) -> anyhow::Result<Self> {
-        let root = folder.join(format!("home-{}", std::process::id()));
-        let home = Home::at(&root, root.join("registry"));
-        home.ensure().context("making a home for the agents")?;
-        Ok(Self { home, synapse })
+        // A run that was broken off left its agents behind; dropping their stage stops them.
+        for entry in fs::read_dir(folder)? {
+            let name = entry?.file_name();
+            let pid = name.to_str().and_then(|name| name.strip_prefix(HOME));
+            if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                drop(Self::at(folder.join(&name), synapse.clone()));
+            }
+        }
+        let stage = Self::at(folder.join(format!("{HOME}{}", std::process::id())), synapse);
+        stage.home.ensure().context("making a home for the agents")?;
+        Ok(stage)
+    }
+
+    fn at(root: PathBuf, synapse: PathBuf) -> Self {
+        Self { home: Home::at(&root, root.join("registry")), synapse }
     }
 
     /// A command line of ours, ready to be started in this home.

@@ -77,7 +77,7 @@ impl Hub {
             Some(prior) if prior.digest == draft.body.digest() => Ok(Some(Taken {
                 message: prior.message.clone(),
                 task: prior.task,
-                agent: self.state.tasks.get(&prior.task).map_or(AgentId::from_bytes([0; 32]), |t| t.agent),
+                agent: prior.agent,
                 duplicate: true,
                 ahead: 0,
             })),
@@ -88,7 +88,7 @@ impl Hub {
     fn continued(&self, draft: &Draft, facts: &Facts) -> Result<Option<(TaskId, AgentId)>, Refusal> {
         let Some(name) = &draft.continues else { return Ok(None) };
         let task = self.open_task(name, facts)?;
-        if task.state == TaskState::Submitted {
+        if !matches!(task.state, TaskState::InputRequired | TaskState::AuthRequired) {
             return Err(Refusal::NotNow { task: task.label(), state: task.state });
         }
         Ok(Some((task.id, task.agent)))
@@ -196,7 +196,7 @@ impl Hub {
         let (message, task, agent) = (letter.id.clone(), letter.task, letter.to);
         let ahead = self.state.mailboxes.get(&agent).map_or(0, |m| m.ahead_of(letter.priority));
         let key = letter.key().text();
-        let prior = Prior { message: message.clone(), task, digest: letter.digest };
+        let prior = Prior { agent, message: message.clone(), task, digest: letter.digest };
         let opens = opens.then(|| {
             Box::new(Opens { caller_id: draft.caller_task_id.clone(), timeout_ms: draft.timeout_ms })
         });

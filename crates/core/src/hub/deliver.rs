@@ -82,6 +82,7 @@ impl Hub {
             .filter_map(|id| self.state.tasks.get(id)?.cancel.as_ref().map(|c| (*id, c.why.clone())))
             .collect();
         self.links.insert(id, link);
+        self.absent.remove(&agent);
         out.effects.extend(stops.into_iter().map(|(task, why)| Effect::Stop { link: id, task, why }));
         self.show_load(now, agent, out);
         self.pump(now, agent, out);
@@ -91,6 +92,9 @@ impl Hub {
         let Some(link) = self.links.remove(&id) else { return };
         for message in &link.leased {
             self.give_back(now, message, "its agent went away before it had seen it", true, false, out);
+        }
+        if !self.links.values().any(|other| other.agent == link.agent) {
+            self.absent.insert(link.agent, now);
         }
         self.show_load(now, link.agent, out);
         self.pump(now, link.agent, out);
@@ -216,6 +220,7 @@ impl Hub {
     /// Whatever time alone brings about: leases that ran out, rests that are over, tasks that took too long.
     pub(super) fn expire(&mut self, now: Timestamp, out: &mut Output) {
         self.time_out(now, out);
+        self.end_abandoned(now, out);
         let due: Vec<AgentId> = self
             .state
             .mailboxes

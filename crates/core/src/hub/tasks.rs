@@ -1,8 +1,9 @@
 //! Tasks move and end: by what their agent reports, by replies, cancels and time.
 
 use super::Hub;
+use super::deliver::Link;
 use crate::effect::{Answer, Effect, EndedTask, Facts, Output, Replied, Report, Serves};
-use crate::ids::{MessageId, TaskId, TaskRef, Timestamp};
+use crate::ids::{AgentId, MessageId, TaskId, TaskRef, Timestamp};
 use crate::message::{Body, Expects};
 use crate::policy::{self, About, Caller, Verb};
 use crate::receipt::{Happened, Step};
@@ -203,7 +204,6 @@ impl Hub {
         facts: &Facts,
         out: &mut Output,
     ) -> Result<Answer, Refusal> {
-        policy::may(caller, Verb::Read, About::default())?;
         if body.bytes() > self.limits.message_bytes_max {
             return Err(Refusal::TooLarge { bytes: body.bytes(), max: self.limits.message_bytes_max });
         }
@@ -211,15 +211,15 @@ impl Hub {
             Some(name) => self.find_open(name)?,
             None => self.last_handed(caller),
         };
-        let about = |worker, requester| About { worker, requester };
         let Some(open) = found else {
             let ended = facts.ended.clone().ok_or_else(|| Refusal::NoSuchTask {
                 task: task.map_or_else(|| "the last one".to_owned(), |name| name.as_str().to_owned()),
             })?;
-            let EndedTask { id, requester, message, .. } = ended;
+            let EndedTask { id, agent, requester, message, .. } = ended;
+            policy::may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
             return Ok(Answer::Replied(Replied::Send { to: requester, task: id, parent: message }));
         };
-        policy::may(caller, Verb::Report, about(Some(open.agent), None))?;
+        policy::may(caller, Verb::Report, About { worker: Some(open.agent), requester: None })?;
         let (id, requester, parent) = (open.id, open.requester.clone(), open.messages[0].clone());
         if open.expects == Expects::Receipt {
             return Ok(Answer::Replied(Replied::Send { to: requester, task: id, parent }));
@@ -249,7 +249,8 @@ impl Hub {
                 out.effects.push(Effect::Stop { link, task: id, why });
             }
             None => {
-                self.end(now, id, Ending { state: TaskState::Canceled, by, why, answer: None }, false, out)
+                self.tell_to_stop(&id, &why, out);
+                self.end(now, id, Ending { state: TaskState::Canceled, by, why, answer: None }, false, out);
             }
         }
         Ok(Answer::Done)
@@ -313,9 +314,7 @@ impl Hub {
         while let Some((_, id)) = self.state.next_timed().filter(|(deadline, _)| *deadline <= now) {
             let seconds = self.state.tasks.get(&id).and_then(|t| t.timeout_ms).unwrap_or(0).div_ceil(1000);
             let why = format!("timed out after {seconds} s");
-            if let Some(link) = self.held_by(&id) {
-                out.effects.push(Effect::Stop { link, task: id, why: why.clone() });
-            }
+            self.tell_to_stop(&id, &why, out);
             self.end(
                 now,
                 id,
@@ -323,6 +322,34 @@ impl Hub {
                 false,
                 out,
             );
+        }
+    }
+
+    /// Whoever may be at work on a task hears that it is over: the hand that holds it, or the programs that
+    /// have seen it.
+    fn tell_to_stop(&self, id: &TaskId, why: &str, out: &mut Output) {
+        let Some(task) = self.state.tasks.get(id).filter(|task| task.has_begun()) else { return };
+        let at_work = |link: &Link| {
+            link.agent == task.agent && (link.serves != Serves::UntilEnded || link.tasks.contains(id))
+        };
+        let links = self.links.iter().filter(|(_, link)| at_work(link));
+        out.effects.extend(links.map(|(link, _)| Effect::Stop { link: *link, task: *id, why: why.to_owned() }));
+    }
+
+    /// Tasks that an agent began and nobody is at work on any more: its program did not come back in time.
+    pub(super) fn end_abandoned(&mut self, now: Timestamp, out: &mut Output) {
+        let limit_ms = self.limits.absence_ms;
+        let gone: Vec<AgentId> =
+            self.absent.iter().filter(|(_, since)| now.since_ms(**since) >= limit_ms).map(|(id, _)| *id).collect();
+        for agent in gone {
+            self.absent.remove(&agent);
+            let begun = |task: &&Task| task.agent == agent && task.has_begun();
+            let tasks: Vec<TaskId> = self.state.tasks.values().filter(begun).map(|task| task.id).collect();
+            for id in tasks {
+                let why = format!("its program went away and was not back within {} s", limit_ms / 1000);
+                let ending = Ending { state: TaskState::Failed, by: "node".into(), why, answer: None };
+                self.end(now, id, ending, false, out);
+            }
         }
     }
 

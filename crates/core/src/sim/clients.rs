@@ -183,7 +183,7 @@ impl World {
         let agents = &self.nodes[self.clients[client].node].agents;
         let agent = self.dice.pick(agents).id;
         let agent = self.clients[client].caller.agent().unwrap_or(agent);
-        Some(Command::Inbox { agent, take: self.dice.percent(40), max: 3 })
+        Some(Command::Inbox { agent, max: 3 })
     }
 
     /// Sends the request on its way, and plans to ask again if no answer comes.

@@ -70,12 +70,13 @@ impl Disk {
             match &entry.record {
                 Record::Accepted { letter, .. } => {
                     let prior =
-                        Prior { message: letter.id.clone(), task: letter.task, digest: letter.digest };
+                        Prior { agent: letter.to, message: letter.id.clone(), task: letter.task, digest: letter.digest };
                     self.priors.insert(letter.key().text(), prior);
                     self.accepted.insert(letter.id.clone(), (letter.task, letter.digest));
                 }
                 Record::Ended { task, ending, archive } => {
                     let ended = EndedTask {
+                        agent: archive.task.agent,
                         id: *task,
                         state: ending.state,
                         requester: archive.task.requester.clone(),

@@ -122,6 +122,8 @@ impl Node {
         self.starts += 1;
         self.checker.crashed();
         self.take_fresh(now)?;
+        // A restart returns leases and wakes nothing; the clock may jump back before the first turn does.
+        self.checker.reread();
         self.inbox.clear();
         self.inbox.extend(self.agents.iter().map(|agent| Input::AgentUp { agent: agent.clone() }));
         Ok(Some(turned))
@@ -140,7 +142,6 @@ impl Node {
         for input in &mut batch {
             self.look_up(input);
         }
-        self.checker.takers.clear();
         for input in &batch {
             self.note(input);
         }
@@ -188,9 +189,6 @@ impl Node {
         let Input::Asked { command, .. } = input else { return };
         let checker = &mut self.checker;
         match command {
-            Command::Inbox { agent, take: true, .. } => {
-                checker.takers.insert(*agent);
-            }
             Command::Report { message, report } => {
                 let Some(task) = checker.state.letters.get(message).map(|open| open.letter.task) else {
                     return;

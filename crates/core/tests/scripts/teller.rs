@@ -164,8 +164,8 @@ impl Teller {
                 Command::Cancel { task: self.messages[*name].1.into(), why: "enough".into() }
             }
             ["receipt", name, ..] => Command::Receipt { message: self.messages[*name].0.clone() },
-            ["inbox" | "take", agent, ..] => {
-                Command::Inbox { agent: self.agents[*agent], take: words[0] == "take", max: 10 }
+            ["inbox", agent, ..] => {
+                Command::Inbox { agent: self.agents[*agent], max: 10 }
             }
             ["watch", who, topic, ..] => {
                 let topic = if *topic == "alerts" { Topic::Alerts } else { Topic::All };
@@ -229,10 +229,11 @@ impl Teller {
             match &entry.record {
                 Record::Accepted { letter, .. } if Some(letter.key().text()) == key => {
                     facts.prior =
-                        Some(Prior { message: letter.id.clone(), task: letter.task, digest: letter.digest });
+                        Some(Prior { agent: letter.to, message: letter.id.clone(), task: letter.task, digest: letter.digest });
                 }
                 Record::Ended { task, ending, archive } if named.is_some_and(|name| name.names(task)) => {
                     facts.ended = Some(EndedTask {
+                        agent: archive.task.agent,
                         id: *task,
                         state: ending.state,
                         requester: archive.task.requester.clone(),

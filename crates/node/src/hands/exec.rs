@@ -163,7 +163,7 @@ impl ExecHand {
         set("SYNAPSE_AGENT_ID", self.app.agent.id.to_string());
         set("SYNAPSE_TASK_ID", view.task_id.clone());
         set("SYNAPSE_MESSAGE_ID", view.message_id.clone());
-        set("SYNAPSE_SENDER", view.from.label.clone());
+        set("SYNAPSE_SENDER", view.from.shown());
         set("SYNAPSE_CHAIN", serde_json::to_string(&view.caused()).unwrap_or_default());
         if prompt.len() <= PROMPT_IN_ENV_MAX && !prompt.contains('\0') {
             set("SYNAPSE_PROMPT", prompt.to_owned());

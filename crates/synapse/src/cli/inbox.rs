@@ -74,8 +74,7 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
 
 fn from(sender: &SenderView) -> String {
     let claim = if sender.proof == "spool" { "?" } else { "" };
-    let by = if sender.by_user { " (by user)" } else { "" };
-    format!("{}{by}{claim}", sender.label)
+    format!("{}{claim}", sender.shown())
 }
 
 fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {

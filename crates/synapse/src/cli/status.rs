@@ -66,7 +66,7 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
                 "{} {} for {}",
                 task.short_id,
                 show::state(&task.state),
-                show::line(&task.requester.label, 40)
+                show::line(&task.requester.shown(), 40)
             ),
         ]);
     }

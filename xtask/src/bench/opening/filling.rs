@@ -15,33 +15,27 @@ use synapse_core::{AgentId, AgentType, Body, Hub, Limits, LinkId, MessageId, Pri
 use synapse_store::{Journal, Retention};
 
 /// To be raised when a store is to be filled in another way.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// What is left in the mailbox: as much as one holds.
 pub(super) const WAITING: usize = 10_000;
 const BATCH: usize = 1_000;
 const LINK: LinkId = LinkId(1);
 
+/// Batches after the last snapshot: nearly as many records as a journal of this size lets come together.
+const BATCHES_IN_TAIL: u64 = 9;
+
+/// Makes the store at its slowest: the last snapshot has a full mailbox in it, and a long tail behind it.
 pub(super) fn fill(path: &Path, delivered: u64) -> anyhow::Result<()> {
     let mut filler = Filler::open(path)?;
-    filler.turn(vec![filler.agent_up(), filler.link_opened()])?;
-    let mut sent = 0;
-    let mut seen = 0;
-    let mut in_hand: Vec<MessageId> = Vec::new();
-    while seen < delivered {
-        let mut batch: Vec<Input> = Vec::with_capacity(2 * BATCH);
-        seen += in_hand.len() as u64;
-        batch.extend(in_hand.drain(..).map(|message| filler.seen(message)));
-        for _ in 0..BATCH.min(usize::try_from(delivered - sent)?) {
-            batch.push(filler.send());
-            sent += 1;
-        }
-        in_hand = filler.turn(batch)?;
-    }
-    filler.turn(vec![Input::LinkClosed { link: LINK }])?;
+    filler.turn(vec![filler.agent_up()])?;
+    let in_tail = BATCHES_IN_TAIL * BATCH as u64;
+    filler.deliver(delivered.saturating_sub(in_tail))?;
     for _ in 0..WAITING / BATCH {
         let batch = (0..BATCH).map(|_| filler.send()).collect();
         filler.turn(batch)?;
     }
+    filler.journal.take_snapshot(filler.hub.state()).context("the last snapshot")?;
+    filler.deliver(in_tail)?;
     let state = filler.hub.state();
     ensure!(state.tasks.len() == WAITING, "{} tasks are open, not {WAITING}", state.tasks.len());
     Ok(())
@@ -60,6 +54,23 @@ impl Filler {
         let (journal, state) = Journal::open(path, Retention::default())?;
         let hub = Hub::with_state(Limits::default(), state);
         Ok(Self { hub, journal, agent: AgentId::from_bytes([0x5a; 32]), count: 0, dice: 1 })
+    }
+
+    /// Sends so many, and an agent that joins meanwhile sees as many; what waited before them goes first.
+    fn deliver(&mut self, count: u64) -> anyhow::Result<()> {
+        let (mut sent, mut seen) = (0, 0);
+        let mut in_hand = self.turn(vec![self.link_opened()])?;
+        while seen < count {
+            let mut batch: Vec<Input> = Vec::with_capacity(2 * BATCH);
+            seen += in_hand.len() as u64;
+            batch.extend(in_hand.drain(..).map(|message| self.seen(message)));
+            for _ in 0..BATCH.min(usize::try_from(count - sent)?) {
+                batch.push(self.send());
+                sent += 1;
+            }
+            in_hand = self.turn(batch)?;
+        }
+        self.turn(vec![Input::LinkClosed { link: LINK }]).map(drop)
     }
 
     /// Turns the crank once; gives back what was handed out.
@@ -161,7 +172,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("synapse-filling-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("journal.db");
-        fill(&path, 1_500).unwrap();
+        fill(&path, 10_500).unwrap();
         let (_journal, state) = Journal::open(&path, Retention::default()).unwrap();
         assert_eq!(state.letters.len(), WAITING);
         std::fs::remove_dir_all(&folder).unwrap();

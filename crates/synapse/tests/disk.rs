@@ -1,0 +1,163 @@
+//! Disks that are full, journals that are damaged or from the future: refused clearly, and nothing is lost.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use synapse_testkit::World;
+
+const EXE: &str = env!("CARGO_BIN_EXE_synapse");
+const SMALL_DISK: &str = "SYNAPSE_TEST_SMALL_DISK";
+
+/// A damaged journal: the bytes of it, and how the start is refused.
+fn refused(damage: impl Fn(&Path), words: &[&str]) {
+    let world = World::new(EXE);
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    for n in 0..20 {
+        world.send("shout", &format!("letter {n}"), &[]);
+    }
+    world.ok(&["send", "shout", "last", "--response"]);
+    world.ok(&["kill", "shout"]);
+    let journal = world.agent_dir(&agent.id).join("journal.db");
+    damage(&journal);
+    let before = std::fs::read(&journal).unwrap();
+    let ran = world.synapse(&["run", "-d", "--name", "shout", "--exec", "tr a-z A-Z"]);
+    let ran = ran.fails(1, words);
+    assert!(ran.stderr.contains("journal.db"), "{ran}");
+    assert_eq!(world.processes(), [0_u32; 0], "{}", world.show());
+    assert!(std::fs::read(&journal).unwrap() == before, "the file was changed");
+    assert_eq!(world.registry().len(), 0);
+    world.ok(&["list", "--all"]);
+    let told = world.ok(&["send", "shout", "x"]);
+    assert!(told.contains("not running"), "mail for it is still kept: {told}");
+}
+
+#[test]
+fn a_damaged_journal_is_refused_and_left_as_it_is() {
+    refused(
+        |journal| {
+            let file = std::fs::OpenOptions::new().write(true).open(journal).unwrap();
+            file.write_all_at(&[0x5a; 64], 0).unwrap();
+        },
+        &["damaged", "nothing was changed"],
+    );
+    refused(|journal| std::fs::write(journal, "not a database").unwrap(), &["damaged"]);
+}
+
+#[test]
+fn a_journal_that_is_damaged_inside_is_refused_and_left_as_it_is() {
+    refused(
+        |journal| {
+            let file = std::fs::OpenOptions::new().write(true).open(journal).unwrap();
+            let length = file.metadata().unwrap().len();
+            let mut at = 4096;
+            while at + 4096 <= length {
+                file.write_all_at(&[0xa5; 3000], at + 100).unwrap();
+                at += 4096;
+            }
+        },
+        &["damaged"],
+    );
+}
+
+#[test]
+fn a_journal_of_a_newer_version_is_refused_and_left_as_it_is() {
+    refused(
+        |journal| {
+            let file = std::fs::OpenOptions::new().write(true).open(journal).unwrap();
+            file.write_all_at(&9_999_u32.to_be_bytes(), 60).unwrap();
+        },
+        &["newer version", "upgrade"],
+    );
+}
+
+/// Runs the test with this name again, in a space of its own with a small disk; false if that cannot be.
+fn on_a_small_disk(test: &str) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: a small disk can only be mounted by root");
+        return false;
+    }
+    let disk = tempfile::Builder::new().prefix("synapse-disk-").tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=3m,mode=0700 tmpfs \"$0\" || exit 99; exec \"$@\"";
+    let own = std::env::current_exe().unwrap();
+    let ran = Command::new("unshare")
+        .args(["-m", "sh", "-c", script])
+        .arg(disk.path())
+        .arg(own)
+        .args(["--exact", test, "--nocapture"])
+        .env(SMALL_DISK, disk.path())
+        .status();
+    match ran.map(|status| status.code()) {
+        Ok(Some(0)) => true,
+        Ok(Some(99)) | Err(_) => {
+            eprintln!("left out: this system does not allow mounting a small disk");
+            false
+        }
+        Ok(code) => panic!("it failed on the small disk: {code:?}"),
+    }
+}
+
+/// Takes all the room there is.
+fn fill(path: &Path) {
+    let mut file = std::fs::File::create(path).unwrap();
+    for size in [64 << 10, 4 << 10, 1 << 10, 1] {
+        while file.write_all(&vec![b'x'; size]).is_ok() {}
+        file.seek(SeekFrom::End(0)).unwrap();
+    }
+}
+
+#[test]
+fn heavy_a_full_disk_refuses_and_loses_nothing() {
+    let Some(disk) = std::env::var_os(SMALL_DISK).map(PathBuf::from) else {
+        on_a_small_disk("heavy_a_full_disk_refuses_and_loses_nothing");
+        return;
+    };
+    let outside = tempfile::tempdir().unwrap();
+    let world = World::at(EXE, &disk.join("home"), outside.path());
+    let exec = "printf '%s\\n' \"$SYNAPSE_MESSAGE_ID $(wc -c)\" >> ledger; cat > /dev/null";
+    let agent = world.run("ledger", exec, &[]);
+    let text = "x".repeat(20_000);
+    let mut taken = BTreeSet::new();
+    let mut send = |n: usize| {
+        let id = format!("full-{n}");
+        let ran = world.synapse_reading(&["send", "ledger", "--message-id", &id, "--json"], text.as_bytes());
+        if ran.code == Some(0) {
+            assert_eq!(ran.json()["status"], "stored", "{ran}");
+            taken.insert(ran.json()["message_id"].as_str().unwrap().to_owned());
+        }
+        ran
+    };
+    for n in 0..5 {
+        send(n).ok();
+    }
+    fill(&disk.join("filler"));
+    let refusal = (5..500).map(&mut send).find(|ran| ran.code != Some(0)).expect("a full disk refuses");
+    refusal.fails(5, &["not_stored", "nothing was stored"]);
+    let body = serde_json::json!({ "message": text }).to_string();
+    let answer = agent.tcp().ask("POST", "/message", &[("Authorization", &agent.bearer())], body.as_bytes());
+    assert_eq!((answer.status, answer.code().as_str()), (507, "not_stored"), "{}", answer.text());
+    let listed = world.ok(&["list"]);
+    assert!(listed.contains("ledger"), "{listed}");
+    assert!(world.ok(&["status", "ledger"]).contains("ledger"));
+    assert_eq!(agent.get("/status").status, 200);
+
+    std::fs::remove_file(disk.join("filler")).unwrap();
+    world.wait_until("new mail is taken again", || send(1_000).code == Some(0));
+    world.wait_until("all that was acknowledged is worked on", || {
+        let worked: BTreeSet<String> =
+            world.lines("ledger").iter().map(|l| l.split(' ').next().unwrap().to_owned()).collect();
+        taken.is_subset(&worked)
+    });
+    world.wait_until("nothing is open", || agent.get("/api/v1/tasks").json() == serde_json::json!([]));
+    let mut worked = world.lines("ledger");
+    assert!(worked.iter().all(|line| line.ends_with(" 20000")), "{worked:?}");
+    worked.sort();
+    let count = worked.len();
+    worked.dedup();
+    assert_eq!((count, worked.len()), (taken.len(), taken.len()), "each exactly once");
+    world.kill_node("ledger");
+    assert_eq!(send(0).ok().json()["duplicate"], true, "what was acknowledged is still known");
+}
