@@ -27,7 +27,7 @@ fn refused(damage: impl Fn(&Path), words: &[&str]) {
     let ran = world.synapse(&["run", "-d", "--name", "shout", "--exec", "tr a-z A-Z"]);
     let ran = ran.fails(1, words);
     assert!(ran.stderr.contains("journal.db"), "{ran}");
-    assert_eq!(world.processes(), [0_u32; 0], "{}", world.show());
+    world.wait_until("nothing of it runs", || world.processes().is_empty());
     assert!(std::fs::read(&journal).unwrap() == before, "the file was changed");
     assert_eq!(world.registry().len(), 0);
     world.ok(&["list", "--all"]);
@@ -51,6 +51,10 @@ fn a_damaged_journal_is_refused_and_left_as_it_is() {
 fn a_journal_that_is_damaged_inside_is_refused_and_left_as_it_is() {
     refused(
         |journal| {
+            // The log holds whole pages of its own; they have to be in the file before it is damaged.
+            let script = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('pragma wal_checkpoint(truncate)')";
+            let put = Command::new(synapse_testkit::world::python()).args(["-c", script]).arg(journal).status();
+            assert!(put.unwrap().success());
             let file = std::fs::OpenOptions::new().write(true).open(journal).unwrap();
             let length = file.metadata().unwrap().len();
             let mut at = 4096;
@@ -120,13 +124,13 @@ fn heavy_a_full_disk_refuses_and_loses_nothing() {
     let exec = "printf '%s\\n' \"$SYNAPSE_MESSAGE_ID $(wc -c)\" >> ledger; cat > /dev/null";
     let agent = world.run("ledger", exec, &[]);
     let text = "x".repeat(20_000);
-    let mut taken = BTreeSet::new();
-    let mut send = |n: usize| {
+    let taken = std::cell::RefCell::new(BTreeSet::new());
+    let send = |n: usize| {
         let id = format!("full-{n}");
         let ran = world.synapse_reading(&["send", "ledger", "--message-id", &id, "--json"], text.as_bytes());
         if ran.code == Some(0) {
             assert_eq!(ran.json()["status"], "stored", "{ran}");
-            taken.insert(ran.json()["message_id"].as_str().unwrap().to_owned());
+            taken.borrow_mut().insert(ran.json()["message_id"].as_str().unwrap().to_owned());
         }
         ran
     };
@@ -134,7 +138,7 @@ fn heavy_a_full_disk_refuses_and_loses_nothing() {
         send(n).ok();
     }
     fill(&disk.join("filler"));
-    let refusal = (5..500).map(&mut send).find(|ran| ran.code != Some(0)).expect("a full disk refuses");
+    let refusal = (5..500).map(send).find(|ran| ran.code != Some(0)).expect("a full disk refuses");
     refusal.fails(5, &["not_stored", "nothing was stored"]);
     let body = serde_json::json!({ "message": text }).to_string();
     let answer = agent.tcp().ask("POST", "/message", &[("Authorization", &agent.bearer())], body.as_bytes());
@@ -149,7 +153,7 @@ fn heavy_a_full_disk_refuses_and_loses_nothing() {
     world.wait_until("all that was acknowledged is worked on", || {
         let worked: BTreeSet<String> =
             world.lines("ledger").iter().map(|l| l.split(' ').next().unwrap().to_owned()).collect();
-        taken.is_subset(&worked)
+        taken.borrow().is_subset(&worked)
     });
     world.wait_until("nothing is open", || agent.get("/api/v1/tasks").json() == serde_json::json!([]));
     let mut worked = world.lines("ledger");
@@ -157,7 +161,38 @@ fn heavy_a_full_disk_refuses_and_loses_nothing() {
     worked.sort();
     let count = worked.len();
     worked.dedup();
-    assert_eq!((count, worked.len()), (taken.len(), taken.len()), "each exactly once");
+    assert_eq!((count, worked.len()), (taken.borrow().len(), taken.borrow().len()), "each exactly once");
     world.kill_node("ledger");
     assert_eq!(send(0).ok().json()["duplicate"], true, "what was acknowledged is still known");
+}
+
+#[test]
+fn heavy_what_waits_when_the_disk_fills_is_worked_on_when_there_is_room() {
+    let Some(disk) = std::env::var_os(SMALL_DISK).map(PathBuf::from) else {
+        on_a_small_disk("heavy_what_waits_when_the_disk_fills_is_worked_on_when_there_is_room");
+        return;
+    };
+    let outside = tempfile::tempdir().unwrap();
+    let world = World::at(EXE, &disk.join("home"), outside.path());
+    let exec = "printf '%s\\n' \"$SYNAPSE_PROMPT\" >> ledger; while [ ! -e go ]; do sleep 0.02; done; echo done";
+    let agent = world.run("ledger", exec, &[]);
+    let tasks: Vec<String> = (0..6).map(|n| world.send("ledger", &format!("letter {n}"), &[])).collect();
+    world.wait_until("the first is at work", || world.lines("ledger").len() == 1);
+    fill(&disk.join("filler"));
+    world.write("go", "");
+    let failures = || -> u64 {
+        let text = agent.get("/metrics").text();
+        let line = text.lines().find(|line| line.starts_with("synapse_commit_failures_total ")).unwrap().to_owned();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    // Every quarter of a second it is tried again; by then all tries of a message would be used up.
+    world.wait_until("it has failed to write for a while", || failures() >= 30);
+    assert_eq!(agent.get("/status").status, 200);
+    std::fs::remove_file(disk.join("filler")).unwrap();
+    world.wait_until("nothing is open", || agent.get("/api/v1/tasks").json() == serde_json::json!([]));
+    let states: Vec<String> =
+        tasks.iter().map(|task| agent.task(task)["state"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(states, ["completed"; 6], "{}", world.show());
+    let expected: Vec<String> = (0..6).map(|n| format!("letter {n}")).collect();
+    assert_eq!(world.lines("ledger"), expected, "each once");
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use synapse_store::registry::Entry;
 
 use super::client::{Door, get};
+use super::proc::Sleeps;
 use super::report::{Row, median};
 use super::{Bench, proc};
 
@@ -37,12 +38,11 @@ fn memory(quiet: &Entry) -> anyhow::Result<Vec<Row>> {
 }
 
 fn wake_ups(quiet: &Entry, watched: Duration) -> anyhow::Result<Vec<Row>> {
-    let count = |pid| proc::sleeps(pid);
-    let before = (count(quiet.node_pid)?, count(quiet.pid)?, proc::cpu_of(quiet.node_pid)?);
+    let before = (Sleeps::of(quiet.node_pid)?, Sleeps::of(quiet.pid)?, proc::cpu_of(quiet.node_pid)?);
     std::thread::sleep(watched);
-    let per_span = |from: u64, to: u64| (to - from) as f64 * SPAN.as_secs_f64() / watched.as_secs_f64();
-    let node = per_span(before.0, count(quiet.node_pid)?);
-    let holder = per_span(before.1, count(quiet.pid)?);
+    let per_span = |count: u64| count as f64 * SPAN.as_secs_f64() / watched.as_secs_f64();
+    let node = per_span(Sleeps::of(quiet.node_pid)?.since(&before.0));
+    let holder = per_span(Sleeps::of(quiet.pid)?.since(&before.1));
     let cpu = (proc::cpu_of(quiet.node_pid)? - before.2).as_secs_f64() * 1e3;
     Ok(vec![
         Row::at_most("idle node, wake-ups in 5 s", node, "", WAKE_UPS_MAX).beside("CPU meanwhile", cpu, "ms"),

@@ -2,6 +2,8 @@
 //!
 //! CPU comes from clocks that count nanoseconds: the ticks of `/proc/<pid>/stat` are as long as some of the bars.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::time::Duration;
 
@@ -43,15 +45,29 @@ pub(super) fn private_bytes(pid: u32) -> anyhow::Result<u64> {
     Ok(1024 * sum_of(&text, &["Private_Clean:", "Private_Dirty:"]))
 }
 
-/// How often the threads of a process went to sleep of themselves; each sleep ends with a wake-up.
-pub(super) fn sleeps(pid: u32) -> anyhow::Result<u64> {
-    let folder = format!("/proc/{pid}/task");
-    let mut sum = 0;
-    for thread in fs::read_dir(&folder).with_context(|| format!("reading {folder}"))? {
-        let status = fs::read_to_string(thread?.path().join("status"))?;
-        sum += sum_of(&status, &["voluntary_ctxt_switches:"]);
+/// How often each thread of a process went to sleep of itself; each sleep ends with a wake-up.
+pub(super) struct Sleeps(BTreeMap<OsString, u64>);
+
+impl Sleeps {
+    pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
+        let folder = format!("/proc/{pid}/task");
+        let mut counts = BTreeMap::new();
+        for thread in fs::read_dir(&folder).with_context(|| format!("reading {folder}"))? {
+            let thread = thread?;
+            // Gone since the folder was read: it is as if it had ended just before.
+            let Ok(status) = fs::read_to_string(thread.path().join("status")) else { continue };
+            counts.insert(thread.file_name(), sum_of(&status, &["voluntary_ctxt_switches:"]));
+        }
+        Ok(Self(counts))
     }
-    Ok(sum)
+
+    /// Wake-ups since `before`. A thread that is gone woke once more, to end.
+    pub(super) fn since(&self, before: &Self) -> u64 {
+        let ended = before.0.keys().filter(|thread| !self.0.contains_key(*thread)).count() as u64;
+        let slept =
+            |(thread, now): (&OsString, &u64)| now.saturating_sub(before.0.get(thread).copied().unwrap_or(0));
+        ended + self.0.iter().map(slept).sum::<u64>()
+    }
 }
 
 /// The numbers on the lines that begin with one of these names.
@@ -75,11 +91,18 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_ended_counts_once() {
+        let sleeps = |counts: &[(&str, u64)]| Sleeps(counts.iter().map(|(t, n)| (t.into(), *n)).collect());
+        let (before, after) = (sleeps(&[("1", 5), ("2", 900)]), sleeps(&[("1", 7), ("3", 4)]));
+        assert_eq!(after.since(&before), 2 + 4 + 1);
+    }
+
+    #[test]
     fn this_process_has_clocks_and_memory() {
         let own = std::process::id();
         assert!(cpu_of(own).unwrap() > Duration::ZERO);
         assert!(own_cpu().unwrap() > Duration::ZERO);
         assert!(private_bytes(own).unwrap() > 0);
-        assert!(sleeps(own).is_ok() && children_cpu().is_ok());
+        assert!(Sleeps::of(own).is_ok() && children_cpu().is_ok());
     }
 }

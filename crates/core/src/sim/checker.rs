@@ -268,9 +268,13 @@ impl Checker {
         self.links.clear();
     }
 
-    /// The live state was read from the journal again, where nothing has woken yet.
-    pub(super) fn reread(&mut self) {
-        self.rests.values_mut().for_each(|(_, woken)| *woken = false);
+    /// The live state was read from the journal again: what had woken rests once more, unless a snapshot was
+    /// taken after it woke.
+    pub(super) fn reread(&mut self, live: &State) {
+        for (message, (_, woken)) in &mut self.rests {
+            let open = live.letters.get(message);
+            *woken = open.is_some_and(|o| live.mailboxes.get(&o.letter.to).is_some_and(|m| m.is_waiting(o.at)));
+        }
     }
 
     /// A message is handed to a link; that needs a lease of its own.

@@ -111,19 +111,19 @@ impl Node {
         }
         let now = self.now(time);
         let mut hub = Hub::with_state(self.own_limits(), replayed);
-        self.checker.reread();
         let turned = cycle::restart(&mut hub, now, &mut self.disk);
         let Ok(turned) = turned else { return Ok(None) };
         if turned.failed.is_some() {
             return Ok(None);
         }
+        let restarted = hub.state().clone();
         self.hub = Some(hub);
         self.links = 0;
         self.starts += 1;
         self.checker.crashed();
         self.take_fresh(now)?;
         // A restart returns leases and wakes nothing; the clock may jump back before the first turn does.
-        self.checker.reread();
+        self.checker.reread(&restarted);
         self.inbox.clear();
         self.inbox.extend(self.agents.iter().map(|agent| Input::AgentUp { agent: agent.clone() }));
         Ok(Some(turned))
@@ -154,8 +154,9 @@ impl Node {
         let Ok(turned) = turned else { return Ok(None) };
         if turned.failed.is_some() {
             self.check_refused(&turned, before, asks)?;
-            self.checker.reread();
-            self.checker.turned(Timestamp(0));
+            if let Some(hub) = &self.hub {
+                self.checker.reread(hub.state());
+            }
         } else {
             self.take_fresh(now)?;
         }
