@@ -97,10 +97,15 @@ impl Gate {
         }
     }
 
-    /// The nearest agent among the ancestors of a process, or else the person.
+    /// The nearest agent among the ancestors of a process, or else the person. A process whose ancestors
+    /// cannot be seen to the end, because it or one of them has gone meanwhile, is nobody: otherwise a child
+    /// that connects and exits could pass its parent's words off as the person's.
     fn by_ancestry(&self, pid: Option<u32>) -> Caller {
+        const LOOKS: usize = 3;
         let Some(pid) = pid else { return Caller::Stranger };
-        for ancestor in synapse_holder::ancestors(pid) {
+        let whole = (0..LOOKS).find_map(|_| whole_ancestry(pid));
+        let Some(ancestors) = whole else { return Caller::Stranger };
+        for ancestor in ancestors {
             let Some(id) = holders::claimed_by(&self.home, ancestor) else { continue };
             let dir = self.home.agent(&id);
             let held = synapse_holder::holder_of(dir.path());
@@ -143,6 +148,16 @@ impl Gate {
             }),
         }
     }
+}
+
+/// A process and all above it, if nothing changed while we looked.
+fn whole_ancestry(pid: u32) -> Option<Vec<u32>> {
+    let before = synapse_holder::ProcessMark::of(pid)?;
+    let ancestors = synapse_holder::ancestors(pid);
+    let top = synapse_holder::parent_of(*ancestors.last()?)?;
+    let same = synapse_holder::ProcessMark::of(pid)? == before;
+    // Process 1 is everybody's ancestor; 0 stands above whoever came from outside our pid namespace.
+    (same && top <= 1).then_some(ancestors)
 }
 
 /// What anybody on this machine may read without a token.

@@ -11,6 +11,7 @@ use notify::{EventKind, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use synapse_core::Refusal;
 use synapse_core::effect::Command;
 use synapse_core::ids::AgentId;
@@ -67,24 +68,34 @@ pub fn send_back(home: &Home, to: &Sender, from: Sender, request: MessageRequest
 
 /// Takes letters in for as long as the node runs.
 pub async fn take_in(spool: Arc<Spool>, handle: Handle) {
+    /// How long a letter waits that could not be taken yet; also how often we look where nobody can tell us.
+    const PAUSE: Duration = Duration::from_secs(2);
     let news = Arc::new(tokio::sync::Notify::new());
-    let _watcher = watch(spool.arrivals(), news.clone());
+    let watcher = watch(spool.arrivals(), news.clone());
+    if watcher.is_none() {
+        tracing::warn!("the spool cannot be watched (too many watches?); it is looked at every {PAUSE:?} instead");
+    }
     loop {
         let from = spool.clone();
+        let mut left = 0;
         match tokio::task::spawn_blocking(move || from.take()).await {
             Ok(Ok(found)) => {
-                let more = !found.is_empty();
+                let all = found.len();
                 for one in found {
-                    take_one(&spool, &handle, one).await;
+                    left += usize::from(!take_one(&spool, &handle, one).await);
                 }
-                if more {
+                if left < all {
                     continue;
                 }
             }
             Ok(Err(e)) => tracing::error!(error = %e, "the spool cannot be read"),
             Err(_) => return,
         }
-        news.notified().await;
+        if left > 0 || watcher.is_none() {
+            let _ = tokio::time::timeout(PAUSE, news.notified()).await;
+        } else {
+            news.notified().await;
+        }
     }
 }
 
@@ -101,30 +112,35 @@ fn watch(dir: &Path, news: Arc<tokio::sync::Notify>) -> Option<notify::Recommend
     Some(watcher)
 }
 
-async fn take_one(spool: &Arc<Spool>, handle: &Handle, found: Found) {
+/// False if the letter stays where it is, to be tried again.
+async fn take_one(spool: &Arc<Spool>, handle: &Handle, found: Found) -> bool {
     let (name, bytes) = match found {
         Found::Letter { name, bytes } => (name, bytes),
         Found::Bad { name, why } => {
             tracing::warn!(file = %name, %why, "a file in the spool was set aside");
-            return;
+            return true;
         }
     };
     let put_away = match read(&name, &bytes) {
-        Err(refusal) => spool.set_aside(&name, &refusal.to_string()),
+        Err(refusal) => set_aside(spool, &name, &refusal),
         Ok((caller, command)) => match deliver(handle, caller, command).await {
             Ok(()) => spool.done(&name),
             Err(refusal) if is_passing(&refusal) => {
-                // It stays where it is, and is tried again with the next news or at the next start.
-                tracing::warn!(file = %name, %refusal, "a letter in the spool could not be taken yet");
-                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-                return;
+                tracing::info!(file = %name, %refusal, "a letter in the spool could not be taken yet");
+                return false;
             }
-            Err(refusal) => spool.set_aside(&name, &refusal.to_string()),
+            Err(refusal) => set_aside(spool, &name, &refusal),
         },
     };
     if let Err(e) = put_away {
         tracing::error!(file = %name, error = %e, "a letter could not be put away");
     }
+    true
+}
+
+fn set_aside(spool: &Spool, name: &SpoolId, refusal: &Refusal) -> Result<(), SpoolError> {
+    tracing::warn!(file = %name, %refusal, "a letter in the spool was set aside");
+    spool.set_aside(name, &refusal.to_string())
 }
 
 async fn deliver(handle: &Handle, caller: Caller, command: Command) -> Result<(), Refusal> {

@@ -9,7 +9,7 @@ use crate::driver::{Driver, now};
 use crate::effects::Effects;
 use crate::hands::exec::ExecHand;
 use crate::launch::{Hand, Launch};
-use crate::listen::{Listeners, PortWish};
+use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
 use crate::post;
 use crate::registrar::{Registrar, keep_entry};
@@ -82,8 +82,8 @@ pub fn run(home: Home, agent: &AgentId) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(Died::CannotRun(why)) => cannot_run(&why),
-        Err(Died::Journal(why)) => {
-            tracing::error!(%why, "the driver ended");
+        Err(Died::Now(why)) => {
+            tracing::error!(%why, "this node ended");
             ExitCode::FAILURE
         }
     }
@@ -91,7 +91,8 @@ pub fn run(home: Home, agent: &AgentId) -> ExitCode {
 
 enum Died {
     CannotRun(String),
-    Journal(String),
+    /// The next start may go better.
+    Now(String),
 }
 
 fn cannot_run(why: &str) -> ExitCode {
@@ -134,10 +135,18 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
     let spared = ports_of_others(&home, &known.id);
     let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
-    let listeners = Listeners::bind(&dir.socket(), wish).await.map_err(|e| cannot(&e))?;
+    let listeners = Listeners::bind(&dir.socket(), wish).await.map_err(|e| match e {
+        // It was ours before: whoever has it now may give it back, so the holder tries again.
+        ListenError::PortTaken { port, .. } if known.port == Some(port) => Died::Now(e.to_string()),
+        e => cannot(&e),
+    })?;
     let port = listeners.port;
-    known.port = Some(port);
-    known.save(&home).map_err(|e| cannot(&e))?;
+    if known.port.replace(port) != Some(port)
+        && let Err(e) = known.save(&home)
+    {
+        // On a full disk: it works on, and has this port again only if that is free.
+        tracing::warn!(error = %e, "the port could not be written down");
+    }
     let holder = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
     let entry = Entry::starting(&known, holder, port, dir.socket(), now().0).map_err(|e| cannot(&e))?;
 
@@ -163,7 +172,10 @@ async fn serve(parts: Parts) -> Result<(), Died> {
         stop: stop.clone(),
         body_bytes_max,
     });
-    entry.write(&home).map_err(|e| cannot(&e))?;
+    // A restart on a full disk goes on with the entry of the node before it.
+    if let Err(e) = entry.write(&home) {
+        tracing::warn!(error = %e, "the registry entry could not be written");
+    }
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news));
     start_hand(&app, &launch, &dir).await;
     tokio::spawn(post::take_in(Arc::new(spool), handle.clone()));
@@ -178,7 +190,7 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let ended = watched.await.unwrap_or_else(|_| Err("the driver panicked".into()));
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), registered).await;
     let _ = std::fs::remove_file(dir.socket());
-    ended.map_err(Died::Journal)
+    ended.map_err(Died::Now)
 }
 
 fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {

@@ -52,6 +52,8 @@ impl From<rusqlite::Error> for JournalError {
     }
 }
 
+const REPLAY_PAGE: u64 = 256;
+
 impl Journal {
     /// Opens or makes the journal at `path` and rebuilds the state it tells of.
     pub fn open(path: &Path, retention: Retention) -> Result<(Self, State), OpenError> {
@@ -77,12 +79,17 @@ impl Journal {
         let mut state = self.snapshot()?.unwrap_or_default();
         state.rebuild_indexes();
         self.tail = 0;
-        let after = state.seq;
-        for entry in self.entries_after(after, u64::MAX)? {
-            state.apply(&entry)?;
-            self.tail += 1;
+        loop {
+            // A page at a time: bodies are read along, and there may be gigabytes of them.
+            let page = self.entries_after(state.seq, REPLAY_PAGE)?;
+            if page.is_empty() {
+                return Ok(state);
+            }
+            for entry in page {
+                state.apply(&entry)?;
+                self.tail += 1;
+            }
         }
-        Ok(state)
     }
 
     fn snapshot(&self) -> Result<Option<State>, JournalError> {

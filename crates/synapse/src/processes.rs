@@ -37,7 +37,13 @@ fn run(dir: &Path) -> ExitCode {
 fn node(id: &AgentId) -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("SYNAPSE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        // A log that cannot be written, on a full disk, must not end whoever writes it.
+        .log_internal_errors(false)
+        .init();
     match Home::from_env() {
         Ok(home) => synapse_node::run(home, id),
         Err(e) => {

@@ -16,16 +16,21 @@ use synapse_store::{Journal, Retention};
 
 use super::report::Row;
 use super::{Bench, proc};
+use filling::Size;
 
 mod filling;
 
+/// As much as a mailbox holds.
+const WAITING: usize = 10_000;
+/// Nearly as many as may come together between two snapshots of such a mailbox: four records each.
+const IN_TAIL: u64 = 9_000;
 const OPEN_S_MAX: f64 = 1.0;
 const OPENINGS: usize = 3;
 const JOURNAL: &str = "journal.db";
 
 pub(super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let delivered = bench.pick(1_000_000, 100_000);
-    let kept = kept_store(bench, delivered)?;
+    let size = Size { delivered: bench.pick(1_000_000, 100_000), waiting: WAITING, in_tail: IN_TAIL };
+    let kept = kept_store(bench, size)?;
     let copy = bench.folder.join("opened");
     fresh_dir(&copy)?;
     let bytes = copy_files(&kept, &copy)?;
@@ -39,7 +44,7 @@ pub(super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let node = node_on(bench, &copy);
     fs::remove_dir_all(&copy)?;
     let node = node?;
-    let name = format!("opening {delivered} delivered + {} waiting, slowest of 3", filling::WAITING);
+    let name = format!("opening {} delivered + {WAITING} waiting, slowest of 3", size.delivered);
     Ok(vec![
         Row::at_most(name, slowest.wall.as_secs_f64(), "s", OPEN_S_MAX)
             .beside("CPU", slowest.cpu.as_secs_f64(), "s")
@@ -67,7 +72,7 @@ fn open(journal: &Path) -> anyhow::Result<Opened> {
     let hub = Hub::with_state(Limits::default(), state);
     let opened = Opened { wall: began.elapsed(), cpu: proc::own_cpu()? - before, tail };
     let waiting: usize = hub.state().mailboxes.values().map(synapse_core::mailbox::Mailbox::waiting).sum();
-    anyhow::ensure!(waiting == filling::WAITING, "{waiting} messages wait, not {}", filling::WAITING);
+    anyhow::ensure!(waiting == WAITING, "{waiting} messages wait, not {WAITING}");
     drop(journal);
     Ok(opened)
 }
@@ -106,7 +111,8 @@ fn node_on(bench: &Bench, store: &Path) -> anyhow::Result<NodeStart> {
 }
 
 /// The store for this code and this size; made if there is none.
-fn kept_store(bench: &Bench, delivered: u64) -> anyhow::Result<PathBuf> {
+fn kept_store(bench: &Bench, size: Size) -> anyhow::Result<PathBuf> {
+    let delivered = size.delivered;
     let stores = bench.folder.join("stores");
     let mark = format!("{delivered}-{:016x}", code_hash(&bench.root)?);
     let kept = stores.join(&mark);
@@ -125,7 +131,7 @@ fn kept_store(bench: &Bench, delivered: u64) -> anyhow::Result<PathBuf> {
     let made = stores.join(format!("{mark}-unfinished"));
     fresh_dir(&made)?;
     let began = Instant::now();
-    filling::fill(&made.join(JOURNAL), delivered)?;
+    filling::fill(&made.join(JOURNAL), size)?;
     eprintln!("the store of {delivered} messages took {:.0} s to make", began.elapsed().as_secs_f64());
     fs::rename(&made, &kept)?;
     Ok(kept)

@@ -17,14 +17,11 @@ use synapse_dialects::jsonl::{self, FromProgram, Line, ToProgram};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub(super) struct Look {
-    /// Mark what is shown as seen: it leaves the mailbox. Only for the agent itself.
-    #[serde(default)]
-    take: bool,
     #[serde(default)]
     max: Option<usize>,
 }
 
-/// What waits, in the order in which it would leave.
+/// What waits, in the order in which it would leave. Looking changes nothing: report what was read as seen.
 #[utoipa::path(get, path = "/api/v1/inbox", params(Look), responses(
     (status = 200, body = InboxPage), (status = "default", body = ErrorBody),
 ))]
@@ -36,7 +33,7 @@ pub(super) async fn inbox(
     const PAGE_MAX: usize = 500;
     let agent = app.agent.id;
     let max = look.max.unwrap_or(50).min(PAGE_MAX);
-    let command = Command::Inbox { agent, take: look.take, max };
+    let command = Command::Inbox { agent, max };
     let (Answer::Inbox(inbox), _) = app.ask(caller, command).await? else { return Err(unexpected()) };
     let ids: Vec<_> = inbox.letters.iter().map(|(letter, _)| letter.id.clone()).collect();
     let bodies = app

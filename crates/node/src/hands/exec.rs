@@ -201,19 +201,12 @@ impl ExecHand {
                     self.done(&run.message, TaskState::Failed, None, why.into()).await;
                     break;
                 }
-                RunState::Prepared => match runner_command(&run.dir).and_then(|c| run.dir.spawn_runner(c)) {
-                    Ok(child) => run.child = Some(child),
-                    Err(e) => {
-                        self.done(
-                            &run.message,
-                            TaskState::Failed,
-                            None,
-                            format!("no runner could be started: {e}"),
-                        )
-                        .await;
+                RunState::Prepared => {
+                    if let Err(why) = see_to_runner(&mut run) {
+                        self.done(&run.message, TaskState::Failed, None, why).await;
                         break;
                     }
-                },
+                }
                 RunState::Running { .. } => {}
             }
             wait(&run, &mut watch).await;
@@ -314,6 +307,24 @@ impl ExecHand {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, RunDir>> {
         self.under_way.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// A run that nobody has begun: its runner is on its way, or was never started. One that ended without
+/// beginning will not begin the next time either.
+fn see_to_runner(run: &mut Run) -> Result<(), String> {
+    if let Some(child) = &mut run.child {
+        return match child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) if matches!(run.dir.state(), Ok(RunState::Prepared)) => {
+                Err(format!("its runner could not begin ({status}); see runner.log in its folder"))
+            }
+            Ok(Some(_)) => Ok(()),
+            Err(e) => Err(format!("its runner cannot be watched: {e}")),
+        };
+    }
+    let started = runner_command(&run.dir).and_then(|command| run.dir.spawn_runner(command));
+    run.child = Some(started.map_err(|e| format!("no runner could be started: {e}"))?);
+    Ok(())
 }
 
 /// Watches from before the first look, so that nothing between look and wait is missed.

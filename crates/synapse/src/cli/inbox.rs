@@ -6,9 +6,14 @@ use crate::fail::Done;
 use crate::show;
 use serde_json::json;
 use synapse_core::ids::AgentId;
-use synapse_dialects::api::{InboxPage, SenderView};
+use synapse_dialects::api::{InboxPage, MessageView, SenderView};
+use synapse_dialects::jsonl::FromProgram;
 use synapse_node::post::SpoolLetter;
+use synapse_peer::Client;
 use synapse_store::spool::{Found, Spool};
+
+/// Messages up to this priority are notes.
+const NOTE_MAX: u8 = 2;
 
 pub(super) async fn inbox(args: Inbox, json: bool) -> Done {
     let roll = Roll::call()?;
@@ -41,8 +46,11 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
         }
         return Ok(());
     }
-    let path = format!("/api/v1/inbox?take={take}&max={max}");
-    let page: InboxPage = roll.connect(&id).await?.get(&path).await?;
+    let mut client = roll.connect(&id).await?;
+    let page: InboxPage = client.get(&format!("/api/v1/inbox?max={max}")).await?;
+    if take {
+        return read_notes(&mut client, &page, json).await;
+    }
     if json {
         show::json(&page);
         return Ok(());
@@ -72,6 +80,26 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
     Ok(())
 }
 
+/// The agent reads its notes: each is shown whole, and only then reported as seen. What is not a note comes
+/// to the agent by itself, in its turn.
+async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
+    let notes: Vec<&MessageView> = page.messages.iter().filter(|m| m.priority <= NOTE_MAX).collect();
+    for note in &notes {
+        if json {
+            show::json(note);
+        } else {
+            let text = show::safe(note.text.as_deref().unwrap_or_default());
+            show::out(&format!("[A2A:{}:{}] {text}", &note.task_id[..8], note.from.shown()));
+        }
+        let seen = FromProgram::Seen { message_id: Some(note.message_id.clone()) };
+        client.post::<serde_json::Value>("/api/v1/inbox/report", &seen).await?;
+    }
+    if notes.is_empty() && !json {
+        show::out(&format!("no notes for you; {} other messages wait their turn", page.waiting));
+    }
+    Ok(())
+}
+
 fn from(sender: &SenderView) -> String {
     let claim = if sender.proof == "spool" { "?" } else { "" };
     format!("{}{claim}", sender.shown())
@@ -79,35 +107,35 @@ fn from(sender: &SenderView) -> String {
 
 fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
     let spool = Spool::open(&roll.home.user_spool())?;
-    let mut rows = Vec::new();
+    let (mut rows, mut read) = (Vec::new(), Vec::new());
     for found in spool.take()?.into_iter().take(max) {
         let Found::Letter { name, bytes } = found else { continue };
         let Ok(letter) = serde_json::from_slice::<SpoolLetter>(&bytes) else {
             spool.set_aside(&name, "it is not a letter")?;
             continue;
         };
-        let parts =
-            synapse_dialects::message::parts("message", letter.request.message.clone()).unwrap_or_default();
-        let content = synapse_core::message::Content { parts, ..Default::default() };
+        let message = letter.request.message.clone();
+        let parts = synapse_dialects::message::parts("message", message).unwrap_or_default();
+        let text = synapse_core::message::Content { parts, ..Default::default() }.as_text();
         let task = letter.request.metadata.get("reply_to").and_then(|t| t.as_str()).unwrap_or("");
         if json {
-            show::json(
-                &json!({ "from": SenderView::from(&letter.from), "reply_to": task, "text": content.as_text() }),
-            );
+            show::json(&json!({ "from": SenderView::from(&letter.from), "reply_to": task, "text": text }));
         }
         rows.push(vec![
             task.get(..8).unwrap_or("").to_owned(),
             show::line(&letter.from.label, 24),
-            show::line(&content.as_text(), 100),
+            show::line(&text, 100),
         ]);
-        if !peek {
-            spool.done(&name)?;
-        }
+        read.push(name);
     }
     match (json, rows.is_empty()) {
         (true, _) => {}
         (false, true) => show::out("no mail for you; `synapse inbox <AGENT>` looks into an agent's"),
         (false, false) => show::out(&show::table(&["TASK", "FROM", "MESSAGE"], &rows)),
+    }
+    // Only what was shown is gone.
+    for name in read.iter().filter(|_| !peek) {
+        spool.done(name)?;
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::launch;
 use crate::show;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::io::{BufRead as _, Read as _};
 use std::time::Duration;
 use synapse_core::ids::AgentId;
 use synapse_dialects::jsonl::{FromProgram, LINE_BYTES_MAX, ToProgram};
@@ -20,7 +21,7 @@ use synapse_node::{Hand, Launch};
 use synapse_peer::{CallError, Client};
 use synapse_store::files::{self, Access};
 use synapse_store::home::Home;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::sync::mpsc;
 
 /// How long a program's word waits for a node that is between two lives.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) async fn join(args: Join) -> Done {
     let home = Home::from_env()?;
     let id = start_or_attach(&home, args.who).await?;
-    let mut joined = Joined { home, id, window: args.window, in_hand: HashSet::new(), last: None, greeted: false };
-    let mut input = BufReader::new(tokio::io::stdin());
+    let mut joined = Joined { home, id, window: args.window, in_hand: HashMap::new(), last: None, greeted: false };
+    let mut input = read_lines();
     let mut stream = None;
     loop {
         if stream.is_none() {
@@ -41,8 +42,8 @@ pub(super) async fn join(args: Join) -> Done {
                 Some(line) => joined.hand_on(&line),
                 None => stream = None,
             },
-            said = read_line(&mut input) => match said? {
-                Some(said) => joined.pass_on(&said).await?,
+            said = input.recv() => match said {
+                Some(said) => joined.pass_on(&said?).await?,
                 None => return joined.leave().await,
             },
         }
@@ -70,23 +71,36 @@ async fn attach(home: &Home, name: &str) -> Option<AgentId> {
     (launch.hand == Hand::Mailbox && status.state == "offline").then_some(id)
 }
 
-/// A line of at most the allowed length; none at the end of the input.
-async fn read_line(input: &mut BufReader<tokio::io::Stdin>) -> Result<Option<Vec<u8>>, Fail> {
-    let mut line = Vec::new();
-    let mut limited = input.take(LINE_BYTES_MAX as u64);
-    let read = limited.read_until(b'\n', &mut line).await?;
-    if read == LINE_BYTES_MAX {
-        return Err(Fail::usage(format!("a line has more than {LINE_BYTES_MAX} bytes")));
-    }
-    Ok((read > 0).then_some(line))
+/// The program's lines, read by a thread of its own: reading may stop in the middle of a line, and must go on
+/// there whatever happens meanwhile. Closed at the end of the input.
+fn read_lines() -> mpsc::Receiver<Result<Vec<u8>, Fail>> {
+    const LINES_MAX: usize = 16;
+    let (lines, input) = mpsc::channel(LINES_MAX);
+    std::thread::spawn(move || {
+        let mut stdin = std::io::stdin().lock();
+        loop {
+            let mut line = Vec::new();
+            let read = (&mut stdin).take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line);
+            let line = match read {
+                Ok(0) => return,
+                Ok(LINE_BYTES_MAX) => Err(Fail::usage(format!("a line has more than {LINE_BYTES_MAX} bytes"))),
+                Ok(_) => Ok(line),
+                Err(e) => Err(e.into()),
+            };
+            if lines.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    input
 }
 
 struct Joined {
     home: Home,
     id: AgentId,
     window: u16,
-    /// Messages the program was given and has not finished with.
-    in_hand: HashSet<String>,
+    /// Messages the program was given and has not finished with, and whether somebody waits for its answer.
+    in_hand: HashMap<String, bool>,
     last: Option<String>,
     greeted: bool,
 }
@@ -117,7 +131,7 @@ impl Joined {
     fn hand_on(&mut self, line: &str) {
         match serde_json::from_str(line) {
             Ok(ToProgram::Message(view) | ToProgram::Input(view)) => {
-                if !self.in_hand.insert(view.message_id.clone()) {
+                if self.in_hand.insert(view.message_id.clone(), view.response_expected).is_some() {
                     return;
                 }
                 self.last = Some(view.message_id);
@@ -167,15 +181,15 @@ impl Joined {
         let told = match told {
             // It was stored just before the node died: a message we had in hand is known to nobody else.
             Err(CallError::Refused { status: 404, .. })
-                if about.as_ref().is_some_and(|id| self.in_hand.contains(id)) =>
+                if about.as_ref().is_some_and(|id| self.in_hand.contains_key(id)) =>
             {
                 Ok(())
             }
             other => other.map(drop).map_err(Fail::from),
         };
         if told.is_ok()
-            && said.is_last_word()
             && let Some(id) = about
+            && (said.is_last_word() || self.in_hand.get(&id) == Some(&false))
         {
             self.in_hand.remove(&id);
         }

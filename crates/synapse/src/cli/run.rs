@@ -76,8 +76,10 @@ pub(super) fn tell(started: &Started, json: bool) {
         (true, Some(suffix)) => format!(", with the mailbox of #{suffix}"),
     };
     show::out(&format!("{} runs as {}{resumed}", show::paint("1", &started.label), started.handle));
-    if started.waiting > 0 {
-        show::out(&format!("{} messages came while it was away", started.waiting));
+    match started.waiting {
+        0 => {}
+        1 => show::out("1 message came while it was away"),
+        n => show::out(&format!("{n} messages came while it was away")),
     }
 }
 

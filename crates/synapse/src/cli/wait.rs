@@ -2,7 +2,7 @@
 
 use super::WaitFor;
 use crate::agents::Roll;
-use crate::fail::Fail;
+use crate::fail::{self, Fail};
 use crate::show;
 use std::time::Duration;
 use synapse_core::ids::AgentId;
@@ -67,6 +67,11 @@ impl Follower {
                 }
                 Err(e) if e.is_passing() => {}
                 Err(e) => return Err(e.into()),
+            }
+            if !synapse_holder::holder_of(roll.home.agent(agent).path()).is_some_and(|mark| mark.is_alive()) {
+                let label = roll.label(agent);
+                let message = format!("{label} was stopped; what it had not finished is kept for its next start");
+                return Err(Fail::new(fail::TIMED_OUT, "stopped", message));
             }
             // The node was stopped or killed; its holder starts the next one, and the journal has the rest.
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -16,28 +16,33 @@ use synapse_store::{Journal, Retention};
 
 /// To be raised when a store is to be filled in another way.
 pub(super) const VERSION: u32 = 2;
-/// What is left in the mailbox: as much as one holds.
-pub(super) const WAITING: usize = 10_000;
 const BATCH: usize = 1_000;
 const LINK: LinkId = LinkId(1);
 
-/// Batches after the last snapshot: nearly as many records as a journal of this size lets come together.
-const BATCHES_IN_TAIL: u64 = 9;
+/// How many messages a store has in it.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    /// Sent, seen and done with.
+    pub(super) delivered: u64,
+    /// In the mailbox.
+    pub(super) waiting: usize,
+    /// Of those delivered, how many after the last snapshot.
+    pub(super) in_tail: u64,
+}
 
-/// Makes the store at its slowest: the last snapshot has a full mailbox in it, and a long tail behind it.
-pub(super) fn fill(path: &Path, delivered: u64) -> anyhow::Result<()> {
+/// Makes a store whose last snapshot has a full mailbox in it, and a tail to replay behind it.
+pub(super) fn fill(path: &Path, size: Size) -> anyhow::Result<()> {
     let mut filler = Filler::open(path)?;
     filler.turn(vec![filler.agent_up()])?;
-    let in_tail = BATCHES_IN_TAIL * BATCH as u64;
-    filler.deliver(delivered.saturating_sub(in_tail))?;
-    for _ in 0..WAITING / BATCH {
+    filler.deliver(size.delivered.saturating_sub(size.in_tail))?;
+    for _ in 0..size.waiting / BATCH {
         let batch = (0..BATCH).map(|_| filler.send()).collect();
         filler.turn(batch)?;
     }
     filler.journal.take_snapshot(filler.hub.state()).context("the last snapshot")?;
-    filler.deliver(in_tail)?;
-    let state = filler.hub.state();
-    ensure!(state.tasks.len() == WAITING, "{} tasks are open, not {WAITING}", state.tasks.len());
+    filler.deliver(size.in_tail)?;
+    let open = filler.hub.state().tasks.len();
+    ensure!(open == size.waiting, "{open} tasks are open, not {}", size.waiting);
     Ok(())
 }
 
@@ -172,9 +177,10 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("synapse-filling-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("journal.db");
-        fill(&path, 10_500).unwrap();
+        let size = Size { delivered: 1_500, waiting: 1_000, in_tail: 1_000 };
+        fill(&path, size).unwrap();
         let (_journal, state) = Journal::open(&path, Retention::default()).unwrap();
-        assert_eq!(state.letters.len(), WAITING);
+        assert_eq!(state.letters.len(), size.waiting);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }
