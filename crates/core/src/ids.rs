@@ -118,6 +118,14 @@ impl TaskId {
     pub fn short(&self) -> String {
         self.to_string()[..TaskRef::SHORT].to_owned()
     }
+
+    /// The first and the last id with the same short form.
+    pub fn same_short(&self) -> (Self, Self) {
+        let (mut first, mut last) = (self.0, self.0);
+        first[TaskRef::SHORT / 2..].fill(0);
+        last[TaskRef::SHORT / 2..].fill(0xff);
+        (Self(first), Self(last))
+    }
 }
 
 /// What a caller writes to mean a task: the whole id or a prefix of at least 8 hex digits.

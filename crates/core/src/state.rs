@@ -197,6 +197,12 @@ impl State {
         self.by_seq.get(&seq).and_then(|id| self.letters.get(id))
     }
 
+    /// Whether an open task has the same short form.
+    pub fn has_task_like(&self, id: &TaskId) -> bool {
+        let (first, last) = id.same_short();
+        self.tasks.range(first..=last).next().is_some()
+    }
+
     /// Open tasks whose id begins so.
     pub fn tasks_named(&self, name: &TaskRef) -> Vec<&Task> {
         let first = TaskId::parse(&format!("{:0<32}", name.as_str())).ok();

@@ -8,6 +8,7 @@ mod events;
 mod inbox;
 mod message;
 mod ops;
+mod stream;
 
 use crate::auth::{Gate, Peer, is_public};
 use crate::handle::{Handle, Heard};
@@ -97,6 +98,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(api::reply))
         .routes(routes!(api::agents))
         .routes(routes!(events::events))
+        .routes(routes!(stream::stream))
 }
 
 /// The description of all of it, made when first asked for.

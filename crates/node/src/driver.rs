@@ -108,6 +108,7 @@ impl Driver {
             let mut stop = false;
             let batch = self.next_batch(&mut stop);
             let turned = cycle::turn(&mut self.hub, now(), batch, &mut self.journal)?;
+            self.journal.end();
             if turned.records > 0 {
                 self.metrics.committed(turned.records);
             }
@@ -222,13 +223,14 @@ impl Driver {
     }
 
     /// What the store remembers and the core no longer does.
-    fn facts(&self, caller: &Caller, command: &Command) -> Result<Facts, JournalError> {
+    fn facts(&mut self, caller: &Caller, command: &Command) -> Result<Facts, JournalError> {
         let mut facts = Facts::default();
         match command {
             Command::Send(draft) => {
                 if let Some(sender_id) = &draft.sender_id {
                     let key = Key { who: caller.sender().who, message: sender_id.clone() }.text();
                     if !self.hub.recently_accepted(&key) {
+                        self.journal.begin()?;
                         facts.prior = self.journal.prior(&key)?;
                     }
                 }

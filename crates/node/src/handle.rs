@@ -57,6 +57,25 @@ impl Handle {
         heard.await.unwrap_or(Err(Refusal::Stopping))
     }
 
+    /// As `ask`, for callers that have many questions under way and wait for room rather than be refused.
+    pub async fn ask_when_there_is_room(
+        &self,
+        caller: Caller,
+        command: Command,
+    ) -> Result<oneshot::Receiver<Heard>, Refusal> {
+        const PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+        let (reply, heard) = oneshot::channel();
+        let mut job = Job::Ask { caller, command, reply };
+        loop {
+            job = match self.jobs.try_send(job) {
+                Ok(()) => return Ok(heard),
+                Err(TrySendError::Full(job)) => job,
+                Err(TrySendError::Disconnected(_)) => return Err(Refusal::Stopping),
+            };
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
     pub async fn follow(
         &self,
         caller: Caller,

@@ -27,6 +27,8 @@ pub struct Journal {
     pub(crate) retention: Retention,
     /// Records since the last snapshot.
     pub(crate) tail: u64,
+    /// The transaction of a batch is open.
+    begun: bool,
     pub(crate) checkpointer: Checkpointer,
 }
 
@@ -68,7 +70,7 @@ impl Journal {
         schema::configure(&db).map_err(broken)?;
         schema::migrate(&mut db, found).map_err(broken)?;
         let checkpointer = Checkpointer::start(path);
-        let mut journal = Self { db, path: path.to_owned(), retention, tail: 0, checkpointer };
+        let mut journal = Self { db, path: path.to_owned(), retention, tail: 0, begun: false, checkpointer };
         let state =
             journal.load().map_err(|e| OpenError::Damaged { path: shown(path), why: e.to_string() })?;
         journal.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(broken)?;
@@ -107,12 +109,30 @@ impl Journal {
         entries_after(&self.db, after, max)
     }
 
-    fn write(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
-        let batch = self.change()?;
-        for entry in entries {
-            write_one(&batch, entry)?;
+    /// Opens the transaction of a batch, so that what is looked up for it costs one lock and not one each.
+    pub fn begin(&mut self) -> Result<(), JournalError> {
+        if !self.begun {
+            self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            self.begun = true;
         }
-        batch.commit()?;
+        Ok(())
+    }
+
+    /// Closes what `begin` opened, if nothing was written.
+    pub fn end(&mut self) {
+        if std::mem::take(&mut self.begun) {
+            // It fails only if SQLite has rolled back by itself, as it does when the disk is full.
+            let _ = self.db.execute_batch("ROLLBACK");
+        }
+    }
+
+    fn write(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
+        self.begin()?;
+        for entry in entries {
+            write_one(&self.db, entry)?;
+        }
+        self.db.prepare_cached("COMMIT")?.execute([])?;
+        self.begun = false;
         Ok(())
     }
 
@@ -171,7 +191,10 @@ impl cycle::Journal for Journal {
     type Error = JournalError;
 
     fn commit(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
-        self.write(entries)?;
+        if let Err(e) = self.write(entries) {
+            self.end();
+            return Err(e);
+        }
         self.tail += entries.len() as u64;
         self.checkpointer.note(entries.iter().map(|entry| 2 * entry.record.weight()).sum());
         Ok(())

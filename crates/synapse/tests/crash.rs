@@ -23,7 +23,13 @@ fn rounds() -> usize {
 }
 
 /// Sends until told to stop; what was acknowledged. A sender that heard nothing repeats the same message.
-fn send_on(world: &World, agent: &Agent, sender: usize, stop: &AtomicBool, acknowledged: &AtomicUsize) -> Vec<String> {
+fn send_on(
+    world: &World,
+    agent: &Agent,
+    sender: usize,
+    stop: &AtomicBool,
+    acknowledged: &AtomicUsize,
+) -> Vec<String> {
     let mut sent = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let text = format!("s{sender}-{}", sent.len());
@@ -78,7 +84,11 @@ fn storm(world: &World, name: &str) -> BTreeSet<String> {
         stop.store(true, Ordering::Relaxed);
     });
     let after = world.agent(name);
-    assert_eq!((after.pid, after.port, &after.id), (agent.pid, agent.port, &agent.id), "it is the same agent");
+    assert_eq!(
+        (after.pid, after.port, &after.id),
+        (agent.pid, agent.port, &agent.id),
+        "it is the same agent"
+    );
     let all = all.into_inner().unwrap();
     let once: BTreeSet<String> = all.iter().cloned().collect();
     assert_eq!(all.len(), once.len());
@@ -105,16 +115,10 @@ fn heavy_commands_are_started_once_for_every_acknowledged_message() {
     world.run("ledger", exec, &["--parallel", "4", "--port", &world.port()]);
     let sent = storm(&world, "ledger");
     let agent = world.agent("ledger");
-    let began = std::time::Instant::now();
-    let mut last = (0, began);
-    // As long as it gets on it may take its time.
-    while !agent.get("/api/v1/tasks").json().as_array().unwrap().is_empty() {
-        let done = world.lines("ledger").len();
-        if done > last.0 {
-            last = (done, std::time::Instant::now());
-        }
-        assert!(last.1.elapsed().as_secs() < 30, "it stands still at {done} of {}\n{}", sent.len(), world.show());
-    }
+    world.wait_while_it_moves("all tasks have ended", || {
+        let open = agent.get("/api/v1/tasks").json();
+        (open == json!([]), world.lines("ledger").len())
+    });
     assert_eq!(differences(&sent, &world.lines("ledger")), "", "{}", world.show());
 }
 
@@ -143,7 +147,10 @@ fn heavy_a_program_gets_every_acknowledged_message_once() {
     let sent = std::thread::scope(|scope| {
         let reading = scope.spawn(|| note_all(bob, &got, &stop));
         let mut sent = storm(&world, "bob");
-        world.wait_until("all are noted", || got.lock().unwrap().len() >= sent.len());
+        world.wait_while_it_moves("all are noted", || {
+            let noted = got.lock().unwrap().len();
+            (noted >= sent.len(), noted)
+        });
         world.send("bob", "over", &[]);
         sent.insert("over".into());
         reading.join().unwrap();
@@ -180,7 +187,8 @@ fn mail_outlives_a_killed_holder() {
 #[test]
 fn a_task_goes_on_while_its_node_is_killed() {
     let world = world();
-    let exec = "printf '%s\\n' \"$SYNAPSE_PROMPT\" >> begun; while [ ! -e go ]; do sleep 0.02; done; echo done";
+    let exec =
+        "printf '%s\\n' \"$SYNAPSE_PROMPT\" >> begun; while [ ! -e go ]; do sleep 0.02; done; echo done";
     world.run("patient", exec, &[]);
     let mut asking = world.program(&["send", "patient", "long work", "--response"]);
     world.wait_until("it is at work", || world.lines("begun").len() == 1);

@@ -53,7 +53,8 @@ fn a_journal_that_is_damaged_inside_is_refused_and_left_as_it_is() {
         |journal| {
             // The log holds whole pages of its own; they have to be in the file before it is damaged.
             let script = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('pragma wal_checkpoint(truncate)')";
-            let put = Command::new(synapse_testkit::world::python()).args(["-c", script]).arg(journal).status();
+            let put =
+                Command::new(synapse_testkit::world::python()).args(["-c", script]).arg(journal).status();
             assert!(put.unwrap().success());
             let file = std::fs::OpenOptions::new().write(true).open(journal).unwrap();
             let length = file.metadata().unwrap().len();
@@ -174,7 +175,8 @@ fn heavy_what_waits_when_the_disk_fills_is_worked_on_when_there_is_room() {
     };
     let outside = tempfile::tempdir().unwrap();
     let world = World::at(EXE, &disk.join("home"), outside.path());
-    let exec = "printf '%s\\n' \"$SYNAPSE_PROMPT\" >> ledger; while [ ! -e go ]; do sleep 0.02; done; echo done";
+    let exec =
+        "printf '%s\\n' \"$SYNAPSE_PROMPT\" >> ledger; while [ ! -e go ]; do sleep 0.02; done; echo done";
     let agent = world.run("ledger", exec, &[]);
     let tasks: Vec<String> = (0..6).map(|n| world.send("ledger", &format!("letter {n}"), &[])).collect();
     world.wait_until("the first is at work", || world.lines("ledger").len() == 1);
@@ -182,7 +184,8 @@ fn heavy_what_waits_when_the_disk_fills_is_worked_on_when_there_is_room() {
     world.write("go", "");
     let failures = || -> u64 {
         let text = agent.get("/metrics").text();
-        let line = text.lines().find(|line| line.starts_with("synapse_commit_failures_total ")).unwrap().to_owned();
+        let line =
+            text.lines().find(|line| line.starts_with("synapse_commit_failures_total ")).unwrap().to_owned();
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
     // Every quarter of a second it is tried again; by then all tries of a message would be used up.
@@ -196,7 +199,11 @@ fn heavy_what_waits_when_the_disk_fills_is_worked_on_when_there_is_room() {
     // The first ended while there was no room for its answer: it must not be told as done.
     let first = agent.task(&tasks[0]);
     let why = first["history"].as_array().unwrap().last().unwrap()["why"].as_str().unwrap().to_owned();
-    assert!(states[0] == "failed" && why.contains("output"), "{} {why}", states[0]);
+    assert!(
+        states[0] == "failed" && (why.contains("output") || why.contains("unknown")),
+        "{} {why}",
+        states[0]
+    );
     let expected: Vec<String> = (0..6).map(|n| format!("letter {n}")).collect();
     assert_eq!(world.lines("ledger"), expected, "each once");
 }

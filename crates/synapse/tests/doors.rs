@@ -18,7 +18,8 @@ fn shout(world: &World) -> Agent {
 #[test]
 fn without_a_token_only_the_status_is_shown_and_not_all_of_it() {
     let world = world();
-    let busy = world.run("busy", "cat > begun; while [ ! -e go ]; do sleep 0.02; done", &["--role", "Developer"]);
+    let busy =
+        world.run("busy", "cat > begun; while [ ! -e go ]; do sleep 0.02; done", &["--role", "Developer"]);
     world.send("busy", "secret plan", &[]);
     world.wait_until("it works", || busy.get("/status").json()["status"] == "busy");
     let status = busy.tcp().ask("GET", "/status", &[], b"").json();
@@ -54,7 +55,9 @@ fn everything_else_needs_the_token() {
     let shout = shout(&world);
     let wrong = format!("Bearer {}", "0".repeat(64));
     let almost = shout.bearer().replacen("Bearer", "bearer ", 1);
-    for token in ["", wrong.as_str(), "Bearer ", "Bearer", "Basic dXNlcg==", almost.as_str(), &shout.bearer()[..40]] {
+    for token in
+        ["", wrong.as_str(), "Bearer ", "Bearer", "Basic dXNlcg==", almost.as_str(), &shout.bearer()[..40]]
+    {
         for (method, path) in CLOSED {
             let answer = shout.tcp().ask(method, path, &[("Authorization", token)], b"{\"message\":\"hi\"}");
             assert_eq!(answer.status, 401, "{method} {path} with {token:?}: {}", answer.text());
@@ -74,7 +77,14 @@ fn requests_that_a_web_page_could_make_are_refused() {
     let (bearer, port) = (shout.bearer(), shout.port);
     let evil_host = format!("evil.example:{port}");
     let other_port = format!("localhost:{}", port.wrapping_add(1));
-    let hosts = ["evil.example", evil_host.as_str(), other_port.as_str(), "localhost", "localhost.evil.example", "127.0.0.1"];
+    let hosts = [
+        "evil.example",
+        evil_host.as_str(),
+        other_port.as_str(),
+        "localhost",
+        "localhost.evil.example",
+        "127.0.0.1",
+    ];
     for host in hosts {
         for (method, path) in [("GET", "/status"), ("POST", "/message")] {
             let headers = [("Host", host), ("Authorization", bearer.as_str())];
@@ -82,7 +92,14 @@ fn requests_that_a_web_page_could_make_are_refused() {
             assert_eq!((answer.status, answer.code().as_str()), (403, "bad_origin"), "{host} {path}");
         }
     }
-    let origins = ["http://evil.example", "null", "https://localhost", "http://localhost", "file://", "http://localhost:1"];
+    let origins = [
+        "http://evil.example",
+        "null",
+        "https://localhost",
+        "http://localhost",
+        "file://",
+        "http://localhost:1",
+    ];
     for origin in origins {
         for (method, path) in [("GET", "/status"), ("POST", "/message")] {
             let headers = [("Origin", origin), ("Authorization", bearer.as_str())];
@@ -123,11 +140,14 @@ fn the_files_of_a_home_are_for_the_user_alone() {
 fn what_is_nowhere_is_said_as_json() {
     let world = world();
     let shout = shout(&world);
-    for path in ["/", "/nothing", "/api/v1/nothing", "/message/x", "/status/", "/../etc/passwd", "/%2e%2e/x"] {
+    for path in ["/", "/nothing", "/api/v1/nothing", "/message/x", "/status/", "/../etc/passwd", "/%2e%2e/x"]
+    {
         let answer = shout.get(path);
         assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
     }
-    for (method, path) in [("GET", "/message"), ("POST", "/status"), ("DELETE", "/api/v1/tasks"), ("PUT", "/healthz")] {
+    for (method, path) in
+        [("GET", "/message"), ("POST", "/status"), ("DELETE", "/api/v1/tasks"), ("PUT", "/healthz")]
+    {
         let answer = shout.unix().ask(method, path, &[], b"{}");
         assert_eq!((answer.status, answer.code().as_str()), (405, "method_not_allowed"), "{method} {path}");
     }
@@ -142,10 +162,14 @@ fn health_and_counters() {
     assert_eq!(shout.get("/healthz").text(), "200 ok\n");
     let count = |name: &str| -> u64 {
         let text = shout.get("/metrics").text();
-        let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap_or_else(|| panic!("{text}"));
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("{name} ")))
+            .unwrap_or_else(|| panic!("{text}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
-    let before = (count("synapse_requests_total"), count("synapse_records_total"), count("synapse_refusals_total"));
+    let before =
+        (count("synapse_requests_total"), count("synapse_records_total"), count("synapse_refusals_total"));
     world.ok(&["send", "shout", "hi", "--response"]);
     shout.get("/nothing");
     assert!(count("synapse_requests_total") > before.0);
@@ -237,7 +261,8 @@ fn a_receipt_tells_how_far_a_message_has_come() {
     let receipt = shout.get("/api/v1/receipts/mine").json();
     assert_eq!(receipt["message_id"], sent["message_id"]);
     assert_eq!(receipt["reached"], "answered");
-    let trail: Vec<&str> = receipt["trail"].as_array().unwrap().iter().map(|m| m["what"].as_str().unwrap()).collect();
+    let trail: Vec<&str> =
+        receipt["trail"].as_array().unwrap().iter().map(|m| m["what"].as_str().unwrap()).collect();
     let order = ["stored", "leased", "submitted", "answered"];
     let positions: Vec<_> = order.iter().map(|step| trail.iter().position(|t| t == step)).collect();
     assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{trail:?}");
@@ -248,7 +273,8 @@ fn one_agent_writes_to_another_through_its_own_node() {
     let world = world();
     let shout = shout(&world);
     world.run("ledger", "echo \"$SYNAPSE_SENDER: $(cat)\" >> got", &[]);
-    let relayed = shout.post("/message", &json!({ "target": "ledger", "message": "by relay", "from": "shout" }));
+    let relayed =
+        shout.post("/message", &json!({ "target": "ledger", "message": "by relay", "from": "shout" }));
     assert_eq!(relayed.status, 200, "{}", relayed.text());
     assert_eq!(relayed.json()["status"], "spooled");
     world.wait_until("it has arrived", || !world.lines("got").is_empty());

@@ -91,7 +91,8 @@ fn a_follower_that_is_cut_off_again_and_again_misses_nothing() {
         while ended.len() < LETTERS {
             let after = seen.last().and_then(|event| event.id).or(Some(0));
             // Between two nodes nobody answers; the next try finds the next one.
-            let Some(mut events) = Events::open(&agent.unix(), "/api/v1/events", &[], after) else { continue };
+            let open = || Events::open(&agent.unix(), "/api/v1/events", &[], after);
+            let mut events = world.wait_for("a node answers", open);
             for _ in 0..dice(&mut seed) % 12 {
                 let Some(event) = events.next_event() else { break };
                 if event.event == "ended" {

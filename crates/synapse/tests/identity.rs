@@ -104,7 +104,10 @@ fn an_agent_may_not_manage_others() {
     let other = world.run("other", "while [ ! -e go ]; do sleep 0.05; done; echo done", &[]);
     inner(&world);
     let task = world.send("other", "of the user", &[]);
-    let told = inside(&world, &format!("@ kill other; echo $?; @ cancel {task}; echo $?; @ reply forged --task {task}; echo $?"));
+    let told = inside(
+        &world,
+        &format!("@ kill other; echo $?; @ cancel {task}; echo $?; @ reply forged --task {task}; echo $?"),
+    );
     let codes: Vec<&str> = told.lines().filter(|line| line.len() == 1).collect();
     assert_eq!(codes, ["5", "5", "5"], "{told}");
     let knock = "import os, socket, sys

@@ -131,7 +131,8 @@ fn when_the_program_goes_its_mail_waits_for_the_next() {
     assert!(told.contains("not running"), "{told}");
 
     let bob = join(&world, "bob", &[]);
-    let mut got = [bob.next_of("message"), bob.next_of("message")].map(|m| m["text"].as_str().unwrap().to_owned());
+    let mut got =
+        [bob.next_of("message"), bob.next_of("message")].map(|m| m["text"].as_str().unwrap().to_owned());
     got.sort();
     assert_eq!(got, ["later", "unseen"], "what was handed out but not seen is handed out again");
 }

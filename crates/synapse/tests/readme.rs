@@ -12,7 +12,10 @@ fn blocks(text: &str) -> Vec<String> {
 
 #[test]
 fn blocks_are_found() {
-    assert_eq!(blocks("a\n```sh\none\ntwo\n```\n```console\nno\n```\n\n```sh\nthree\n```\n"), ["one\ntwo", "three"]);
+    assert_eq!(
+        blocks("a\n```sh\none\ntwo\n```\n```console\nno\n```\n\n```sh\nthree\n```\n"),
+        ["one\ntwo", "three"]
+    );
 }
 
 #[test]

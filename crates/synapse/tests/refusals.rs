@@ -101,7 +101,12 @@ fn a_malformed_message_is_refused_with_the_field_at_fault() {
     for (body, field) in cases {
         let shown: String = String::from_utf8_lossy(body).chars().take(100).collect();
         for answer in post(&agent, body) {
-            assert_eq!((answer.status, answer.code().as_str()), (400, "bad_field"), "{shown}: {}", answer.text());
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (400, "bad_field"),
+                "{shown}: {}",
+                answer.text()
+            );
             let told = answer.json()["error"]["details"]["field"].as_str().unwrap_or_default().to_owned();
             assert!(told == field || told.starts_with(&format!("{field}[")), "{shown}: {}", answer.text());
         }
@@ -133,9 +138,7 @@ fn unknown_fields_and_other_spellings_are_understood() {
 fn a_chain_of_causes_has_an_end() {
     let world = world();
     let (agent, before) = mailbox(&world);
-    let message = |hops: u8| {
-        json!({ "message": "x", "chain": { "correlation_id": "c", "parent_message_id": "p", "hops": hops } })
-    };
+    let message = |hops: u8| json!({ "message": "x", "chain": { "correlation_id": "c", "parent_message_id": "p", "hops": hops } });
     for answer in post(&agent, message(17).to_string().as_bytes()) {
         assert_eq!((answer.status, answer.code().as_str()), (429, "chain_too_long"), "{}", answer.text());
     }
@@ -146,7 +149,8 @@ fn a_chain_of_causes_has_an_end() {
 #[test]
 fn two_agents_that_only_answer_each_other_are_stopped() {
     let world = world();
-    let exec = |to: &str| format!("cat >> {to}; echo >> {to}; {} send {to} \"and you?\"", world.exe().display());
+    let exec =
+        |to: &str| format!("cat >> {to}; echo >> {to}; {} send {to} \"and you?\"", world.exe().display());
     world.run("ping", &exec("pong"), &[]);
     let pong = world.run("pong", &exec("ping"), &[]);
     // The first to say the same thing too often is `ping`, and it is `pong` who hears it.

@@ -15,7 +15,8 @@ fn world() -> World {
 #[test]
 fn an_agent_is_in_the_registry_while_it_runs() {
     let world = world();
-    let agent = world.run("shout", "tr a-z A-Z", &["--role", "Developer", "--skill", "capitals", "--skill", "fast"]);
+    let agent =
+        world.run("shout", "tr a-z A-Z", &["--role", "Developer", "--skill", "capitals", "--skill", "fast"]);
     let path = world.home().join("registry").join(format!("{}.json", agent.id));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let entry: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -154,7 +155,11 @@ fn heavy_twenty_that_start_at_once_are_twenty() {
             known["suffix"].as_str().map(|suffix| suffix.parse().unwrap())
         })
         .collect();
-    assert_eq!(suffixes, std::iter::once(None).chain((2..=20).map(Some)).collect(), "the lowest that are free");
+    assert_eq!(
+        suffixes,
+        std::iter::once(None).chain((2..=20).map(Some)).collect(),
+        "the lowest that are free"
+    );
     assert_eq!(world.json(&["list"]).as_array().unwrap().len(), COUNT);
     world.ok(&["kill", "--all"]);
     assert_eq!(world.processes(), [0_u32; 0], "{}", world.show());
@@ -216,7 +221,10 @@ fn a_home_that_cannot_be_is_said() {
     synapse_testkit::Ran::new(&["list"], output).fails(1, &["SYNAPSE_HOME", "HOME"]);
     let long = world.file(&"long-name-".repeat(12));
     let mut start = world.command(&["run", "-d", "--name", "deep", "--exec", "tr a-z A-Z"]);
-    assert!(start.env("SYNAPSE_HOME", &long).output().unwrap().status.success(), "a long path is no obstacle");
+    assert!(
+        start.env("SYNAPSE_HOME", &long).output().unwrap().status.success(),
+        "a long path is no obstacle"
+    );
     let mut send = world.command(&["send", "deep", "hi", "--response"]);
     assert_eq!(send.env("SYNAPSE_HOME", &long).output().unwrap().stdout, b"HI\n");
     synapse_testkit::processes::end_all(&long);

@@ -30,8 +30,11 @@ fn signal(pid: u32, signal: Signal) {
 /// Every living process that was started within this home, or one in a folder below it, and all below them.
 pub fn of_home(home: &Path) -> Vec<u32> {
     let needle = format!("SYNAPSE_HOME={}", home.display());
-    let parents: HashMap<u32, u32> =
-        all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.0))).filter(|(pid, _)| is_alive(*pid)).collect();
+    let parents: HashMap<u32, u32> = all()
+        .into_iter()
+        .filter_map(|pid| Some((pid, stat(pid)?.0)))
+        .filter(|(pid, _)| is_alive(*pid))
+        .collect();
     let mut ours: HashSet<u32> = parents
         .keys()
         .copied()

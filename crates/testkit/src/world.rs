@@ -94,7 +94,9 @@ impl World {
 
     /// Any program, in this world.
     pub fn prepare(&self, mut command: Command, args: &[&str]) -> Command {
-        for inherited in ["SYNAPSE_TASK_ID", "SYNAPSE_CHAIN", "SYNAPSE_AGENT_ID", "SYNAPSE_MESSAGE_ID", "SYNAPSE_LOG"] {
+        for inherited in
+            ["SYNAPSE_TASK_ID", "SYNAPSE_CHAIN", "SYNAPSE_AGENT_ID", "SYNAPSE_MESSAGE_ID", "SYNAPSE_LOG"]
+        {
             command.env_remove(inherited);
         }
         command.args(args).current_dir(&self.folder).env("SYNAPSE_HOME", &self.home).stdin(Stdio::null());
@@ -219,6 +221,19 @@ message = hear()\n";
                 self.show()
             );
             pause();
+        }
+    }
+
+    /// Polls until it is done, however long that takes, as long as it gets on: `look` gives whether it is done
+    /// and how far it has come.
+    pub fn wait_while_it_moves(&self, what: &str, mut look: impl FnMut() -> (bool, usize)) {
+        let (mut is_done, mut far) = look();
+        while !is_done {
+            let before = far;
+            self.wait_until(what, || {
+                (is_done, far) = look();
+                is_done || far > before
+            });
         }
     }
 

@@ -6,7 +6,7 @@
 use super::Hub;
 use crate::effect::{Answer, Draft, Facts, Fresh, Output, Prior, Taken};
 use crate::ids::{AgentId, MessageId, TaskId, Timestamp};
-use crate::message::{Chain, Key, Letter, Sender};
+use crate::message::{Chain, Digest, Key, Letter, Sender};
 use crate::policy::{self, About, Caller, Verb};
 use crate::record::{Opens, Record};
 use crate::refusal::Refusal;
@@ -39,13 +39,14 @@ impl Hub {
         for (n, to) in receivers.iter().enumerate() {
             self.check_room(to, draft.body.bytes() as u64, n, continued.is_some())?;
         }
-        for (n, to) in receivers.iter().enumerate() {
-            let letter = self.letter(now, &from, &draft, *to, continued.map(|(task, _)| task), fresh, n);
-            self.pass_guard(now, &letter, out)?;
+        let (digest, hops) = (draft.body.digest(), draft.chain.as_ref().map_or(0, |chain| chain.hops));
+        for to in &receivers {
+            self.pass_guard(now, &from, *to, hops, digest, out)?;
         }
         let mut taken = Vec::with_capacity(receivers.len());
         for (n, to) in receivers.into_iter().enumerate() {
-            let letter = self.letter(now, &from, &draft, to, continued.map(|(task, _)| task), fresh, n);
+            let task = continued.map(|(task, _)| task);
+            let letter = self.letter(now, &from, &draft, digest, to, task, fresh, n);
             taken.push(self.take_in(now, letter, &draft, continued.is_none(), out));
         }
         Ok(Answer::Accepted(taken))
@@ -135,6 +136,7 @@ impl Hub {
         now: Timestamp,
         from: &Sender,
         draft: &Draft,
+        digest: Digest,
         to: AgentId,
         continues: Option<TaskId>,
         fresh: Fresh,
@@ -153,7 +155,7 @@ impl Hub {
             priority: draft.priority,
             expects: draft.expects,
             chain,
-            digest: draft.body.digest(),
+            digest,
             bytes: draft.body.bytes() as u64,
             accepted_at: now,
             follow_up: continues.is_some(),
@@ -164,8 +166,7 @@ impl Hub {
     fn free_task_id(&self, mut bytes: [u8; 16]) -> TaskId {
         loop {
             let id = TaskId::from_bytes(bytes);
-            let short = crate::ids::TaskRef::parse(&id.short()).expect("eight hex digits are a task name");
-            if self.state.tasks_named(&short).is_empty() {
+            if !self.state.has_task_like(&id) {
                 return id;
             }
             let head = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).wrapping_add(1);
@@ -173,13 +174,20 @@ impl Hub {
         }
     }
 
-    fn pass_guard(&mut self, now: Timestamp, letter: &Letter, out: &mut Output) -> Result<(), Refusal> {
-        let (hops, to) = (letter.chain.hops, letter.to);
-        let passed = self.guard.pass(now, &letter.from, to, hops, letter.digest, &self.limits);
+    fn pass_guard(
+        &mut self,
+        now: Timestamp,
+        from: &Sender,
+        to: AgentId,
+        hops: u8,
+        digest: Digest,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let passed = self.guard.pass(now, from, to, hops, digest, &self.limits);
         if let Err(refusal) = &passed
-            && self.guard.is_news(now, &letter.from, to)
+            && self.guard.is_news(now, from, to)
         {
-            let tripped = Record::Tripped { from: letter.from.label.clone(), to, why: refusal.to_string() };
+            let tripped = Record::Tripped { from: from.label.clone(), to, why: refusal.to_string() };
             self.emit(now, tripped, out);
         }
         passed

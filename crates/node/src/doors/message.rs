@@ -26,12 +26,11 @@ pub(super) async fn send(
     body: Body,
 ) -> Result<Json<MessageAccepted>, Refused> {
     let bytes = read_body(&app, body).await?;
-    let request: MessageRequest = parse::json(&bytes)?;
-    let asked = message::request_to_core(request.clone())?;
+    let asked = message::to_core(&bytes)?;
     let caller = app.gate.speaking_for(caller, asked.speak_for.as_deref())?;
     let mut draft = asked.draft;
     if let Some(other) = elsewhere(&app, &draft.to)? {
-        return relay(&app, caller, other, request);
+        return relay(&app, caller, other, parse::json(&bytes)?);
     }
     draft.to = Target::Here;
     let (answer, latest) = app.ask(caller, Command::Send(Box::new(draft))).await?;
@@ -41,7 +40,7 @@ pub(super) async fn send(
 }
 
 /// The agent that is meant, if it is not ours.
-fn elsewhere(app: &Shared, target: &Target) -> Result<Option<AgentId>, Refusal> {
+pub(super) fn elsewhere(app: &Shared, target: &Target) -> Result<Option<AgentId>, Refusal> {
     if *target == Target::Here {
         return Ok(None);
     }

@@ -9,7 +9,7 @@ use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::launch;
 use crate::show;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead as _, Read as _};
 use std::time::Duration;
 use synapse_core::ids::AgentId;
@@ -25,11 +25,21 @@ use tokio::sync::mpsc;
 
 /// How long a program's word waits for a node that is between two lives.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// More than the widest window: what was under way when a node died is still known.
+const FINISHED_MAX: usize = 512;
 
 pub(super) async fn join(args: Join) -> Done {
     let home = Home::from_env()?;
     let id = start_or_attach(&home, args.who).await?;
-    let mut joined = Joined { home, id, window: args.window, in_hand: HashMap::new(), last: None, greeted: false };
+    let mut joined = Joined {
+        home,
+        id,
+        window: args.window,
+        in_hand: HashMap::new(),
+        finished: VecDeque::new(),
+        last: None,
+        greeted: false,
+    };
     let mut input = read_lines();
     let mut stream = None;
     loop {
@@ -83,7 +93,9 @@ fn read_lines() -> mpsc::Receiver<Result<Vec<u8>, Fail>> {
             let read = (&mut stdin).take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line);
             let line = match read {
                 Ok(0) => return,
-                Ok(LINE_BYTES_MAX) => Err(Fail::usage(format!("a line has more than {LINE_BYTES_MAX} bytes"))),
+                Ok(LINE_BYTES_MAX) => {
+                    Err(Fail::usage(format!("a line has more than {LINE_BYTES_MAX} bytes")))
+                }
                 Ok(_) => Ok(line),
                 Err(e) => Err(e.into()),
             };
@@ -101,6 +113,8 @@ struct Joined {
     window: u16,
     /// Messages the program was given and has not finished with, and whether somebody waits for its answer.
     in_hand: HashMap<String, bool>,
+    /// The last it finished with: a node that took over may have sent one of them again before it heard.
+    finished: VecDeque<String>,
     last: Option<String>,
     greeted: bool,
 }
@@ -131,9 +145,11 @@ impl Joined {
     fn hand_on(&mut self, line: &str) {
         match serde_json::from_str(line) {
             Ok(ToProgram::Message(view) | ToProgram::Input(view)) => {
-                if self.in_hand.insert(view.message_id.clone(), view.response_expected).is_some() {
+                let again = self.in_hand.contains_key(&view.message_id);
+                if again || self.finished.contains(&view.message_id) {
                     return;
                 }
+                self.in_hand.insert(view.message_id.clone(), view.response_expected);
                 self.last = Some(view.message_id);
             }
             Ok(ToProgram::Hello { .. }) if std::mem::replace(&mut self.greeted, true) => return,
@@ -192,6 +208,10 @@ impl Joined {
             && (said.is_last_word() || self.in_hand.get(&id) == Some(&false))
         {
             self.in_hand.remove(&id);
+            self.finished.push_back(id);
+            if self.finished.len() > FINISHED_MAX {
+                self.finished.pop_front();
+            }
         }
         told
     }

@@ -31,8 +31,11 @@ pub(super) fn run(args: Run, json: bool) -> Done {
     let wish = wish(args.who, &args.exec, hand)?;
     let home = Home::from_env()?;
     let started = launch::start(&home, wish)?;
+    if !args.detach {
+        return super::block_on(stay(home, started, json));
+    }
     tell(&started, json);
-    if args.detach { Ok(()) } else { super::block_on(stay(home, started, json)) }
+    Ok(())
 }
 
 pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
@@ -108,7 +111,7 @@ async fn stay(home: Home, started: Started, json: bool) -> Done {
 
 /// Events, across restarts of the node, until the agent is gone.
 async fn watch(home: &Home, started: &Started, socket: &std::path::Path, json: bool) {
-    let mut after = None;
+    let (mut after, mut is_told) = (None, false);
     loop {
         let held =
             synapse_holder::holder_of(home.agent(&started.id).path()).is_some_and(|mark| mark.is_alive());
@@ -119,6 +122,10 @@ async fn watch(home: &Home, started: &Started, socket: &std::path::Path, json: b
         if let Ok(client) = Client::connect(socket).await
             && let Ok(mut events) = client.lines("/api/v1/events", after).await
         {
+            // Not before we watch: who reads this may send at once, and is to see it here.
+            if !std::mem::replace(&mut is_told, true) {
+                tell(started, json);
+            }
             while let Some(event) = events.next_event().await {
                 after = event.id.or(after);
                 if json {

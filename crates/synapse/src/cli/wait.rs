@@ -70,7 +70,8 @@ impl Follower {
             }
             if !synapse_holder::holder_of(roll.home.agent(agent).path()).is_some_and(|mark| mark.is_alive()) {
                 let label = roll.label(agent);
-                let message = format!("{label} was stopped; what it had not finished is kept for its next start");
+                let message =
+                    format!("{label} was stopped; what it had not finished is kept for its next start");
                 return Err(Fail::new(fail::TIMED_OUT, "stopped", message));
             }
             // The node was stopped or killed; its holder starts the next one, and the journal has the rest.

@@ -1,0 +1,99 @@
+//! `POST /api/v1/stream`: many messages over one request. A line in is a message as `/message` takes it, a line
+//! out is its answer, in the same order, each after its commit. For bridges and hubs that send all day.
+
+use super::{Shared, events};
+use crate::handle::Heard;
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::response::Response;
+use http_body_util::BodyExt as _;
+use synapse_core::Refusal;
+use synapse_core::effect::{Answer, Command};
+use synapse_core::policy::Caller;
+use synapse_core::routes::Target;
+use synapse_dialects::error::ErrorBody;
+use synapse_dialects::message::{self, MessageAccepted};
+use tokio::sync::{mpsc, oneshot};
+
+/// Messages of one stream that may be on their way to the disk.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// What is known of a line: refused at once, or on its way.
+type Coming = Result<oneshot::Receiver<Heard>, Refusal>;
+
+/// Send many messages to this agent: one JSON per line in, one answer per line out, in order.
+#[utoipa::path(post, path = "/api/v1/stream",
+    request_body(content = String, content_type = "application/x-ndjson"),
+    responses(
+        (status = 200, content_type = "application/x-ndjson", body = MessageAccepted),
+        (status = "default", body = ErrorBody),
+))]
+pub(super) async fn stream(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Body,
+) -> Response {
+    let (coming, mut answers) = mpsc::channel::<Coming>(IN_FLIGHT_MAX);
+    let (lines, out) = mpsc::channel::<String>(IN_FLIGHT_MAX);
+    tokio::spawn(read_lines(app, caller, body, coming));
+    tokio::spawn(async move {
+        while let Some(coming) = answers.recv().await {
+            let heard = match coming {
+                Ok(heard) => heard.await.unwrap_or(Err(Refusal::Stopping)),
+                Err(refusal) => Err(refusal),
+            };
+            if lines.send(line_of(heard)).await.is_err() {
+                return;
+            }
+        }
+    });
+    events::lines_response(out, "application/x-ndjson")
+}
+
+async fn read_lines(app: Shared, caller: Caller, mut body: Body, coming: mpsc::Sender<Coming>) {
+    let mut rest = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        rest.extend_from_slice(&data);
+        let mut from = 0;
+        while let Some(end) = rest[from..].iter().position(|b| *b == b'\n') {
+            let line = &rest[from..from + end];
+            from += end + 1;
+            if !line.iter().all(u8::is_ascii_whitespace)
+                && coming.send(take(&app, &caller, line).await).await.is_err()
+            {
+                return;
+            }
+        }
+        rest.drain(..from);
+        if rest.len() > app.body_bytes_max {
+            let refusal = Refusal::TooLarge { bytes: rest.len(), max: app.body_bytes_max };
+            let _ = coming.send(Err(refusal)).await;
+            return;
+        }
+    }
+}
+
+async fn take(app: &Shared, caller: &Caller, line: &[u8]) -> Coming {
+    let asked = message::to_core(line)?;
+    let caller = app.gate.speaking_for(caller.clone(), asked.speak_for.as_deref())?;
+    let mut draft = asked.draft;
+    if super::message::elsewhere(app, &draft.to)?.is_some() {
+        return Err(Refusal::bad_field("target", "a stream is for the agent of this node; leave it out"));
+    }
+    draft.to = Target::Here;
+    app.handle.ask_when_there_is_room(caller, Command::Send(Box::new(draft))).await
+}
+
+fn line_of(heard: Heard) -> String {
+    let text = match heard {
+        Ok((Answer::Accepted(taken), latest)) => {
+            taken.first().and_then(|one| serde_json::to_string(&MessageAccepted::stored(one, latest)).ok())
+        }
+        Ok(_) => None,
+        Err(refusal) => serde_json::to_string(&ErrorBody::from(&refusal)).ok(),
+    };
+    let mut line = text.unwrap_or_default();
+    line.push('\n');
+    line
+}
