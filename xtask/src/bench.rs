@@ -17,6 +17,7 @@ mod report;
 mod responder;
 mod stage;
 mod status;
+mod streaming;
 
 use std::path::{Path, PathBuf};
 

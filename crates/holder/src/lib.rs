@@ -29,4 +29,4 @@ pub use holder::{Claim, Ended, HoldError, claim, hold, holder_of};
 pub use process::{ProcessMark, ancestors, parent_of};
 pub use reaper::{Death, Reaper, TreeStands};
 pub use run_dir::{Exit, How, RunDir, RunMode, RunSpec, RunState};
-pub use runner::{RunError, run};
+pub use runner::{EXIT_WANT_OF_ROOM, RunError, is_want_of_room, run};

@@ -38,6 +38,21 @@ pub enum RunError {
     End { dir: PathBuf, why: String, source: io::Error },
 }
 
+impl RunError {
+    /// Nothing was started for want of room on the disk: later it may be.
+    pub fn is_want_of_room(&self) -> bool {
+        matches!(self, Self::Begin { source, .. } if is_want_of_room(source))
+    }
+}
+
+/// A full disk passes; most other troubles with it do not.
+pub fn is_want_of_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// What a runner exits with for want of room (`EX_TEMPFAIL` of sysexits).
+pub const EXIT_WANT_OF_ROOM: u8 = 75;
+
 /// Carries out the run in `dir`. Does nothing if a runner did or does already.
 pub fn run(dir: &Path) -> Result<(), RunError> {
     let run = RunDir::open(dir).map_err(|source| RunError::Open { dir: dir.into(), source })?;

@@ -47,7 +47,12 @@ impl Metrics {
 
     pub fn text(&self) -> String {
         let rows = [
-            ("synapse_commits_total", "counter", "batches written to the journal", self.commits.load(Relaxed)),
+            (
+                "synapse_commits_total",
+                "counter",
+                "batches written to the journal",
+                self.commits.load(Relaxed),
+            ),
             (
                 "synapse_records_total",
                 "counter",

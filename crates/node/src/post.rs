@@ -73,7 +73,9 @@ pub async fn take_in(spool: Arc<Spool>, handle: Handle) {
     let news = Arc::new(tokio::sync::Notify::new());
     let watcher = watch(spool.arrivals(), news.clone());
     if watcher.is_none() {
-        tracing::warn!("the spool cannot be watched (too many watches?); it is looked at every {PAUSE:?} instead");
+        tracing::warn!(
+            "the spool cannot be watched (too many watches?); it is looked at every {PAUSE:?} instead"
+        );
     }
     loop {
         let from = spool.clone();
@@ -172,9 +174,7 @@ pub fn read(name: &SpoolId, bytes: &[u8]) -> Result<(Caller, Command), Refusal> 
     let draft = message::request_to_core(request)?.draft;
     let caller = match letter.from.who {
         Who::User => Caller::User { proof: Proof::Spool },
-        Who::Agent(agent) if letter.from.by_user => {
-            Caller::UserAs { agent, label, proof: Proof::Spool }
-        }
+        Who::Agent(agent) if letter.from.by_user => Caller::UserAs { agent, label, proof: Proof::Spool },
         Who::Agent(id) => Caller::Agent { id, label, role: None, proof: Proof::Spool },
         Who::Named(_) => return Err(Refusal::bad_field("from", "a name alone may not write here")),
     };

@@ -28,8 +28,14 @@ fn run(dir: &Path) -> ExitCode {
     match synapse_holder::run(dir) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("{e}");
-            ExitCode::FAILURE
+            use std::io::Write as _;
+            // Unlike `eprintln!` this survives a full disk under the log.
+            let _ = writeln!(std::io::stderr(), "{e}");
+            if e.is_want_of_room() {
+                ExitCode::from(synapse_holder::EXIT_WANT_OF_ROOM)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

@@ -12,8 +12,8 @@ use super::{Bench, proc};
 
 /// Below the bound of a mailbox.
 const MESSAGES: u64 = 9_500;
-const PIPELINED: usize = 32 * 16;
-const ONE_EACH: usize = 32;
+const CLIENTS: usize = 32;
+const IN_FLIGHT: usize = 16;
 /// What 32 callers that wait for each answer are held against: a commit for half of them.
 const ROWS_ONE_EACH: usize = 16;
 
@@ -42,8 +42,9 @@ struct Rounds {
 
 pub(super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let count = bench.pick(5, 2);
-    let pipelined = rounds(bench, "pipelined", PIPELINED, count, None)?;
-    let one_each = rounds(bench, "one-each", ONE_EACH, count, Some(ROWS_ONE_EACH))?;
+    let pipelined = rounds(bench, "pipelined", (CLIENTS, Ask::Stream(IN_FLIGHT)), count, None)?;
+    let requests = rounds(bench, "requests", (CLIENTS * IN_FLIGHT, Ask::Message), count, None)?;
+    let one_each = rounds(bench, "one-each", (CLIENTS, Ask::Message), count, Some(ROWS_ONE_EACH))?;
     let mut rows = vec![Row::at_least(
         "durable accept, 32 clients × 16 in flight",
         median(&pipelined.per_second),
@@ -51,6 +52,13 @@ pub(super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         PER_SECOND_MIN,
     )];
     rows.extend(pipelined.rows("durable accept, 32 × 16"));
+    rows.push(Row::at_least(
+        "durable accept, a request each on 512 connections",
+        median(&requests.per_second),
+        "/s",
+        PER_SECOND_MIN,
+    ));
+    rows.extend(requests.told("durable accept, 512 connections"));
     rows.push(Row::told("durable accept, 32 clients, one at a time", median(&one_each.per_second), "/s"));
     rows.extend(one_each.rows("durable accept, 32 × 1"));
     Ok(rows)
@@ -63,9 +71,23 @@ impl Rounds {
     }
 
     fn rows(&self, name: &str) -> Vec<Row> {
+        let mut rows = self.told(name);
+        let share = self.share();
+        rows[0] = Row::at_least(format!("{name}: share of raw SQLite"), share, "×", SHARE_OF_RAW_MIN)
+            .beside("raw SQLite", median(&self.raw), "rows/s")
+            .beside("node's batch", median(&self.batch), "rows");
+        rows
+    }
+
+    fn share(&self) -> f64 {
         let shares: Vec<f64> = self.per_second.iter().zip(&self.raw).map(|(node, raw)| node / raw).collect();
+        median(&shares)
+    }
+
+    /// The same without a bar.
+    fn told(&self, name: &str) -> Vec<Row> {
         vec![
-            Row::at_least(format!("{name}: share of raw SQLite"), median(&shares), "×", SHARE_OF_RAW_MIN)
+            Row::told(format!("{name}: share of raw SQLite"), self.share(), "×")
                 .beside("raw SQLite", median(&self.raw), "rows/s")
                 .beside("node's batch", median(&self.batch), "rows"),
             Row::told(format!("{name}: latency p50"), median(&self.p50_ms), "ms").beside(
@@ -83,17 +105,17 @@ impl Rounds {
 fn rounds(
     bench: &Bench,
     name: &str,
-    connections: usize,
+    load: (usize, Ask),
     count: usize,
     raw_rows: Option<usize>,
 ) -> anyhow::Result<Rounds> {
     let mut rounds = Rounds::default();
     // The first tells the shape of the rows and warms the disk; it is not counted.
-    let mut shape = one(bench, &format!("{name}-warm"), connections)?.shape;
+    let mut shape = one(bench, &format!("{name}-warm"), load)?.shape;
     for n in 0..count {
         let batch = raw_rows.unwrap_or(shape.batch);
         rounds.raw.push(raw::rows_per_second(&bench.folder, MESSAGES as usize, Shape { batch, ..shape })?);
-        let mut taken = one(bench, &format!("{name}-{n}"), connections)?;
+        let mut taken = one(bench, &format!("{name}-{n}"), load)?;
         shape = taken.shape;
         rounds.per_second.push(taken.tally.per_second());
         rounds.batch.push(shape.batch as f64);
@@ -105,10 +127,10 @@ fn rounds(
     Ok(rounds)
 }
 
-fn one(bench: &Bench, name: &str, connections: usize) -> anyhow::Result<Taken> {
+fn one(bench: &Bench, name: &str, (connections, ask): (usize, Ask)) -> anyhow::Result<Taken> {
     let sink = bench.stage.sink(name)?;
     let door = Door::Unix(sink.socket.clone());
-    let round = Round { door: door.clone(), connections, ask: Ask::Message, until: Until::Count(MESSAGES) };
+    let round = Round { door: door.clone(), connections, ask, until: Until::Count(MESSAGES) };
     let mut before = (Counters::default(), proc::own_cpu()?, proc::cpu_of(sink.node_pid)?);
     let tally = round.run(|| {
         before = (Counters::read(&door)?, proc::own_cpu()?, proc::cpu_of(sink.node_pid)?);

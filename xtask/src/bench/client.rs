@@ -14,6 +14,8 @@ use anyhow::{Context, bail, ensure};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::streaming;
+
 const THREADS: usize = 2;
 const ROUND_MAX: Duration = Duration::from_secs(120);
 /// What a message says, bytes.
@@ -31,6 +33,8 @@ pub(super) enum Ask {
     Status,
     /// A message each, with an id of its own.
     Message,
+    /// The same messages over one request per connection, this many under way on each.
+    Stream(usize),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +83,7 @@ impl Round {
             let hand = Hand {
                 door: self.door.clone(),
                 request: request(self.ask, &self.door),
+                ask: self.ask,
                 until: self.until,
                 next: next.clone(),
             };
@@ -104,6 +109,7 @@ impl Round {
 struct Hand {
     door: Door,
     request: Request,
+    ask: Ask,
     until: Until,
     next: Arc<AtomicU64>,
 }
@@ -126,7 +132,12 @@ impl Hand {
             let (until, next) = (self.until, &self.next);
             let shared: Vec<_> = lines
                 .into_iter()
-                .map(|line| tokio::spawn(line.ask_on(self.request.clone(), until, next.clone())))
+                .map(|line| match (self.ask, until) {
+                    (Ask::Stream(in_flight), Until::Count(max)) => {
+                        tokio::spawn(streaming::run(line, self.request.clone(), in_flight, max, next.clone()))
+                    }
+                    _ => tokio::spawn(line.ask_on(self.request.clone(), until, next.clone())),
+                })
                 .collect();
             let all = async {
                 let mut tally = Tally::default();
@@ -154,12 +165,12 @@ impl Hand {
     }
 }
 
-trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
 /// One connection.
-struct Line {
-    wire: Box<dyn Wire>,
+pub(super) struct Line {
+    pub(super) wire: Box<dyn Wire>,
     answer: Vec<u8>,
 }
 
@@ -252,8 +263,8 @@ pub(super) fn get(door: &Door, path: &str) -> anyhow::Result<String> {
 
 /// A request as bytes; in a message, the id is the only thing that changes.
 #[derive(Clone)]
-struct Request {
-    bytes: Vec<u8>,
+pub(super) struct Request {
+    pub(super) bytes: Vec<u8>,
     id_at: Option<usize>,
 }
 
@@ -261,7 +272,7 @@ struct Request {
 const COUNTER_DIGITS: usize = 12;
 
 impl Request {
-    fn stamp(&mut self, n: u64) {
+    pub(super) fn stamp(&mut self, n: u64) {
         let Some(at) = self.id_at else { return };
         for (place, digit) in self.bytes[at..at + COUNTER_DIGITS].iter_mut().rev().enumerate() {
             *digit = b"0123456789abcdef"[(n >> (4 * place)) as usize & 15];
@@ -283,13 +294,16 @@ fn request(ask: Ask, door: &Door) -> Request {
             bytes: format!("GET /status HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes(),
             id_at: None,
         },
-        Ask::Message => {
+        Ask::Message | Ask::Stream(_) => {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let ms = format!("{:012x}", since.as_millis());
             let text: String = "message ".chars().cycle().take(TEXT_BYTES).collect();
             // Like a UUIDv7: the time first, so that ids come in order.
             let front = format!(r#"{{"message":"{text}","message_id":"{}-{}-7000-8000-"#, &ms[..8], &ms[8..]);
             let body = format!(r#"{front}{}"}}"#, "0".repeat(COUNTER_DIGITS));
+            if let Ask::Stream(_) = ask {
+                return Request { bytes: format!("{body}\n").into_bytes(), id_at: Some(front.len()) };
+            }
             let head = format!(
                 "POST /message HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
                 body.len()

@@ -24,7 +24,7 @@ use synapse_core::receipt::Step;
 use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
 use synapse_dialects::jsonl::ToProgram;
-use synapse_holder::{Exit, How, RunDir, RunMode, RunSpec, RunState};
+use synapse_holder::{EXIT_WANT_OF_ROOM, Exit, How, RunDir, RunMode, RunSpec, RunState, is_want_of_room};
 
 pub struct ExecHand {
     pub(super) app: Shared,
@@ -49,6 +49,8 @@ pub(super) struct Run {
 const PROMPT_IN_ENV_MAX: usize = 64 << 10;
 /// After its last word a program may finish by itself for this long.
 const LAST_WORD_GRACE: Duration = Duration::from_secs(5);
+/// Between two looks whether there is room on the disk again.
+const ROOM_PAUSE: Duration = Duration::from_secs(1);
 
 impl ExecHand {
     pub fn new(app: Shared, exec: Exec, runs: PathBuf, working_dir: PathBuf) -> Arc<Self> {
@@ -202,7 +204,7 @@ impl ExecHand {
                     break;
                 }
                 RunState::Prepared => {
-                    if let Err(why) = see_to_runner(&mut run) {
+                    if let Err(why) = see_to_runner(&mut run).await {
                         self.done(&run.message, TaskState::Failed, None, why).await;
                         break;
                     }
@@ -309,21 +311,26 @@ impl ExecHand {
     }
 }
 
-/// A run that nobody has begun: its runner is on its way, or was never started. One that ended without
-/// beginning will not begin the next time either.
-fn see_to_runner(run: &mut Run) -> Result<(), String> {
+/// A run that nobody has begun: its runner is on its way, was never started, or found no room on the disk, which
+/// is waited for. One that could not begin for another reason will not begin the next time either.
+async fn see_to_runner(run: &mut Run) -> Result<(), String> {
     if let Some(child) = &mut run.child {
-        return match child.try_wait() {
-            Ok(None) => Ok(()),
+        match child.try_wait() {
             Ok(Some(status)) if matches!(run.dir.state(), Ok(RunState::Prepared)) => {
-                Err(format!("its runner could not begin ({status}); see runner.log in its folder"))
+                if status.code() != Some(i32::from(EXIT_WANT_OF_ROOM)) {
+                    return Err(format!("its runner could not begin ({status})"));
+                }
+                tokio::time::sleep(ROOM_PAUSE).await;
             }
-            Ok(Some(_)) => Ok(()),
-            Err(e) => Err(format!("its runner cannot be watched: {e}")),
-        };
+            Ok(_) => return Ok(()),
+            Err(e) => return Err(format!("its runner cannot be watched: {e}")),
+        }
     }
-    let started = runner_command(&run.dir).and_then(|command| run.dir.spawn_runner(command));
-    run.child = Some(started.map_err(|e| format!("no runner could be started: {e}"))?);
+    match runner_command(&run.dir).and_then(|command| run.dir.spawn_runner(command)) {
+        Ok(child) => run.child = Some(child),
+        Err(e) if is_want_of_room(&e) => tokio::time::sleep(ROOM_PAUSE).await,
+        Err(e) => return Err(format!("no runner could be started: {e}")),
+    }
     Ok(())
 }
 
