@@ -170,11 +170,18 @@ fn no_more_than_the_window_is_handed_out() {
 }
 
 #[test]
-fn a_canceled_task_is_told_to_the_program_that_has_it() {
+fn a_canceled_task_is_told_to_the_program_that_has_seen_it() {
     let world = world();
-    let bob = join(&world, "bob", &[]);
+    let mut bob = join(&world, "bob", &[]);
     let mut asking = world.program(&["send", "bob", "long work", "--response"]);
     let task = bob.next_of("message")["task_id"].as_str().unwrap().to_owned();
-    world.ok(&["cancel", &task]);
+    bob.say(&json!({ "type": "seen" }));
+    assert_eq!(bob.next()["type"], "ok");
+    world.ok(&["cancel", &task, "--why", "no longer needed"]);
+    let stop = bob.next_of("cancel");
+    assert_eq!(
+        (stop["task_id"].as_str(), stop["why"].as_str()),
+        (Some(task.as_str()), Some("no longer needed"))
+    );
     assert_eq!(asking.wait().code(), Some(3));
 }
