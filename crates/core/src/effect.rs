@@ -182,7 +182,7 @@ pub enum Effect {
     },
     Deliver {
         link: LinkId,
-        letter: Box<Letter>,
+        letter: Arc<Letter>,
         tries: u8,
     },
     Stop {
@@ -208,7 +208,7 @@ pub enum Answer {
     Done,
     Task(Box<Task>),
     Tasks(Vec<Task>),
-    Receipt { letter: Box<Letter>, trail: Trail },
+    Receipt { letter: Arc<Letter>, trail: Trail },
     Inbox(InboxView),
     Following { missed: Vec<Arc<Entry>>, latest: Seq },
     Behind(Behind),
@@ -239,7 +239,7 @@ pub struct InboxView {
     pub waiting: usize,
     pub notes: usize,
     pub leased: usize,
-    pub letters: Vec<(Letter, Trail)>,
+    pub letters: Vec<(Arc<Letter>, Trail)>,
 }
 
 /// What one input led to.

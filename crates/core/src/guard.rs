@@ -139,8 +139,10 @@ mod tests {
     fn a_trip_is_reported_once_a_minute() {
         let mut guard = Guard::default();
         let to = AgentId::from_bytes([9; 32]);
-        let told: Vec<bool> =
-            [0, 1, 59_999, 60_000, 60_001].into_iter().map(|at| guard.is_news(Timestamp(at), &agent(1), to)).collect();
+        let told: Vec<bool> = [0, 1, 59_999, 60_000, 60_001]
+            .into_iter()
+            .map(|at| guard.is_news(Timestamp(at), &agent(1), to))
+            .collect();
         assert_eq!(told, [true, false, false, true, false]);
         assert!(guard.is_news(Timestamp(2), &agent(2), to));
     }

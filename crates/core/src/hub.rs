@@ -207,15 +207,16 @@ impl Hub {
 /// store, and come as facts.
 #[derive(Debug, Default)]
 struct Recent {
-    by_key: HashMap<String, Prior>,
-    order: VecDeque<(Seq, String)>,
+    by_key: HashMap<Arc<str>, Prior>,
+    order: VecDeque<(Seq, Arc<str>)>,
 }
 
 impl Recent {
     /// More than any batch holds.
     const MAX: usize = 4_096;
 
-    fn add(&mut self, seq: Seq, key: String, prior: Prior) {
+    fn add(&mut self, seq: Seq, key: &str, prior: Prior) {
+        let key: Arc<str> = key.into();
         self.by_key.insert(key.clone(), prior);
         self.order.push_back((seq, key));
         if self.order.len() > Self::MAX

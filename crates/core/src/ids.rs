@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use std::sync::Arc;
 
 /// Milliseconds since the Unix epoch. The core only compares and adds; it never asks what time it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
@@ -159,10 +160,11 @@ impl From<TaskId> for TaskRef {
     }
 }
 
-/// A message's identity. Ours are UUIDs; a sender may bring its own, unique for that sender.
+/// A message's identity. Ours are UUIDs; a sender may bring its own, unique for that sender. Shared, since
+/// state, index, task and record all name it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
-pub struct MessageId(Box<str>);
+pub struct MessageId(Arc<str>);
 
 impl MessageId {
     pub const BYTES_MAX: usize = 128;

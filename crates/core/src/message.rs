@@ -8,7 +8,7 @@ use crate::ids::{AgentId, BadId, Label, MessageId, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// 1 (note) to 10 (emergency); higher leaves the mailbox first (X-4, ENV-6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -113,40 +113,66 @@ pub enum Expects {
 }
 
 /// What is said, as text in the one form the journal keeps. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Body(Arc<str>);
+#[derive(Clone)]
+pub struct Body(Arc<Said>);
+
+struct Said {
+    text: Box<str>,
+    /// Computed once, by whoever asks first: a door, before the driver needs it.
+    digest: OnceLock<Digest>,
+}
 
 impl Body {
     pub fn of(content: &Content) -> Self {
-        Self(serde_json::to_string(content).expect("content is plain data and always has a JSON form").into())
+        let text = serde_json::to_string(content).expect("content is plain data and always has a JSON form");
+        Self(Arc::new(Said { text: text.into(), digest: OnceLock::new() }))
     }
 
     /// Takes text that a journal kept; the reader finds out whether it still is a content.
     pub fn kept(text: &str) -> Self {
-        Self(text.into())
+        Self(Arc::new(Said { text: text.into(), digest: OnceLock::new() }))
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.0.text
     }
 
     pub fn bytes(&self) -> usize {
-        self.0.len()
+        self.0.text.len()
     }
 
     pub fn content(&self) -> Result<Content, serde_json::Error> {
-        serde_json::from_str(&self.0)
+        serde_json::from_str(&self.0.text)
     }
 
     pub fn digest(&self) -> Digest {
-        Digest(Sha256::digest(self.0.as_bytes()).into())
+        *self.0.digest.get_or_init(|| Digest(Sha256::digest(self.0.text.as_bytes()).into()))
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Body {}
+
+impl Serialize for Body {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Self::kept(&std::borrow::Cow::<'_, str>::deserialize(from)?))
     }
 }
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Body({} bytes)", self.0.len())
+        write!(f, "Body({} bytes)", self.bytes())
     }
 }
 
@@ -238,11 +264,22 @@ pub struct Key {
 impl Key {
     /// The key as text: senders apart by a character that no id contains, and one sender's ids in order.
     pub fn text(&self) -> String {
+        let message = self.message.as_str();
+        let mut text = String::with_capacity(message.len() + 2);
         match &self.who {
-            Who::User => format!("u/{}", self.message),
-            Who::Agent(id) => format!("a{id}/{}", self.message),
-            Who::Named(name) => format!("n{name}/{}", self.message),
+            Who::User => text.push('u'),
+            Who::Agent(id) => {
+                text.push('a');
+                text.push_str(&id.to_string());
+            }
+            Who::Named(name) => {
+                text.push('n');
+                text.push_str(name.as_str());
+            }
         }
+        text.push('/');
+        text.push_str(message);
+        text
     }
 }
 

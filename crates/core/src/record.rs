@@ -10,6 +10,7 @@ use crate::message::{Body, Letter};
 use crate::receipt::{Happened, Trail};
 use crate::task::{CancelAsked, Ending, Move, Task};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A record with its place and time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ pub enum Record {
     Known(Agent),
     /// A message was taken, and opened a task unless it continues one.
     Accepted {
-        letter: Box<Letter>,
+        letter: Arc<Letter>,
         body: Body,
         opens: Option<Box<Opens>>,
     },

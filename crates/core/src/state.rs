@@ -12,6 +12,7 @@ use crate::record::{Entry, Opens, Record, Said};
 use crate::task::{Task, TaskState};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct State {
@@ -32,7 +33,7 @@ pub struct State {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Open {
     pub at: Seq,
-    pub letter: Letter,
+    pub letter: Arc<Letter>,
     pub trail: Trail,
     /// Its agent has it; it is in no mailbox any more.
     pub handed: bool,
@@ -120,7 +121,7 @@ impl State {
         &mut self,
         at: Seq,
         now: Timestamp,
-        letter: &Letter,
+        letter: &Arc<Letter>,
         opens: Option<&Opens>,
     ) -> Result<(), Unfit> {
         if self.letters.contains_key(&letter.id) {

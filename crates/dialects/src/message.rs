@@ -122,6 +122,8 @@ pub fn request_to_core(request: MessageRequest) -> Result<Asked, Refusal> {
         timeout_ms: request.timeout_ms,
         sent_at: request.timestamp.as_deref().map(|raw| time::read("timestamp", raw)).transpose()?,
     };
+    // Here, on the door's thread: the driver has enough to do.
+    let _ = draft.body.digest();
     Ok(Asked { draft, speak_for: request.from })
 }
 

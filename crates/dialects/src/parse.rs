@@ -12,6 +12,11 @@ pub const DEPTH_MAX: usize = 64;
 
 /// Reads one JSON value of a known shape.
 pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    // Keeping track of the path costs as much as reading; only what is wrong is read a second time for it.
+    serde_json::from_slice(bytes).or_else(|_| json_with_path(bytes))
+}
+
+fn json_with_path<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let mut de = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut de).map_err(|e| {
         let path = e.path().to_string();

@@ -4,7 +4,7 @@
 
 use crate::handle::{Heard, ToHand};
 use crate::registrar::Registrar;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use synapse_core::effect::{Answer, Effect, Input};
 use synapse_core::ids::{AskId, LinkId, Seq, WatcherId};
@@ -14,7 +14,7 @@ use synapse_store::Journal;
 use tokio::sync::{mpsc, oneshot};
 
 pub struct Effects {
-    pub(crate) replies: HashMap<AskId, oneshot::Sender<Heard>>,
+    pub(crate) replies: BTreeMap<AskId, oneshot::Sender<Heard>>,
     pub(crate) follow_replies: HashMap<AskId, (WatcherId, oneshot::Sender<(WatcherId, Heard)>)>,
     pub(crate) links: HashMap<LinkId, mpsc::Sender<ToHand>>,
     pub(crate) watchers: HashMap<WatcherId, mpsc::Sender<Arc<Entry>>>,
@@ -28,7 +28,7 @@ pub struct Effects {
 impl Effects {
     pub fn new(registrar: Registrar) -> Self {
         Self {
-            replies: HashMap::new(),
+            replies: BTreeMap::new(),
             follow_replies: HashMap::new(),
             links: HashMap::new(),
             watchers: HashMap::new(),
@@ -71,7 +71,7 @@ impl Effects {
         }
     }
 
-    fn deliver(&mut self, link: LinkId, letter: Box<Letter>, tries: u8, journal: &Journal) -> Option<Input> {
+    fn deliver(&mut self, link: LinkId, letter: Arc<Letter>, tries: u8, journal: &Journal) -> Option<Input> {
         let body = match journal.body(&letter.id) {
             Ok(Some(body)) => body,
             Ok(None) => {

@@ -32,7 +32,7 @@ pub type Heard = Result<(Answer, Seq), Refusal>;
 /// What a hand is told.
 #[derive(Debug, Clone)]
 pub enum ToHand {
-    Deliver { letter: Box<Letter>, body: Body, tries: u8 },
+    Deliver { letter: Arc<Letter>, body: Body, tries: u8 },
     Stop { task: TaskId, why: String },
 }
 

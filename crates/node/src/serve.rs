@@ -69,7 +69,7 @@ pub fn run(home: Home, agent: &AgentId) -> ExitCode {
         Err(why) => return cannot_run(&why),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(1)
         .thread_stack_size(1 << 20)
         .enable_all()
         .build();

@@ -5,6 +5,7 @@ use crate::rows;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::sync::Arc;
 use synapse_core::ids::{MessageId, Seq, TaskId, TaskRef};
 use synapse_core::message::{Body, Letter};
 use synapse_core::receipt::Trail;
@@ -61,7 +62,7 @@ impl History {
         Ok(TaskId::parse(&task).ok().map(|task| (task, trail)))
     }
 
-    pub fn message(&self, id: &MessageId) -> Result<Option<(Letter, Body)>, JournalError> {
+    pub fn message(&self, id: &MessageId) -> Result<Option<(Arc<Letter>, Body)>, JournalError> {
         self.one_message(
             "SELECT seq, head, body, crc FROM message WHERE id = ?1 ORDER BY seq DESC",
             id.as_str(),
@@ -69,16 +70,16 @@ impl History {
     }
 
     /// A message by what its sender calls it.
-    pub fn message_by_key(&self, key: &str) -> Result<Option<(Letter, Body)>, JournalError> {
+    pub fn message_by_key(&self, key: &str) -> Result<Option<(Arc<Letter>, Body)>, JournalError> {
         self.one_message("SELECT seq, head, body, crc FROM message WHERE key = ?1", key)
     }
 
-    fn one_message(&self, sql: &str, name: &str) -> Result<Option<(Letter, Body)>, JournalError> {
+    fn one_message(&self, sql: &str, name: &str) -> Result<Option<(Arc<Letter>, Body)>, JournalError> {
         let mut ask = self.db.prepare_cached(sql)?;
         let row: Option<(u64, String, String, u32)> =
             ask.query_row([name], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
         let Some((seq, head, body, crc)) = row else { return Ok(None) };
-        let letter = *rows::read_head(seq, &head, &body, crc)?.letter;
+        let letter = rows::read_head(seq, &head, &body, crc)?.letter;
         Ok(Some((letter, Body::kept(&body))))
     }
 

@@ -149,7 +149,12 @@ impl Journal {
             ask.query_row([key], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
         let Some((seq, head, body, crc)) = row else { return Ok(None) };
         let letter = rows::read_head(seq, &head, &body, crc)?.letter;
-        Ok(Some(Prior { agent: letter.to, message: letter.id.clone(), task: letter.task, digest: letter.digest }))
+        Ok(Some(Prior {
+            agent: letter.to,
+            message: letter.id.clone(),
+            task: letter.task,
+            digest: letter.digest,
+        }))
     }
 
     /// What a message says.

@@ -5,6 +5,7 @@
 //! Invariant: what `decode` gives is what `encode` was given, or an error that says which row is wrong.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::sync::Arc;
 use synapse_core::message::{Body, Letter};
 use synapse_core::record::{Opens, Record};
 
@@ -56,7 +57,7 @@ struct HeadOut<'a> {
 
 #[derive(Deserialize)]
 pub(crate) struct Head {
-    pub(crate) letter: Box<Letter>,
+    pub(crate) letter: Arc<Letter>,
     #[serde(default)]
     opens: Option<Box<Opens>>,
 }

@@ -13,6 +13,7 @@ use crate::refusal::Refusal;
 use crate::routes::{self, Candidate, NoRoute, Target};
 use crate::task::TaskState;
 use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
 
 impl Hub {
     pub(super) fn accept(
@@ -72,7 +73,7 @@ impl Hub {
     fn repeated(&self, from: &Sender, draft: &Draft, facts: &Facts) -> Result<Option<Taken>, Refusal> {
         let Some(sender_id) = &draft.sender_id else { return Ok(None) };
         let key = Key { who: from.who.clone(), message: sender_id.clone() };
-        let prior = self.recent.by_key.get(&key.text()).or(facts.prior.as_ref());
+        let prior = self.recent.by_key.get(key.text().as_str()).or(facts.prior.as_ref());
         match prior {
             None => Ok(None),
             Some(prior) if prior.digest == draft.body.digest() => Ok(Some(Taken {
@@ -96,6 +97,12 @@ impl Hub {
     }
 
     fn receivers(&self, target: &Target) -> Result<Vec<AgentId>, Refusal> {
+        // Nearly every message: a node has one agent, and whoever asks it means that one.
+        if let (Target::Here, 1, Some(only)) =
+            (target, self.state.agents.len(), self.state.agents.keys().next())
+        {
+            return Ok(vec![*only]);
+        }
         let candidates: Vec<Candidate> = self
             .state
             .agents
@@ -208,9 +215,9 @@ impl Hub {
         let opens = opens.then(|| {
             Box::new(Opens { caller_id: draft.caller_task_id.clone(), timeout_ms: draft.timeout_ms })
         });
-        let record = Record::Accepted { letter: Box::new(letter), body: draft.body.clone(), opens };
+        let record = Record::Accepted { letter: Arc::new(letter), body: draft.body.clone(), opens };
         self.emit(now, record, out);
-        self.recent.add(self.state.seq, key, prior);
+        self.recent.add(self.state.seq, &key, prior);
         self.pump(now, agent, out);
         let left_at_once = self.state.letters.get(&message).is_none_or(|open| {
             let mailbox = self.state.mailboxes.get(&agent);
@@ -256,6 +263,12 @@ fn nth(fresh: [u8; 16], n: usize) -> [u8; 16] {
 /// Sixteen bytes in the usual form of a UUID.
 fn message_id(bytes: [u8; 16]) -> MessageId {
     let hex = TaskId::from_bytes(bytes).to_string();
-    let text = format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+    let mut text = String::with_capacity(36);
+    for (n, group) in [0..8, 8..12, 12..16, 16..20, 20..32].into_iter().enumerate() {
+        if n > 0 {
+            text.push('-');
+        }
+        text.push_str(&hex[group]);
+    }
     MessageId::parse(&text).expect("hex digits and dashes are a message id")
 }

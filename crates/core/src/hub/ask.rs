@@ -27,7 +27,7 @@ impl Hub {
             Command::Inbox { agent, max } => Ok(Answer::Inbox(self.inbox(now, agent, max))),
             Command::Receipt { message } => {
                 let open = self.open_message(&message)?;
-                Ok(Answer::Receipt { letter: Box::new(open.letter.clone()), trail: open.trail.clone() })
+                Ok(Answer::Receipt { letter: open.letter.clone(), trail: open.trail.clone() })
             }
             Command::Task { task } => Ok(Answer::Task(Box::new(self.open_task(&task, facts)?.clone()))),
             Command::Tasks { max } => {

@@ -177,7 +177,7 @@ impl Hub {
         if let Some(link) = self.links.get_mut(&id) {
             link.leased.insert(letter.id.clone());
         }
-        out.effects.push(Effect::Deliver { link: id, letter: Box::new(letter), tries });
+        out.effects.push(Effect::Deliver { link: id, letter, tries });
     }
 
     /// Ends a lease: back to the mailbox, or to the dead letters if the tries are used up.

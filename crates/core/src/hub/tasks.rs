@@ -333,14 +333,22 @@ impl Hub {
             link.agent == task.agent && (link.serves != Serves::UntilEnded || link.tasks.contains(id))
         };
         let links = self.links.iter().filter(|(_, link)| at_work(link));
-        out.effects.extend(links.map(|(link, _)| Effect::Stop { link: *link, task: *id, why: why.to_owned() }));
+        out.effects.extend(links.map(|(link, _)| Effect::Stop {
+            link: *link,
+            task: *id,
+            why: why.to_owned(),
+        }));
     }
 
     /// Tasks that an agent began and nobody is at work on any more: its program did not come back in time.
     pub(super) fn end_abandoned(&mut self, now: Timestamp, out: &mut Output) {
         let limit_ms = self.limits.absence_ms;
-        let gone: Vec<AgentId> =
-            self.absent.iter().filter(|(_, since)| now.since_ms(**since) >= limit_ms).map(|(id, _)| *id).collect();
+        let gone: Vec<AgentId> = self
+            .absent
+            .iter()
+            .filter(|(_, since)| now.since_ms(**since) >= limit_ms)
+            .map(|(id, _)| *id)
+            .collect();
         for agent in gone {
             self.absent.remove(&agent);
             let begun = |task: &&Task| task.agent == agent && task.has_begun();

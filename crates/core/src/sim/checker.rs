@@ -273,7 +273,8 @@ impl Checker {
     pub(super) fn reread(&mut self, live: &State) {
         for (message, (_, woken)) in &mut self.rests {
             let open = live.letters.get(message);
-            *woken = open.is_some_and(|o| live.mailboxes.get(&o.letter.to).is_some_and(|m| m.is_waiting(o.at)));
+            *woken =
+                open.is_some_and(|o| live.mailboxes.get(&o.letter.to).is_some_and(|m| m.is_waiting(o.at)));
         }
     }
 

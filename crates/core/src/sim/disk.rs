@@ -69,8 +69,12 @@ impl Disk {
         for entry in entries {
             match &entry.record {
                 Record::Accepted { letter, .. } => {
-                    let prior =
-                        Prior { agent: letter.to, message: letter.id.clone(), task: letter.task, digest: letter.digest };
+                    let prior = Prior {
+                        agent: letter.to,
+                        message: letter.id.clone(),
+                        task: letter.task,
+                        digest: letter.digest,
+                    };
                     self.priors.insert(letter.key().text(), prior);
                     self.accepted.insert(letter.id.clone(), (letter.task, letter.digest));
                 }

@@ -348,7 +348,7 @@ impl World {
             Effect::Deliver { link, letter, .. } => {
                 self.report.deliveries += 1;
                 self.nodes[node].checker.hands_out(&letter.id, link)?;
-                return self.program_gets(node, link, *letter);
+                return self.program_gets(node, link, (*letter).clone());
             }
             Effect::Stop { link, task, .. } => self.program_stops(node, link, task),
             Effect::Notify { watcher, entry } => return self.watcher_sees(watcher, &entry),

@@ -164,9 +164,7 @@ impl Teller {
                 Command::Cancel { task: self.messages[*name].1.into(), why: "enough".into() }
             }
             ["receipt", name, ..] => Command::Receipt { message: self.messages[*name].0.clone() },
-            ["inbox", agent, ..] => {
-                Command::Inbox { agent: self.agents[*agent], max: 10 }
-            }
+            ["inbox", agent, ..] => Command::Inbox { agent: self.agents[*agent], max: 10 },
             ["watch", who, topic, ..] => {
                 let topic = if *topic == "alerts" { Topic::Alerts } else { Topic::All };
                 let after = value("after").map(|n| Seq(n.parse().unwrap()));
@@ -228,8 +226,12 @@ impl Teller {
         for entry in &self.disk.entries {
             match &entry.record {
                 Record::Accepted { letter, .. } if Some(letter.key().text()) == key => {
-                    facts.prior =
-                        Some(Prior { agent: letter.to, message: letter.id.clone(), task: letter.task, digest: letter.digest });
+                    facts.prior = Some(Prior {
+                        agent: letter.to,
+                        message: letter.id.clone(),
+                        task: letter.task,
+                        digest: letter.digest,
+                    });
                 }
                 Record::Ended { task, ending, archive } if named.is_some_and(|name| name.names(task)) => {
                     facts.ended = Some(EndedTask {
@@ -336,7 +338,7 @@ impl Teller {
     }
 
     fn answer(&self, name: &str, answer: Answer) -> String {
-        let names = |letters: &[(Letter, _)]| -> String {
+        let names = |letters: &[(std::sync::Arc<Letter>, _)]| -> String {
             letters.iter().map(|(letter, _)| format!(" {}", self.names[&letter.id])).collect()
         };
         match answer {

@@ -208,7 +208,7 @@ fn records() -> Vec<Record> {
     };
     vec![
         Record::Known(agent()),
-        Record::Accepted { letter: Box::new(letter.clone()), body: body.clone(), opens },
+        Record::Accepted { letter: std::sync::Arc::new(letter.clone()), body: body.clone(), opens },
         Record::Leased { message: message.clone(), task: id, link: LinkId(7), until: Timestamp(T0 + 60_000) },
         Record::Returned {
             message: message.clone(),

@@ -116,7 +116,7 @@ proptest! {
         check(&view);
         let artifact = Said::Artifact { id: why.clone(), name: None, content: Body::of(&content), append: false, last: true };
         for record in [Record::Said { task: letter().task, what: artifact }, Record::Known(agent()),
-            Record::Accepted { letter: Box::new(letter()), body: Body::of(&content), opens: None }] {
+            Record::Accepted { letter: std::sync::Arc::new(letter()), body: Body::of(&content), opens: None }] {
             check(&EventView::from(&Entry { seq: Seq(at), at: Timestamp(at), record }));
         }
         check(&ErrorBody::from(&Refusal::bad_field(why.clone(), why.clone())));

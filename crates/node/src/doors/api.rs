@@ -45,7 +45,7 @@ pub(super) async fn receipt(
 async fn own_name(app: &Shared, caller: &Caller, id: MessageId) -> Result<MessageId, Refusal> {
     let key = Key { who: caller.sender().who, message: id.clone() }.text();
     let found = app.archive(move |history| history.message_by_key(&key)).await?;
-    Ok(found.map_or(id, |(letter, _)| letter.id))
+    Ok(found.map_or(id, |(letter, _)| letter.id.clone()))
 }
 
 /// Tasks that have not ended.

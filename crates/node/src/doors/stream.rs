@@ -18,6 +18,9 @@ use tokio::sync::{mpsc, oneshot};
 /// Messages of one stream that may be on their way to the disk.
 const IN_FLIGHT_MAX: usize = 64;
 
+/// How much is gathered before it is sent.
+const PIECE_BYTES: usize = 16 << 10;
+
 /// What is known of a line: refused at once, or on its way.
 type Coming = Result<oneshot::Receiver<Heard>, Refusal>;
 
@@ -37,13 +40,27 @@ pub(super) async fn stream(
     let (lines, out) = mpsc::channel::<String>(IN_FLIGHT_MAX);
     tokio::spawn(read_lines(app, caller, body, coming));
     tokio::spawn(async move {
-        while let Some(coming) = answers.recv().await {
-            let heard = match coming {
-                Ok(heard) => heard.await.unwrap_or(Err(Refusal::Stopping)),
-                Err(refusal) => Err(refusal),
-            };
-            if lines.send(line_of(heard)).await.is_err() {
+        let mut next = answers.recv().await;
+        while let Some(coming) = next.take() {
+            let mut text = String::new();
+            push_line(&mut text, heard(coming).await);
+            // One commit answers many: what is already there goes out in one piece.
+            while text.len() < PIECE_BYTES
+                && let Ok(coming) = answers.try_recv()
+            {
+                match ready(coming) {
+                    Ok(heard) => push_line(&mut text, heard),
+                    Err(coming) => {
+                        next = Some(coming);
+                        break;
+                    }
+                }
+            }
+            if lines.send(text).await.is_err() {
                 return;
+            }
+            if next.is_none() {
+                next = answers.recv().await;
             }
         }
     });
@@ -85,15 +102,34 @@ async fn take(app: &Shared, caller: &Caller, line: &[u8]) -> Coming {
     app.handle.ask_when_there_is_room(caller, Command::Send(Box::new(draft))).await
 }
 
-fn line_of(heard: Heard) -> String {
-    let text = match heard {
+async fn heard(coming: Coming) -> Heard {
+    match coming {
+        Ok(heard) => heard.await.unwrap_or(Err(Refusal::Stopping)),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// The answer if it is there already, or else the wait for it.
+fn ready(coming: Coming) -> Result<Heard, Coming> {
+    use oneshot::error::TryRecvError;
+    match coming {
+        Err(refusal) => Ok(Err(refusal)),
+        Ok(mut heard) => match heard.try_recv() {
+            Ok(answer) => Ok(answer),
+            Err(TryRecvError::Closed) => Ok(Err(Refusal::Stopping)),
+            Err(TryRecvError::Empty) => Err(Ok(heard)),
+        },
+    }
+}
+
+fn push_line(text: &mut String, heard: Heard) {
+    let line = match heard {
         Ok((Answer::Accepted(taken), latest)) => {
             taken.first().and_then(|one| serde_json::to_string(&MessageAccepted::stored(one, latest)).ok())
         }
         Ok(_) => None,
         Err(refusal) => serde_json::to_string(&ErrorBody::from(&refusal)).ok(),
     };
-    let mut line = text.unwrap_or_default();
-    line.push('\n');
-    line
+    text.push_str(&line.unwrap_or_default());
+    text.push('\n');
 }

@@ -77,7 +77,7 @@ impl ExecHand {
                 }
                 ToHand::Deliver { letter, body, .. } => {
                     let hand = self.clone();
-                    tokio::spawn(async move { hand.start(*letter, body).await });
+                    tokio::spawn(async move { hand.start(&letter, body).await });
                 }
                 ToHand::Stop { task, why } => self.stop(task, &why),
             }
@@ -113,9 +113,9 @@ impl ExecHand {
         Ok(runs)
     }
 
-    async fn start(self: Arc<Self>, letter: Letter, body: Body) {
+    async fn start(self: Arc<Self>, letter: &Letter, body: Body) {
         let (task, message) = (letter.task, letter.id.clone());
-        let view = MessageView::new(&letter, Some(&body), None);
+        let view = MessageView::new(letter, Some(&body), None);
         match self.prepare(&view, &body, task) {
             Ok((dir, child)) => {
                 self.note(task, &dir);

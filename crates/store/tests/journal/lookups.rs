@@ -115,7 +115,7 @@ fn the_archive_tells_all_of_an_ended_task() {
     assert_eq!(texts, ["one", "two"], "artifacts in order, and no progress among them");
 
     let (letter, body) = history.message(&taken.message).unwrap().unwrap();
-    assert_eq!((letter.id, letter.sender_id.as_str()), (taken.message.clone(), "mine-1"));
+    assert_eq!((letter.id.clone(), letter.sender_id.as_str()), (taken.message.clone(), "mine-1"));
     assert_eq!(body.content().unwrap().as_text(), "do mine-1");
     assert_eq!(history.message_by_key(&key_of("mine-1")).unwrap().unwrap().1, body);
     assert_eq!(rig.journal.body(&taken.message).unwrap(), Some(body));

@@ -85,7 +85,7 @@ impl Filler {
         let mut handed = Vec::new();
         for effect in turned.effects {
             match effect {
-                Effect::Deliver { letter, .. } => handed.push(letter.id),
+                Effect::Deliver { letter, .. } => handed.push(letter.id.clone()),
                 Effect::Reply { answer, .. } => {
                     answer.map_err(|refusal| anyhow::anyhow!("refused: {refusal}"))?;
                 }
