@@ -59,6 +59,14 @@ const STEPS: &[Step] = &[
         Act::Run(&["cargo", "nextest", "run", "--workspace", "--locked", "--stress-count", "5"], &[]),
     ),
     only_full(
+        "twenty rounds of crashes",
+        Act::Run(
+            &["cargo", "nextest", "run", "--package", "synapse", "--locked", "heavy_"],
+            &[("SYNAPSE_CRASH_ROUNDS", "20")],
+        ),
+    ),
+    only_full("a thousand worlds", Act::Run(&["cargo", "xtask", "sim", "--seeds", "1000"], &[])),
+    only_full(
         "release build",
         Act::Run(&["cargo", "build", "--package", "synapse", "--profile", "dist", "--locked"], &[]),
     ),

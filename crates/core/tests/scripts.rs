@@ -252,7 +252,9 @@ fn a_program_hears_that_what_it_works_on_was_canceled() {
          link 1 a 3 reader
          send m1 to a => m1>1, m1 accepted
          say 1 m1 seen => m1 working, ok
-         cancel m1 by user => m1 ended canceled, stop m1 at 1, ok",
+         cancel m1 by user => m1 ended canceled, stop m1 at 1, ok
+         send m2 to a => m2>1, m2 accepted
+         cancel m2 by user => m2 ended canceled, stop m2 at 1, ok",
     );
 }
 

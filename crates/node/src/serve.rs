@@ -26,7 +26,7 @@ use synapse_store::known::Known;
 use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
 use synapse_store::token::Token;
-use synapse_store::{History, Journal, Retention};
+use synapse_store::{History, Journal, OpenError, Retention};
 use tokio_util::sync::CancellationToken;
 
 /// What the launcher hears on the node's standard output: one line.
@@ -64,22 +64,7 @@ struct Parts {
 pub fn run(home: Home, agent: &AgentId) -> ExitCode {
     // If the holder is killed nothing restarts us, and nobody should work unseen.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
-    let parts = match open(home, agent) {
-        Ok(parts) => parts,
-        Err(why) => return cannot_run(&why),
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_stack_size(1 << 20)
-        .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(e) => return cannot_run(&format!("no threads: {e}")),
-    };
-    let ended = runtime.block_on(serve(parts));
-    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
-    match ended {
+    match open(home, agent).and_then(work) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Died::CannotRun(why)) => cannot_run(&why),
         Err(Died::Now(why)) => {
@@ -88,6 +73,27 @@ pub fn run(home: Home, agent: &AgentId) -> ExitCode {
         }
     }
 }
+
+fn work(parts: Parts) -> Result<(), Died> {
+    // One thread for all sockets: it waits more than it works, and a second one only adds wake-ups between them.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_stack_size(1 << 20)
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|e| Died::CannotRun(format!("no threads: {e}")))?;
+    let ended = runtime.block_on(serve(parts));
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    ended
+}
+
+/// Whether a node of this holder ran before this one.
+fn is_restart() -> bool {
+    std::env::var_os(RESTART_VARIABLE).is_some()
+}
+
+/// Set by the holder for every node but its first.
+pub const RESTART_VARIABLE: &str = "SYNAPSE_NODE_RESTART";
 
 enum Died {
     CannotRun(String),
@@ -109,22 +115,26 @@ fn say(ready: &Ready) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-fn open(home: Home, agent: &AgentId) -> Result<Parts, String> {
+fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     let dir = home.agent(agent);
-    let told = |e: &dyn std::fmt::Display| e.to_string();
+    let told = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
     if synapse_holder::holder_of(dir.path()).map(|mark| mark.pid) != parent {
-        return Err("its holder is gone; start the agent again with `synapse run`".into());
+        return Err(told(&"its holder is gone; start the agent again with `synapse run`"));
     }
     let bytes = files::read_private(&dir.launch(), 1 << 20, Access::Plain).map_err(|e| told(&e))?;
     let launch: Launch =
-        serde_json::from_slice(&bytes).map_err(|e| format!("{}: {e}", dir.launch().display()))?;
+        serde_json::from_slice(&bytes).map_err(|e| told(&format!("{}: {e}", dir.launch().display())))?;
     let known = Known::load(&dir)
         .map_err(|e| told(&e))?
-        .ok_or("this agent is not known yet; start it with `synapse run`")?;
+        .ok_or_else(|| told(&"this agent is not known yet; start it with `synapse run`"))?;
     let token = Token::load_or_make(&home).map_err(|e| told(&e))?;
     let spool = Spool::open(&dir.spool()).map_err(|e| told(&e))?;
-    let (journal, state) = Journal::open(&dir.journal(), Retention::default()).map_err(|e| told(&e))?;
+    let (journal, state) = Journal::open(&dir.journal(), Retention::default()).map_err(|e| match e {
+        // A disk that is full or away for a while is no reason to give an agent up that ran before.
+        OpenError::Unreachable { .. } if is_restart() => Died::Now(e.to_string()),
+        e => Died::CannotRun(e.to_string()),
+    })?;
     let history = History::open(&dir.journal()).map_err(|e| told(&e))?;
     let hub = Hub::with_state(Limits::default(), state);
     Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub })

@@ -90,10 +90,15 @@ fn hold(id: &AgentId) -> ExitCode {
         return told(why);
     }
     let own = std::process::id();
+    let mut starts = 0u64;
     let node = || {
         let exe = std::env::current_exe().unwrap_or_else(|_| "synapse".into());
         let mut command = Command::new(exe);
         command.arg("__node").arg(launch.id.to_string()).stdin(std::process::Stdio::null());
+        if starts > 0 {
+            command.env(synapse_node::serve::RESTART_VARIABLE, starts.to_string());
+        }
+        starts += 1;
         command
     };
     let ended = synapse_holder::hold(claim, node);

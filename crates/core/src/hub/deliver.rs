@@ -43,6 +43,11 @@ impl Link {
         }
     }
 
+    /// Whether one of these was handed to it and not taken yet.
+    pub(super) fn has_any(&self, messages: &[MessageId]) -> bool {
+        messages.iter().any(|message| self.leased.contains(message))
+    }
+
     fn has_room(&self) -> bool {
         self.leased.len() + self.tasks.len() < self.window
     }

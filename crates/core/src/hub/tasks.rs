@@ -328,9 +328,11 @@ impl Hub {
     /// Whoever may be at work on a task hears that it is over: the hand that holds it, or the programs that
     /// have seen it.
     fn tell_to_stop(&self, id: &TaskId, why: &str, out: &mut Output) {
-        let Some(task) = self.state.tasks.get(id).filter(|task| task.has_begun()) else { return };
+        let Some(task) = self.state.tasks.get(id) else { return };
+        let seen = |link: &Link| link.serves != Serves::UntilEnded && task.has_begun();
         let at_work = |link: &Link| {
-            link.agent == task.agent && (link.serves != Serves::UntilEnded || link.tasks.contains(id))
+            link.agent == task.agent
+                && (seen(link) || link.tasks.contains(id) || link.has_any(&task.messages))
         };
         let links = self.links.iter().filter(|(_, link)| at_work(link));
         out.effects.extend(links.map(|(link, _)| Effect::Stop {
