@@ -75,9 +75,8 @@ pub fn run(home: Home, agent: &AgentId) -> ExitCode {
 }
 
 fn work(parts: Parts) -> Result<(), Died> {
-    // One thread for all sockets: it waits more than it works, and a second one only adds wake-ups between them.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
+    // One thread for all sockets: it waits more than it works, and further ones only add wake-ups between them.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .thread_stack_size(1 << 20)
         .enable_all()
         .build();
