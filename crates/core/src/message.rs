@@ -239,7 +239,7 @@ impl fmt::Debug for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&AgentId::from_bytes(self.0))
+        crate::ids::serialize_hex(&self.0, to)
     }
 }
 

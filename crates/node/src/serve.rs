@@ -64,6 +64,7 @@ struct Parts {
 pub fn run(home: Home, agent: &AgentId) -> ExitCode {
     // If the holder is killed nothing restarts us, and nobody should work unseen.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    one_arena();
     match open(home, agent).and_then(work) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Died::CannotRun(why)) => cannot_run(&why),
@@ -74,12 +75,23 @@ pub fn run(home: Home, agent: &AgentId) -> ExitCode {
     }
 }
 
+/// All threads allocate from one arena. The driver's own would grow by a system call every few messages, since
+/// only the first arena grows in large steps; and a node has too few threads to wait for each other.
+#[cfg(target_env = "gnu")]
+#[allow(unsafe_code)]
+fn one_arena() {
+    // SAFETY: `mallopt` takes two integers and keeps no pointer. It is called before this process has a second
+    // thread, as its manual asks.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn one_arena() {}
+
 fn work(parts: Parts) -> Result<(), Died> {
     // One thread for all sockets: it waits more than it works, and further ones only add wake-ups between them.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .thread_stack_size(1 << 20)
-        .enable_all()
-        .build();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().thread_stack_size(1 << 20).enable_all().build();
     let runtime = runtime.map_err(|e| Died::CannotRun(format!("no threads: {e}")))?;
     let ended = runtime.block_on(serve(parts));
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));

@@ -26,7 +26,8 @@ fn every_line_is_answered_in_its_turn_and_a_bad_one_stops_nobody() {
     let mut connection = agent.unix().connect();
     let chunked = [("Transfer-Encoding", "chunked")];
     connection.say(&agent.unix().head("POST", "/api/v1/stream", &chunked, None));
-    let line = |n: u32| json!({ "message": format!("letter {n}"), "message_id": format!("s-{n}") }).to_string();
+    let line =
+        |n: u32| json!({ "message": format!("letter {n}"), "message_id": format!("s-{n}") }).to_string();
     let mut lines: Vec<String> = (0..20).map(line).collect();
     lines.insert(5, "{broken".to_owned());
     lines.insert(9, line(3));
