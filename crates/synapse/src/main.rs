@@ -9,6 +9,7 @@ mod demo;
 mod fail;
 mod launch;
 mod processes;
+mod settings;
 mod show;
 
 use std::process::ExitCode;

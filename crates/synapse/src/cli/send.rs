@@ -4,7 +4,7 @@ use super::wait::{self, Reached};
 use super::{Send, WaitFor, text_of};
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
-use crate::show;
+use crate::{settings, show};
 use serde_json::json;
 use std::time::Duration;
 use synapse_core::message::{Proof, Sender, Who};
@@ -20,11 +20,7 @@ pub(super) async fn send(args: Send, json: bool) -> Done {
     if let Some(task) = args.reply_to {
         return super::reply::to_task(&roll, &task, text, false, json).await;
     }
-    let wait_for = match (args.wait_for, args.response) {
-        (Some(step), _) => step,
-        (None, true) => WaitFor::Answer,
-        (None, false) => WaitFor::Stored,
-    };
+    let wait_for = wait_for(&roll, args.wait_for, args.response)?;
     let found = roll.find(&args.agent)?;
     let request = MessageRequest {
         message: text.into(),
@@ -46,6 +42,28 @@ pub(super) async fn send(args: Send, json: bool) -> Done {
         [] => Err(Fail::refused("nobody is running; `synapse list --all` shows who is known")),
         ref several => to_many(&roll, several, &request, json).await,
     }
+}
+
+/// What the flags ask for, unless the settings say otherwise (CLI-7); then that is told.
+fn wait_for(roll: &Roll, step: Option<WaitFor>, response: bool) -> Result<WaitFor, Fail> {
+    let asked = step.unwrap_or(if response { WaitFor::Answer } else { WaitFor::Stored });
+    let (flow, file) = settings::flow(&roll.home, &std::env::current_dir()?)?;
+    let waits = flow.waits(asked == WaitFor::Answer);
+    let told = |what: &str| {
+        let file = file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
+        eprintln!("{}", show::paint_err("2", &format!("a2a.flow{file}: {what}")));
+    };
+    Ok(match (asked, waits) {
+        (WaitFor::Answer, false) => {
+            told("oneway, so this does not wait for the answer");
+            WaitFor::Stored
+        }
+        (WaitFor::Stored, true) if step.is_none() => {
+            told("roundtrip, so this waits for the answer");
+            WaitFor::Answer
+        }
+        _ => asked,
+    })
 }
 
 async fn to_one(
