@@ -186,3 +186,48 @@ fn plain_label(raw: &str) -> String {
     const LABEL_CHARS_MAX: usize = 96;
     raw.chars().filter(|c| !c.is_control()).take(LABEL_CHARS_MAX).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(label: &str, message: &str) -> Vec<u8> {
+        let from = serde_json::json!({ "who": "user", "label": label, "proof": "socket" });
+        let request = serde_json::json!({ "message": message, "target": "somebody-else" });
+        serde_json::json!({ "v": 1, "from": from, "request": request }).to_string().into_bytes()
+    }
+
+    #[test]
+    fn a_letter_keeps_its_name_as_its_id_and_its_sender_is_a_claim() {
+        let name = SpoolId::parse("1-2-3").unwrap();
+        let (caller, command) = read(&name, &letter("user", "hi")).unwrap();
+        assert_eq!(caller, Caller::User { proof: Proof::Spool });
+        let Command::Send(draft) = command else { panic!("not a message") };
+        assert_eq!(draft.sender_id.unwrap().as_str(), "1-2-3");
+        assert_eq!(draft.to, synapse_core::routes::Target::Here, "a spool is its agent's own");
+    }
+
+    #[test]
+    fn a_letter_of_a_newer_version_is_not_guessed_at() {
+        let name = SpoolId::parse("1").unwrap();
+        let newer = String::from_utf8(letter("user", "hi")).unwrap().replace("\"v\":1", "\"v\":2");
+        assert!(read(&name, newer.as_bytes()).unwrap_err().to_string().contains("newer"));
+    }
+
+    #[test]
+    fn labels_are_plain() {
+        assert_eq!(plain_label("a\u{0}b\u{1b}[2Jc"), "ab[2Jc");
+        assert_eq!(plain_label(&"x".repeat(500)).len(), 96);
+    }
+
+    #[test]
+    fn fuzz_reading_a_letter_never_panics() {
+        let name = SpoolId::parse("1").unwrap();
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let _ = read(&name, bytes);
+        });
+        bolero::check!().with_type::<String>().for_each(|text: &String| {
+            let _ = read(&name, &letter(text, text));
+        });
+    }
+}
