@@ -3,7 +3,6 @@
 //! It outlives its node: when that is killed, the connection is made anew, and a message that the program
 //! already has is not handed to it a second time.
 
-use super::wait::patiently;
 use super::{Join, Who, run};
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
@@ -23,8 +22,8 @@ use synapse_store::files::{self, Access};
 use synapse_store::home::Home;
 use tokio::sync::mpsc;
 
-/// How long a program's word waits for a node that is between two lives.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two tries to reach a node that is between two lives.
+const PAUSE: Duration = Duration::from_millis(20);
 /// More than the widest window: what was under way when a node died is still known.
 const FINISHED_MAX: usize = 512;
 
@@ -130,11 +129,10 @@ impl Joined {
         match opened {
             Ok(lines) => Ok(Some(lines)),
             Err(e) if e.is_passing() => {
-                let held = synapse_holder::holder_of(self.home.agent(&self.id).path());
-                if !held.is_some_and(|mark| mark.is_alive()) {
+                if !self.is_held() {
                     return Err(Fail::new(fail::ERROR, "stopped", "this agent was stopped"));
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(PAUSE).await;
                 Ok(None)
             }
             Err(e) => Err(e.into()),
@@ -216,15 +214,27 @@ impl Joined {
         told
     }
 
+    /// Asks until it is answered. A node that is away comes back for as long as its holder lives, however often
+    /// it dies; only then is there nobody left to tell.
     async fn post<T: serde::de::DeserializeOwned>(
         &self,
         path: &str,
         body: &impl serde::Serialize,
     ) -> Result<T, CallError> {
-        patiently(PATIENCE, async || {
-            Client::connect(&self.home.agent(&self.id).socket()).await?.post(path, body).await
-        })
-        .await
+        loop {
+            let asked = match Client::connect(&self.home.agent(&self.id).socket()).await {
+                Ok(mut client) => client.post(path, body).await,
+                Err(e) => Err(e),
+            };
+            match asked {
+                Err(e) if e.is_passing() && self.is_held() => tokio::time::sleep(PAUSE).await,
+                answered => return answered,
+            }
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        synapse_holder::holder_of(self.home.agent(&self.id).path()).is_some_and(|mark| mark.is_alive())
     }
 
     /// The program has gone: so has the agent. Mail for it is kept.
