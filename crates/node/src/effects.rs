@@ -13,8 +13,16 @@ use synapse_core::record::Entry;
 use synapse_store::Journal;
 use tokio::sync::{mpsc, oneshot};
 
+/// The answers of one batch.
+type Answers = Vec<(oneshot::Sender<Heard>, Heard)>;
+
+/// Batches of answers that may wait for the thread of the sockets; further ones go out one by one.
+const BATCHES_MAX: usize = 16;
+
 pub struct Effects {
     pub(crate) replies: BTreeMap<AskId, oneshot::Sender<Heard>>,
+    answers: Answers,
+    to_sockets: mpsc::Sender<Answers>,
     pub(crate) follow_replies: HashMap<AskId, (WatcherId, oneshot::Sender<(WatcherId, Heard)>)>,
     pub(crate) links: HashMap<LinkId, mpsc::Sender<ToHand>>,
     pub(crate) watchers: HashMap<WatcherId, mpsc::Sender<Arc<Entry>>>,
@@ -26,16 +34,21 @@ pub struct Effects {
 }
 
 impl Effects {
-    pub fn new(registrar: Registrar) -> Self {
-        Self {
+    /// The effects, and the batches of answers that `hand_out` takes.
+    pub fn new(registrar: Registrar) -> (Self, mpsc::Receiver<Answers>) {
+        let (to_sockets, batches) = mpsc::channel(BATCHES_MAX);
+        let effects = Self {
             replies: BTreeMap::new(),
+            answers: Vec::new(),
+            to_sockets,
             follow_replies: HashMap::new(),
             links: HashMap::new(),
             watchers: HashMap::new(),
             later: Vec::new(),
             latest: Seq(0),
             registrar,
-        }
+        };
+        (effects, batches)
     }
 
     /// Does all of it; gives back what the core must know of those who are gone.
@@ -56,17 +69,31 @@ impl Effects {
                 Effect::Presence { agent, presence } => self.registrar.show(agent, presence),
             }
         }
+        self.send_answers();
         news
     }
 
     fn reply(&mut self, ask: AskId, answer: Heard) {
         if let Some(reply) = self.replies.remove(&ask) {
-            let _ = reply.send(answer);
+            self.answers.push((reply, answer));
         } else if let Some((watcher, reply)) = self.follow_replies.remove(&ask) {
             let follows = matches!(answer, Ok((Answer::Following { .. }, _)));
             if reply.send((watcher, answer)).is_err() || !follows {
                 self.watchers.remove(&watcher);
                 self.later.push(Input::WatcherLeft { watcher });
+            }
+        }
+    }
+
+    /// All at once: waking another thread costs more than an answer does.
+    fn send_answers(&mut self) {
+        if self.answers.is_empty() {
+            return;
+        }
+        use mpsc::error::TrySendError::{Closed, Full};
+        if let Err(Full(answers) | Closed(answers)) = self.to_sockets.try_send(std::mem::take(&mut self.answers)) {
+            for (reply, answer) in answers {
+                let _ = reply.send(answer);
             }
         }
     }
@@ -99,5 +126,15 @@ impl Effects {
         }
         self.watchers.remove(&watcher);
         Some(Input::WatcherLeft { watcher })
+    }
+}
+
+/// On the thread of the sockets: gives each waiting door its answer.
+pub(crate) async fn hand_out(mut batches: mpsc::Receiver<Answers>) {
+    while let Some(answers) = batches.recv().await {
+        for (reply, answer) in answers {
+            // A door that is gone has hung up on its caller.
+            let _ = reply.send(answer);
+        }
     }
 }

@@ -6,7 +6,7 @@
 use crate::auth::Gate;
 use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
-use crate::effects::Effects;
+use crate::effects::{Effects, hand_out};
 use crate::hands::exec::ExecHand;
 use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
@@ -175,7 +175,9 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let metrics = Arc::new(Metrics::default());
     let (registrar, shown, news) = Registrar::new(agent.id, now());
     let body_bytes_max = hub.limits().message_bytes_max + (64 << 10);
-    let (driver, handle) = Driver::new(hub, journal, Effects::new(registrar), metrics.clone(), agent.clone());
+    let (effects, answers) = Effects::new(registrar);
+    tokio::spawn(hand_out(answers));
+    let (driver, handle) = Driver::new(hub, journal, effects, metrics.clone(), agent.clone());
     let driver = std::thread::Builder::new().name("driver".into()).spawn(move || driver.run());
     let driver = driver.map_err(|e| cannot(&e))?;
 
