@@ -18,9 +18,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("store", &["core"]),
     ("holder", &[]),
     ("peer", &["core", "dialects", "store"]),
-    ("node", &["core", "dialects", "store", "holder", "peer"]),
-    ("synapse", &["core", "dialects", "store", "holder", "peer", "node"]),
-    ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "synapse"]),
+    ("settings", &["core"]),
+    ("node", &["core", "dialects", "store", "holder", "peer", "settings"]),
+    ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings"]),
+    ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse"]),
     ("xtask", &["core", "store", "testkit"]),
 ];
 

@@ -1,0 +1,117 @@
+//! Settings: what a person may choose, in `.synapse/settings.json` of the project or of the user.
+//!
+//! Layers, later ones win: defaults, the user's file, the project's file, the environment. What guards the
+//! machine (rights, secrets, network, TLS, audit) is taken from the user's file alone: a project is something
+//! one clones, and its agents can write in it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// All settings, as used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    pub a2a: A2a,
+    /// What each role may do, by the names of verbs; roles not named here have the rights of agents (REST-4).
+    pub rights: BTreeMap<String, Vec<String>>,
+    /// Shared secrets, by a name that appears in logs and receipts (REST-5).
+    pub secrets: BTreeMap<String, Secret>,
+    pub network: Network,
+    pub tls: Tls,
+    pub history: History,
+    pub audit: Audit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct A2a {
+    pub flow: Flow,
+}
+
+/// Whether `send` waits for the answer (CLI-7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Flow {
+    /// Always; flags are ignored.
+    Roundtrip,
+    /// Never; flags are ignored.
+    Oneway,
+    /// The flag decides.
+    #[default]
+    Auto,
+}
+
+impl Flow {
+    pub fn waits(self, response: bool) -> bool {
+        match self {
+            Self::Roundtrip => true,
+            Self::Oneway => false,
+            Self::Auto => response,
+        }
+    }
+}
+
+/// A secret that callers on TCP bring as `Authorization: Bearer …`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Secret {
+    /// The file it is in (0600; each line is a valid secret, so that old and new overlap), or `env`.
+    pub file: Option<PathBuf>,
+    /// The variable it is in.
+    pub env: Option<String>,
+    /// Callers with it have this role.
+    pub role: Option<String>,
+    /// Callers with it are this agent.
+    pub agent: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Network {
+    /// The address to listen on; loopback if absent.
+    pub listen: Option<std::net::IpAddr>,
+    /// Addresses and ranges that may call; empty: all that can reach us (REST-6).
+    pub allow: Vec<String>,
+    /// Names under which this machine is called from elsewhere; the Host header must be one of them.
+    pub hosts: Vec<String>,
+}
+
+/// Files of certificates and keys, PEM (REST-8).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    /// Callers must show a certificate of this authority.
+    pub client_ca: Option<PathBuf>,
+    /// Who the holder of a client certificate is, by a name in it.
+    pub identities: BTreeMap<String, Identity>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    pub role: Option<String>,
+    pub agent: Option<String>,
+}
+
+/// How long what has ended is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct History {
+    pub days: u32,
+    pub tasks_max: u64,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { days: 30, tasks_max: 1_000_000 }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Audit {
+    pub enabled: bool,
+    /// What messages say is written too.
+    pub bodies: bool,
+    pub file_bytes_max: u64,
+    pub files_max: u32,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { enabled: true, bodies: false, file_bytes_max: 16 << 20, files_max: 10 }
+    }
+}
