@@ -19,9 +19,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("holder", &[]),
     ("peer", &["core", "dialects", "store"]),
     ("settings", &["core"]),
-    ("node", &["core", "dialects", "store", "holder", "peer", "settings"]),
-    ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings"]),
-    ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse"]),
+    ("terminal", &["core"]),
+    ("node", &["core", "dialects", "store", "holder", "peer", "settings", "terminal"]),
+    ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings", "terminal"]),
+    ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse", "terminal"]),
     ("xtask", &["core", "store", "testkit"]),
 ];
 
