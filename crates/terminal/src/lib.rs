@@ -6,6 +6,7 @@
 //! Not here: the PTY itself and who holds it (`synapse-holder`), typing into it.
 
 pub mod fold;
+mod picture;
 pub mod profile;
 pub mod replay;
 pub mod rules;
@@ -15,6 +16,7 @@ mod tap;
 mod utf8;
 mod watch;
 
+pub use picture::LEAVE;
 pub use profile::Profile;
 pub use rules::Sees;
 pub use screen::{SCROLLBACK, Screen, Seen, Size};

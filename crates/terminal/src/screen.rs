@@ -83,6 +83,7 @@ pub struct Screen {
     tap: Tap,
     size: Size,
     title: String,
+    region: Option<(u16, u16)>,
 }
 
 /// Lines kept above the screen.
@@ -111,6 +112,7 @@ impl Screen {
             tap: Tap::default(),
             size,
             title: String::new(),
+            region: None,
         }
     }
 
@@ -174,12 +176,32 @@ impl Screen {
             Tapped::Capability => seen.push(answer("\u{1b}P0+r\u{1b}\\")),
             Tapped::Frame { begins } => seen.push(Seen::Frame { begins }),
             Tapped::Notice(text) => seen.push(Seen::Notice(text)),
-            Tapped::Reset => seen.push(Seen::Reset),
+            Tapped::Region { top, bottom } => self.region = self.region_of(top, bottom),
+            Tapped::Reset => {
+                self.region = None;
+                seen.push(Seen::Reset);
+            }
         }
+    }
+
+    /// As the model takes it: what is out of bounds or upside down is no region.
+    fn region_of(&self, top: u16, bottom: u16) -> Option<(u16, u16)> {
+        let rows = self.size.rows;
+        let (top, bottom) = (top.max(1), if bottom == 0 { rows } else { bottom.min(rows) });
+        if top >= bottom {
+            return self.region;
+        }
+        ((top, bottom) != (1, rows)).then_some((top, bottom))
+    }
+
+    /// The rows that scroll, first and last, from 1; none if all do.
+    pub(crate) fn region(&self) -> Option<(u16, u16)> {
+        self.region
     }
 
     pub fn resize(&mut self, size: Size) {
         self.size = size;
+        self.region = None;
         self.term.resize(size);
     }
 
@@ -274,6 +296,12 @@ impl Timeout for Unbuffered {
 
 /// The colours we claim to have: a dark terminal with the usual sixteen.
 fn colour(index: usize) -> Rgb {
+    let (r, g, b) = palette(index);
+    Rgb { r, g, b }
+}
+
+/// The colours behind the indexes.
+pub(crate) fn palette(index: usize) -> (u8, u8, u8) {
     const SIXTEEN: [(u8, u8, u8); 16] = [
         (0, 0, 0),
         (205, 0, 0),
@@ -292,7 +320,7 @@ fn colour(index: usize) -> Rgb {
         (0, 255, 255),
         (255, 255, 255),
     ];
-    let (r, g, b) = match index {
+    match index {
         0..=15 => SIXTEEN[index],
         16..=231 => {
             let level = |n: usize| [0, 95, 135, 175, 215, 255][n % 6];
@@ -304,8 +332,7 @@ fn colour(index: usize) -> Rgb {
         }
         _ if index == NamedColor::Background as usize => (0, 0, 0),
         _ => (229, 229, 229),
-    };
-    Rgb { r, g, b }
+    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub enum Tapped {
     Frame { begins: bool },
     /// `OSC 9 ; text`, `OSC 777 ; notify ; …`: it wants a person's attention.
     Notice(String),
+    /// `CSI top ; bottom r`: which rows scroll; 0 means as far as possible.
+    Region { top: u16, bottom: u16 },
     /// A whole reset of the terminal.
     Reset,
 }
@@ -169,6 +171,7 @@ impl Tap {
             (b"?2026", b'h') => Some(Tapped::Frame { begins: true }),
             (b"?2026", b'l') => Some(Tapped::Frame { begins: false }),
             (b"!", b'p') => Some(Tapped::Reset),
+            (digits, b'r') => region(digits),
             _ => None,
         }
     }
@@ -185,6 +188,13 @@ impl Tap {
         // `9;4;…` is a progress bar.
         (!notice.starts_with("4;")).then(|| Tapped::Notice(notice.to_owned()))
     }
+}
+
+fn region(digits: &[u8]) -> Option<Tapped> {
+    let text = std::str::from_utf8(digits).ok()?;
+    let (top, bottom) = text.split_once(';').unwrap_or((text, ""));
+    let number = |text: &str| if text.is_empty() { Some(0) } else { text.parse().ok() };
+    Some(Tapped::Region { top: number(top)?, bottom: number(bottom)? })
 }
 
 #[cfg(test)]
