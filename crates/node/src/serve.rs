@@ -59,6 +59,7 @@ struct Parts {
     journal: Journal,
     history: History,
     hub: Hub,
+    settings: Current,
 }
 
 /// Runs the node of one agent, in this process, until it is told to stop.
@@ -151,11 +152,11 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     })?;
     let history = History::open(&dir.journal()).map_err(|e| told(&e))?;
     let hub = Hub::with_state(Limits::default(), state);
-    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub })
+    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub, settings })
 }
 
 async fn serve(parts: Parts) -> Result<(), Died> {
-    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub } = parts;
+    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub, settings } = parts;
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
     let spared = ports_of_others(&home, &known.id);
     let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
@@ -195,6 +196,7 @@ async fn serve(parts: Parts) -> Result<(), Died> {
         metrics: metrics.clone(),
         history,
         home: home.clone(),
+        settings,
         stop: stop.clone(),
         body_bytes_max,
     });

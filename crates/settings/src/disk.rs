@@ -5,18 +5,19 @@
 //! of a stranger is passed over, so that nobody can put one above our folders.
 //!
 //! Invariant: reading waits for nobody and has a limit; a replaced file is the old one or the new one, never half.
-//! Not here: what is in the files.
+//! Not here: what is in the files (`document`), and changing it (`edit`).
 
-use crate::fault::FileWrong;
+use crate::edit::{self, CannotChange, Change, Of};
+use crate::fault::{Fault, FileWrong};
 use crate::layers::{self, Layers, Loaded};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Settings files are small; what is larger is something else.
 pub const BYTES_MAX: u64 = 1 << 20;
@@ -54,7 +55,8 @@ impl Places {
     pub fn project_file(&self) -> Option<PathBuf> {
         let trusted = [our_uid(), 0, owner(&self.folder).unwrap_or(0)];
         let may_count = |file: &PathBuf| match std::fs::metadata(file) {
-            Ok(found) => trusted.contains(&found.uid()) && !self.is_own(file, &found),
+            _ if self.is_users(file) => false,
+            Ok(found) => trusted.contains(&found.uid()) && !self.is_own(&found),
             Err(error) if is_missing(&error) => false,
             // It cannot be looked at: that is told if it is ours, and nothing to us if it is not.
             Err(_) => file.parent().and_then(owner).is_some_and(|uid| trusted.contains(&uid)),
@@ -73,15 +75,11 @@ impl Places {
         file == self.user_file() || Some(file) == usual.as_deref()
     }
 
-    fn is_own(&self, file: &Path, found: &Metadata) -> bool {
+    /// The same, under whatever name.
+    fn is_own(&self, found: &Metadata) -> bool {
         let same = |own: Metadata| (own.dev(), own.ino()) == (found.dev(), found.ino());
         let usual = self.user_folder.as_ref().map(|user| user.join(FOLDER).join(FILE));
-        self.is_users(file)
-            || [Some(self.user_file()), usual]
-                .into_iter()
-                .flatten()
-                .filter_map(|own| own.metadata().ok())
-                .any(same)
+        [Some(self.user_file()), usual].into_iter().flatten().filter_map(|own| own.metadata().ok()).any(same)
     }
 
     fn project_candidates(&self) -> impl Iterator<Item = PathBuf> {
@@ -203,11 +201,67 @@ fn check_owner(found: &Metadata) -> Result<(), FileWrong> {
     Ok(())
 }
 
+/// Why a file was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    #[error(transparent)]
+    Change(#[from] CannotChange),
+    #[error("{}: {wrong}; look at it: `ls -ld {0}`", .file.display())]
+    Unreadable { file: PathBuf, wrong: FileWrong },
+    #[error("{} cannot be written: {source}; look at its folder: `ls -ld {}`", .file.display(), parent(.file).display())]
+    Unwritable { file: PathBuf, source: io::Error },
+}
+
+/// Changes a file of settings, alone: two who change it at once do so one after the other. Returns the faults it
+/// had before and still has.
+pub fn change(
+    places: &Places,
+    file: &Path,
+    whose: Whose,
+    changes: &[Change<'_>],
+) -> Result<Vec<Fault>, ChangeError> {
+    let unwritable = |source| ChangeError::Unwritable { file: file.to_owned(), source };
+    let _alone = lock(parent(file)).map_err(unwritable)?;
+    let read = read(file, whose);
+    let text = read.map_err(|wrong| ChangeError::Unreadable { file: file.to_owned(), wrong })?;
+    let user_file = places.user_file();
+    let user_folder = places.user_folder.as_deref();
+    let of = Of { file, is_project: whose == Whose::Project, user_file: &user_file, user_folder };
+    let (changed, left) = edit::change(text.as_deref().unwrap_or_default(), changes, of)?;
+    let same = text.as_deref() == Some(&changed);
+    let nothing = text.is_none() && changed.trim() == "{}";
+    if !same && !nothing {
+        replace(file, &changed, whose).map_err(unwritable)?;
+    }
+    Ok(left)
+}
+
+/// Waits its turn, but not for ever: who holds it is as short as we are.
+fn lock(folder: &Path) -> io::Result<File> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    const TRIES_MAX: u32 = 250;
+    let held = File::open(folder)?;
+    for _ in 0..TRIES_MAX {
+        match rustix::fs::flock(&held, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(held),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(PAUSE),
+            // Some file systems have no locks; then two at once is a risk to take.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => return Ok(held),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Err(io::Error::other("another process has been changing it for five seconds"))
+}
+
+fn parent(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new("/"))
+}
+
 /// Replaces the file in one step, through links, and returns once it would survive a power cut. A new one is for
 /// this user alone, or for a project as the user's other files are; an old one keeps its rights.
-pub fn replace(file: &Path, text: &str, whose: Whose) -> io::Result<()> {
+fn replace(file: &Path, text: &str, whose: Whose) -> io::Result<()> {
     let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let folder = target.parent().unwrap_or(Path::new("/"));
+    let folder = parent(&target);
     let before = target.metadata().ok();
     let mode = if whose == Whose::User { 0o600 } else { 0o666 };
     let (draft, mut to) = new_draft(folder, mode)?;

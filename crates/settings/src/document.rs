@@ -46,12 +46,18 @@ pub struct Context<'a> {
 const FAULTS_MAX: usize = 20;
 /// Roles, secrets or identities, at most.
 const NAMES_MAX: usize = 256;
+/// Brackets within each other, at most: what reads them goes as deep on its stack, which may be small.
+const DEPTH_MAX: usize = 64;
 /// Words in which people write a secret down.
 const SECRET_WORDS: &[&str] = &["secret", "value", "token", "password", "key", "bearer", "text"];
 
 pub fn read(text: &str, context: &Context<'_>) -> Document {
     let text = without_mark(text);
     let mut reader = Reader { lines: Lines::new(text), context, document: Document::default() };
+    if let Some(offset) = too_deep(text) {
+        reader.fault(offset, None, Wrong::Syntax(format!("more than {DEPTH_MAX} brackets are open")));
+        return reader.document;
+    }
     match jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &form()) {
         Err(error) => {
             let wrong = Wrong::Syntax(error.kind().to_string().to_lowercase());
@@ -99,7 +105,8 @@ struct Reader<'t, 'c> {
 impl Reader<'_, '_> {
     /// An object at a place in the tree of settings; `name` is what stands for the `*` in `pattern`.
     fn object(&mut self, object: &ast::Object<'_>, pattern: &str, name: &str) {
-        let opens = keys::children(pattern).contains(&"*");
+        let children = keys::children(pattern);
+        let opens = children.contains(&"*");
         let mut seen: HashMap<String, usize> = HashMap::new();
         for property in &object.properties {
             let step = property.name.as_str();
@@ -119,6 +126,7 @@ impl Reader<'_, '_> {
             if pattern.is_empty() && step == "$schema" {
                 continue;
             }
+            let within = pattern.to_owned();
             let (pattern, name) = match opens {
                 true => (join(pattern, "*"), step),
                 false => (join(pattern, step), name),
@@ -127,7 +135,12 @@ impl Reader<'_, '_> {
                 self.fault(at, Some(&shown), Wrong::BadName { key: plain(&shown), rule });
                 continue;
             }
-            self.property(property, &pattern, name, &shown);
+            // A path as one word (`"a2a.flow"`) would look like the setting itself further down.
+            if opens || children.contains(&step) {
+                self.property(property, &pattern, name, &shown);
+            } else {
+                self.unknown(property, &within, name, &shown);
+            }
         }
     }
 
@@ -156,13 +169,13 @@ impl Reader<'_, '_> {
                     Wrong::Misfit { key: plain(shown), found, allowed, kind: None },
                 );
             }
-            (Step::Nowhere, _) => self.unknown(property, pattern, name, shown),
+            // Only children of the table come here.
+            (Step::Nowhere, _) => {}
         }
     }
 
-    fn unknown(&mut self, property: &ast::ObjectProp<'_>, pattern: &str, name: &str, shown: &str) {
+    fn unknown(&mut self, property: &ast::ObjectProp<'_>, within: &str, name: &str, shown: &str) {
         let step = property.name.as_str();
-        let within = pattern.strip_suffix(step).unwrap_or_default().trim_end_matches('.');
         let says_secret = SECRET_WORDS.contains(&step.to_ascii_lowercase().as_str());
         if within == "secrets.*" && says_secret {
             return self.literal_secret(property.start(), shown, name);
@@ -207,7 +220,7 @@ pub(crate) fn wrong_of(misfit: Misfit, key: &Key, path: &str) -> Wrong {
 
 /// The rule that a name breaks. A role, and what a secret is called, is a label; a certificate may name its holder
 /// in many ways.
-pub(crate) fn check_name(pattern: &str, name: &str) -> Result<(), &'static str> {
+pub fn check_name(pattern: &str, name: &str) -> Result<(), &'static str> {
     if pattern.starts_with("tls.identities.") {
         let fits = !name.trim().is_empty() && name.trim() == name && name.len() <= 253;
         return if fits && !name.chars().any(char::is_control) {
@@ -263,6 +276,32 @@ fn kind_of(value: &ast::Value<'_>) -> &'static str {
         ast::Value::Object(_) => "an object",
         ast::Value::Array(_) => "a list",
     }
+}
+
+/// Where the brackets get too deep, those in texts and comments left out.
+pub(crate) fn too_deep(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let end_of_line = |from: usize| bytes[from..].iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+    let end_of_block = |from: usize| bytes[from..].windows(2).position(|two| two == b"*/");
+    let (mut depth, mut at) = (0usize, 0);
+    while at < bytes.len() {
+        match (bytes[at], bytes.get(at + 1)) {
+            (b'{' | b'[', _) if depth == DEPTH_MAX => return Some(at),
+            (b'{' | b'[', _) => depth += 1,
+            (b'}' | b']', _) => depth = depth.saturating_sub(1),
+            (b'/', Some(b'/')) => at += end_of_line(at)?,
+            (b'/', Some(b'*')) => at += 3 + end_of_block(at + 2)?,
+            (b'"', _) => {
+                at += 1;
+                while at < bytes.len() && bytes[at] != b'"' {
+                    at += if bytes[at] == b'\\' { 2 } else { 1 };
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
 }
 
 /// Lines and columns of places in a text.

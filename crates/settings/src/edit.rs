@@ -3,10 +3,10 @@
 //! Invariant: pure; a change that would bring a new fault is refused.
 //! Not here: which file, and writing it.
 
-use crate::document::{form, without_mark};
-use crate::fault::{Fault, Faults, FileWrong};
+use crate::document::{self, form, without_mark};
+use crate::fault::{Fault, Faults, FileWrong, Wrong};
 use crate::keys::{self, Key};
-use crate::kinds::{Kind, Raw};
+use crate::kinds::{Ground, Kind, Raw};
 use crate::layers::{self, Layers};
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use std::collections::BTreeMap;
@@ -29,8 +29,15 @@ pub enum Change<'a> {
 /// Why a text was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CannotChange {
+    /// The file is wrong as it is.
     #[error("{0}")]
     Faults(Faults),
+    #[error("{0}, so nothing was changed; `synapse config show {1}` tells more")]
+    Value(Wrong, String),
+    #[error(
+        "{0}, so nothing was changed; what belongs together is set together: `synapse config set KEY VALUE KEY VALUE`"
+    )]
+    Alone(Wrong),
     #[error("{path} cannot be put in, since what stands there is no object; edit {file}")]
     InTheWay { path: String, file: String },
 }
@@ -49,14 +56,18 @@ pub fn change(text: &str, changes: &[Change<'_>], of: Of<'_>) -> Result<(String,
     let text = without_mark(text);
     let before = faults(text, of);
     let unreadable = || CannotChange::Faults(Faults(before.clone()));
+    if document::too_deep(text).is_some() {
+        return Err(unreadable());
+    }
     let root = CstRootNode::parse(text, &form()).map_err(|_| unreadable())?;
     let object = root.object_value_or_create().ok_or_else(unreadable)?;
     for change in changes {
         match change {
             Change::Set { key, name, value } => {
+                check(key, name, value, of)?;
                 let in_the_way =
                     || CannotChange::InTheWay { path: key.named(name), file: of.file.display().to_string() };
-                set(&object, &key.steps(name), input(key.kind, value)).ok_or_else(in_the_way)?;
+                set(&object, &key.steps(name), to_input(typed(key.kind, value))).ok_or_else(in_the_way)?;
             }
             Change::Unset { path } => drop(unset(&object, &steps_of(path))),
         }
@@ -69,16 +80,20 @@ pub fn change(text: &str, changes: &[Change<'_>], of: Of<'_>) -> Result<(String,
     let like = |a: &Fault, b: &Fault| {
         a.key == b.key && std::mem::discriminant(&a.wrong) == std::mem::discriminant(&b.wrong)
     };
-    let asked = |fault: &Fault| {
-        let set = changes.iter().filter_map(|change| match change {
-            Change::Set { key, name, .. } => Some(key.named(name)),
-            Change::Unset { .. } => None,
-        });
-        set.into_iter().any(|path| fault.key.as_deref() == Some(&path))
-    };
     let (old, new): (Vec<_>, Vec<_>) =
-        after.into_iter().partition(|fault| !asked(fault) && before.iter().any(|had| like(had, fault)));
-    if new.is_empty() { Ok((changed, old)) } else { Err(CannotChange::Faults(Faults(new))) }
+        after.into_iter().partition(|fault| before.iter().any(|had| like(had, fault)));
+    match new.into_iter().next() {
+        None => Ok((changed, old)),
+        Some(Fault { wrong: wrong @ Wrong::Incomplete { .. }, .. }) => Err(CannotChange::Alone(wrong)),
+        Some(fault) => Err(CannotChange::Value(fault.wrong, fault.key.unwrap_or_default())),
+    }
+}
+
+fn check(key: &Key, name: &str, value: &str, of: Of<'_>) -> Result<(), CannotChange> {
+    let ground = Ground { folder: of.file.parent().unwrap_or(Path::new("/")), user: of.user_folder };
+    let path = key.named(name);
+    let checked = key.kind.check(&typed(key.kind, value), ground);
+    checked.map(drop).map_err(|misfit| CannotChange::Value(document::wrong_of(misfit, key, &path), path))
 }
 
 fn faults(text: &str, of: Of<'_>) -> Vec<Fault> {
@@ -135,26 +150,22 @@ fn steps_of(path: &str) -> Vec<&str> {
     path.split('.').collect()
 }
 
-fn input(kind: Kind, text: &str) -> CstInputValue {
-    // A list may also be typed as JSON has it.
-    let as_json = || serde_json::from_str::<Vec<String>>(text).ok();
-    if kind.is_list()
-        && let Some(words) = as_json()
-    {
-        return CstInputValue::Array(words.into_iter().map(CstInputValue::String).collect());
+/// What a person typed; a list also as JSON has it.
+fn typed(kind: Kind, text: &str) -> Raw {
+    match serde_json::from_str::<Vec<String>>(text) {
+        Ok(words) if kind.is_list() => Raw::List(words.into_iter().map(Raw::Text).collect()),
+        _ => kind.raw_of(text),
     }
-    to_input(kind.raw_of(text))
 }
 
+/// Only for what was checked.
 fn to_input(raw: Raw) -> CstInputValue {
-    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     match raw {
         Raw::Null => CstInputValue::Null,
         Raw::Bool(truth) => CstInputValue::Bool(truth),
-        Raw::Number(digits) if is_number(&digits) && (digits == "0" || !digits.starts_with('0')) => {
-            CstInputValue::Number(digits)
-        }
-        Raw::Number(text) | Raw::Text(text) => CstInputValue::String(text),
+        // Without the zeros and signs that a number in a file may not have.
+        Raw::Number(digits) => CstInputValue::Number(digits.parse::<u64>().unwrap_or_default().to_string()),
+        Raw::Text(text) => CstInputValue::String(text),
         Raw::List(list) => CstInputValue::Array(list.into_iter().map(to_input).collect()),
         Raw::Object => CstInputValue::Object(Vec::new()),
     }

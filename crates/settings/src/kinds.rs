@@ -176,7 +176,9 @@ impl Kind {
         match raw {
             Raw::Null => "null".into(),
             Raw::Bool(truth) => truth.to_string(),
-            Raw::Number(digits) => digits.chars().take(CHARS_MAX).collect(),
+            Raw::Number(digits) => {
+                digits.chars().take(CHARS_MAX).collect::<String>().escape_debug().collect()
+            }
             Raw::Text(text) if self == Self::Variable => {
                 format!("a text of {} characters", text.chars().count())
             }

@@ -50,16 +50,26 @@ pub struct Setting {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Default,
-    User { file: PathBuf, line: usize },
-    Project { file: PathBuf, line: usize },
-    Variable { name: String },
+    User {
+        file: PathBuf,
+        line: usize,
+    },
+    Project {
+        file: PathBuf,
+        line: usize,
+    },
+    Variable {
+        name: String,
+    },
+    /// Something is wrong with what guards the machine, so this is the value that opens nothing.
+    Careful,
 }
 
 impl Origin {
     /// Where a person would look: the file, or the variable.
     pub fn place(&self) -> Option<String> {
         match self {
-            Self::Default => None,
+            Self::Default | Self::Careful => None,
             Self::User { file, .. } | Self::Project { file, .. } => Some(file.display().to_string()),
             Self::Variable { name } => Some(name.clone()),
         }
@@ -257,7 +267,7 @@ impl Laid {
                 continue;
             }
             let entry = Entry { key, name: name.to_owned(), value: Value::List(list), line: 0 };
-            self.values.insert(path, (entry, Origin::Default));
+            self.values.insert(path, (entry, Origin::Careful));
         }
     }
 }

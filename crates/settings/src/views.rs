@@ -47,9 +47,19 @@ pub struct SettingView {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum OriginView {
     Default,
-    User { file: String, line: usize },
-    Project { file: String, line: usize },
-    Environment { variable: String },
+    User {
+        file: String,
+        line: usize,
+    },
+    Project {
+        file: String,
+        line: usize,
+    },
+    Environment {
+        variable: String,
+    },
+    /// Something is wrong, so this is the value that opens nothing.
+    Careful,
 }
 
 impl LoadedView {
@@ -80,6 +90,7 @@ impl SettingView {
                 Origin::Project { file, line } => {
                     OriginView::Project { file: file.display().to_string(), line: *line }
                 }
+                Origin::Careful => OriginView::Careful,
                 Origin::Variable { name } => OriginView::Environment { variable: name.clone() },
             },
             default: json(setting.key.default().as_ref()),

@@ -77,7 +77,7 @@ impl From<CallError> for Fail {
 
 impl From<synapse_settings::Faults> for Fail {
     fn from(faults: synapse_settings::Faults) -> Self {
-        Self::new(USAGE, "settings", faults.to_string())
+        Self::new(USAGE, "settings", crate::show::safe(&faults.to_string()))
     }
 }
 
