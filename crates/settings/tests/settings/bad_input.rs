@@ -6,7 +6,7 @@ use synapse_settings::kinds::Kind;
 
 /// A file with this value for a setting, and what goes with it so that nothing else is wrong.
 fn file_with(path: &str, value: &str) -> String {
-    let mut sections = format!("{value}");
+    let mut sections = value.to_owned();
     for step in path.replacen('*', "ci", 1).rsplit('.') {
         sections = format!("{{\n\"{step}\": {sections}}}");
     }

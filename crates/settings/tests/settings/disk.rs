@@ -87,7 +87,7 @@ fn the_users_file_is_never_a_projects() {
 #[test]
 fn what_is_no_file_of_text_is_told() {
     let rig = Rig::new();
-    for (name, place) in [(USER, "user"), (PROJECT, "project")] {
+    for name in [USER, PROJECT] {
         let file = rig.write(name, b"{\n\n \"a2a\": \"\xff\"}");
         rig.fault(&file, "not UTF-8 text from line 3 on");
         rig.write(name, vec![b' '; (1 << 20) + 1]);
@@ -100,10 +100,9 @@ fn what_is_no_file_of_text_is_told() {
         rig.fault(&file, "circle of symbolic links");
         std::fs::remove_file(&file).unwrap();
         symlink("/dev/null", &file).unwrap();
-        // The device is root's, so both readings come as far as looking at it.
-        assert!(load(&rig.places).faults.len() == 1, "{place}");
+        rig.fault(&file, "it is not a plain file");
         std::fs::remove_file(&file).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
         rig.fault(&file, "it is not a plain file");
         std::fs::remove_file(&file).unwrap();
         symlink(rig.at("nowhere"), &file).unwrap();

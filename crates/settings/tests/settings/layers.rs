@@ -11,22 +11,22 @@ fn the_nearest_word_counts() {
     let project = "{ // the team's\n\n \"a2a\": {\"flow\": \"roundtrip\",}, }";
     let at_user = |line| Origin::User { file: USER.into(), line };
     let at_project = |line| Origin::Project { file: PROJECT.into(), line };
-    let variable = [("SYNAPSE_A2A_FLOW", " auto ")];
-    let table: [(Option<&str>, Option<&str>, &[(&str, &str)], Flow, Origin); 5] = [
-        (None, None, &[], Flow::Auto, Origin::Default),
-        (Some(user), None, &[], Flow::Oneway, at_user(2)),
-        (Some(user), Some(project), &[], Flow::Roundtrip, at_project(3)),
-        (None, Some(project), &[], Flow::Roundtrip, at_project(3)),
+    let variable = ("SYNAPSE_A2A_FLOW", " auto ");
+    let table = [
+        (None, None, None, Flow::Auto, Origin::Default),
+        (Some(user), None, None, Flow::Oneway, at_user(2)),
+        (Some(user), Some(project), None, Flow::Roundtrip, at_project(3)),
+        (None, Some(project), None, Flow::Roundtrip, at_project(3)),
         (
             Some(user),
             Some(project),
-            &variable,
+            Some(variable),
             Flow::Auto,
             Origin::Variable { name: "SYNAPSE_A2A_FLOW".into() },
         ),
     ];
-    for (user, project, variables, flow, origin) in table {
-        let loaded = load(user, project, variables);
+    for (user, project, variable, flow, origin) in table {
+        let loaded = load(user, project, variable.as_slice());
         assert_eq!(loaded.faults, []);
         assert_eq!((loaded.settings.a2a.flow, loaded.origin("a2a.flow")), (flow, &origin));
         assert_eq!(loaded.settings.history.days, if user.is_some() { 60 } else { 30 });

@@ -177,7 +177,7 @@ fn path(places: &Places, json: bool) -> Done {
         show::json(&LoadedView::new(&loaded, |_| false).files);
         return Ok(());
     }
-    let told = |found: bool| if found { "read" } else { "not there" };
+    let told = |found: bool| if found { "there" } else { "not there" };
     let project = loaded.files.project.clone().unwrap_or_else(|| places.new_project_file());
     let project_found = loaded.files.project.is_some();
     let rows = [
@@ -300,7 +300,14 @@ fn change(home: &Home, places: &Places, to: &To, changes: &[Change<'_>]) -> Resu
             ));
         }
         if let Some(folder) = file.parent() {
-            std::fs::create_dir_all(folder)?;
+            let told = |e| {
+                Fail::from(anyhow::anyhow!(
+                    "{} cannot be made: {e}; `ls -ld {}`",
+                    folder.display(),
+                    places.folder.display()
+                ))
+            };
+            std::fs::create_dir_all(folder).map_err(told)?;
         }
         (file, Whose::Project)
     } else {
