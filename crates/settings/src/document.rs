@@ -8,7 +8,7 @@
 
 use crate::fault::{Fault, Source, Wrong};
 use crate::keys::{self, Key, Step};
-use crate::kinds::{Ground, Misfit, Raw, Value};
+use crate::kinds::{Ground, Kind, Misfit, Raw, Value};
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, ParseOptions};
@@ -197,16 +197,24 @@ impl Reader<'_, '_> {
                 let path = key.named(name);
                 let wrong = wrong_of(misfit, key, &path);
                 self.fault(value.start(), Some(&path), wrong);
+                // A role whose rights cannot be read has none; left out, it would have those of every agent.
+                if key.kind == Kind::Verbs {
+                    let value = Value::List(Vec::new());
+                    self.document.entries.push(Entry { key, name: name.to_owned(), value, line });
+                }
             }
         }
     }
 
     fn fault(&mut self, offset: usize, key: Option<&str>, wrong: Wrong) {
-        if self.document.faults.len() < FAULTS_MAX {
-            let at = Some(self.lines.place(offset));
-            let key = key.map(str::to_owned);
-            self.document.faults.push(Fault { source: self.context.source.clone(), at, key, wrong });
+        let told = self.document.faults.len();
+        if told > FAULTS_MAX {
+            return;
         }
+        // The last one is about the file as a whole, since nobody looks at which settings it leaves out.
+        let (key, wrong) = if told == FAULTS_MAX { (None, Wrong::TooMany) } else { (key, wrong) };
+        let (at, key) = (Some(self.lines.place(offset)), key.map(str::to_owned));
+        self.document.faults.push(Fault { source: self.context.source.clone(), at, key, wrong });
     }
 }
 

@@ -66,6 +66,8 @@ pub enum Wrong {
     LiteralSecret { key: String, name: String },
     #[error("{key} is not complete: {missing}")]
     Incomplete { key: String, missing: &'static str, command: String },
+    #[error("more is wrong from here on")]
+    TooMany,
     #[error("{0}")]
     File(FileWrong),
 }
@@ -111,7 +113,7 @@ impl Fault {
         let to = if matches!(self.source, Source::Project(_)) { " --project" } else { "" };
         match &self.wrong {
             Wrong::Syntax(_) | Wrong::NoObject { .. } | Wrong::Twice { .. } | Wrong::BadName { .. } => edit(),
-            Wrong::TooManyNames { .. } | Wrong::Approve { .. } => edit(),
+            Wrong::TooManyNames { .. } | Wrong::Approve { .. } | Wrong::TooMany => edit(),
             Wrong::Unknown { .. } => format!("{}; `synapse config show` lists all settings", edit()),
             Wrong::Misfit { key, kind: Some(kind), .. } if !kind.is_list() && *kind != Kind::Path => {
                 format!("{}, or `synapse config set {key} {}{to}`", edit(), kind.example().shown())

@@ -191,33 +191,46 @@ impl Laid {
     fn check_together(&mut self, user_file: &Path) {
         let settings = self.settings();
         for (name, secret) in &settings.secrets {
-            let key = format!("secrets.{name}");
             if let Some((missing, command)) = secret_lacks(name, secret) {
-                self.incomplete(user_file, key, missing, command);
+                self.incomplete(user_file, ("secrets.*", name), missing, command);
             }
         }
         for (name, identity) in &settings.tls.identities {
             if identity.role.is_none() && identity.agent.is_none() {
-                let key = format!("tls.identities.{name}");
-                let command = format!("set {key}.role ROLE");
-                self.incomplete(user_file, key, "it needs a role or an agent", command);
+                let command = format!("set tls.identities.{name}.role ROLE");
+                self.incomplete(
+                    user_file,
+                    ("tls.identities.*", name),
+                    "it needs a role or an agent",
+                    command,
+                );
             }
         }
         if let Some((missing, command)) = tls_lacks(&settings.tls) {
-            self.incomplete(user_file, "tls".into(), missing, command.into());
+            self.incomplete(user_file, ("tls", ""), missing, command.into());
         }
     }
 
-    /// Left out, unless a part of it is wrong already and told.
-    fn incomplete(&mut self, file: &Path, key: String, missing: &'static str, command: String) {
-        let within =
-            |path: &str| path.strip_prefix(&key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        let line = self.values.iter().find(|(path, _)| within(path)).map(|(_, (entry, _))| entry.line);
-        let told = self.faults.iter().any(|fault| fault.key.as_deref().is_some_and(within));
-        self.values.retain(|path, _| !within(path));
+    /// Left out, and told unless a part of it is wrong already.
+    fn incomplete(
+        &mut self,
+        file: &Path,
+        (pattern, name): (&str, &str),
+        missing: &'static str,
+        command: String,
+    ) {
+        let parts: Vec<&Key> = keys::below(pattern).collect();
+        let within = |entry: &Entry| {
+            parts.iter().any(|key| key.path == entry.key.path) && (name.is_empty() || entry.name == name)
+        };
+        let lines = self.values.values().filter(|(entry, _)| within(entry)).map(|(entry, _)| entry.line);
+        let at = lines.min().map(|line| (line, 1));
+        self.values.retain(|_, (entry, _)| !within(entry));
+        let is_part = |path: &str| parts.iter().any(|key| key.named(name) == path);
+        let told = self.faults.iter().any(|fault| fault.key.as_deref().is_some_and(is_part));
         if !told {
+            let key = pattern.replacen('*', name, 1);
             let wrong = Wrong::Incomplete { key: key.clone(), missing, command };
-            let at = line.map(|line| (line, 1));
             self.faults.push(Fault { source: Source::User(file.to_owned()), at, key: Some(key), wrong });
         }
     }
@@ -256,18 +269,10 @@ impl Laid {
         self.values.retain(|path, _| {
             path != "network.listen" && path != "network.allow" && !path.starts_with("tls.")
         });
-        let mut careful = vec![("network.allow".to_owned(), LOOPBACK.map(str::to_owned).to_vec())];
-        for fault in self.faults.iter().filter(|fault| touches_guard(fault)) {
-            let role = fault.key.as_deref().filter(|key| key.starts_with("rights."));
-            careful.extend(role.map(|role| (role.to_owned(), Vec::new())));
-        }
-        for (path, list) in careful {
-            let Some((key, name)) = keys::find(&path) else { continue };
-            if document::check_name(key.path, name).is_err() && key.is_open() {
-                continue;
-            }
-            let entry = Entry { key, name: name.to_owned(), value: Value::List(list), line: 0 };
-            self.values.insert(path, (entry, Origin::Careful));
+        if let Some((key, _)) = keys::find("network.allow") {
+            let value = Value::List(LOOPBACK.map(str::to_owned).to_vec());
+            let entry = Entry { key, name: String::new(), value, line: 0 };
+            self.values.insert(key.path.to_owned(), (entry, Origin::Careful));
         }
     }
 }

@@ -239,7 +239,12 @@ fn what_belongs_together_is_asked_for() {
 fn a_file_of_another_kind_is_told_in_few_words() {
     let many: Vec<String> = (0..5_000).map(|n| format!("\"k{n}\": {n}")).collect();
     let loaded = load(Some(&format!("{{{}}}", many.join(","))), None, &[]);
-    assert_eq!(loaded.faults.len(), 20);
+    assert_eq!(loaded.faults.len(), 21);
+    assert!(
+        loaded.faults[20].to_string().contains("more is wrong from here on; edit"),
+        "{}",
+        loaded.faults[20]
+    );
 }
 
 /// Deep brackets must not go deep on the stack: a node reads settings on small stacks.

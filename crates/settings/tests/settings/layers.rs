@@ -106,6 +106,26 @@ fn a_role_whose_rights_cannot_be_read_has_none() {
     assert_eq!(loaded.settings.rights.len(), 2);
 }
 
+/// Even one among so many faults that not all are told.
+#[test]
+fn a_doubt_is_not_lost_among_many_faults() {
+    let many: Vec<String> = (0..30).map(|n| format!("\"x{n}\": 1")).collect();
+    let text =
+        format!("{{\"a2a\": {{{}}}, {OPEN}, \"audit\": 1, \"rights\": {{\"Guest\": 1}}}}", many.join(","));
+    let loaded = load(Some(&text), None, &[]);
+    assert!(loaded.guard_in_doubt());
+    assert_eq!(loaded.settings.network.listen, None);
+    assert_eq!(loaded.settings.rights["Guest"], Vec::<String>::new());
+}
+
+#[test]
+fn names_that_begin_alike_are_two_names() {
+    let text = "{\"secrets\": {\"a\": {\"file\": \"/x\"}, \"a.b\": {\"file\": \"/y\", \"role\": \"L\"}}}";
+    let loaded = load(Some(text), None, &[]);
+    assert_eq!(loaded.faults.len(), 1);
+    assert_eq!(loaded.settings.secrets.keys().collect::<Vec<_>>(), ["a.b"]);
+}
+
 /// A project can neither open the machine nor, by being broken, change what the user decided.
 #[test]
 fn a_project_has_no_say_about_the_machine() {
