@@ -39,6 +39,7 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     pub history: Mutex<History>,
     pub home: Home,
+    pub settings: crate::settings::Current,
     pub stop: CancellationToken,
     pub body_bytes_max: usize,
 }

@@ -18,6 +18,7 @@ pub mod metrics;
 pub mod post;
 pub mod registrar;
 pub mod serve;
+pub mod settings;
 
 pub use launch::{Hand, Launch};
 pub use serve::{Ready, run};

@@ -13,6 +13,7 @@ use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
 use crate::post;
 use crate::registrar::{Registrar, keep_entry};
+use crate::settings::{Current, retention};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -26,7 +27,7 @@ use synapse_store::known::Known;
 use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
 use synapse_store::token::Token;
-use synapse_store::{History, Journal, OpenError, Retention};
+use synapse_store::{History, Journal, OpenError};
 use tokio_util::sync::CancellationToken;
 
 /// What the launcher hears on the node's standard output: one line.
@@ -58,6 +59,7 @@ struct Parts {
     journal: Journal,
     history: History,
     hub: Hub,
+    settings: Current,
 }
 
 /// Runs the node of one agent, in this process, until it is told to stop.
@@ -141,18 +143,20 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
         .ok_or_else(|| told(&"this agent is not known yet; start it with `synapse run`"))?;
     let token = Token::load_or_make(&home).map_err(|e| told(&e))?;
     let spool = Spool::open(&dir.spool()).map_err(|e| told(&e))?;
-    let (journal, state) = Journal::open(&dir.journal(), Retention::default()).map_err(|e| match e {
+    let settings = Current::new(home.root(), &launch.working_dir);
+    let kept = retention(&settings.get());
+    let (journal, state) = Journal::open(&dir.journal(), kept).map_err(|e| match e {
         // A disk that is full or away for a while is no reason to give an agent up that ran before.
         OpenError::Unreachable { .. } if is_restart() => Died::Now(e.to_string()),
         e => Died::CannotRun(e.to_string()),
     })?;
     let history = History::open(&dir.journal()).map_err(|e| told(&e))?;
     let hub = Hub::with_state(Limits::default(), state);
-    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub })
+    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub, settings })
 }
 
 async fn serve(parts: Parts) -> Result<(), Died> {
-    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub } = parts;
+    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub, settings } = parts;
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
     let spared = ports_of_others(&home, &known.id);
     let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
@@ -192,6 +196,7 @@ async fn serve(parts: Parts) -> Result<(), Died> {
         metrics: metrics.clone(),
         history,
         home: home.clone(),
+        settings,
         stop: stop.clone(),
         body_bytes_max,
     });

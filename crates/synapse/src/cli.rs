@@ -1,6 +1,7 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod cancel;
+mod config;
 mod inbox;
 mod join;
 mod kill;
@@ -62,6 +63,8 @@ enum Command {
     /// Stop an agent and everything it started; its mail stays
     #[command(visible_alias = "stop")]
     Kill(Kill),
+    /// Show and change settings: each value, and where it came from
+    Config(config::Config),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     Demo(Demo),
 }
@@ -274,6 +277,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Status(args) => block_on(status::status(args, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
+        Command::Config(args) => config::config(&args, json),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }

@@ -75,6 +75,12 @@ impl From<CallError> for Fail {
     }
 }
 
+impl From<synapse_settings::Faults> for Fail {
+    fn from(faults: synapse_settings::Faults) -> Self {
+        Self::new(USAGE, "settings", crate::show::safe(&faults.to_string()))
+    }
+}
+
 macro_rules! fails_as_error {
     ($($kind:ty),*) => {$(
         impl From<$kind> for Fail {

@@ -9,7 +9,6 @@ mod demo;
 mod fail;
 mod launch;
 mod processes;
-mod settings;
 mod show;
 
 use std::process::ExitCode;
