@@ -63,7 +63,7 @@ struct Parts {
 /// Runs the node of one agent, in this process, until it is told to stop.
 pub fn run(home: Home, agent: &AgentId) -> ExitCode {
     // If the holder is killed nothing restarts us, and nobody should work unseen.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    crate::os::end_with_parent();
     one_arena();
     match open(home, agent).and_then(work) {
         Ok(()) => ExitCode::SUCCESS,
