@@ -62,6 +62,12 @@ pub struct Entry {
     /// Of the program that wrote it.
     #[serde(default)]
     pub version: String,
+    /// Which level of the interface its node speaks; 0 is one from before there were levels.
+    #[serde(default)]
+    pub api: u32,
+    /// Of its holder, which may be older than its node; empty if that did not tell.
+    #[serde(default)]
+    pub holder_version: String,
 }
 
 /// Where a pid means something: one boot of one machine, and within it one space of pids.
@@ -157,6 +163,8 @@ impl Entry {
             capabilities: known.capabilities.clone(),
             started_at_ms: now_ms,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            api: 0,
+            holder_version: String::new(),
         })
     }
 

@@ -9,6 +9,7 @@ mod reply;
 mod run;
 mod send;
 mod status;
+mod upgrade;
 mod wait;
 
 use crate::fail::{Done, Fail};
@@ -62,6 +63,8 @@ enum Command {
     /// Stop an agent and everything it started; its mail stays
     #[command(visible_alias = "stop")]
     Kill(Kill),
+    /// Restart nodes with the version that is installed now; agents, mail and running commands stay
+    UpgradeAgents(UpgradeAgents),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     Demo(Demo),
 }
@@ -228,6 +231,19 @@ struct Kill {
 }
 
 #[derive(Args)]
+struct UpgradeAgents {
+    /// Which
+    #[arg(required_unless_present = "all")]
+    agents: Vec<String>,
+    /// All that run
+    #[arg(long, conflicts_with = "agents")]
+    all: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Args)]
 pub struct Demo {
     /// Keep the throw-away home and say where it is
     #[arg(long)]
@@ -274,6 +290,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Status(args) => block_on(status::status(args, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
+        Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }

@@ -9,6 +9,7 @@ mod demo;
 mod fail;
 mod launch;
 mod processes;
+mod program;
 mod settings;
 mod show;
 
