@@ -2,6 +2,7 @@
 
 mod cancel;
 mod inbox;
+mod init;
 mod join;
 mod kill;
 mod list;
@@ -63,6 +64,8 @@ enum Command {
     /// Stop an agent and everything it started; its mail stays
     #[command(visible_alias = "stop")]
     Kill(Kill),
+    /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
+    Init(Init),
     /// Restart nodes with the version that is installed now; agents, mail and running commands stay
     UpgradeAgents(UpgradeAgents),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
@@ -231,6 +234,42 @@ struct Kill {
 }
 
 #[derive(Args)]
+struct Init {
+    /// For these programs only; default: the files that are there
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI")]
+    cli: Vec<AgentCli>,
+    /// In your own files, for all projects
+    #[arg(long, conflicts_with = "project")]
+    user: bool,
+    /// In the files of this folder (default)
+    #[arg(long)]
+    project: bool,
+    /// Take it out again
+    #[arg(long)]
+    remove: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The programs that read instructions from files.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AgentCli {
+    Claude,
+    Codex,
+    Gemini,
+    Opencode,
+    Copilot,
+}
+
+impl AgentCli {
+    const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Copilot];
+}
+
+#[derive(Args)]
 struct UpgradeAgents {
     /// Which
     #[arg(required_unless_present = "all")]
@@ -290,6 +329,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Status(args) => block_on(status::status(args, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
+        Command::Init(args) => init::init(&args, json),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }

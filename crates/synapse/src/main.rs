@@ -6,12 +6,14 @@
 mod agents;
 mod cli;
 mod demo;
+mod diff;
 mod fail;
 mod launch;
 mod processes;
 mod program;
 mod settings;
 mod show;
+mod teach;
 
 use std::process::ExitCode;
 
