@@ -1,6 +1,7 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod cancel;
+mod doctor;
 mod inbox;
 mod init;
 mod join;
@@ -66,6 +67,8 @@ enum Command {
     Kill(Kill),
     /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
     Init(Init),
+    /// Look whether everything is as it should be, and say what helps
+    Doctor(Doctor),
     /// Restart nodes with the version that is installed now; agents, mail and running commands stay
     UpgradeAgents(UpgradeAgents),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
@@ -270,6 +273,13 @@ impl AgentCli {
 }
 
 #[derive(Args)]
+struct Doctor {
+    /// Mend what is safe to mend: permissions, and files that nobody uses any more
+    #[arg(long)]
+    fix: bool,
+}
+
+#[derive(Args)]
 struct UpgradeAgents {
     /// Which
     #[arg(required_unless_present = "all")]
@@ -330,6 +340,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
         Command::Init(args) => init::init(&args, json),
+        Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }

@@ -7,6 +7,7 @@ mod agents;
 mod cli;
 mod demo;
 mod diff;
+mod doctor;
 mod fail;
 mod launch;
 mod processes;
