@@ -15,6 +15,7 @@ pub mod hands;
 pub mod launch;
 pub mod listen;
 pub mod metrics;
+mod os;
 pub mod post;
 pub mod registrar;
 pub mod serve;

@@ -70,6 +70,7 @@ impl From<CallError> for Fail {
                 let code = if status == 400 { USAGE } else { REFUSED };
                 Self { code, info }
             }
+            CallError::OtherVersion { why } => Self::new(ERROR, "other_version", why),
             other => Self::new(ERROR, "unreachable", other.to_string()),
         }
     }

@@ -6,10 +6,14 @@
 mod agents;
 mod cli;
 mod demo;
+mod diff;
+mod doctor;
 mod fail;
 mod launch;
 mod processes;
+mod program;
 mod show;
+mod teach;
 
 use std::process::ExitCode;
 
