@@ -7,6 +7,7 @@ pub mod api;
 pub mod error;
 pub mod event;
 pub mod jsonl;
+pub mod level;
 pub mod message;
 pub mod parse;
 pub mod status;

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use synapse_dialects::error::{ErrorBody, ErrorInfo};
+use synapse_dialects::level;
 use synapse_store::home::socket_address;
 use tokio::net::UnixStream;
 
@@ -29,6 +30,9 @@ pub enum CallError {
     Unreachable { path: String, why: String },
     #[error("the node's answer was not understood ({why}); is it of another version?")]
     NotUnderstood { why: String },
+    /// Both live, and one of them has to be upgraded; says which.
+    #[error("{why}")]
+    OtherVersion { why: String },
 }
 
 impl CallError {
@@ -37,7 +41,7 @@ impl CallError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { info, .. } => matches!(info.code.as_str(), "busy" | "stopping"),
-            Self::NotUnderstood { .. } => false,
+            Self::NotUnderstood { .. } | Self::OtherVersion { .. } => false,
         }
     }
 }
@@ -111,6 +115,8 @@ impl Client {
             None => Vec::new(),
         };
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        request = request.header(level::LEVEL_HEADER, level::OWN.to_string());
+        request = request.header(level::VERSION_HEADER, level::VERSION);
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
@@ -125,7 +131,11 @@ impl Client {
             self.sender.ready().await?;
             self.sender.send_request(request).await
         };
-        sent.await.map_err(|e| self.unreachable(&e))
+        let response = sent.await.map_err(|e| self.unreachable(&e))?;
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let (theirs, version) = (text(level::LEVEL_HEADER), text(level::VERSION_HEADER));
+        level::check_answer(level::OWN, theirs, version).map_err(|why| CallError::OtherVersion { why })?;
+        Ok(response)
     }
 
     async fn read(&self, response: http::Response<Incoming>) -> Result<Bytes, CallError> {
@@ -142,6 +152,9 @@ impl Client {
         };
         let info = body.map(|body| body.error);
         let info = info.unwrap_or_else(|| ErrorBody::new("unknown", format!("HTTP status {status}")).error);
+        if status == level::UPGRADE_REQUIRED {
+            return CallError::OtherVersion { why: info.message };
+        }
         CallError::Refused { status, info }
     }
 

@@ -1,7 +1,10 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod cancel;
+mod config;
+mod doctor;
 mod inbox;
+mod init;
 mod join;
 mod kill;
 mod list;
@@ -9,6 +12,7 @@ mod reply;
 mod run;
 mod send;
 mod status;
+mod upgrade;
 mod wait;
 
 use crate::fail::{Done, Fail};
@@ -62,6 +66,14 @@ enum Command {
     /// Stop an agent and everything it started; its mail stays
     #[command(visible_alias = "stop")]
     Kill(Kill),
+    /// Show and change settings: each value, and where it came from
+    Config(config::Config),
+    /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
+    Init(Init),
+    /// Look whether everything is as it should be, and say what helps
+    Doctor(Doctor),
+    /// Restart nodes with the version that is installed now; agents, mail and running commands stay
+    UpgradeAgents(UpgradeAgents),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     Demo(Demo),
 }
@@ -228,6 +240,62 @@ struct Kill {
 }
 
 #[derive(Args)]
+struct Init {
+    /// For these programs only; default: the files that are there
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI")]
+    cli: Vec<AgentCli>,
+    /// In your own files, for all projects
+    #[arg(long, conflicts_with = "project")]
+    user: bool,
+    /// In the files of this folder (default)
+    #[arg(long)]
+    project: bool,
+    /// Take it out again
+    #[arg(long)]
+    remove: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The programs that read instructions from files.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AgentCli {
+    Claude,
+    Codex,
+    Gemini,
+    Opencode,
+    Copilot,
+}
+
+impl AgentCli {
+    const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Copilot];
+}
+
+#[derive(Args)]
+struct Doctor {
+    /// Mend what is safe to mend: permissions, and files that nobody uses any more
+    #[arg(long)]
+    fix: bool,
+}
+
+#[derive(Args)]
+struct UpgradeAgents {
+    /// Which
+    #[arg(required_unless_present = "all")]
+    agents: Vec<String>,
+    /// All that run
+    #[arg(long, conflicts_with = "agents")]
+    all: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Args)]
 pub struct Demo {
     /// Keep the throw-away home and say where it is
     #[arg(long)]
@@ -274,6 +342,10 @@ fn dispatch(cli: Cli) -> Done {
         Command::Status(args) => block_on(status::status(args, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
+        Command::Config(args) => config::config(&args, json),
+        Command::Init(args) => init::init(&args, json),
+        Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
+        Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }
