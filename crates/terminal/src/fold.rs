@@ -107,6 +107,14 @@ impl Fold {
         }
     }
 
+    /// For whoever takes over a program that has long started.
+    pub fn resumed(now: Timestamp, timing: Timing) -> Self {
+        let mut fold = Self::new(now, timing);
+        fold.verdict.state = AgentState::Unknown;
+        fold.verdict.why = "its watcher was started again".into();
+        fold
+    }
+
     pub fn verdict(&self) -> &Verdict {
         &self.verdict
     }

@@ -61,6 +61,32 @@ impl Report {
     }
 }
 
+impl Report {
+    /// The report as a program would send it.
+    pub fn as_sequence(&self) -> String {
+        let state = match self.says {
+            Says::Idle => "idle",
+            Says::Working => "working",
+            Says::Blocked => "blocked",
+            Says::Done => "done",
+            Says::Error => "error",
+            Says::Clear => "clear",
+        };
+        let mut text = format!("\u{1b}]7501;state={state}");
+        // A colon would begin another field.
+        let plain = |value: &str| value.replace([':', ';'], "");
+        for (key, value) in [("kind", &self.kind), ("app", &self.app)] {
+            if let Some(value) = value {
+                text.push_str(&format!(":{key}={}", plain(value)));
+            }
+        }
+        if let Some(message) = &self.message {
+            text.push_str(&format!(":msg={}", STANDARD.encode(message)));
+        }
+        text + "\u{7}"
+    }
+}
+
 fn decoded(value: &str) -> Option<String> {
     let bytes = STANDARD.decode(value).or_else(|_| STANDARD_NO_PAD.decode(value)).ok()?;
     Some(short(&String::from_utf8_lossy(&bytes)))
@@ -93,6 +119,20 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(Report::parse(payload).map(|r| r.says), says, "{payload}");
+        }
+    }
+
+    #[test]
+    fn a_report_sent_again_is_the_same() {
+        for payload in [
+            "state=blocked:kind=permission:app=codex",
+            "state=done",
+            "state=working:msg=UnVubmluZyB0b3VjaA==",
+        ] {
+            let report = Report::parse(payload).unwrap();
+            let sent = report.as_sequence();
+            let payload = sent.trim_start_matches("\u{1b}]7501;").trim_end_matches('\u{7}');
+            assert_eq!(Report::parse(payload), Some(report));
         }
     }
 

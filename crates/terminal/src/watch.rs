@@ -30,6 +30,8 @@ pub struct Watch {
     in_paste: bool,
     /// Up to when time has passed.
     ticked: Timestamp,
+    /// The last report that was believed.
+    reported: Option<Report>,
 }
 
 impl Watch {
@@ -45,7 +47,26 @@ impl Watch {
             command: false,
             in_paste: false,
             ticked: now,
+            reported: None,
         }
+    }
+
+    /// Goes on from a picture that another made of the same terminal.
+    pub fn resumed(now: Timestamp, profile: Profile, size: Size, scrollback: usize, picture: &[u8]) -> Self {
+        let mut watch = Self::new(now, profile, size, scrollback);
+        watch.fold = Fold::resumed(now, watch.profile.timing);
+        // The queries were answered before; a picture has none.
+        watch.output(now, picture);
+        watch
+    }
+
+    /// All that `resumed` needs: what is on the screen, and the last report.
+    pub fn picture(&self) -> String {
+        let mut drawn = self.screen.as_ansi(!self.screen.on_alternate());
+        if let Some(report) = &self.reported {
+            drawn.push_str(&report.as_sequence());
+        }
+        drawn
     }
 
     pub fn screen(&self) -> &Screen {
@@ -116,6 +137,7 @@ impl Watch {
         for detail in [&report.kind, &report.message].into_iter().flatten() {
             why.push_str(&format!(", {detail}"));
         }
+        self.reported = Some(report.clone());
         self.fold.read(now, Rank::Status, sees.map(|sees| (sees, why)));
     }
 
