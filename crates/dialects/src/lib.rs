@@ -11,4 +11,5 @@ pub mod level;
 pub mod message;
 pub mod parse;
 pub mod status;
+pub mod terminal;
 pub mod time;

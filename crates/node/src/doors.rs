@@ -8,10 +8,12 @@ mod events;
 mod inbox;
 mod message;
 mod ops;
+mod screen;
 mod stream;
 
 use crate::auth::{Gate, Peer, is_public};
 use crate::handle::{Handle, Heard};
+use crate::hands::terminal::Seat;
 use crate::metrics::Metrics;
 use crate::registrar::Shown;
 use axum::Router;
@@ -35,6 +37,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 /// What every door can reach.
 pub struct App {
     pub handle: Handle,
+    /// The agent's terminal, if it has one.
+    pub seat: Option<Seat>,
     pub gate: Gate,
     pub agent: Agent,
     pub shown: Shown,
@@ -105,6 +109,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(api::agents))
         .routes(routes!(events::events))
         .routes(routes!(stream::stream))
+        .routes(routes!(screen::screen))
+        .routes(routes!(screen::terminal))
 }
 
 /// The description of all of it, made when first asked for.

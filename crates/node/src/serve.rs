@@ -8,6 +8,7 @@ use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
 use crate::effects::{Effects, hand_out};
 use crate::hands::exec::ExecHand;
+use crate::hands::terminal::{Seat, TerminalHand};
 use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
@@ -29,6 +30,7 @@ use synapse_store::registry::{self, Entry};
 use synapse_store::spool::Spool;
 use synapse_store::token::Token;
 use synapse_store::{History, Journal, OpenError};
+use synapse_terminal::Profile;
 use tokio_util::sync::CancellationToken;
 
 /// What the launcher hears on the node's standard output: one line.
@@ -199,8 +201,16 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let driver = driver.map_err(|e| cannot(&e))?;
 
     let stop = CancellationToken::new();
+    let seat = match &launch.hand {
+        Hand::Terminal(inner) => {
+            let profile = Profile::parse(&inner.profile).map_err(|e| cannot(&format!("the profile: {e}")))?;
+            Some(Seat::new(profile))
+        }
+        _ => None,
+    };
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
+        seat,
         gate: Gate::new(home.clone(), token, port),
         agent,
         shown,
@@ -264,6 +274,12 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir) {
                 }
             });
             let _ = linked.await;
+        }
+        Hand::Terminal(_) => {
+            let Some(seat) = app.seat.clone() else { return };
+            let hand =
+                TerminalHand { agent: launch.id, socket: dir.terminal(), seat, handle: app.handle.clone() };
+            tokio::spawn(hand.work());
         }
         // Its program joins by itself, through the inbox stream.
         Hand::Mailbox => app.handle.tell(Input::Presence {

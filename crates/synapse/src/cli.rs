@@ -1,5 +1,6 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
+mod attach;
 mod cancel;
 mod config;
 mod doctor;
@@ -8,12 +9,14 @@ mod init;
 mod join;
 mod kill;
 mod list;
+mod profile;
 mod reply;
 mod run;
 mod send;
 mod status;
 mod upgrade;
 mod wait;
+mod wrap;
 
 use crate::fail::{Done, Fail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -46,8 +49,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a command an agent: one process per task
+    /// Make a command an agent: one process per task with --exec, or a program in a terminal after `--`
     Run(Run),
+    /// Bring an agent's terminal to this one; Ctrl-b d leaves it
+    Attach(Attach),
+    /// Show what an agent's terminal shows
+    Screen(Screen),
+    /// Look at profiles: what is known of each CLI, and how well it fits a recording
+    Profile(Profile),
     /// Join as an agent: messages on stdout, answers on stdin, one JSON per line
     Join(Join),
     /// Send a message to an agent
@@ -76,6 +85,9 @@ enum Command {
     UpgradeAgents(UpgradeAgents),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     Demo(Demo),
+    /// A profile: `synapse claude`, `synapse codex`, …
+    #[command(external_subcommand)]
+    External(Vec<String>),
 }
 
 /// What an agent is called and can do.
@@ -106,8 +118,11 @@ struct Run {
     #[command(flatten)]
     who: Who,
     /// The command, run by the shell for each task: prompt on stdin, answer on stdout, exit code = outcome
-    #[arg(long, value_name = "COMMAND", required = true)]
-    exec: String,
+    #[arg(long, value_name = "COMMAND", required_unless_present = "program", conflicts_with = "program")]
+    exec: Option<String>,
+    /// A program to run in a terminal of its own, with its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<String>,
     /// The command speaks events, one JSON per line, both ways
     #[arg(long)]
     jsonl: bool,
@@ -123,6 +138,70 @@ struct Run {
     /// Return when it runs; it goes on in the background
     #[arg(short, long)]
     detach: bool,
+}
+
+#[derive(Args)]
+struct Attach {
+    /// Which
+    agent: String,
+    /// Only look: your keys and the size of your window do not count
+    #[arg(long)]
+    read_only: bool,
+    /// Take over from whoever leads
+    #[arg(long, conflicts_with = "read_only")]
+    take: bool,
+}
+
+#[derive(Args)]
+struct Screen {
+    /// Whose
+    agent: String,
+    /// As what
+    #[arg(long, value_enum, default_value_t = ScreenFormat::Text)]
+    format: ScreenFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ScreenFormat {
+    /// Plain text
+    Text,
+    /// Escape sequences that draw it again
+    Ansi,
+    /// A picture
+    Svg,
+}
+
+#[derive(Args)]
+struct Profile {
+    #[command(subcommand)]
+    action: ProfileAction,
+}
+
+#[derive(Subcommand)]
+enum ProfileAction {
+    /// All profiles, and where each is from
+    List,
+    /// One profile as it is written
+    Show {
+        /// Its name or an alias
+        name: String,
+    },
+    /// Whether files are profiles; what is wrong, and where
+    Check {
+        #[arg(required = true)]
+        files: Vec<std::path::PathBuf>,
+    },
+    /// Replay a recording through a profile; with the true states, how well they agree
+    Test {
+        /// A profile's name, or a file that ends in .yaml
+        profile: String,
+        /// An asciinema cast, version 2
+        #[arg(long, value_name = "CAST")]
+        recording: std::path::PathBuf,
+        /// The true states; default: the .json file beside the recording
+        #[arg(long, value_name = "JSON")]
+        truth: Option<std::path::PathBuf>,
+    },
 }
 
 #[derive(Args)]
@@ -334,6 +413,10 @@ fn dispatch(cli: Cli) -> Done {
     let json = cli.json;
     match cli.command {
         Command::Run(args) => run::run(args, json),
+        Command::Attach(args) => attach::attach(args),
+        Command::Screen(args) => block_on(attach::screen(args, json)),
+        Command::Profile(args) => profile::profile(&args, json),
+        Command::External(words) => wrap::external(words, json),
         Command::Join(args) => block_on(join::join(args)),
         Command::Send(args) => block_on(send::send(args, json)),
         Command::Reply(args) => block_on(reply::reply(args, json)),

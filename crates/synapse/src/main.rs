@@ -11,9 +11,11 @@ mod doctor;
 mod fail;
 mod launch;
 mod processes;
+mod profiles;
 mod program;
 mod show;
 mod teach;
+mod viewer;
 
 use std::process::ExitCode;
 

@@ -107,11 +107,11 @@ impl Fold {
         }
     }
 
-    /// For whoever takes over a program that has long started.
-    pub fn resumed(now: Timestamp, timing: Timing) -> Self {
+    /// For a program that may have started long ago, or that never shows that it has.
+    pub fn unknown(now: Timestamp, timing: Timing, why: &str) -> Self {
         let mut fold = Self::new(now, timing);
         fold.verdict.state = AgentState::Unknown;
-        fold.verdict.why = "its watcher was started again".into();
+        fold.verdict.why = why.into();
         fold
     }
 

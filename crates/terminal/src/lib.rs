@@ -17,7 +17,7 @@ mod tap;
 mod utf8;
 mod watch;
 
-pub use picture::LEAVE;
+pub use picture::{LEAVE, LEAVE_ALTERNATE};
 pub use profile::Profile;
 pub use rules::Sees;
 pub use screen::{SCROLLBACK, Screen, Seen, Size};

@@ -31,7 +31,10 @@ const MODES: &[(TermMode, &str)] = &[
 /// Undoes what a program may have left on in a person's terminal.
 pub const LEAVE: &str = "\u{1b}[0m\u{1b}[r\u{1b}[?1l\u{1b}>\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1004l\
                          \u{1b}[?1005l\u{1b}[?1006l\u{1b}[?2004l\u{1b}[?2026l\u{1b}[<u\u{1b}[4l\u{1b}[20l\
-                         \u{1b}[?7h\u{1b}[?1049l\u{1b}[?25h";
+                         \u{1b}[?7h\u{1b}[?25h";
+
+/// Back from the alternate screen. Only if it is on: elsewhere it would move the cursor.
+pub const LEAVE_ALTERNATE: &str = "\u{1b}[?1049l";
 
 impl Screen {
     /// What draws this screen on a fresh terminal; with what has scrolled away above it, if asked.

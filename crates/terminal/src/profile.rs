@@ -253,6 +253,14 @@ impl Written {
     }
 }
 
+impl Profile {
+    /// Whether it has any way to see that the program is ready for input.
+    pub fn can_tell_idle(&self) -> bool {
+        let idle = |rules: &[Rule]| rules.iter().any(|rule| rule.state == crate::rules::Sees::Idle);
+        !self.status.apps.is_empty() || idle(&self.title) || idle(&self.screen)
+    }
+}
+
 /// The profiles that are part of the program, by name.
 // tidy: table
 pub const SHIPPED: &[(&str, &str)] = &[

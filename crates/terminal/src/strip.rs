@@ -8,6 +8,7 @@
 #[derive(Debug, Default)]
 pub struct Strip {
     held: Vec<u8>,
+    on_alternate: bool,
 }
 
 /// Longer sequences are no queries: images, clipboards.
@@ -41,6 +42,7 @@ impl Strip {
             }
             match extent(rest) {
                 Found::Whole(length) => {
+                    self.note(&rest[..length]);
                     if !is_query(&rest[..length]) {
                         out.extend_from_slice(&rest[..length]);
                     }
@@ -57,6 +59,21 @@ impl Strip {
             }
         }
         out.extend_from_slice(rest);
+    }
+}
+
+impl Strip {
+    /// Whether what was passed has switched to the alternate screen and not back.
+    pub fn on_alternate(&self) -> bool {
+        self.on_alternate
+    }
+
+    fn note(&mut self, sequence: &[u8]) {
+        match sequence {
+            b"\x1b[?1049h" | b"\x1b[?1047h" | b"\x1b[?47h" => self.on_alternate = true,
+            b"\x1b[?1049l" | b"\x1b[?1047l" | b"\x1b[?47l" | b"\x1bc" => self.on_alternate = false,
+            _ => {}
+        }
     }
 }
 

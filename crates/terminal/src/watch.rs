@@ -36,7 +36,11 @@ pub struct Watch {
 
 impl Watch {
     pub fn new(now: Timestamp, profile: Profile, size: Size, scrollback: usize) -> Self {
-        let fold = Fold::new(now, profile.timing);
+        let fold = if profile.can_tell_idle() {
+            Fold::new(now, profile.timing)
+        } else {
+            Fold::unknown(now, profile.timing, "its profile cannot tell when it is ready")
+        };
         Self {
             profile,
             screen: Screen::new(size, scrollback),
@@ -54,7 +58,7 @@ impl Watch {
     /// Goes on from a picture that another made of the same terminal.
     pub fn resumed(now: Timestamp, profile: Profile, size: Size, scrollback: usize, picture: &[u8]) -> Self {
         let mut watch = Self::new(now, profile, size, scrollback);
-        watch.fold = Fold::resumed(now, watch.profile.timing);
+        watch.fold = Fold::unknown(now, watch.profile.timing, "its watcher was started again");
         // The queries were answered before; a picture has none.
         watch.output(now, picture);
         watch

@@ -1,0 +1,68 @@
+//! `synapse attach`, `synapse screen`: an agent's terminal, live or as it is now.
+
+use super::{Attach, Screen, ScreenFormat};
+use crate::agents::Roll;
+use crate::fail::{self, Done, Fail};
+use crate::show;
+use crate::viewer::{self, Left};
+use std::io::IsTerminal as _;
+use synapse_holder::terminal::wire::Role;
+
+pub(super) fn attach(args: Attach) -> Done {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(Fail::usage("attach needs a terminal; `synapse screen` prints what the agent shows"));
+    }
+    let roll = Roll::call()?;
+    let id = roll.find_one(&args.agent)?.id;
+    let (label, socket) = (roll.label(&id), roll.home.agent(&id).terminal());
+    if !socket.exists() {
+        return Err(Fail::refused(format!(
+            "{label} has no terminal here; only programs started with `synapse run -- …` or by a profile have one"
+        )));
+    }
+    let role = match (args.read_only, args.take) {
+        (true, _) => Role::Reader,
+        (_, true) => Role::Leader,
+        _ => Role::Viewer,
+    };
+    let mut lost = 0;
+    loop {
+        match viewer::view(&socket, role)? {
+            Left::Detached => {
+                show::out(&format!("{label} goes on"));
+                return Ok(());
+            }
+            Left::Ended(code) => {
+                show::out(&format!("{label} has ended with code {code}"));
+                return Ok(());
+            }
+            // We did not read for a while and were let go: what is shown now is drawn anew.
+            Left::Lost if socket.exists() && lost < 100 => lost += 1,
+            Left::Lost => {
+                let why = format!("the terminal of {label} is gone");
+                return Err(Fail::new(fail::ERROR, "terminal_lost", why));
+            }
+        }
+    }
+}
+
+pub(super) async fn screen(args: Screen, json: bool) -> Done {
+    let roll = Roll::call()?;
+    let id = roll.find_one(&args.agent)?.id;
+    let mut client = roll.connect(&id).await?;
+    let format = match args.format {
+        ScreenFormat::Text => "text",
+        ScreenFormat::Ansi => "ansi",
+        ScreenFormat::Svg => "svg",
+    };
+    let text = client.get_text(&format!("/api/v1/screen?format={format}")).await?;
+    if json {
+        show::json(&serde_json::json!({ "agent": roll.label(&id), "format": format, "screen": text }));
+    } else if args.format == ScreenFormat::Text {
+        show::out(show::safe(&text).trim_end());
+    } else {
+        use std::io::Write as _;
+        std::io::stdout().write_all(text.as_bytes())?;
+    }
+    Ok(())
+}
