@@ -1,6 +1,7 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod cancel;
+mod clean;
 mod doctor;
 mod inbox;
 mod init;
@@ -11,6 +12,7 @@ mod reply;
 mod run;
 mod send;
 mod status;
+mod uninstall;
 mod upgrade;
 mod wait;
 
@@ -69,8 +71,12 @@ enum Command {
     Init(Init),
     /// Look whether everything is as it should be, and say what helps
     Doctor(Doctor),
+    /// Remove what nobody uses any more: stale files, and agents that did not run for long
+    Clean(Clean),
     /// Restart nodes with the version that is installed now; agents, mail and running commands stay
     UpgradeAgents(UpgradeAgents),
+    /// Stop all agents and remove everything that synapse keeps
+    Uninstall(Uninstall),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     Demo(Demo),
 }
@@ -280,6 +286,35 @@ struct Doctor {
 }
 
 #[derive(Args)]
+struct Clean {
+    /// Agents that did not run for so many days, and that no mail waits for
+    #[arg(long, value_name = "DAYS", default_value_t = 90)]
+    older_than: u64,
+    /// This agent, whenever it ran last; may be given several times
+    #[arg(long, value_name = "AGENT")]
+    forget: Vec<String>,
+    /// Also the mail that waits for those named
+    #[arg(long, requires = "forget")]
+    with_mail: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Only show what would be removed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Args)]
+struct Uninstall {
+    /// Keep mail and history: a later start of the same agents has them again
+    #[arg(long)]
+    keep_mail: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+#[derive(Args)]
 struct UpgradeAgents {
     /// Which
     #[arg(required_unless_present = "all")]
@@ -341,6 +376,8 @@ fn dispatch(cli: Cli) -> Done {
         Command::Kill(args) => block_on(kill::kill(args, json)),
         Command::Init(args) => init::init(&args, json),
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
+        Command::Clean(args) => clean::clean(&args, json),
+        Command::Uninstall(args) => block_on(uninstall::uninstall(&args, json)),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
@@ -352,6 +389,21 @@ fn block_on(work: impl Future<Output = Done>) -> Done {
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done
+}
+
+/// Asks the person; where nobody can be asked, `--yes` has to have said it.
+fn confirm(question: &str, if_not: &str, json: bool) -> Done {
+    use std::io::{BufRead as _, IsTerminal as _, Write as _};
+    if json || !std::io::stdin().is_terminal() || !crate::show::err_on_terminal() {
+        return Err(Fail::usage(format!("{if_not}; say that it may be with --yes")));
+    }
+    let _ = write!(std::io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Fail::refused(if_not)),
+    }
 }
 
 /// The message: given, from a file, or from stdin.
