@@ -3,11 +3,13 @@
 mod cancel;
 mod clean;
 mod doctor;
+mod examples;
 mod inbox;
 mod init;
 mod join;
 mod kill;
 mod list;
+mod man;
 mod reply;
 mod run;
 mod send;
@@ -48,36 +50,55 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Make a command an agent: one process per task
+    #[command(after_help = examples::RUN)]
     Run(Run),
     /// Join as an agent: messages on stdout, answers on stdin, one JSON per line
+    #[command(after_help = examples::JOIN)]
     Join(Join),
     /// Send a message to an agent
+    #[command(after_help = examples::SEND)]
     Send(Send),
     /// Answer a task, by default the last one you were given
+    #[command(after_help = examples::REPLY)]
     Reply(Reply),
     /// Show the mail that waits
+    #[command(after_help = examples::INBOX)]
     Inbox(Inbox),
     /// List the agents on this machine
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = examples::LIST)]
     List(List),
     /// Show how an agent is
+    #[command(after_help = examples::STATUS)]
     Status(Status),
     /// Stop a task
+    #[command(after_help = examples::CANCEL)]
     Cancel(Cancel),
     /// Stop an agent and everything it started; its mail stays
-    #[command(visible_alias = "stop")]
+    #[command(visible_alias = "stop", after_help = examples::KILL)]
     Kill(Kill),
     /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
-    Init(Init),
+    #[command(after_help = examples::INIT)]
+    Init(init::Init),
     /// Look whether everything is as it should be, and say what helps
-    Doctor(Doctor),
+    #[command(after_help = examples::DOCTOR)]
+    Doctor(doctor::Doctor),
     /// Remove what nobody uses any more: stale files, and agents that did not run for long
-    Clean(Clean),
+    #[command(after_help = examples::CLEAN)]
+    Clean(clean::Clean),
     /// Restart nodes with the version that is installed now; agents, mail and running commands stay
-    UpgradeAgents(UpgradeAgents),
+    #[command(after_help = examples::UPGRADE_AGENTS)]
+    UpgradeAgents(upgrade::UpgradeAgents),
     /// Stop all agents and remove everything that synapse keeps
-    Uninstall(Uninstall),
+    #[command(after_help = examples::UNINSTALL)]
+    Uninstall(uninstall::Uninstall),
+    /// Print the completions of a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(man::Completions),
+    /// Print the manual, or write a page for each command
+    #[command(after_help = examples::MAN)]
+    Man(man::Man),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
+    #[command(after_help = examples::DEMO)]
     Demo(Demo),
 }
 
@@ -220,6 +241,7 @@ struct List {
 
 #[derive(Args)]
 struct Status {
+    /// Which
     agent: String,
 }
 
@@ -240,91 +262,6 @@ struct Kill {
     /// All that run
     #[arg(long, conflicts_with = "agents")]
     all: bool,
-}
-
-#[derive(Args)]
-struct Init {
-    /// For these programs only; default: the files that are there
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI")]
-    cli: Vec<AgentCli>,
-    /// In your own files, for all projects
-    #[arg(long, conflicts_with = "project")]
-    user: bool,
-    /// In the files of this folder (default)
-    #[arg(long)]
-    project: bool,
-    /// Take it out again
-    #[arg(long)]
-    remove: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
-    /// Only show what would change
-    #[arg(long)]
-    dry_run: bool,
-}
-
-/// The programs that read instructions from files.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum AgentCli {
-    Claude,
-    Codex,
-    Gemini,
-    Opencode,
-    Copilot,
-}
-
-impl AgentCli {
-    const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Copilot];
-}
-
-#[derive(Args)]
-struct Doctor {
-    /// Mend what is safe to mend: permissions, and files that nobody uses any more
-    #[arg(long)]
-    fix: bool,
-}
-
-#[derive(Args)]
-struct Clean {
-    /// Agents that did not run for so many days, and that no mail waits for
-    #[arg(long, value_name = "DAYS", default_value_t = 90)]
-    older_than: u64,
-    /// This agent, whenever it ran last; may be given several times
-    #[arg(long, value_name = "AGENT")]
-    forget: Vec<String>,
-    /// Also the mail that waits for those named
-    #[arg(long, requires = "forget")]
-    with_mail: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
-    /// Only show what would be removed
-    #[arg(long)]
-    dry_run: bool,
-}
-
-#[derive(Args)]
-struct Uninstall {
-    /// Keep mail and history: a later start of the same agents has them again
-    #[arg(long)]
-    keep_mail: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
-}
-
-#[derive(Args)]
-struct UpgradeAgents {
-    /// Which
-    #[arg(required_unless_present = "all")]
-    agents: Vec<String>,
-    /// All that run
-    #[arg(long, conflicts_with = "agents")]
-    all: bool,
-    /// Only say what would be done
-    #[arg(long)]
-    dry_run: bool,
 }
 
 #[derive(Args)]
@@ -378,6 +315,8 @@ fn dispatch(cli: Cli) -> Done {
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
         Command::Clean(args) => clean::clean(&args, json),
         Command::Uninstall(args) => block_on(uninstall::uninstall(&args, json)),
+        Command::Completions(args) => man::completions(&args),
+        Command::Man(args) => man::man(&args),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }

@@ -2,15 +2,35 @@
 //!
 //! An agent that mail waits for is kept, unless it is named and its mail is given up in so many words.
 
-use super::{Clean, confirm};
+use super::confirm;
 use crate::agents::Roll;
 use crate::doctor::{Finding, facts, judge, mend};
 use crate::fail::{self, Done, Fail};
 use crate::{remove, show};
+use clap::Args;
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 use synapse_core::ids::AgentId;
 use synapse_store::home::AgentDir;
+
+#[derive(Args)]
+pub(super) struct Clean {
+    /// Agents that did not run for so many days, and that no mail waits for
+    #[arg(long, value_name = "DAYS", default_value_t = 90)]
+    older_than: u64,
+    /// This agent, whenever it ran last; may be given several times
+    #[arg(long, value_name = "AGENT")]
+    forget: Vec<String>,
+    /// Also the mail that waits for those named
+    #[arg(long, requires = "forget")]
+    with_mail: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Only show what would be removed
+    #[arg(long)]
+    dry_run: bool,
+}
 
 /// One thing of `clean --json`; stable.
 #[derive(Serialize)]

@@ -5,14 +5,52 @@
 //!
 //! Not here: the block itself (`teach`).
 
-use super::{AgentCli, Init, confirm};
+use super::confirm;
 use crate::fail::{self, Done, Fail};
 use crate::teach::{self, Left};
 use crate::{diff, show};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use synapse_store::files;
+
+#[derive(Args)]
+pub(super) struct Init {
+    /// For these programs only; default: the files that are there
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI")]
+    cli: Vec<AgentCli>,
+    /// In your own files, for all projects
+    #[arg(long, conflicts_with = "project")]
+    user: bool,
+    /// In the files of this folder (default)
+    #[arg(long)]
+    project: bool,
+    /// Take it out again
+    #[arg(long)]
+    remove: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The programs that read instructions from files.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum AgentCli {
+    Claude,
+    Codex,
+    Gemini,
+    Opencode,
+    Copilot,
+}
+
+impl AgentCli {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Copilot];
+}
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const NEW_MODE: u32 = 0o644;

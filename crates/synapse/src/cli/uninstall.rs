@@ -1,15 +1,27 @@
 //! `synapse uninstall`: stops all agents and removes the home. What was put into files of others is only named.
 
-use super::{AgentCli, Uninstall, confirm, init};
+use super::init::AgentCli;
+use super::{confirm, init};
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::remove::{self, Looks, Plan};
 use crate::{program, show};
+use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
 use synapse_core::ids::AgentId;
 use synapse_holder::ProcessMark;
 use synapse_store::registry;
+
+#[derive(Args)]
+pub(super) struct Uninstall {
+    /// Keep mail and history: a later start of the same agents has them again
+    #[arg(long)]
+    keep_mail: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
 
 pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
     let roll = Roll::call()?;
