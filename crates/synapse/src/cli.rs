@@ -1,17 +1,21 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod cancel;
+mod clean;
 mod config;
 mod doctor;
+mod examples;
 mod inbox;
 mod init;
 mod join;
 mod kill;
 mod list;
+mod man;
 mod reply;
 mod run;
 mod send;
 mod status;
+mod uninstall;
 mod upgrade;
 mod wait;
 
@@ -47,34 +51,58 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Make a command an agent: one process per task
+    #[command(after_help = examples::RUN)]
     Run(Run),
     /// Join as an agent: messages on stdout, answers on stdin, one JSON per line
+    #[command(after_help = examples::JOIN)]
     Join(Join),
     /// Send a message to an agent
+    #[command(after_help = examples::SEND)]
     Send(Send),
     /// Answer a task, by default the last one you were given
+    #[command(after_help = examples::REPLY)]
     Reply(Reply),
     /// Show the mail that waits
+    #[command(after_help = examples::INBOX)]
     Inbox(Inbox),
     /// List the agents on this machine
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = examples::LIST)]
     List(List),
     /// Show how an agent is
+    #[command(after_help = examples::STATUS)]
     Status(Status),
     /// Stop a task
+    #[command(after_help = examples::CANCEL)]
     Cancel(Cancel),
     /// Stop an agent and everything it started; its mail stays
-    #[command(visible_alias = "stop")]
+    #[command(visible_alias = "stop", after_help = examples::KILL)]
     Kill(Kill),
     /// Show and change settings: each value, and where it came from
+    #[command(after_help = examples::CONFIG)]
     Config(config::Config),
     /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
-    Init(Init),
+    #[command(after_help = examples::INIT)]
+    Init(init::Init),
     /// Look whether everything is as it should be, and say what helps
-    Doctor(Doctor),
+    #[command(after_help = examples::DOCTOR)]
+    Doctor(doctor::Doctor),
+    /// Remove what nobody uses any more: stale files, and agents that did not run for long
+    #[command(after_help = examples::CLEAN)]
+    Clean(clean::Clean),
     /// Restart nodes with the version that is installed now; agents, mail and running commands stay
-    UpgradeAgents(UpgradeAgents),
+    #[command(after_help = examples::UPGRADE_AGENTS)]
+    UpgradeAgents(upgrade::UpgradeAgents),
+    /// Stop all agents and remove everything that synapse keeps
+    #[command(after_help = examples::UNINSTALL)]
+    Uninstall(uninstall::Uninstall),
+    /// Print the completions of a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(man::Completions),
+    /// Print the manual, or write a page for each command
+    #[command(after_help = examples::MAN)]
+    Man(man::Man),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
+    #[command(after_help = examples::DEMO)]
     Demo(Demo),
 }
 
@@ -217,6 +245,7 @@ struct List {
 
 #[derive(Args)]
 struct Status {
+    /// Which
     agent: String,
 }
 
@@ -237,62 +266,6 @@ struct Kill {
     /// All that run
     #[arg(long, conflicts_with = "agents")]
     all: bool,
-}
-
-#[derive(Args)]
-struct Init {
-    /// For these programs only; default: the files that are there
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI")]
-    cli: Vec<AgentCli>,
-    /// In your own files, for all projects
-    #[arg(long, conflicts_with = "project")]
-    user: bool,
-    /// In the files of this folder (default)
-    #[arg(long)]
-    project: bool,
-    /// Take it out again
-    #[arg(long)]
-    remove: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
-    /// Only show what would change
-    #[arg(long)]
-    dry_run: bool,
-}
-
-/// The programs that read instructions from files.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum AgentCli {
-    Claude,
-    Codex,
-    Gemini,
-    Opencode,
-    Copilot,
-}
-
-impl AgentCli {
-    const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Copilot];
-}
-
-#[derive(Args)]
-struct Doctor {
-    /// Mend what is safe to mend: permissions, and files that nobody uses any more
-    #[arg(long)]
-    fix: bool,
-}
-
-#[derive(Args)]
-struct UpgradeAgents {
-    /// Which
-    #[arg(required_unless_present = "all")]
-    agents: Vec<String>,
-    /// All that run
-    #[arg(long, conflicts_with = "agents")]
-    all: bool,
-    /// Only say what would be done
-    #[arg(long)]
-    dry_run: bool,
 }
 
 #[derive(Args)]
@@ -345,6 +318,10 @@ fn dispatch(cli: Cli) -> Done {
         Command::Config(args) => config::config(&args, json),
         Command::Init(args) => init::init(&args, json),
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
+        Command::Clean(args) => clean::clean(&args, json),
+        Command::Uninstall(args) => block_on(uninstall::uninstall(&args, json)),
+        Command::Completions(args) => man::completions(&args),
+        Command::Man(args) => man::man(&args),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
@@ -356,6 +333,21 @@ fn block_on(work: impl Future<Output = Done>) -> Done {
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done
+}
+
+/// Asks the person; where nobody can be asked, `--yes` has to have said it.
+fn confirm(question: &str, if_not: &str, json: bool) -> Done {
+    use std::io::{BufRead as _, IsTerminal as _, Write as _};
+    if json || !std::io::stdin().is_terminal() || !crate::show::err_on_terminal() {
+        return Err(Fail::usage(format!("{if_not}; say that it may be with --yes")));
+    }
+    let _ = write!(std::io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Fail::refused(if_not)),
+    }
 }
 
 /// The message: given, from a file, or from stdin.

@@ -12,6 +12,7 @@ mod fail;
 mod launch;
 mod processes;
 mod program;
+mod remove;
 mod show;
 mod teach;
 
