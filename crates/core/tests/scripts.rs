@@ -419,7 +419,7 @@ fn only_who_may_does() {
     check(
         "agent a
          agent b
-         send m1 to a by stranger => refused not_allowed
+         send m1 to a by stranger => refused not_proven
          send m1 to a by b => m1 accepted
          cancel m1 by a => refused not_allowed
          reply m1 by b => refused not_allowed
@@ -427,9 +427,9 @@ fn only_who_may_does() {
          say 1 m1 working => m1 working, ok
          cancel m1 by b => m1 cancel asked, stop m1 at 1, ok
          send m2 to nobody => refused no_such_agent
-         receipt m1 by stranger => refused not_allowed
+         receipt m1 by stranger => refused not_proven
          say 1 m1 canceled => m1 ended canceled, ok
-         reply m1 by stranger => refused not_allowed
+         reply m1 by stranger => refused not_proven
          reply m1 by a => send on to b",
     );
 }

@@ -22,7 +22,7 @@ pub struct SenderView {
     pub sender_id: String,
     pub label: String,
     pub by_user: bool,
-    /// `socket`, `token`, `spool` (a claim only) or `own`.
+    /// `socket`, `token`, `secret`, `certificate`, `spool` (a claim only) or `own`.
     pub proof: String,
 }
 

@@ -7,12 +7,12 @@
 //! Not here: what a caller may do (`synapse_core::policy`).
 
 use http::{HeaderMap, Method, header};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use subtle::ConstantTimeEq;
 use synapse_core::Refusal;
-use synapse_core::ids::AgentId;
+use synapse_core::ids::{AgentId, Label};
 use synapse_core::message::Proof;
-use synapse_core::policy::Caller;
+use synapse_core::policy::{Caller, Rules};
 use synapse_core::routes::{self, Target};
 use synapse_store::home::Home;
 use synapse_store::known::Known;
@@ -42,11 +42,17 @@ pub struct Gate {
     home: Home,
     token: Token,
     port: u16,
+    rules: RwLock<Arc<Rules>>,
 }
 
 impl Gate {
     pub fn new(home: Home, token: Token, port: u16) -> Self {
-        Self { home, token, port }
+        Self { home, token, port, rules: RwLock::default() }
+    }
+
+    /// Who may do what, now.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A browser may be made to send requests here; it cannot be made to forge these two headers.
@@ -89,11 +95,7 @@ impl Gate {
         if same {
             Ok(Caller::User { proof: Proof::Token })
         } else {
-            Err(Refusal::NotAllowed {
-                who: "a caller without a token".into(),
-                verb: "do this with a wrong token",
-                need: "the token in ~/.synapse/token as `Authorization: Bearer …`",
-            })
+            Err(Refusal::NotProven { why: "this secret is not known here".into() })
         }
     }
 
@@ -122,15 +124,44 @@ impl Gate {
         Caller::Agent { id, label, role: known.and_then(|k| k.role), proof }
     }
 
+    /// Who the holder of a secret or a certificate is: an agent of this user, or a name with or without a role.
+    pub fn by_name(
+        &self,
+        role: Option<&str>,
+        agent: Option<&str>,
+        name: &str,
+        proof: Proof,
+    ) -> Result<Caller, Refusal> {
+        let label = |field: &str, raw: &str| {
+            Label::parse(raw).map_err(|bad| Refusal::bad_field(field, bad.to_string()))
+        };
+        let role = role.map(|raw| label("role", raw)).transpose()?;
+        let Some(raw) = agent else {
+            let name = label("name", name)?;
+            return Ok(Caller::Named { name, role, proof });
+        };
+        match self.agent(self.one_agent("agent", raw)?, proof) {
+            Caller::Agent { id, label, role: own, proof } => {
+                Ok(Caller::Agent { id, label, role: role.or(own), proof })
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn one_agent(&self, field: &str, raw: &str) -> Result<AgentId, Refusal> {
+        let target = Target::parse(raw).map_err(|bad| Refusal::bad_field(field, bad.to_string()))?;
+        let candidates = registry::candidates(&self.home);
+        let ids = routes::resolve(&target, &candidates).map_err(|no| Refusal::from((&target, no)))?;
+        match ids[..] {
+            [agent] => Ok(agent),
+            _ => Err(Refusal::bad_field(field, "one agent is needed, not several")),
+        }
+    }
+
     /// `from`: a person may speak for an agent of theirs; an agent only for itself.
     pub fn speaking_for(&self, caller: Caller, from: Option<&str>) -> Result<Caller, Refusal> {
         let Some(from) = from else { return Ok(caller) };
-        let target = Target::parse(from).map_err(|bad| Refusal::bad_field("from", bad.to_string()))?;
-        let candidates = registry::candidates(&self.home);
-        let ids = routes::resolve(&target, &candidates).map_err(|no| Refusal::from((&target, no)))?;
-        let [agent] = ids[..] else {
-            return Err(Refusal::bad_field("from", "one agent is needed, not several"));
-        };
+        let agent = self.one_agent("from", from)?;
         match &caller {
             Caller::User { proof } => {
                 let proof = *proof;

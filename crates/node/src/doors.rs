@@ -121,7 +121,7 @@ async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> R
     });
     let answer = match admitted {
         Ok(Caller::Stranger) if !is_public(request.method(), request.uri().path()) => {
-            Refused(no_token()).into_response()
+            Refused(no_token(&app)).into_response()
         }
         Ok(caller) => {
             request.extensions_mut().insert(caller);
@@ -142,8 +142,9 @@ async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> R
     answer
 }
 
-fn no_token() -> Refusal {
+fn no_token(app: &App) -> Refusal {
     let may = synapse_core::policy::may(
+        &app.gate.rules(),
         &Caller::Stranger,
         synapse_core::policy::Verb::Read,
         synapse_core::policy::About::default(),

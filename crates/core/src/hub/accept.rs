@@ -7,7 +7,7 @@ use super::Hub;
 use crate::effect::{Answer, Draft, Facts, Fresh, Output, Prior, Taken};
 use crate::ids::{AgentId, MessageId, TaskId, Timestamp};
 use crate::message::{Chain, Digest, Key, Letter, Sender};
-use crate::policy::{self, About, Caller, Verb};
+use crate::policy::{About, Caller, Verb};
 use crate::record::{Opens, Record};
 use crate::refusal::Refusal;
 use crate::routes::{self, Candidate, NoRoute, Target};
@@ -25,7 +25,7 @@ impl Hub {
         fresh: Fresh,
         out: &mut Output,
     ) -> Result<Answer, Refusal> {
-        policy::may(caller, Verb::Message, About::default())?;
+        self.may(caller, Verb::Message, About::default())?;
         self.check_draft(now, &draft)?;
         let from = caller.sender();
         if let Some(taken) = self.repeated(&from, &draft, facts)? {

@@ -69,7 +69,8 @@ pub(super) async fn stream(
     Query(stay): Query<Stay>,
 ) -> Result<Response, Refused> {
     const WINDOW_MAX: usize = 256;
-    policy::may(&caller, Verb::Report, About { worker: Some(app.agent.id), requester: None })?;
+    let about = About { worker: Some(app.agent.id), requester: None };
+    policy::may(&app.gate.rules(), &caller, Verb::Report, about)?;
     let window = stay.window.unwrap_or(8).clamp(1, WINDOW_MAX);
     let (link, mut orders) =
         app.handle.link(app.agent.id, window, Serves::UntilSeen { notes: true }, Vec::new()).await?;

@@ -56,7 +56,7 @@ pub(super) async fn stop(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
 ) -> Result<StatusCode, Refused> {
-    policy::may(&caller, Verb::Manage, About::default())?;
+    policy::may(&app.gate.rules(), &caller, Verb::Manage, About::default())?;
     app.stop.cancel();
     Ok(StatusCode::ACCEPTED)
 }
