@@ -138,6 +138,10 @@ impl AgentDir {
         self.path.join("launch.json")
     }
 
+    pub fn token(&self) -> PathBuf {
+        self.path.join("token")
+    }
+
     pub fn log(&self) -> PathBuf {
         self.path.join("log")
     }
