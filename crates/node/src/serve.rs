@@ -3,7 +3,7 @@
 //! Exit codes for the holder: 0 it was asked to stop, 78 it cannot run (and trying again would not help),
 //! anything else it died and should be started again.
 
-use crate::auth::Gate;
+use crate::auth::{Gate, SettingsNow};
 use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
 use crate::effects::{Effects, hand_out};
@@ -25,7 +25,7 @@ use synapse_store::home::{AgentDir, Home};
 use synapse_store::known::Known;
 use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
-use synapse_store::token::Token;
+use synapse_store::token::{Token, TokenFile};
 use synapse_store::{History, Journal, OpenError, Retention};
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +53,6 @@ struct Parts {
     dir: AgentDir,
     launch: Launch,
     known: Known,
-    token: Token,
     spool: Spool,
     journal: Journal,
     history: History,
@@ -139,7 +138,8 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     let known = Known::load(&dir)
         .map_err(|e| told(&e))?
         .ok_or_else(|| told(&"this agent is not known yet; start it with `synapse run`"))?;
-    let token = Token::load_or_make(&home).map_err(|e| told(&e))?;
+    Token::load_or_make(&home).map_err(|e| told(&e))?;
+    TokenFile::of_agent(&dir).load_or_make().map_err(|e| told(&e))?;
     let spool = Spool::open(&dir.spool()).map_err(|e| told(&e))?;
     let (journal, state) = Journal::open(&dir.journal(), Retention::default()).map_err(|e| match e {
         // A disk that is full or away for a while is no reason to give an agent up that ran before.
@@ -148,11 +148,11 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     })?;
     let history = History::open(&dir.journal()).map_err(|e| told(&e))?;
     let hub = Hub::with_state(Limits::default(), state);
-    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub })
+    Ok(Parts { home, dir, launch, known, spool, journal, history, hub })
 }
 
 async fn serve(parts: Parts) -> Result<(), Died> {
-    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub } = parts;
+    let Parts { home, dir, launch, mut known, spool, journal, history, hub } = parts;
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
     let spared = ports_of_others(&home, &known.id);
     let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
@@ -182,14 +182,15 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let driver = driver.map_err(|e| cannot(&e))?;
 
     let stop = CancellationToken::new();
-    let gate = Gate::new(home.clone(), token, port);
+    let gate = Gate::new(home.clone(), port, metrics.clone(), settings()).map_err(|e| cannot(&e))?;
+    handle.tell(Input::Rules((*gate.rules()).clone()));
     let history = Mutex::new(history);
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
         gate,
         agent,
         shown,
-        metrics: metrics.clone(),
+        metrics,
         history,
         home: home.clone(),
         stop: stop.clone(),
@@ -201,19 +202,25 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     }
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news));
     start_hand(&app, &launch, &dir).await;
-    tokio::spawn(post::take_in(Arc::new(spool), handle.clone()));
+    tokio::spawn(post::take_in(Arc::new(spool), app.clone()));
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());
     say(&Ready::Ready { port });
     tracing::info!(port, "serving");
 
-    listeners.serve(doors::router(app), metrics, stop).await;
+    listeners.serve(doors::router(app.clone()), app, stop).await;
     handle.stop();
     drop(handle);
     let ended = watched.await.unwrap_or_else(|_| Err("the driver panicked".into()));
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), registered).await;
     let _ = std::fs::remove_file(dir.socket());
     ended.map_err(Died::Now)
+}
+
+/// Where the settings come from.
+fn settings() -> SettingsNow {
+    let defaults = Arc::new(synapse_settings::Settings::default());
+    Arc::new(move || defaults.clone())
 }
 
 fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {

@@ -9,6 +9,7 @@ mod reply;
 mod run;
 mod send;
 mod status;
+mod token;
 mod wait;
 
 use crate::fail::{Done, Fail};
@@ -62,6 +63,9 @@ enum Command {
     /// Stop an agent and everything it started; its mail stays
     #[command(visible_alias = "stop")]
     Kill(Kill),
+    /// Replace the secrets by which callers on TCP are known, or see where they are
+    #[command(subcommand)]
+    Token(Token),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     Demo(Demo),
 }
@@ -227,6 +231,29 @@ struct Kill {
     all: bool,
 }
 
+#[derive(Subcommand)]
+enum Token {
+    /// Make a new token; the one before it is taken for a while yet
+    Rotate {
+        /// Whose; default: yours
+        agent: Option<String>,
+        /// How long the old one is taken, e.g. 10m, 1h, 0s
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
+        overlap: Duration,
+    },
+    /// Show where a token is and until when older ones are taken
+    Show {
+        /// Whose; default: yours
+        agent: Option<String>,
+        /// Print the path alone, for scripts
+        #[arg(long)]
+        path: bool,
+        /// Print the secret, on a terminal only
+        #[arg(long, conflicts_with = "path")]
+        reveal: bool,
+    },
+}
+
 #[derive(Args)]
 pub struct Demo {
     /// Keep the throw-away home and say where it is
@@ -274,6 +301,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Status(args) => block_on(status::status(args, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
+        Command::Token(args) => token::token(args, json),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }

@@ -31,7 +31,7 @@ impl Hub {
         if let Some(taken) = self.repeated(&from, &draft, facts)? {
             return Ok(Answer::Accepted(vec![taken]));
         }
-        let continued = self.continued(&draft, facts)?;
+        let continued = self.continued(caller, &draft, facts)?;
         let receivers = match continued {
             Some((_, agent)) => vec![agent],
             None => self.receivers(&draft.to)?,
@@ -87,11 +87,20 @@ impl Hub {
         }
     }
 
-    fn continued(&self, draft: &Draft, facts: &Facts) -> Result<Option<(TaskId, AgentId)>, Refusal> {
+    fn continued(
+        &self,
+        caller: &Caller,
+        draft: &Draft,
+        facts: &Facts,
+    ) -> Result<Option<(TaskId, AgentId)>, Refusal> {
         let Some(name) = &draft.continues else { return Ok(None) };
         let task = self.open_task(name, facts)?;
         if !matches!(task.state, TaskState::InputRequired | TaskState::AuthRequired) {
             return Err(Refusal::NotNow { task: task.label(), state: task.state });
+        }
+        // The answer to "may I?" is an approval, whatever it is called on the wire.
+        if task.state == TaskState::AuthRequired {
+            self.may(caller, Verb::Approve, About::default())?;
         }
         Ok(Some((task.id, task.agent)))
     }
