@@ -249,13 +249,22 @@ impl Gate {
                 return Err(self.wrong(peer, Unproven::Wrong, why));
             }
         };
+        self.seen(peer, || self.bearer(bearer)).await
+    }
+
+    /// Whoever it has proven to be, a caller on this machine whose process is under an agent is that agent.
+    async fn seen(
+        &self,
+        peer: &TcpPeer,
+        proven: impl FnOnce() -> Result<Caller, Refusal>,
+    ) -> Result<Caller, Refusal> {
         match self.owner(peer).await {
             Owner::Agents(agents) => Ok(self.under(&agents, Proof::Token)),
             Owner::Nobody(why) => {
                 self.metrics.unproven(Unproven::Unseen);
                 Err(Refusal::NotProven { why: why.into() })
             }
-            Owner::Person | Owner::Elsewhere => self.bearer(bearer),
+            Owner::Person | Owner::Elsewhere => proven(),
         }
     }
 
@@ -498,5 +507,64 @@ mod tests {
         assert!(public(&near, "/status") && !public(&far, "/status"));
         assert!(public(&near, "/healthz") && public(&far, "/healthz"));
         assert!(!public(&near, "/metrics") && !is_public(&near, &Method::POST, "/status"));
+    }
+
+    /// REST-5: what a secret of the settings makes its bearer, over a real connection; and when it makes it none.
+    #[test]
+    fn a_secret_of_the_settings_is_a_caller() {
+        let root = tempfile::tempdir().unwrap();
+        let home = Home::at(root.path().join("home"), root.path().join("registry"));
+        home.ensure().unwrap();
+        synapse_store::token::Token::load_or_make(&home).unwrap();
+        let path = root.path().join("ci");
+        std::fs::write(&path, "of-ci-0123456789abc\n").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let secret = |role: Option<&str>, agent: Option<&str>| synapse_settings::Secret {
+            file: Some(path.clone()),
+            env: None,
+            role: role.map(str::to_owned),
+            agent: agent.map(str::to_owned),
+        };
+        let mut settings = Settings::default();
+        settings.secrets.insert("ci".into(), secret(Some("Coordinator"), None));
+        let current = Arc::new(Mutex::new(Arc::new(settings.clone())));
+        let source = current.clone();
+        let metrics = Arc::new(Metrics::default());
+        let gate =
+            Gate::new(home, 1, metrics.clone(), Arc::new(move || source.lock().unwrap().clone())).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (served, remote) = listener.accept().unwrap();
+        let peer = Peer::tcp(remote, served.local_addr().unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let call = |header: &str| {
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, header.parse().unwrap())]);
+            runtime.block_on(gate.caller(&peer, &headers))
+        };
+        let label = |raw: &str| Label::parse(raw).unwrap();
+        let ci = Caller::Named { name: label("ci"), role: Some(label("Coordinator")), proof: Proof::Secret };
+        assert_eq!(call("Bearer of-ci-0123456789abc"), Ok(ci.clone()));
+        assert!(matches!(call("Bearer of-ci-0123456789abd"), Err(Refusal::NotProven { .. })));
+        assert!(matches!(call("of-ci-0123456789abc"), Err(Refusal::NotProven { .. })));
+        for _ in 0..Guesses::MAX - 2 {
+            assert!(matches!(call("Bearer guess"), Err(Refusal::NotProven { .. })));
+        }
+        assert!(matches!(call("Bearer guess"), Err(Refusal::TooManyGuesses { .. })));
+        let kept_out = call("Bearer of-ci-0123456789abc");
+        assert!(
+            matches!(kept_out, Err(Refusal::TooManyGuesses { .. })),
+            "a right guess is not told from a wrong one"
+        );
+        *gate.guesses() = Guesses::default();
+        settings.secrets.insert("ci".into(), secret(None, Some("nobody")));
+        *current.lock().unwrap() = Arc::new(settings.clone());
+        gate.refresh();
+        let told = call("Bearer of-ci-0123456789abc").unwrap_err().to_string();
+        assert!(told.contains("the secret \"ci\" is of nobody: no agent is called \"nobody\""), "{told}");
+        settings.secrets.clear();
+        *current.lock().unwrap() = Arc::new(settings);
+        gate.refresh();
+        assert!(matches!(call("Bearer of-ci-0123456789abc"), Err(Refusal::NotProven { .. })), "taken away");
+        assert!(metrics.text().contains("synapse_unproven_total{why=\"wrong\"} "));
     }
 }

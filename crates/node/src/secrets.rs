@@ -84,8 +84,6 @@ struct Stamp(u64, u64, u64, i64, i64);
 
 /// Between two looks at a file, while callers bring what is known.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Between two looks because of a secret that is not known: it may be newer than the last look.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Agents whose tokens are kept in memory.
 const AGENTS_MAX: usize = 256;
 /// Lines of one file.
@@ -130,8 +128,9 @@ impl Secrets {
         kept.look(&self.home, agent, LOOK_EVERY);
         match kept.compare(&digest, agent, now_ms, guessing) {
             Found::Known(bearer) => Found::Known(bearer),
+            // It may be newer than the last look.
             _ => {
-                kept.look(&self.home, agent, LOOK_AGAIN);
+                kept.look(&self.home, agent, Duration::ZERO);
                 kept.compare(&digest, agent, now_ms, guessing)
             }
         }

@@ -280,7 +280,11 @@ fn golden_events() {
 fn golden_lines_to_programs() {
     let view = || Box::new(MessageView::new(&letter(), Some(&Body::of(&content())), Some(&trail())));
     let all = [
-        ToProgram::Hello { agent_id: letter().to.to_string(), label: "ana".into() },
+        ToProgram::Hello {
+            agent_id: letter().to.to_string(),
+            label: "ana".into(),
+            token_file: Some("/home/ana/token".into()),
+        },
         ToProgram::Message(view()),
         ToProgram::Input(view()),
         ToProgram::Cancel { task_id: letter().task.to_string(), why: "changed my mind".into() },

@@ -144,7 +144,7 @@ fn the_views_without_variety_come_back() {
             sent_to: Some((&sender(proof)).into()),
         });
     }
-    check(&ToProgram::Hello { agent_id: "x".into(), label: "ana".into() });
+    check(&ToProgram::Hello { agent_id: "x".into(), label: "ana".into(), token_file: None });
 }
 
 #[test]

@@ -75,7 +75,11 @@ pub(super) async fn stream(
     let (link, mut orders) =
         app.handle.link(app.agent.id, window, Serves::UntilSeen { notes: true }, Vec::new()).await?;
     let guard = LinkGuard { app: app.clone(), link };
-    let hello = ToProgram::Hello { agent_id: app.agent.id.to_string(), label: app.agent.label() };
+    let hello = ToProgram::Hello {
+        agent_id: app.agent.id.to_string(),
+        label: app.agent.label(),
+        token_file: Some(app.home.agent(&app.agent.id).token().display().to_string()),
+    };
     let (lines, body) = tokio::sync::mpsc::channel::<String>(window + 8);
     tokio::spawn(async move {
         // Lives as long as the connection: when the reader goes, its leases go back.
