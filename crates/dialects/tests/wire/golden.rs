@@ -283,7 +283,7 @@ fn golden_lines_to_programs() {
         ToProgram::Hello {
             agent_id: letter().to.to_string(),
             label: "ana".into(),
-            token_file: Some("/home/ana/token".into()),
+            token_file: Some("/agents/ana/token".into()),
         },
         ToProgram::Message(view()),
         ToProgram::Input(view()),
