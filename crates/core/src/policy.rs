@@ -143,7 +143,7 @@ impl Verb {
     /// As it is written in settings.
     pub fn word(self) -> &'static str {
         match self {
-            Self::ReadStatus => "status",
+            Self::ReadStatus => "read_status",
             Self::Read => "read",
             Self::Message => "message",
             Self::Reply => "reply",
@@ -308,9 +308,13 @@ fn row_of(role: &str, words: &[String]) -> Result<Verbs, BadRights> {
     Ok(row)
 }
 
+/// What a role can be given, as settings spell it.
+pub fn rights() -> impl Iterator<Item = &'static str> {
+    Verb::ALL.into_iter().filter(|verb| !OF_THE_USER_ALONE.has(*verb)).map(Verb::word)
+}
+
 fn words() -> String {
-    let free = Verb::ALL.into_iter().filter(|verb| !OF_THE_USER_ALONE.has(*verb));
-    free.map(Verb::word).collect::<Vec<_>>().join(", ")
+    rights().collect::<Vec<_>>().join(", ")
 }
 
 /// `coordinator` and `Coordinator` are one role.
@@ -376,7 +380,7 @@ fn needed(caller: &Caller, verb: Verb, row: Verbs) -> &'static str {
         Verb::Cancel if row.has(Verb::Message) => {
             "being the one who asked for the task, or the role Coordinator"
         }
-        Verb::ReadStatus => "a role with the right `status`; see `rights` in the user's settings",
+        Verb::ReadStatus => "a role with the right `read_status`; see `rights` in the user's settings",
         Verb::Read => "a role with the right `read`; see `rights` in the user's settings",
         Verb::Message => "a role with the right `message`; see `rights` in the user's settings",
         Verb::Reply | Verb::Report => "a role with the right `reply`; see `rights` in the user's settings",
@@ -492,7 +496,7 @@ mod tests {
     #[test]
     fn a_table_that_cannot_be_meant_is_refused() {
         let cases = [
-            ("Reviewer", "raed", "rights.Reviewer: \"raed\" is no right; use some of status, read"),
+            ("Reviewer", "raed", "rights.Reviewer: \"raed\" is no right; use some of read_status, read"),
             ("Reviewer", "approve", "cannot be given away"),
             ("Coordinator", "manage", "only the user may, in a process that no agent started"),
             ("User", "read", "the user may do all"),
