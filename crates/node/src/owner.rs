@@ -29,6 +29,7 @@ pub enum Owner {
 #[cfg(target_os = "linux")]
 pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
     const LOOKS: usize = 4;
+    let mut before = None;
     for _ in 0..LOOKS {
         let socket = match linux::socket_of(remote, local) {
             linux::Row::Socket(socket) => socket,
@@ -41,7 +42,6 @@ pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
             }
             linux::Row::Unreadable => return Owner::Elsewhere,
         };
-        let before = linux::below_agents(home);
         let hidden = match linux::process_with(socket) {
             linux::Search::Found(pid) => match ancestry::kin(home, pid) {
                 Kin::Person => return Owner::Person,
@@ -58,10 +58,12 @@ pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
                 "the calling process cannot be seen, and one under an agent hides its files",
             );
         }
-        // Nobody has it, and nothing under an agent came or went meanwhile: it is not one of those.
-        if before == linux::below_agents(home) {
+        // Nobody has it, and nothing under an agent came or went since the last look: it is not one of those.
+        let below = Some(linux::below_agents(home));
+        if before == below {
             return Owner::Elsewhere;
         }
+        before = below;
     }
     Owner::Nobody("the calling process could not be found; try again")
 }
