@@ -5,7 +5,7 @@
 use crate::agents::{Agent, AgentState, Heartbeat, Presence};
 use crate::ids::{AgentId, AskId, LinkId, MessageId, Seq, TaskId, TaskRef, Timestamp, WatcherId};
 use crate::message::{Body, Chain, Digest, Expects, Letter, Priority};
-use crate::policy::Caller;
+use crate::policy::{Caller, Rules};
 use crate::receipt::{Step, Trail};
 use crate::record::{Entry, Said};
 use crate::refusal::Refusal;
@@ -50,6 +50,8 @@ pub enum Input {
     WatcherLeft {
         watcher: WatcherId,
     },
+    /// Who may do what, from now on. Not journaled: each start says it anew.
+    Rules(Rules),
     Clock,
 }
 

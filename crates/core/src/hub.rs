@@ -16,7 +16,7 @@ use crate::agents::{AgentState, Presence};
 use crate::effect::{Answer, Command, Effect, Input, Output, Prior};
 use crate::guard::Guard;
 use crate::ids::{AgentId, AskId, LinkId, Seq, TaskId, Timestamp};
-use crate::policy::Caller;
+use crate::policy::{self, About, Caller, Rules, Verb};
 use crate::record::{Entry, Record};
 use crate::refusal::Refusal;
 use crate::settings::Limits;
@@ -37,6 +37,7 @@ pub struct Hub {
     absent: BTreeMap<AgentId, Timestamp>,
     watchers: Watchers,
     guard: Guard,
+    rules: Rules,
     recent: Recent,
     /// Messages that were handed out in a batch that was not stored wait again, beside links that have room.
     rolled_back: bool,
@@ -57,6 +58,7 @@ impl Hub {
             absent: BTreeMap::new(),
             watchers: Watchers::default(),
             guard: Guard::default(),
+            rules: Rules::default(),
             recent: Recent::default(),
             rolled_back: false,
         }
@@ -107,6 +109,7 @@ impl Hub {
                 }
             }
             Input::WatcherLeft { watcher } => self.watchers.leave(watcher),
+            Input::Rules(rules) => self.rules = rules,
             Input::Clock => {}
         }
         self.expire(now, out);
@@ -142,6 +145,10 @@ impl Hub {
 
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn may(&self, caller: &Caller, verb: Verb, about: About<'_>) -> Result<(), Refusal> {
+        policy::may(&self.rules, caller, verb, about)
     }
 
     pub fn presence_of(&self, agent: &AgentId) -> Option<&Presence> {

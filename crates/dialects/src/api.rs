@@ -22,14 +22,17 @@ pub struct SenderView {
     pub sender_id: String,
     pub label: String,
     pub by_user: bool,
-    /// `socket`, `token`, `spool` (a claim only) or `own`.
+    /// `socket`, `token`, `secret`, `certificate`, `spool` (a claim only) or `own`.
     pub proof: String,
 }
 
 impl SenderView {
-    /// As the receiver reads it: what a person said for an agent is not what the agent said.
+    /// As the receiver reads it: what a person said for an agent is not what the agent said, and what a file
+    /// claims is not proven.
     pub fn shown(&self) -> String {
-        if self.by_user { format!("{} (by user)", self.label) } else { self.label.clone() }
+        let by_user = if self.by_user { " (by user)" } else { "" };
+        let claim = if self.proof == "spool" { " (unproven)" } else { "" };
+        format!("{}{by_user}{claim}", self.label)
     }
 }
 

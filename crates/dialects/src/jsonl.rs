@@ -24,6 +24,9 @@ pub enum ToProgram {
     Hello {
         agent_id: String,
         label: String,
+        /// Where the agent's token is, for calls over TCP.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token_file: Option<String>,
     },
     Message(Box<MessageView>),
     /// The answer to your `input_required`.

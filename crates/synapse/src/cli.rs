@@ -15,6 +15,7 @@ mod reply;
 mod run;
 mod send;
 mod status;
+mod token;
 mod uninstall;
 mod upgrade;
 mod wait;
@@ -101,6 +102,9 @@ enum Command {
     /// Print the manual, or write a page for each command
     #[command(after_help = examples::MAN)]
     Man(man::Man),
+    /// Replace the secrets by which callers on TCP are known, or see where they are
+    #[command(subcommand)]
+    Token(Token),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     #[command(after_help = examples::DEMO)]
     Demo(Demo),
@@ -268,6 +272,29 @@ struct Kill {
     all: bool,
 }
 
+#[derive(Subcommand)]
+enum Token {
+    /// Make a new token; the one before it is taken for a while yet
+    Rotate {
+        /// Whose; default: yours
+        agent: Option<String>,
+        /// How long the old one is taken, e.g. 10m, 1h, 0s
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
+        overlap: Duration,
+    },
+    /// Show where a token is and until when older ones are taken
+    Show {
+        /// Whose; default: yours
+        agent: Option<String>,
+        /// Print the path alone, for scripts
+        #[arg(long)]
+        path: bool,
+        /// Print the secret, on a terminal only
+        #[arg(long, conflicts_with = "path")]
+        reveal: bool,
+    },
+}
+
 #[derive(Args)]
 pub struct Demo {
     /// Keep the throw-away home and say where it is
@@ -323,6 +350,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Completions(args) => man::completions(&args),
         Command::Man(args) => man::man(&args),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
+        Command::Token(args) => token::token(args, json),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }

@@ -3,7 +3,7 @@
 use super::Hub;
 use crate::effect::{Answer, Command, Facts, InboxView};
 use crate::ids::{AgentId, Timestamp};
-use crate::policy::{self, About, Caller, Verb};
+use crate::policy::{About, Caller, Verb};
 use crate::refusal::Refusal;
 
 impl Hub {
@@ -14,7 +14,7 @@ impl Hub {
         question: Command,
         facts: &Facts,
     ) -> Result<Answer, Refusal> {
-        policy::may(caller, Verb::Read, About::default())?;
+        self.may(caller, Verb::Read, About::default())?;
         match question {
             Command::Watch { watcher, topic, after } => {
                 let latest = self.state.seq;

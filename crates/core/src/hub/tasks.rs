@@ -5,7 +5,7 @@ use super::deliver::Link;
 use crate::effect::{Answer, Effect, EndedTask, Facts, Output, Replied, Report, Serves};
 use crate::ids::{AgentId, MessageId, TaskId, TaskRef, Timestamp};
 use crate::message::{Body, Expects};
-use crate::policy::{self, About, Caller, Verb};
+use crate::policy::{About, Caller, Verb};
 use crate::receipt::{Happened, Step};
 use crate::record::{Archive, Record, Said};
 use crate::refusal::Refusal;
@@ -23,7 +23,7 @@ impl Hub {
     ) -> Result<Answer, Refusal> {
         let open = self.open_message(message)?;
         let (task, handed, agent) = (open.letter.task, open.handed, open.letter.to);
-        policy::may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
+        self.may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
         let by = self.who_moves(caller);
         let begins_or_ends = matches!(report, Report::Working | Report::Refused { .. });
         if begins_or_ends && handed && self.is_of_another(caller, &task) {
@@ -216,10 +216,10 @@ impl Hub {
                 task: task.map_or_else(|| "the last one".to_owned(), |name| name.as_str().to_owned()),
             })?;
             let EndedTask { id, agent, requester, message, .. } = ended;
-            policy::may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
+            self.may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
             return Ok(Answer::Replied(Replied::Send { to: requester, task: id, parent: message }));
         };
-        policy::may(caller, Verb::Report, About { worker: Some(open.agent), requester: None })?;
+        self.may(caller, Verb::Report, About { worker: Some(open.agent), requester: None })?;
         let (id, requester, parent) = (open.id, open.requester.clone(), open.messages[0].clone());
         if open.expects == Expects::Receipt {
             return Ok(Answer::Replied(Replied::Send { to: requester, task: id, parent }));
@@ -241,7 +241,7 @@ impl Hub {
     ) -> Result<Answer, Refusal> {
         let task = self.open_task(name, facts)?;
         let (id, by) = (task.id, self.who_moves(caller));
-        policy::may(caller, Verb::Cancel, About { worker: None, requester: Some(&task.requester.who) })?;
+        self.may(caller, Verb::Cancel, About { worker: None, requester: Some(&task.requester.who) })?;
         match self.held_by(&id) {
             Some(link) => {
                 let asked = CancelAsked { by, why: why.clone() };

@@ -13,7 +13,7 @@ use synapse_core::cycle::{self, Journal, Turned};
 use synapse_core::effect::{Draft, EndedTask, Prior, Replied, Report, Serves};
 use synapse_core::ids::{AskId, TaskRef, WatcherId};
 use synapse_core::message::{Content, Expects, Key, Proof};
-use synapse_core::policy::Caller;
+use synapse_core::policy::{Caller, Rules};
 use synapse_core::receipt::Step;
 use synapse_core::record::Entry;
 use synapse_core::routes::Target;
@@ -129,6 +129,10 @@ impl Teller {
                 self.now += ms.parse::<u64>().unwrap();
                 Input::Clock
             }
+            ["rule", role, verbs @ ..] => {
+                let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect();
+                Input::Rules(Rules::with(&[((*role).to_owned(), verbs)].into()).unwrap())
+            }
             ["unwatch", who] => Input::WatcherLeft { watcher: watcher(who) },
             _ => self.ask(words),
         }
@@ -200,6 +204,7 @@ impl Teller {
     fn caller(&self, who: &str) -> Caller {
         match who {
             "user" => Caller::User { proof: Proof::Socket },
+            "token" => Caller::User { proof: Proof::Token },
             "stranger" => Caller::Stranger,
             name => {
                 let id = self.agents.get(name).copied().unwrap_or(AgentId::from_bytes([9; 32]));
@@ -385,6 +390,7 @@ fn report(what: &str) -> Report {
         "working" => Report::Working,
         "refused" => Report::Refused { why: "not now".into() },
         "asks" => Report::NeedsInput { prompt: Body::of(&Content::text("which?")), auth: false },
+        "may-i" => Report::NeedsInput { prompt: Body::of(&Content::text("may I?")), auth: true },
         other => match Step::parse(other) {
             Some(step) => Report::Step(step),
             None => done(TaskState::parse(other).unwrap()),

@@ -147,11 +147,9 @@ fn refusals() -> Vec<Refusal> {
         Refusal::TaskEnded { task: text("0123abcd"), state: TaskState::Completed },
         Refusal::NotNow { task: text("0123abcd"), state: TaskState::Submitted },
         Refusal::NotAllowed { who: text("ana"), verb: "approve", need: "being the user" },
-        Refusal::NotAllowed {
-            who: text("a caller without a token"),
-            verb: "send messages",
-            need: "the token",
-        },
+        Refusal::NotProven { why: text("a caller without a token may not send messages") },
+        Refusal::AddressRefused { address: text("192.0.2.7") },
+        Refusal::TooManyGuesses { address: text("192.0.2.7"), retry_after_ms: 41_000 },
         Refusal::ChainTooLong { hops: 17, max: 16 },
         Refusal::TooFast { to: text("ana"), max: 60, retry_after_ms: 1_500 },
         Refusal::NoProgress { to: text("ana"), repeats: 5 },
@@ -173,7 +171,8 @@ fn is_listed(refusal: &Refusal) -> bool {
         Refusal::NoSuchMessage { .. } | Refusal::TaskEnded { .. } | Refusal::NotNow { .. } => true,
         Refusal::NotAllowed { .. } | Refusal::ChainTooLong { .. } | Refusal::TooFast { .. } => true,
         Refusal::NoProgress { .. } | Refusal::TooManyTasks { .. } | Refusal::Busy => true,
-        Refusal::Stopping | Refusal::NotStored { .. } => true,
+        Refusal::Stopping | Refusal::NotStored { .. } | Refusal::NotProven { .. } => true,
+        Refusal::AddressRefused { .. } | Refusal::TooManyGuesses { .. } => true,
     }
 }
 
@@ -281,7 +280,11 @@ fn golden_events() {
 fn golden_lines_to_programs() {
     let view = || Box::new(MessageView::new(&letter(), Some(&Body::of(&content())), Some(&trail())));
     let all = [
-        ToProgram::Hello { agent_id: letter().to.to_string(), label: "ana".into() },
+        ToProgram::Hello {
+            agent_id: letter().to.to_string(),
+            label: "ana".into(),
+            token_file: Some("/agents/ana/token".into()),
+        },
         ToProgram::Message(view()),
         ToProgram::Input(view()),
         ToProgram::Cancel { task_id: letter().task.to_string(), why: "changed my mind".into() },

@@ -57,7 +57,7 @@ pub(super) async fn stop(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
 ) -> Result<StatusCode, Refused> {
-    policy::may(&caller, Verb::Manage, About::default())?;
+    policy::may(&app.gate.rules(), &caller, Verb::Manage, About::default())?;
     app.stop.cancel();
     Ok(StatusCode::ACCEPTED)
 }
@@ -68,7 +68,7 @@ pub(super) async fn restart(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
 ) -> Result<StatusCode, Refused> {
-    policy::may(&caller, Verb::Manage, About::default())?;
+    policy::may(&app.gate.rules(), &caller, Verb::Manage, About::default())?;
     app.restart.store(true, Ordering::Relaxed);
     app.stop.cancel();
     Ok(StatusCode::ACCEPTED)
