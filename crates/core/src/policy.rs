@@ -81,6 +81,8 @@ pub enum Verb {
     /// Reply to, or report on, a task.
     Report,
     Cancel,
+    /// Say for an agent what it is doing.
+    Share,
     Approve,
     /// Stop the agent, manage keys and settings.
     Manage,
@@ -96,6 +98,7 @@ impl Verb {
             Self::Assign => "assign tasks",
             Self::Report => "report on this task",
             Self::Cancel => "cancel this task",
+            Self::Share => "share for this agent",
             Self::Approve => "approve",
             Self::Manage => "manage this agent",
         }
@@ -122,6 +125,7 @@ pub fn may(caller: &Caller, verb: Verb, about: About<'_>) -> Result<(), Refusal>
         Verb::Message | Verb::Interrupt | Verb::Read => true,
         Verb::Assign => caller.is_coordinator(),
         Verb::Report => is_worker || caller.is_coordinator(),
+        Verb::Share => is_worker,
         Verb::Cancel => is_requester || caller.is_coordinator(),
         Verb::Approve | Verb::Manage => false,
     };
@@ -139,6 +143,7 @@ fn needed(verb: Verb) -> &'static str {
         Verb::Assign => "the role Coordinator",
         Verb::Report => "being the agent that holds the task, or the role Coordinator",
         Verb::Cancel => "being the one who asked for the task, or the role Coordinator",
+        Verb::Share => "being that agent, or the user",
         Verb::Approve | Verb::Manage => "being the user, in a process that no agent started",
     }
 }
@@ -175,6 +180,7 @@ mod tests {
             (Verb::Assign, "user coordinator"),
             (Verb::Report, "user worker coordinator"),
             (Verb::Cancel, "user requester coordinator"),
+            (Verb::Share, "user worker"),
             (Verb::Approve, "user"),
             (Verb::Manage, "user"),
         ];

@@ -9,5 +9,6 @@ pub mod event;
 pub mod jsonl;
 pub mod message;
 pub mod parse;
+pub mod share;
 pub mod status;
 pub mod time;

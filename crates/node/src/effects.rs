@@ -65,8 +65,14 @@ impl Effects {
                         let _ = sender.try_send(ToHand::Stop { task, why });
                     }
                 }
+                Effect::Interrupt { link, task, by, why } => {
+                    if let Some(sender) = self.links.get(&link) {
+                        let _ = sender.try_send(ToHand::Interrupt { task, by, why });
+                    }
+                }
                 Effect::Notify { watcher, entry } => news.extend(self.notify(watcher, entry)),
                 Effect::Presence { agent, presence } => self.registrar.show(agent, presence),
+                Effect::Context { agent, context } => self.registrar.show_context(agent, context),
             }
         }
         self.send_answers();
@@ -91,7 +97,9 @@ impl Effects {
             return;
         }
         use mpsc::error::TrySendError::{Closed, Full};
-        if let Err(Full(answers) | Closed(answers)) = self.to_sockets.try_send(std::mem::take(&mut self.answers)) {
+        if let Err(Full(answers) | Closed(answers)) =
+            self.to_sockets.try_send(std::mem::take(&mut self.answers))
+        {
             for (reply, answer) in answers {
                 let _ = reply.send(answer);
             }
