@@ -21,10 +21,8 @@ pub struct Roll {
 
 impl Roll {
     pub fn call() -> Result<Self, Fail> {
-        let home = Home::from_env()?;
-        let scan = registry::scan(&home);
-        let (known, problems) = Known::all(&home);
-        for problem in scan.problems.iter().chain(&problems) {
+        let (roll, problems) = Self::look(Home::from_env()?);
+        for problem in roll.scan.problems.iter().chain(&problems) {
             eprintln!(
                 "{}: {} ({})",
                 crate::show::paint_err("33", "warning"),
@@ -32,8 +30,19 @@ impl Roll {
                 problem.path.display()
             );
         }
+        Ok(roll)
+    }
+
+    /// As `call`, without a word on what was passed over: for those who look again and again.
+    pub fn look(home: Home) -> (Self, Vec<synapse_store::files::Problem>) {
+        let scan = registry::scan(&home);
+        let (known, problems) = Known::all(&home);
         let candidates = registry::merge(&scan, &known);
-        Ok(Self { home, scan, known, candidates })
+        (Self { home, scan, known, candidates }, problems)
+    }
+
+    pub fn is_held(&self, id: &AgentId) -> bool {
+        synapse_holder::holder_of(self.home.agent(id).path()).is_some_and(|mark| mark.is_alive())
     }
 
     /// The agents a target means.

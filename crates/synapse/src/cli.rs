@@ -1,15 +1,29 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
+mod bell;
+mod broadcast;
 mod cancel;
+mod explain;
+mod facts;
+mod follow;
 mod inbox;
+mod interrupt;
 mod join;
 mod kill;
 mod list;
+mod live;
+mod logs;
+mod reason;
 mod reply;
 mod run;
 mod send;
+mod share;
 mod status;
 mod wait;
+mod wait_command;
+mod watchdog;
+
+pub use watchdog::detached as watch_detached;
 
 use crate::fail::{Done, Fail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -48,6 +62,12 @@ enum Command {
     Join(Join),
     /// Send a message to an agent
     Send(Send),
+    /// Send a message to all agents, and tell who got it
+    Broadcast(broadcast::Broadcast),
+    /// Interrupt what an agent is doing
+    Interrupt(interrupt::Interrupt),
+    /// Wait until agents are idle or tasks are done
+    Wait(wait_command::Wait),
     /// Answer a task, by default the last one you were given
     Reply(Reply),
     /// Show the mail that waits
@@ -57,6 +77,18 @@ enum Command {
     List(List),
     /// Show how an agent is
     Status(Status),
+    /// Tell why an agent, a task or a message is where it is, and what to do
+    Explain(explain::Explain),
+    /// Show an agent's log, or what a task has said
+    Logs(logs::Logs),
+    /// Say what the agent you run under is doing; its followers get a note
+    Share(share::Share),
+    /// Hear what an agent shares
+    Follow(follow::Follow),
+    /// No longer hear what an agent shares
+    Unfollow(follow::Unfollow),
+    /// Poke an agent that stopped half-way
+    Watch(watchdog::Watch),
     /// Stop a task
     Cancel(Cancel),
     /// Stop an agent and everything it started; its mail stays
@@ -201,6 +233,12 @@ struct List {
     /// Also those that are known but not running
     #[arg(short, long)]
     all: bool,
+    /// Tab-separated, without a head or colours
+    #[arg(long, conflicts_with = "json")]
+    plain: bool,
+    /// Stay, and show each change
+    #[arg(short, long)]
+    watch: bool,
 }
 
 #[derive(Args)]
@@ -268,8 +306,18 @@ fn dispatch(cli: Cli) -> Done {
         Command::Run(args) => run::run(args, json),
         Command::Join(args) => block_on(join::join(args)),
         Command::Send(args) => block_on(send::send(args, json)),
+        Command::Broadcast(args) => block_on(broadcast::broadcast(args, json)),
+        Command::Interrupt(args) => block_on(interrupt::interrupt(args, json)),
+        Command::Wait(args) => block_on(wait_command::wait(args, json)),
+        Command::Explain(args) => block_on(explain::explain(args, json)),
+        Command::Logs(args) => block_on(logs::logs(args, json)),
+        Command::Share(args) => block_on(share::share(args, json)),
+        Command::Follow(args) => block_on(follow::follow(args, json)),
+        Command::Unfollow(args) => block_on(follow::unfollow(args, json)),
+        Command::Watch(args) => watchdog::watch(args, json),
         Command::Reply(args) => block_on(reply::reply(args, json)),
         Command::Inbox(args) => block_on(inbox::inbox(args, json)),
+        Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
         Command::Status(args) => block_on(status::status(args, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),

@@ -8,6 +8,7 @@ mod cli;
 mod demo;
 mod fail;
 mod launch;
+mod logfile;
 mod processes;
 mod settings;
 mod show;
