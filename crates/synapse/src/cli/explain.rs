@@ -306,6 +306,7 @@ fn page(explained: &Explained, now: u64) -> String {
         |name: &str, text: String| lines.push(format!("{}  {text}", show::paint("2", &format!("{name:<8}"))));
     let what = match (explained.kind, &explained.task_id, &explained.message_id) {
         ("agent", ..) => explained.agent.clone(),
+        ("task", Some(task), _) => format!("{} of {}", &task[..8.min(task.len())], explained.agent),
         (kind, Some(task), _) => {
             format!("{kind} of {}, task {}", explained.agent, &task[..8.min(task.len())])
         }
@@ -314,7 +315,7 @@ fn page(explained: &Explained, now: u64) -> String {
     };
     field(explained.kind, what);
     let since =
-        explained.since.as_ref().map_or_else(String::new, |at| format!(", since {}", reason::ago(at, now)));
+        explained.since.as_ref().map_or_else(String::new, |at| format!(", for {}", reason::ago(at, now)));
     field("state", format!("{} ({}){since}", show::state(&explained.state), show::line(&explained.why, 80)));
     field("because", show::paint("1", &show::line(&explained.reason.because, 200)));
     if !explained.reason.help.is_empty() {
@@ -331,9 +332,9 @@ fn page(explained: &Explained, now: u64) -> String {
     }
     if let Some(context) = &explained.context {
         let since = reason::ago(&context.since, now);
-        field("shares", format!("{} (since {since})", show::line(&context.text, 120)));
+        field("shares", format!("{} (for {since})", show::line(&context.text, 120)));
     }
-    if let Some(place) = &explained.place {
+    if let Some(place) = explained.place.as_ref().filter(|place| place.place != "handed") {
         let tries = format!("{} of {} tries", place.tries, Limits::default().tries_max);
         field("place", format!("{}, {tries}", place.place));
     }

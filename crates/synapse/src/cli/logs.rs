@@ -172,7 +172,7 @@ async fn of_task(roll: &Roll, id: &AgentId, raw: &str, follow: bool, json: bool)
         if let Ok(client) = roll.connect(id).await
             && let Ok(mut events) = client.lines(&path, after).await
         {
-            while let Some(event) = next_told(&mut events, follow || !is_over(&task)).await {
+            while let Some(event) = next_told(&mut events, follow, is_over(&task)).await {
                 after = event.id.or(after);
                 let Ok(view) = serde_json::from_str::<EventView>(&event.data) else { continue };
                 say_event(&view, json);
@@ -180,6 +180,11 @@ async fn of_task(roll: &Roll, id: &AgentId, raw: &str, follow: bool, json: bool)
                     return Ok(());
                 }
             }
+        }
+        if is_over(&task) {
+            // Its events are gone from the journal; how it ended is kept longer.
+            say_end(&task, json);
+            return Ok(());
         }
         if !follow {
             return Ok(());
@@ -195,14 +200,28 @@ fn is_over(task: &TaskView) -> bool {
     matches!(task.state.as_str(), "completed" | "failed" | "canceled" | "rejected")
 }
 
-/// The next event. Without following only those that are there: they come at once.
-async fn next_told(events: &mut synapse_peer::LineStream, follow: bool) -> Option<synapse_peer::SentEvent> {
-    const AT_ONCE: Duration = Duration::from_millis(300);
-    if follow {
-        events.next_event().await
-    } else {
-        tokio::time::timeout(AT_ONCE, events.next_event()).await.ok()?
+/// The next event. What is there already comes at once, so without following a short silence is the end of it; the
+/// end of a task that is over is waited for a little longer.
+async fn next_told(
+    events: &mut synapse_peer::LineStream,
+    follow: bool,
+    over: bool,
+) -> Option<synapse_peer::SentEvent> {
+    if follow && !over {
+        return events.next_event().await;
     }
+    let silence = if over { Duration::from_secs(3) } else { Duration::from_millis(500) };
+    tokio::time::timeout(silence, events.next_event()).await.ok()?
+}
+
+fn say_end(task: &TaskView, json: bool) {
+    if json {
+        show::json(task);
+        return;
+    }
+    let why = task.history.last().map_or("", |last| last.why.as_str());
+    let said = task.answer.as_ref().map_or(why, |answer| answer.text.as_str());
+    show::out(&format!("{}: {}", task.state, show::safe(said)));
 }
 
 fn say_event(view: &EventView, json: bool) {

@@ -67,10 +67,10 @@ fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
     let since = ago(&status.since, now);
     let asks = node.tasks.iter().find(|task| task.state == "input-required" || task.state == "auth-required");
     if let Some(task) = asks {
-        let since = task.history.last().map_or_else(String::new, |to| format!(" since {}", ago(&to.at, now)));
+        let since = task.history.last().map_or_else(String::new, |to| format!(" for {}", ago(&to.at, now)));
         return Reason::new(
             "asks",
-            format!("{label} waits{since} for an answer to what task {} asked", task.short_id),
+            format!("{label} has been waiting{since} for an answer to what task {} asked", task.short_id),
             format!("`synapse send {label} '…' --task {}`", task.short_id),
         );
     }
@@ -80,23 +80,25 @@ fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
     match status.state.as_str() {
         "waiting" => Reason::new(
             "approval",
-            format!("{label} waits for an approval since {since} ({why})"),
+            format!("{label} has been waiting for an approval for {since} ({why})"),
             "approve or deny it in its terminal",
         ),
         "busy" => Reason::new(
             "busy",
-            format!("{label} is busy since {since} ({why})"),
+            format!("{label} has been busy for {since} ({why})"),
             format!("wait with `synapse wait {label}`, or `synapse cancel {task}`"),
         ),
-        "starting" => Reason::new("starting", format!("{label} is starting since {since}"), "wait a moment"),
+        "starting" => {
+            Reason::new("starting", format!("{label} has been starting for {since}"), "wait a moment")
+        }
         "offline" => Reason::new(
             "offline",
-            format!("no program takes the messages of {label} since {since}"),
+            format!("no program takes the messages of {label} for {since}"),
             format!("start its program: `synapse join --name {label}`"),
         ),
         "error" | "maintenance" | "unknown" => Reason::new(
             "error",
-            format!("{label} is in state {} since {since} ({why})", status.state),
+            format!("{label} is in state {} for {since} ({why})", status.state),
             format!("`synapse logs {label}` tells more"),
         ),
         _ => of_idle(label, node, &since, now),
@@ -120,7 +122,7 @@ fn of_idle(label: &str, node: &NodeFacts, since: &str, now: u64) -> Reason {
             format!("`synapse inbox {label}` shows them"),
         );
     }
-    Reason::new("idle", format!("{label} is idle since {since}, and nothing waits for it"), "")
+    Reason::new("idle", format!("{label} has been idle for {since}, and nothing waits for it"), "")
 }
 
 /// Why a task is not done.
@@ -196,12 +198,12 @@ fn of_waiting(facts: &AgentFacts, receipt: Option<&ReceiptView>, now: u64) -> Re
 
 fn of_begun(facts: &AgentFacts, task: &TaskView, now: u64) -> Reason {
     let (label, short) = (&facts.label, &task.short_id);
-    let since = task.history.last().map_or_else(String::new, |to| format!(" since {}", ago(&to.at, now)));
+    let since = task.history.last().map_or_else(String::new, |to| format!(" for {}", ago(&to.at, now)));
     let oneway =
         if task.response_expected { "" } else { "; it was sent one way, so no answer will come back" };
     Reason::new(
         "working",
-        format!("{label} works on task {short}{since}{oneway}"),
+        format!("{label} has worked on task {short}{since}{oneway}"),
         format!("`synapse logs {label} --task {short} -f` follows it, `synapse cancel {short}` stops it"),
     )
 }
@@ -281,13 +283,17 @@ mod tests {
             (
                 facts(true, Ok(node("busy", 0, 0, &[task("working")]))),
                 "busy",
-                "busy since 5 min (task 0123abcd)",
+                "busy for 5 min (task 0123abcd)",
             ),
-            (facts(true, Ok(node("idle", 0, 0, &[task("input-required")]))), "asks", "waits since 5 min"),
-            (facts(true, Ok(node("waiting", 0, 0, &[]))), "approval", "an approval since 5 min"),
+            (
+                facts(true, Ok(node("idle", 0, 0, &[task("input-required")]))),
+                "asks",
+                "has been waiting for 5 min",
+            ),
+            (facts(true, Ok(node("waiting", 0, 0, &[]))), "approval", "an approval for 5 min"),
             (facts(true, Ok(node("offline", 3, 0, &[]))), "offline", "no program takes"),
             (facts(true, Ok(node("error", 0, 0, &[]))), "error", "in state error"),
-            (facts(true, Ok(node("starting", 0, 0, &[]))), "starting", "starting since"),
+            (facts(true, Ok(node("starting", 0, 0, &[]))), "starting", "starting for"),
             (facts(true, Ok(node("idle", 0, 0, &[task("working")]))), "silent", "has not answered"),
             (facts(true, Ok(node("idle", 3, 1, &[]))), "mail", "2 messages are on their way"),
             (facts(true, Ok(node("idle", 1, 1, &[]))), "idle", "nothing waits"),
@@ -333,7 +339,7 @@ mod tests {
             task("working"),
             handed(),
             "working",
-            "works on task 0123abcd since 5 min",
+            "has worked on task 0123abcd for 5 min",
         );
         let mut oneway = task("working");
         oneway["response_expected"] = false.into();

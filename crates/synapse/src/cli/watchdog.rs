@@ -317,11 +317,19 @@ fn all(home: &Home) -> Result<Vec<Plan>, Fail> {
         let Some(plan) = read(home, id) else { continue };
         match &plan.process {
             Some(mark) if !mark.is_alive() => files::remove(&path(home, id))?,
+            None if is_old(&plan) => files::remove(&path(home, id))?,
             _ => plans.push(plan),
         }
     }
     plans.sort_by(|a, b| a.started.cmp(&b.started));
     Ok(plans)
+}
+
+/// It should have begun by now.
+fn is_old(plan: &Plan) -> bool {
+    const BEGIN_MS: u64 = 60_000;
+    let now = synapse_node::driver::now();
+    time::read("started", &plan.started).map_or(true, |at| now.since_ms(at) > BEGIN_MS)
 }
 
 fn list(home: &Home, json: bool) -> Done {
@@ -365,7 +373,15 @@ fn stop(home: &Home, what: &str, json: bool) -> Done {
         return Err(Fail::refused(format!("no watch is called {what:?}; `synapse watch --list` shows them")));
     }
     for plan in &meant {
-        match &plan.process {
+        // One that has just been asked for says in a moment who it is.
+        let begun = (0..50).find_map(|_| {
+            let mark = read(home, &plan.id).and_then(|plan| plan.process);
+            if mark.is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            mark
+        });
+        match begun {
             Some(mark) => drop(mark.terminate()),
             None => files::remove(&path(home, &plan.id))?,
         }
