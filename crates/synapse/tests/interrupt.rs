@@ -58,9 +58,16 @@ say('completed', text=line['type'] + ' from ' + line['from'] + ': ' + line['why'
 
     let mut bob = world.program(&["join", "--name", "bob"]);
     bob.next_of("hello");
-    let task = world.send("bob", "think", &["--wait-for", "stored"]);
-    let id = bob.next_of("message")["message_id"].clone();
-    bob.say(&json!({ "type": "progress", "text": "hm", "message_id": id }));
+    let mut asking = world.program(&["send", "bob", "think", "--response"]);
+    let message = bob.next_of("message");
+    let none = world.json(&["interrupt", "bob", "hey", "--only"]);
+    assert_eq!(none["tasks"], json!([]), "it has not begun");
+    bob.say(&json!({ "type": "seen", "message_id": message["message_id"] }));
     bob.next_of("ok");
-    assert_eq!(world.json(&["interrupt", "bob"])["tasks"], json!([]), "it has not begun: {task}");
+    world.ok(&["interrupt", "bob", "hurry", "--only"]);
+    let line = bob.next_of("interrupt");
+    assert_eq!((&line["task_id"], &line["why"]), (&message["task_id"], &json!("hurry")));
+    bob.say(&json!({ "type": "completed", "text": "hurried", "message_id": message["message_id"] }));
+    assert_eq!(asking.next_line(), "hurried");
+    assert!(asking.wait().success());
 }

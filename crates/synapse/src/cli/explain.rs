@@ -277,7 +277,7 @@ fn rules() -> Vec<String> {
             limits.pair_per_minute_max, limits.repeats_max, limits.hops_max
         ),
         format!(
-            "delivery: {} tries, each under a lease of {} s; then it is a dead letter",
+            "delivery: {} tries, each under a lease of {} seconds; then it is a dead letter",
             limits.tries_max,
             limits.lease_ms / 1000
         ),
