@@ -19,11 +19,9 @@ fn what_an_agent_shares_is_shown_kept_and_told_to_its_followers() {
     world.ok(&["follow", "ana", "--from", "bob"]);
     world.synapse(&["follow", "ana", "--from", "ana"]).fails(2, &["knows what it shares"]);
     world.ok(&["send", "ana", "reading \u{1b}[2J the tests", "--response"]);
-    let listed = world.ok(&["list"]);
-    assert!(
-        listed.contains("shares, ") && listed.contains("the tests") && !listed.contains('\u{1b}'),
-        "{listed}"
-    );
+    let listed =
+        world.wait_for("it is listed", || Some(world.ok(&["list"])).filter(|list| list.contains("shares, ")));
+    assert!(listed.contains("the tests") && !listed.contains('\u{1b}'), "{listed}");
     let row = &world.json(&["list"])[0];
     assert!(row["context_since_ms"].as_u64().unwrap() > 0, "{row}");
     let mail = world.json(&["inbox"]);

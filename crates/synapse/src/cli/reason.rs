@@ -321,7 +321,7 @@ mod tests {
             task("submitted"),
             queued.clone(),
             "queued",
-            "2 other messages, and ana is busy",
+            "2 other messages, and ana has been busy",
         );
         check(facts(true, Ok(node("idle", 1, 1, &[]))), task("submitted"), queued, "note", "notes are read");
         let resting = json!({ "place": "resting", "until": until, "tries": 1 });

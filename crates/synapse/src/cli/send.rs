@@ -95,8 +95,9 @@ async fn to_one(
         eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
     }
     let reached = wait::until(roll, &to.id, &accepted, wait_for, timeout, !json).await?;
-    if let Reached::TimedOut { after } = &reached {
-        return Err(nothing_came(roll, to, &accepted, *after).await);
+    if let Reached::TimedOut { after, last } = &reached {
+        let last = last.as_deref().unwrap_or("stored");
+        return Err(nothing_came(roll, to, &accepted, *after, last).await);
     }
     tell(&reached, &accepted, &label, json)
 }
@@ -212,12 +213,18 @@ fn tell(reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) 
 }
 
 /// Why no answer came (CLI-11), in two lines.
-async fn nothing_came(roll: &Roll, to: &Candidate, accepted: &MessageAccepted, after: Duration) -> Fail {
+async fn nothing_came(
+    roll: &Roll,
+    to: &Candidate,
+    accepted: &MessageAccepted,
+    after: Duration,
+    last: &str,
+) -> Fail {
     let label = roll.label(&to.id);
     let task = accepted.task_id.as_deref().unwrap_or_default();
     let why = super::explain::why_not(roll, &to.id, task).await;
     let message = format!(
-        "nothing more from {label} within {} s, and the task goes on: {why}\n  `synapse explain {}` tells all of it",
+        "nothing more from {label} within {} s; the message is {last}, and the task goes on: {why}\n  `synapse explain {}` tells all of it",
         after.as_secs(),
         &task[..8.min(task.len())]
     );

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 pub(super) enum Reached {
     Step(String),
     Ended { state: String, why: String, answer: Option<AnswerView> },
-    TimedOut { after: Duration },
+    TimedOut { after: Duration, last: Option<String> },
 }
 
 pub(super) async fn until(
@@ -30,10 +30,11 @@ pub(super) async fn until(
     let task = accepted.task_id.clone().unwrap_or_default();
     // A repeat may be answered long ago: its events begin before this acceptance.
     let after = if accepted.duplicate { Some(0) } else { accepted.event_id.map(|id| id.saturating_sub(1)) };
-    let mut follower = Follower { task, message: accepted.message_id.clone(), wait_for, after, talk };
+    let mut follower =
+        Follower { task, message: accepted.message_id.clone(), wait_for, after, last: None, talk };
     match tokio::time::timeout(timeout, follower.follow(roll, agent)).await {
         Ok(reached) => reached,
-        Err(_) => Ok(Reached::TimedOut { after: timeout }),
+        Err(_) => Ok(Reached::TimedOut { after: timeout, last: follower.last }),
     }
 }
 
@@ -42,6 +43,7 @@ struct Follower {
     message: String,
     wait_for: WaitFor,
     after: Option<u64>,
+    last: Option<String>,
     talk: bool,
 }
 
@@ -93,6 +95,7 @@ impl Follower {
             "returned" => self.say(&format!("not taken: {}", text("why"))),
             "receipt" | "handed" if text("message_id") == self.message || self.message.is_empty() => {
                 let reached = text("receipt");
+                self.last = Some(reached.clone());
                 let wanted = match self.wait_for {
                     WaitFor::Stored => Step::Stored,
                     WaitFor::Submitted => Step::Submitted,
