@@ -10,6 +10,8 @@
 mod accept;
 mod ask;
 mod deliver;
+mod interrupt;
+mod share;
 mod tasks;
 
 use crate::agents::{AgentState, Presence};
@@ -86,6 +88,12 @@ impl Hub {
                     }
                     Command::Report { message, report } => self.report(now, &caller, &message, report, out),
                     Command::Cancel { task, why } => self.cancel(now, &caller, &task, why, &facts, out),
+                    Command::Interrupt { agent, why, draft } => {
+                        let draft = draft.map(|draft| *draft);
+                        self.interrupt(now, &caller, agent, why, draft, &facts, fresh, out)
+                    }
+                    Command::Share { agent, text } => self.share(now, &caller, agent, text, out),
+                    Command::Follow { agent, on } => self.follow(now, &caller, agent, on, out),
                     question => self.answer(now, &caller, question, &facts),
                 };
                 self.tell(ask, answer, out);
@@ -96,6 +104,7 @@ impl Hub {
                     self.emit(now, Record::Known(agent), out);
                 }
                 self.presence_becomes(now, id, AgentState::Starting, "starting", out);
+                self.show_context(id, out);
             }
             Input::LinkOpened { link, agent, window, serves, running } => {
                 self.open_link(now, link, Link::new(agent, window, serves, running), out);

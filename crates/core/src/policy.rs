@@ -105,6 +105,8 @@ pub enum Verb {
     Report,
     /// Cancel any task.
     Cancel,
+    /// Say for an agent what it is doing.
+    Share,
     Approve,
     /// Stop the agent, manage keys and settings.
     Manage,
@@ -135,6 +137,7 @@ impl Verb {
             Self::Assign => "assign tasks",
             Self::Report => "report on this task",
             Self::Cancel => "cancel this task",
+            Self::Share => "share for this agent",
             Self::Approve => "approve",
             Self::Manage => "manage this agent",
         }
@@ -151,6 +154,7 @@ impl Verb {
             Self::Assign => "assign",
             Self::Report => "report",
             Self::Cancel => "cancel",
+            Self::Share => "share",
             Self::Approve => "approve",
             Self::Manage => "manage",
         }
@@ -338,6 +342,7 @@ pub fn may(rules: &Rules, caller: &Caller, verb: Verb, about: About<'_>) -> Resu
     let allowed = match verb {
         Verb::Reply | Verb::Report => row.has(Verb::Report) || (row.has(Verb::Reply) && holds(caller, about)),
         Verb::Cancel => row.has(Verb::Cancel) || (row.has(Verb::Message) && asked(caller, about)),
+        Verb::Share => row.has(Verb::Reply) && (caller.is_person() || holds(caller, about)),
         other => row.has(other),
     };
     if allowed { Ok(()) } else { Err(refused(caller, verb, row)) }
@@ -369,6 +374,7 @@ fn refused(caller: &Caller, verb: Verb, row: Verbs) -> Refusal {
 fn needed(caller: &Caller, verb: Verb, row: Verbs) -> &'static str {
     match verb {
         Verb::Approve | Verb::Manage if caller.is_person() => "the Unix socket, so use the `synapse` command",
+        Verb::Share => "being that agent, or the user",
         Verb::Approve | Verb::Manage => "being the user, in a process that no agent started",
         _ if caller.proof() == Some(Proof::Spool) => {
             "the Unix socket; a letter in a spool can only be a message"
@@ -462,6 +468,7 @@ mod tests {
                 (Verb::Assign, &format!("{people} coordinator secret-coordinator")),
                 (Verb::Report, &reports),
                 (Verb::Cancel, &format!("{people} requester coordinator secret-coordinator")),
+                (Verb::Share, &format!("{people} worker hand")),
                 (Verb::Approve, "user user-as"),
                 (Verb::Manage, "user user-as"),
             ],

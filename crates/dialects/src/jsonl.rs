@@ -36,6 +36,12 @@ pub enum ToProgram {
         task_id: String,
         why: String,
     },
+    /// Somebody interrupts this task. It goes on unless you end it; answer as you see fit.
+    Interrupt {
+        task_id: String,
+        from: String,
+        why: String,
+    },
     /// A line of yours was not understood, and why; nothing happened.
     Error {
         message: String,

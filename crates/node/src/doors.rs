@@ -6,8 +6,10 @@
 mod api;
 mod events;
 mod inbox;
+mod interrupt;
 mod message;
 mod ops;
+mod share;
 mod stream;
 
 use crate::auth::{Gate, Peer, is_public};
@@ -109,6 +111,10 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(api::task))
         .routes(routes!(api::cancel))
         .routes(routes!(api::reply))
+        .routes(routes!(interrupt::interrupt))
+        .routes(routes!(share::shared))
+        .routes(routes!(share::share))
+        .routes(routes!(share::follow))
         .routes(routes!(api::agents))
         .routes(routes!(events::events))
         .routes(routes!(stream::stream))

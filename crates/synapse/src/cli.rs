@@ -1,24 +1,38 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
+mod bell;
+mod broadcast;
 mod cancel;
 mod clean;
 mod config;
 mod doctor;
 mod examples;
+mod explain;
+mod facts;
+mod follow;
 mod inbox;
 mod init;
+mod interrupt;
 mod join;
 mod kill;
 mod list;
+mod live;
+mod logs;
 mod man;
+mod reason;
 mod reply;
 mod run;
 mod send;
+mod share;
 mod status;
 mod token;
 mod uninstall;
 mod upgrade;
 mod wait;
+mod wait_command;
+mod watchdog;
+
+pub use watchdog::detached as watch_detached;
 
 use crate::fail::{Done, Fail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -60,6 +74,15 @@ enum Command {
     /// Send a message to an agent
     #[command(after_help = examples::SEND)]
     Send(Send),
+    /// Send a message to all agents, and tell who got it
+    #[command(after_help = examples::BROADCAST)]
+    Broadcast(broadcast::Broadcast),
+    /// Interrupt what an agent is doing
+    #[command(after_help = examples::INTERRUPT)]
+    Interrupt(interrupt::Interrupt),
+    /// Wait until agents are idle or tasks are done
+    #[command(after_help = examples::WAIT)]
+    Wait(wait_command::Wait),
     /// Answer a task, by default the last one you were given
     #[command(after_help = examples::REPLY)]
     Reply(Reply),
@@ -72,6 +95,24 @@ enum Command {
     /// Show how an agent is
     #[command(after_help = examples::STATUS)]
     Status(Status),
+    /// Tell why an agent, a task or a message is where it is, and what to do
+    #[command(after_help = examples::EXPLAIN)]
+    Explain(explain::Explain),
+    /// Show an agent's log, or what a task has said
+    #[command(after_help = examples::LOGS)]
+    Logs(logs::Logs),
+    /// Say what the agent you run under is doing; its followers get a note
+    #[command(after_help = examples::SHARE)]
+    Share(share::Share),
+    /// Hear what an agent shares
+    #[command(after_help = examples::FOLLOW)]
+    Follow(follow::Follow),
+    /// No longer hear what an agent shares
+    #[command(after_help = examples::UNFOLLOW)]
+    Unfollow(follow::Unfollow),
+    /// Poke an agent that stopped half-way
+    #[command(after_help = examples::WATCH)]
+    Watch(watchdog::Watch),
     /// Stop a task
     #[command(after_help = examples::CANCEL)]
     Cancel(Cancel),
@@ -103,7 +144,7 @@ enum Command {
     #[command(after_help = examples::MAN)]
     Man(man::Man),
     /// Replace the secrets by which callers on TCP are known, or see where they are
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::TOKEN)]
     Token(Token),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     #[command(after_help = examples::DEMO)]
@@ -245,6 +286,12 @@ struct List {
     /// Also those that are known but not running
     #[arg(short, long)]
     all: bool,
+    /// Tab-separated, without a head or colours
+    #[arg(long, conflicts_with = "json")]
+    plain: bool,
+    /// Stay, and show each change
+    #[arg(short, long)]
+    watch: bool,
 }
 
 #[derive(Args)]
@@ -336,8 +383,18 @@ fn dispatch(cli: Cli) -> Done {
         Command::Run(args) => run::run(args, json),
         Command::Join(args) => block_on(join::join(args)),
         Command::Send(args) => block_on(send::send(args, json)),
+        Command::Broadcast(args) => block_on(broadcast::broadcast(args, json)),
+        Command::Interrupt(args) => block_on(interrupt::interrupt(args, json)),
+        Command::Wait(args) => block_on(wait_command::wait(args, json)),
+        Command::Explain(args) => block_on(explain::explain(args, json)),
+        Command::Logs(args) => block_on(logs::logs(args, json)),
+        Command::Share(args) => block_on(share::share(args, json)),
+        Command::Follow(args) => block_on(follow::follow(args, json)),
+        Command::Unfollow(args) => block_on(follow::unfollow(args, json)),
+        Command::Watch(args) => watchdog::watch(args, json),
         Command::Reply(args) => block_on(reply::reply(args, json)),
         Command::Inbox(args) => block_on(inbox::inbox(args, json)),
+        Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
         Command::Status(args) => block_on(status::status(args, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),

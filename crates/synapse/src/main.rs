@@ -10,6 +10,7 @@ mod diff;
 mod doctor;
 mod fail;
 mod launch;
+mod logfile;
 mod processes;
 mod program;
 mod remove;

@@ -190,7 +190,7 @@ impl Hub {
         }
     }
 
-    fn pass_guard(
+    pub(super) fn pass_guard(
         &mut self,
         now: Timestamp,
         from: &Sender,

@@ -2,7 +2,7 @@
 
 use super::Hub;
 use super::deliver::Link;
-use crate::effect::{Answer, Effect, EndedTask, Facts, Output, Replied, Report, Serves};
+use crate::effect::{Answer, Effect, EndedTask, Facts, Output, Replied, Report};
 use crate::ids::{AgentId, MessageId, TaskId, TaskRef, Timestamp};
 use crate::message::{Body, Expects};
 use crate::policy::{About, Caller, Verb};
@@ -70,7 +70,7 @@ impl Hub {
     /// begun twice.
     fn is_of_another(&self, caller: &Caller, task: &TaskId) -> bool {
         let Caller::Hand { link, .. } = caller else { return false };
-        self.links.get(link).is_none_or(|l| l.serves == Serves::UntilEnded && !l.tasks.contains(task))
+        self.links.get(link).is_none_or(|l| l.serves.until_ended() && !l.tasks.contains(task))
     }
 
     /// The agent has it. A one-way message is done with that; otherwise its task is now worked on.
@@ -87,7 +87,7 @@ impl Hub {
         let Some(open) = self.state.letters.get(message) else { return };
         let (task, agent) = (open.letter.task, open.letter.to);
         let serves_until_ended = matches!(caller, Caller::Hand { link, .. }
-            if self.links.get(link).is_some_and(|l| l.serves == Serves::UntilEnded));
+            if self.links.get(link).is_some_and(|l| l.serves.until_ended()));
         if open.letter.expects == Expects::Receipt && !open.letter.follow_up && !serves_until_ended {
             let ending = Ending { state: TaskState::Completed, by, why: "seen".into(), answer: None };
             self.end(now, task, ending, false, out);
@@ -118,7 +118,7 @@ impl Hub {
         if let Caller::Hand { link, .. } = caller
             && !open.handed
             && !open.letter.follow_up
-            && let Some(link) = self.links.get_mut(link).filter(|l| l.serves == Serves::UntilEnded)
+            && let Some(link) = self.links.get_mut(link).filter(|l| l.serves.until_ended())
         {
             link.tasks.insert(open.letter.task);
         }
@@ -329,7 +329,7 @@ impl Hub {
     /// have seen it.
     fn tell_to_stop(&self, id: &TaskId, why: &str, out: &mut Output) {
         let Some(task) = self.state.tasks.get(id) else { return };
-        let seen = |link: &Link| link.serves != Serves::UntilEnded && task.has_begun();
+        let seen = |link: &Link| !link.serves.until_ended() && task.has_begun();
         let at_work = |link: &Link| {
             link.agent == task.agent
                 && (seen(link) || link.tasks.contains(id) || link.has_any(&task.messages))

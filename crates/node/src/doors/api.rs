@@ -27,8 +27,10 @@ pub(super) async fn receipt(
     let id = MessageId::parse(&raw).map_err(Refusal::from)?;
     let id = own_name(&app, &caller, id).await?;
     match app.ask(caller, Command::Receipt { message: id.clone() }).await {
-        Ok((Answer::Receipt { letter, trail }, _)) => {
-            Ok(Json(ReceiptView::new(&letter.id, &letter.task.to_string(), &trail)))
+        Ok((Answer::Receipt { letter, trail, place }, _)) => {
+            let mut view = ReceiptView::new(&letter.id, &letter.task.to_string(), &trail);
+            view.place = Some((&place).into());
+            Ok(Json(view))
         }
         Ok(_) => Err(unexpected()),
         Err(Refusal::NoSuchMessage { .. }) => {

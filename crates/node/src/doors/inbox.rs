@@ -109,6 +109,9 @@ fn line_of(order: ToHand) -> String {
             if letter.follow_up { ToProgram::Input(view).line() } else { ToProgram::Message(view).line() }
         }
         ToHand::Stop { task, why } => ToProgram::Cancel { task_id: task.to_string(), why }.line(),
+        ToHand::Interrupt { task, by, why } => {
+            ToProgram::Interrupt { task_id: task.to_string(), from: by, why }.line()
+        }
     }
 }
 

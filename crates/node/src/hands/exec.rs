@@ -63,8 +63,8 @@ impl ExecHand {
         let adopted = self.adopt().await?;
         let running = adopted.iter().map(|run| run.task).collect();
         let agent = self.app.agent.id;
-        let (link, mut orders) =
-            self.app.handle.link(agent, self.exec.parallel, Serves::UntilEnded, running).await?;
+        let serves = Serves::UntilEnded { hears: self.exec.jsonl };
+        let (link, mut orders) = self.app.handle.link(agent, self.exec.parallel, serves, running).await?;
         let _ = self.link.set(link);
         let _ = ready.send(());
         for run in adopted {
@@ -80,6 +80,7 @@ impl ExecHand {
                     tokio::spawn(async move { hand.start(&letter, body).await });
                 }
                 ToHand::Stop { task, why } => self.stop(task, &why),
+                ToHand::Interrupt { task, by, why } => self.interrupt(task, by, why),
             }
         }
         Ok(())
@@ -268,6 +269,15 @@ impl ExecHand {
             && let Err(e) = dir.cancel()
         {
             tracing::warn!(%task, error = %e, "it could not be stopped");
+        }
+    }
+
+    fn interrupt(&self, task: TaskId, from: String, why: String) {
+        let line = ToProgram::Interrupt { task_id: task.to_string(), from, why }.line();
+        if let Some(dir) = self.lock().get(&task).cloned()
+            && let Err(e) = dir.append_input(line.as_bytes())
+        {
+            tracing::warn!(%task, error = %e, "its program could not be told of an interruption");
         }
     }
 

@@ -22,7 +22,7 @@ fn a_look_changes_nothing_and_finds_the_newest_record() {
     assert_eq!(check::journal(&path).unwrap(), None, "there is none yet");
 
     let mut rig = Rig::new(3, Retention::default());
-    rig.open_link(0, 4, Serves::UntilEnded);
+    rig.open_link(0, 4, Serves::UntilEnded { hears: false });
     (0..20).for_each(|_| rig.step());
     let (from, _, _) = rig.close();
     std::fs::copy(from.path().join("journal.db"), &path).unwrap();

@@ -2,6 +2,57 @@
 //!
 //! A test parses every line that begins with `synapse`, and finds commands that have none.
 
+pub(super) const BROADCAST: &str = "\
+Examples:
+  synapse broadcast 'the build is broken, please wait'
+  synapse broadcast 'who can look at the parser?' --to skill:rust --response --timeout 1m
+  synapse broadcast 'welcome back' --all                also those that do not run, at their next start";
+
+pub(super) const INTERRUPT: &str = "\
+Examples:
+  synapse interrupt review 'stop, main has changed'     stops what it does; the message is next
+  synapse interrupt review --only                       only stops it";
+
+pub(super) const WAIT: &str = "\
+Examples:
+  synapse wait review tests --all --until idle
+  synapse wait 1a2b3c4d --until done --timeout 10m";
+
+pub(super) const EXPLAIN: &str = "\
+Examples:
+  synapse explain review                                why it does what it does
+  synapse explain 1a2b3c4d                              where a task or a message is, and what to do";
+
+pub(super) const LOGS: &str = "\
+Examples:
+  synapse logs review -f
+  synapse logs review --task 1a2b3c4d";
+
+pub(super) const SHARE: &str = "\
+Examples:
+  synapse share 'rewriting the parser, tests are red until noon'
+  synapse share --clear";
+
+pub(super) const FOLLOW: &str = "\
+Examples:
+  synapse follow review                                 its notes come into your inbox
+  synapse follow review --tail                          only print what it shares";
+
+pub(super) const UNFOLLOW: &str = "\
+Examples:
+  synapse unfollow review";
+
+pub(super) const WATCH: &str = "\
+Examples:
+  synapse watch review --idle 5m --say 'please go on'
+  synapse watch review --idle 10m --say 'are you done?' --max 2 -d
+  synapse watch --list";
+
+pub(super) const TOKEN: &str = "\
+Examples:
+  synapse token rotate --overlap 10m                    a new one for you; the old one works for ten minutes
+  synapse token show --path";
+
 pub(super) const CONFIG: &str = "\
 Examples:
   synapse config show                          every setting, and where its value comes from
