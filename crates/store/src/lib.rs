@@ -2,8 +2,10 @@
 //!
 //! Not here: what it means (`synapse-core`), sockets and processes (`synapse-node`, `synapse-holder`).
 
+pub mod browse;
 pub mod compact;
 pub mod files;
+pub mod grams;
 pub mod history;
 pub mod holders;
 pub mod home;
@@ -12,6 +14,7 @@ pub mod known;
 pub mod registry;
 pub mod rows;
 pub mod schema;
+pub mod search;
 pub mod spool;
 pub mod token;
 
