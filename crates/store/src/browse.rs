@@ -187,6 +187,12 @@ impl History {
         Ok(page)
     }
 
+    /// A place before everything that happened at that time or later, and not far before.
+    pub fn place_before(&self, at: Timestamp) -> Result<Seq, JournalError> {
+        let first = self.first_after(Timestamp(at.0.saturating_sub(CLOCK_SLACK_MS)))?;
+        Ok(Seq(first.saturating_sub(1)))
+    }
+
     /// Everything after a place, in order, a page of bounded size.
     pub fn after(&self, after: Seq) -> Result<Page, JournalError> {
         // Read whole before anything is done with it: a slow reader of ours holds nothing open here.

@@ -139,7 +139,7 @@ impl Index {
         let mut hits = Hits::default();
         let mut looks = 0;
         self.each(expression, |seq| {
-            let found = hits.look(history, query, seq)?;
+            let found = hits.look(history, seq)?.filter(|past| has(past, query));
             looks += 1;
             hits.found.extend(found.filter(wish.is_wanted));
             hits.cut = match hits.found.len() {
@@ -155,13 +155,7 @@ impl Index {
     fn conversation(&self, history: &History, correlation: &str, max: usize) -> Result<Hits, Fill> {
         let mut hits = Hits::default();
         self.each(&format!("\"{}\"", grams::token_of_id(correlation)), |seq| {
-            let past = match history.message_at(seq) {
-                Err(JournalError::Row(bad)) => {
-                    hits.bad.push(bad);
-                    None
-                }
-                other => other?,
-            };
+            let past = hits.look(history, seq)?;
             hits.found.extend(past.filter(|past| is_of(past, correlation)));
             hits.cut = (hits.found.len() >= max).then_some(Cut::Enough);
             Ok(hits.cut.is_none())
@@ -228,6 +222,15 @@ fn is_of(past: &Past, correlation: &str) -> bool {
 
 /// As `search`, without an index: reads the newest one by one, and only so many.
 pub fn scan(history: &History, query: &Query, wish: Wish<'_>) -> Result<Hits, JournalError> {
+    scan_for(history, wish, &|past| has(past, query))
+}
+
+/// As `conversation`, without an index.
+pub fn scan_conversation(history: &History, correlation: &str, max: usize) -> Result<Hits, JournalError> {
+    scan_for(history, Wish { max, is_wanted: &|_| true }, &|past| is_of(past, correlation))
+}
+
+fn scan_for(history: &History, wish: Wish<'_>, is_it: &dyn Fn(&Past) -> bool) -> Result<Hits, JournalError> {
     const PAGE: usize = 256;
     let sql = "SELECT seq FROM message WHERE seq < ?1
                UNION ALL SELECT seq FROM task WHERE seq < ?1 ORDER BY 1 DESC LIMIT ?2";
@@ -246,7 +249,7 @@ pub fn scan(history: &History, query: &Query, wish: Wish<'_>) -> Result<Hits, Jo
                 return Ok(hits);
             }
             looks += 1;
-            let found = hits.look(history, query, seq)?;
+            let found = hits.look(history, seq)?.filter(|past| is_it(past));
             hits.found.extend(found.filter(wish.is_wanted));
             if hits.found.len() >= wish.max {
                 hits.cut = Some(Cut::Enough);
@@ -257,23 +260,24 @@ pub fn scan(history: &History, query: &Query, wish: Wish<'_>) -> Result<Hits, Jo
 }
 
 impl Hits {
-    /// What is at that place, if it still is there and has all that was asked for.
-    fn look(&mut self, history: &History, query: &Query, seq: u64) -> Result<Option<Past>, JournalError> {
+    /// What is at that place, if it still is there.
+    fn look(&mut self, history: &History, seq: u64) -> Result<Option<Past>, JournalError> {
         let past = match history.message_at(seq) {
             Ok(None) => history.ended_at(seq),
             other => other,
         };
         match past {
-            Ok(past) => {
-                Ok(past.filter(|past| text_of(past).is_some_and(|text| query.is_in(&grams::fold(&text)))))
-            }
             Err(JournalError::Row(bad)) => {
                 self.bad.push(bad);
                 Ok(None)
             }
-            Err(other) => Err(other),
+            other => other,
         }
     }
+}
+
+fn has(past: &Past, query: &Query) -> bool {
+    text_of(past).is_some_and(|text| query.is_in(&grams::fold(&text)))
 }
 
 /// What of it can be found: a message's text; a task's answer, or why it failed if it has none.

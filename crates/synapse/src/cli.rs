@@ -1,6 +1,7 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod cancel;
+mod history;
 mod inbox;
 mod join;
 mod kill;
@@ -57,6 +58,8 @@ enum Command {
     List(List),
     /// Show how an agent is
     Status(Status),
+    /// Look back: what was said, by whom, and what became of it
+    History(history::History),
     /// Stop a task
     Cancel(Cancel),
     /// Stop an agent and everything it started; its mail stays
@@ -272,6 +275,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Inbox(args) => block_on(inbox::inbox(args, json)),
         Command::List(args) => list::list(&args, json),
         Command::Status(args) => block_on(status::status(args, json)),
+        Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
         Command::Demo(args) => crate::demo::demo(&args, json),

@@ -59,7 +59,11 @@ pub(super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ] {
         let cost = median_of(bench.pick(RUNS, 3), || search(text))?;
         let name = format!("`synapse history search`, {name}");
-        rows.push(Row::at_most(name, cost.cpu_ms, "ms CPU", SEARCH_MS_MAX).beside("wall", cost.wall_ms, "ms"));
+        rows.push(Row::at_most(name, cost.cpu_ms, "ms CPU", SEARCH_MS_MAX).beside(
+            "wall",
+            cost.wall_ms,
+            "ms",
+        ));
     }
     Ok(rows)
 }
@@ -105,7 +109,8 @@ fn one(n: u64, agent: AgentId, dice: &mut u64) -> [Entry; 2] {
     const FIRST_MS: u64 = 1_790_000_000_000;
     let at = Timestamp(FIRST_MS + n * 1_000);
     let body = Body::of(&Content::text(text(n, dice)));
-    let id = MessageId::parse(&format!("0199{n:08x}-0000-7000-8000-{:012x}", roll(dice) >> 16)).expect("a UUID");
+    let id =
+        MessageId::parse(&format!("0199{n:08x}-0000-7000-8000-{:012x}", roll(dice) >> 16)).expect("a UUID");
     let mut task_id = [0; 16];
     task_id[..8].copy_from_slice(&roll(dice).to_be_bytes());
     task_id[8..].copy_from_slice(&roll(dice).to_be_bytes());
@@ -157,12 +162,60 @@ fn text(n: u64, dice: &mut u64) -> String {
         test failed on server with error code while agent was waiting for answer from build queue about \
         database migration index timeout connection retry branch commit deploy release note customer ticket";
     const JAPANESE: &[&str] = &[
-        "会議室", "の", "予約", "を", "確認", "して", "ください", "。", "明日", "まで", "に", "資料", "が", "必要",
-        "です", "サーバー", "エラー", "修正", "しました", "テスト", "結果", "報告", "東京", "開発", "会議", "は",
+        "会議室",
+        "の",
+        "予約",
+        "を",
+        "確認",
+        "して",
+        "ください",
+        "。",
+        "明日",
+        "まで",
+        "に",
+        "資料",
+        "が",
+        "必要",
+        "です",
+        "サーバー",
+        "エラー",
+        "修正",
+        "しました",
+        "テスト",
+        "結果",
+        "報告",
+        "東京",
+        "開発",
+        "会議",
+        "は",
     ];
     const CHINESE: &[&str] = &[
-        "请", "检查", "数据库", "连接", "错误", "并且", "修改", "代码", "，", "测试", "已经", "完成", "服务器",
-        "正在", "等待", "消息", "。", "我们", "需要", "部署", "版本", "上海", "问题", "回复", "任务", "索引",
+        "请",
+        "检查",
+        "数据库",
+        "连接",
+        "错误",
+        "并且",
+        "修改",
+        "代码",
+        "，",
+        "测试",
+        "已经",
+        "完成",
+        "服务器",
+        "正在",
+        "等待",
+        "消息",
+        "。",
+        "我们",
+        "需要",
+        "部署",
+        "版本",
+        "上海",
+        "问题",
+        "回复",
+        "任务",
+        "索引",
     ];
     let english: Vec<&str> = ENGLISH.split_whitespace().collect();
     let (words, gap, count) = match n % 3 {
