@@ -9,4 +9,5 @@ mod lookups;
 mod replay;
 mod retention;
 mod rig;
+mod search;
 mod versions;

@@ -6,7 +6,9 @@ use crate::fail::{Done, Fail};
 use crate::show;
 use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use synapse_core::ids::{MessageId, TaskRef};
+use synapse_core::message::{Key, Letter, Who};
 use synapse_core::task::Task;
 use synapse_dialects::api::{MarkView, MoveView};
 use synapse_dialects::history::{ConversationMessage, ConversationView};
@@ -50,48 +52,62 @@ pub(super) fn show(args: &Show, json: bool) -> Done {
 
 /// The conversation that an id belongs to.
 fn find(shelf: &Shelf, raw: &str) -> Result<String, Fail> {
-    const CHARS_MIN: usize = TaskRef::SHORT;
-    let is_whole = |letter_id: &MessageId| letter_id.as_str() == raw;
-    MessageId::parse(raw).map_err(|bad| Fail::usage(bad.to_string()))?;
+    let id = MessageId::parse(raw).map_err(|bad| Fail::usage(bad.to_string()))?;
     let (mut whole, mut begun) = (BTreeMap::new(), BTreeMap::new());
-    let mut add = |book: &Book, past: &Past, is_whole: bool| {
-        let What::Message { letter, .. } = &past.what else { return };
-        let told = format!("{} to {} in task {}", letter.id, book.label, letter.task.short());
-        let into = if is_whole { &mut whole } else { &mut begun };
-        into.insert(letter.chain.correlation.to_string(), told);
-    };
     for book in &shelf.books {
-        for past in book.told(book.history.messages_like(raw)).found {
-            let What::Message { letter, .. } = &past.what else { continue };
-            if is_whole(&letter.id) || raw.len() >= CHARS_MIN {
-                add(book, &past, is_whole(&letter.id));
-            }
-        }
-        let Ok(task) = TaskRef::parse(raw) else { continue };
-        for first in first_messages(book, &task) {
-            for past in book.told(book.history.messages_like(first.as_str())).found {
-                let is_it = matches!(&past.what, What::Message { letter, .. } if task.names(&letter.task));
-                if is_it {
-                    add(book, &past, false);
-                }
-            }
+        for (letter, is_whole) in letters(book, &id) {
+            let told = format!("{} to {} in task {}", letter.id, book.label, letter.task.short());
+            let into = if is_whole { &mut whole } else { &mut begun };
+            into.insert(letter.chain.correlation.to_string(), told);
         }
     }
     let found = if whole.is_empty() { begun } else { whole };
-    let mut ids = found.keys();
-    match (ids.next(), ids.next()) {
+    let mut conversations = found.keys();
+    match (conversations.next(), conversations.next()) {
         (Some(one), None) => Ok(one.clone()),
         (Some(_), Some(_)) => {
-            let message = format!("{raw} is the beginning of several ids; write more of it:");
-            let mut fail = Fail::refused(message);
+            let mut fail = Fail::refused(format!("{raw} is the beginning of several ids; write more of it:"));
             fail.info.details = Some(serde_json::json!({ "candidates": found.values().collect::<Vec<_>>() }));
             Err(fail)
         }
         (None, _) => Err(Fail::refused(format!(
-            "no message or task that is kept has the id {raw}; `synapse history` lists them. Mail that waits in a spool \
-             is not history yet"
+            "no message or task that is kept has the id {raw}; `synapse history` lists them. Mail that waits in a \
+             spool is not history yet"
         ))),
     }
+}
+
+/// What an id, or the beginning of one, may mean in one journal; and whether it is the whole id.
+fn letters(book: &Book, id: &MessageId) -> Vec<(Arc<Letter>, bool)> {
+    let mut found = Vec::new();
+    // What `send --message-id` called it.
+    let key = Key { who: Who::User, message: id.clone() }.text();
+    if let Ok(Some((letter, _))) = book.history.message_by_key(&key) {
+        found.push((letter, true));
+    }
+    for letter in like(book, id) {
+        let is_whole = letter.id == *id;
+        if is_whole || id.as_str().len() >= TaskRef::SHORT {
+            found.push((letter, is_whole));
+        }
+    }
+    if let Ok(task) = TaskRef::parse(id.as_str()) {
+        let of_task = |letter: &Arc<Letter>| task.names(&letter.task);
+        let firsts = first_messages(book, &task);
+        found.extend(
+            firsts.iter().flat_map(|id| like(book, id)).filter(of_task).map(|letter| (letter, false)),
+        );
+    }
+    found
+}
+
+fn like(book: &Book, id: &MessageId) -> Vec<Arc<Letter>> {
+    let page = book.told(book.history.messages_like(id.as_str()));
+    let letter = |past: Past| match past.what {
+        What::Message { letter, .. } => Some(letter),
+        _ => None,
+    };
+    page.found.into_iter().filter_map(letter).collect()
 }
 
 /// The messages that opened the tasks with such an id, ended ones and open ones.
