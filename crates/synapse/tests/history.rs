@@ -193,7 +193,7 @@ fn a_list_has_the_newest_last_and_takes_what_is_asked_for() {
     assert_eq!(strings(&all, "to_label"), ["boss", "lead", "worker", "slow"], "{all:#}");
     assert_eq!(all[3]["outcome"]["state"], "working");
     assert_eq!(all[3]["receipt"], "submitted");
-    assert_eq!(all[2]["outcome"]["answer"]["text"], "END; #CHECK --> 会議室\n");
+    assert_eq!(all[2]["outcome"]["answer"]["text"], "END; #CHECK --> 会議室");
     let to = |args: &[&str]| {
         let args: Vec<&str> = ["history"].iter().chain(args).copied().collect();
         strings(&world.json(&args), "to_label").join(" ")
@@ -234,7 +234,7 @@ fn an_export_has_everything_and_a_bad_journal_hides_no_good_one() {
     chain(&world);
     world.run_lines(
         "maker",
-        "say('artifact', name='plan.md', text='第一步', last=True)\nsay('done', text='made')",
+        "say('artifact', name='plan.md', text='第一步', last=True)\nsay('completed', text='made')",
         &[],
     );
     world.ok(&["send", "maker", "make it", "--response"]);

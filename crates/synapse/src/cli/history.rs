@@ -67,6 +67,7 @@ struct List {
 #[derive(Args)]
 struct Search {
     /// Words, all of which must be in it; nothing in them has a special meaning
+    #[arg(allow_hyphen_values = true)]
     text: String,
     /// Whose mail; default: everybody's
     agent: Option<String>,
