@@ -193,6 +193,14 @@ impl History {
         Ok(Seq(first.saturating_sub(1)))
     }
 
+    /// A place after everything that happened at that time or earlier, and not far after.
+    pub fn place_after(&self, at: Timestamp) -> Result<Seq, JournalError> {
+        let last: Option<u64> = self.db.query_row("SELECT max(seq) FROM message", [], |row| row.get(0))?;
+        let found = self.first_after(at.plus_ms(CLOCK_SLACK_MS))?;
+        // Behind the last message there may still be endings.
+        Ok(if last.is_none_or(|last| found > last) { Seq(i64::MAX as u64) } else { Seq(found) })
+    }
+
     /// Everything after a place, in order, a page of bounded size.
     pub fn after(&self, after: Seq) -> Result<Page, JournalError> {
         // Read whole before anything is done with it: a slow reader of ours holds nothing open here.

@@ -18,6 +18,7 @@ use filling::Fill;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use synapse_core::Timestamp;
 use synapse_core::message::Body;
 
 mod filling;
@@ -63,7 +64,9 @@ pub struct Hits {
 pub enum Cut {
     /// As many as were asked for.
     Enough,
-    /// Only so many of the newest were read, one by one.
+    /// So many of the newest places that the index gave were looked at.
+    Looked(usize),
+    /// Only so many of the newest were read, one by one, without the index.
     Scanned(usize),
 }
 
@@ -129,22 +132,17 @@ impl Index {
         Ok(Self { db })
     }
 
-    fn search(
-        &self,
-        history: &History,
-        query: &Query,
-        expression: &str,
-        wish: Wish<'_>,
-    ) -> Result<Hits, Fill> {
+    fn search(&self, history: &History, query: &Query, expression: &str, wish: Wish) -> Result<Hits, Fill> {
         let mut hits = Hits::default();
         let mut looks = 0;
-        self.each(expression, |seq| {
+        let places = wish.places(history).map_err(Fill::Journal)?;
+        self.each(expression, places, |seq| {
             let found = hits.look(history, seq)?.filter(|past| has(past, query));
             looks += 1;
-            hits.found.extend(found.filter(wish.is_wanted));
+            hits.found.extend(found.filter(|past| wish.has(past)));
             hits.cut = match hits.found.len() {
                 enough if enough >= wish.max => Some(Cut::Enough),
-                _ if looks >= LOOKS_MAX => Some(Cut::Scanned(looks)),
+                _ if looks >= LOOKS_MAX => Some(Cut::Looked(looks)),
                 _ => None,
             };
             Ok(hits.cut.is_none())
@@ -154,7 +152,7 @@ impl Index {
 
     fn conversation(&self, history: &History, correlation: &str, max: usize) -> Result<Hits, Fill> {
         let mut hits = Hits::default();
-        self.each(&format!("\"{}\"", grams::token_of_id(correlation)), |seq| {
+        self.each(&format!("\"{}\"", grams::token_of_id(correlation)), (0, i64::MAX as u64), |seq| {
             let past = hits.look(history, seq)?;
             hits.found.extend(past.filter(|past| is_of(past, correlation)));
             hits.cut = (hits.found.len() >= max).then_some(Cut::Enough);
@@ -167,11 +165,13 @@ impl Index {
     fn each(
         &self,
         expression: &str,
+        (first, last): (u64, u64),
         mut look: impl FnMut(u64) -> Result<bool, JournalError>,
     ) -> Result<(), Fill> {
-        let sql = "SELECT rowid FROM gram WHERE gram MATCH ?1 ORDER BY rowid DESC";
+        let sql =
+            "SELECT rowid FROM gram WHERE gram MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid DESC";
         let mut ask = self.db.prepare_cached(sql)?;
-        let mut rows = ask.query([expression])?;
+        let mut rows = ask.query(params![expression, first, last])?;
         while let Some(row) = rows.next()? {
             if !look(row.get(0)?).map_err(Fill::Journal)? {
                 break;
@@ -181,11 +181,29 @@ impl Index {
     }
 }
 
-/// How many, and which of those that have the words.
-#[derive(Clone, Copy)]
-pub struct Wish<'w> {
+/// How many, and of which time.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish {
     pub max: usize,
-    pub is_wanted: &'w dyn Fn(&Past) -> bool,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+}
+
+impl Wish {
+    pub fn newest(max: usize) -> Self {
+        Self { max, since: None, until: None }
+    }
+
+    fn has(self, past: &Past) -> bool {
+        self.since.is_none_or(|since| past.at >= since) && self.until.is_none_or(|until| past.at <= until)
+    }
+
+    /// The places between which all of that time are; they need not be looked at outside.
+    fn places(self, history: &History) -> Result<(u64, u64), JournalError> {
+        let first = self.since.map(|since| history.place_before(since)).transpose()?;
+        let last = self.until.map(|until| history.place_after(until)).transpose()?;
+        Ok((first.map_or(0, |seq| seq.0), last.map_or(i64::MAX as u64, |seq| seq.0)))
+    }
 }
 
 /// The newest that have all words of the query, and are wanted, newest first. The index at `path` is brought up to
@@ -194,7 +212,7 @@ pub fn search(
     path: &Path,
     history: &History,
     query: &Query,
-    wish: Wish<'_>,
+    wish: Wish,
     progress: Progress<'_>,
 ) -> Result<Hits, IndexError> {
     match query.expression() {
@@ -221,24 +239,25 @@ fn is_of(past: &Past, correlation: &str) -> bool {
 }
 
 /// As `search`, without an index: reads the newest one by one, and only so many.
-pub fn scan(history: &History, query: &Query, wish: Wish<'_>) -> Result<Hits, JournalError> {
+pub fn scan(history: &History, query: &Query, wish: Wish) -> Result<Hits, JournalError> {
     scan_for(history, wish, &|past| has(past, query))
 }
 
 /// As `conversation`, without an index.
 pub fn scan_conversation(history: &History, correlation: &str, max: usize) -> Result<Hits, JournalError> {
-    scan_for(history, Wish { max, is_wanted: &|_| true }, &|past| is_of(past, correlation))
+    scan_for(history, Wish::newest(max), &|past| is_of(past, correlation))
 }
 
-fn scan_for(history: &History, wish: Wish<'_>, is_it: &dyn Fn(&Past) -> bool) -> Result<Hits, JournalError> {
+fn scan_for(history: &History, wish: Wish, is_it: &dyn Fn(&Past) -> bool) -> Result<Hits, JournalError> {
     const PAGE: usize = 256;
-    let sql = "SELECT seq FROM message WHERE seq < ?1
-               UNION ALL SELECT seq FROM task WHERE seq < ?1 ORDER BY 1 DESC LIMIT ?2";
-    let (mut hits, mut below, mut looks) = (Hits::default(), i64::MAX as u64, 0);
+    let sql = "SELECT seq FROM message WHERE seq < ?1 AND seq >= ?3
+               UNION ALL SELECT seq FROM task WHERE seq < ?1 AND seq >= ?3 ORDER BY 1 DESC LIMIT ?2";
+    let (first, last) = wish.places(history)?;
+    let (mut hits, mut below, mut looks) = (Hits::default(), last, 0);
     loop {
         let seqs: Vec<u64> = {
             let mut ask = history.db.prepare_cached(sql)?;
-            let seqs = ask.query_map(params![below, PAGE], |row| row.get(0))?;
+            let seqs = ask.query_map(params![below, PAGE, first], |row| row.get(0))?;
             seqs.collect::<Result<_, _>>()?
         };
         let Some(last) = seqs.last() else { return Ok(hits) };
@@ -250,7 +269,7 @@ fn scan_for(history: &History, wish: Wish<'_>, is_it: &dyn Fn(&Past) -> bool) ->
             }
             looks += 1;
             let found = hits.look(history, seq)?.filter(|past| is_it(past));
-            hits.found.extend(found.filter(wish.is_wanted));
+            hits.found.extend(found.filter(|past| wish.has(past)));
             if hits.found.len() >= wish.max {
                 hits.cut = Some(Cut::Enough);
                 return Ok(hits);

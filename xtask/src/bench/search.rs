@@ -156,73 +156,22 @@ fn one(n: u64, agent: AgentId, dice: &mut u64) -> [Entry; 2] {
     [entry(2 * n + 1, accepted), entry(2 * n + 2, ended)]
 }
 
+const ENGLISH: &str = "please look at this message and review the change in module before we merge it because \
+    test failed on server with error code while agent was waiting for answer from build queue about \
+    database migration index timeout connection retry branch commit deploy release note customer ticket";
+const JAPANESE: &str = "会議室 の 予約 を 確認 して ください 。 明日 まで に 資料 が 必要 です サーバー エラー 修正 \
+    しました テスト 結果 報告 東京 開発 会議 は";
+const CHINESE: &str = "请 检查 数据库 连接 错误 并且 修改 代码 ， 测试 已经 完成 服务器 正在 等待 消息 。 我们 需要 \
+    部署 版本 上海 问题 回复 任务 索引";
+
 /// A sentence or three; every third in Japanese, every third in Chinese.
 fn text(n: u64, dice: &mut u64) -> String {
-    const ENGLISH: &str = "please look at this message and review the change in module before we merge it because \
-        test failed on server with error code while agent was waiting for answer from build queue about \
-        database migration index timeout connection retry branch commit deploy release note customer ticket";
-    const JAPANESE: &[&str] = &[
-        "会議室",
-        "の",
-        "予約",
-        "を",
-        "確認",
-        "して",
-        "ください",
-        "。",
-        "明日",
-        "まで",
-        "に",
-        "資料",
-        "が",
-        "必要",
-        "です",
-        "サーバー",
-        "エラー",
-        "修正",
-        "しました",
-        "テスト",
-        "結果",
-        "報告",
-        "東京",
-        "開発",
-        "会議",
-        "は",
-    ];
-    const CHINESE: &[&str] = &[
-        "请",
-        "检查",
-        "数据库",
-        "连接",
-        "错误",
-        "并且",
-        "修改",
-        "代码",
-        "，",
-        "测试",
-        "已经",
-        "完成",
-        "服务器",
-        "正在",
-        "等待",
-        "消息",
-        "。",
-        "我们",
-        "需要",
-        "部署",
-        "版本",
-        "上海",
-        "问题",
-        "回复",
-        "任务",
-        "索引",
-    ];
-    let english: Vec<&str> = ENGLISH.split_whitespace().collect();
     let (words, gap, count) = match n % 3 {
-        0 => (english.as_slice(), " ", 20),
+        0 => (ENGLISH, " ", 20),
         1 => (JAPANESE, "", 24),
         _ => (CHINESE, "", 24),
     };
+    let words: Vec<&str> = words.split_whitespace().collect();
     let mut text = format!("#{n}{gap}");
     for _ in 0..count + roll(dice) % count {
         text.push_str(words[usize::try_from(roll(dice) % words.len() as u64).unwrap_or(0)]);

@@ -26,7 +26,7 @@ fn index_of(journal: &Path) -> PathBuf {
 #[track_caller]
 fn ask(journal: &Path, text: &str, max: usize) -> Hits {
     let history = History::look_into(journal).unwrap().unwrap();
-    let wish = Wish { max, is_wanted: &|_| true };
+    let wish = Wish::newest(max);
     let query = Query::parse(text).unwrap();
     search::search(&index_of(journal), &history, &query, wish, &mut |_, _| {}).unwrap()
 }
@@ -112,7 +112,7 @@ fn the_index_says_what_reading_says() {
     let compare = |rig: &Rig, when: &str| {
         let history = History::look_into(&rig.path).unwrap().unwrap();
         for text in queries {
-            let wish = Wish { max: 10_000, is_wanted: &|_| true };
+            let wish = Wish::newest(10_000);
             let read = search::scan(&history, &Query::parse(text).unwrap(), wish).unwrap();
             let places = |hits: &Hits| hits.found.iter().map(|past| past.seq.0).collect::<Vec<_>>();
             assert_eq!(places(&ask(&rig.path, text, 10_000)), places(&read), "{text:?} {when}");
@@ -287,6 +287,19 @@ fn pages_by_time_and_sender_are_those_that_were_asked_for() {
         ..Wanted::default()
     };
     assert!(history.newest(&nobody, 10).unwrap().found.is_empty());
+    for (since, until, expected) in [
+        (Some(118), None, vec!["tick 119", "tick 118"]),
+        (None, Some(1), vec!["tick 1", "tick 0"]),
+        (Some(60), Some(60), vec!["tick 60"]),
+        (Some(119), Some(119), vec!["tick 119"]),
+    ] {
+        let at = |n: Option<usize>| n.map(|n| times[n]);
+        let wish = Wish { max: 50, since: at(since), until: at(until) };
+        let query = Query::parse("tick").unwrap();
+        let found = search::search(&index_of(&rig.path), &history, &query, wish, &mut |_, _| {}).unwrap();
+        assert_eq!(texts(&found), expected);
+        assert_eq!(texts(&search::scan(&history, &query, wish).unwrap()), expected);
+    }
     let place = history.place_before(times[80]).unwrap();
     let page = history.after(place).unwrap();
     assert!(page.found.iter().any(|past| search::text_of(past).as_deref() == Some("tick 80")));

@@ -1,7 +1,7 @@
 //! `synapse history search`: words in messages and answers.
 
 use super::Search;
-use super::shelf::{Book, Filling, Shelf, note, wanted, warn};
+use super::shelf::{Book, Filling, Shelf, note, warn};
 use super::{snippet, when};
 use crate::fail::{Done, Fail};
 use crate::show;
@@ -17,33 +17,20 @@ const SNIPPET_CHARS: usize = 160;
 pub(super) fn search(args: &Search, json: bool) -> Done {
     let query = Query::parse(&args.text).map_err(|bad| Fail::usage(bad.to_string()))?;
     let shelf = Shelf::open(args.agent.as_deref())?;
-    let span = wanted(args.span);
-    let is_wanted = |past: &Past| span.has_time(past.at);
     let max = args.max as usize;
-    let (mut found, mut is_more, mut scanned) = (Vec::new(), false, None);
+    let wish = Wish { max, since: args.span.since, until: args.span.until };
+    let (mut found, mut cuts) = (Vec::new(), Vec::new());
     for book in &shelf.books {
-        let hits = ask(book, &query, Wish { max, is_wanted: &is_wanted });
+        let hits = ask(book, &query, wish);
         book.told_bad(&hits.bad);
-        match hits.cut {
-            Some(Cut::Enough) => is_more = true,
-            Some(Cut::Scanned(count)) => scanned = Some(count),
-            None => {}
-        }
+        cuts.extend(hits.cut);
         found.extend(hits.found.into_iter().map(|past| (book, past)));
     }
     found.sort_by_key(|(book, past)| (past.at, book.id, past.seq));
     let cut = found.len().saturating_sub(max);
     found.drain(..cut);
-    let why = match (scanned, is_more || cut > 0) {
-        (Some(count), _) => Some(format!(
-            "only the newest {count} records of each agent were read: words of one or two letters are in no index; \
-             give a longer word"
-        )),
-        (None, true) => {
-            Some(format!("these are the newest {max}; there may be more: --max, --since, or another word"))
-        }
-        (None, false) => None,
-    };
+    cuts.extend((cut > 0).then_some(Cut::Enough));
+    let why = why_not_all(&cuts, max);
     let hits: Vec<(Timestamp, SearchHit)> =
         found.iter().filter_map(|(book, past)| Some((past.at, hit(book, past, &query)?))).collect();
     if json {
@@ -62,8 +49,27 @@ pub(super) fn search(args: &Search, json: bool) -> Done {
     Ok(())
 }
 
+/// Why there may be more than is shown, and what helps.
+fn why_not_all(cuts: &[Cut], max: usize) -> Option<String> {
+    let scanned = cuts.iter().find_map(|cut| if let Cut::Scanned(n) = cut { Some(n) } else { None });
+    let looked = cuts.iter().find_map(|cut| if let Cut::Looked(n) = cut { Some(n) } else { None });
+    match (scanned, looked) {
+        (Some(count), _) => Some(format!(
+            "only the newest {count} records of an agent were read one by one; give a word of three letters or more, \
+             or --since and --until"
+        )),
+        (None, Some(count)) => Some(format!(
+            "{count} places that nearly fit were looked at and there are more; add a rarer word, or --since and --until"
+        )),
+        (None, None) if !cuts.is_empty() => {
+            Some(format!("these are the newest {max}; there may be more: --max, --since, or another word"))
+        }
+        (None, None) => None,
+    }
+}
+
 /// Asks the index of one agent; without one, what is newest is read.
-fn ask(book: &Book, query: &Query, wish: Wish<'_>) -> Hits {
+fn ask(book: &Book, query: &Query, wish: Wish) -> Hits {
     let mut filling = Filling::of(&book.label);
     let asked =
         search::search(&book.index, &book.history, query, wish, &mut |done, all| filling.tell(done, all));

@@ -51,6 +51,6 @@ mod tests {
         check("one two\nthree four five six", &[(8, 5)], "…two [three] fo…");
         check("会議室を予約してください。お願いします", &[(0, 2), (4, 2)], "[会議]室を[予約]してください…");
         check("aaaaaaaaaaaaaaaaaaaa", &[(0, 20)], "[aaaaaaaaaaaa]…");
-        check("end", &[(7, 2)], "");
+        check("end", &[(7, 2)], "…");
     }
 }
