@@ -3,7 +3,7 @@
 //! A benchmark is no test: a missed bar is told and fails nothing. What counts are ratios within one run and CPU
 //! time, which a busy machine disturbs least. All of it stays on this machine: Unix sockets and 127.0.0.1.
 //!
-//! Not here: bars for a terminal, a hub or A2A, which will be sets of their own beside `spine`.
+//! Not here: bars for a terminal, a hub or A2A, which will be sets of their own beside `spine` and `people`.
 
 mod accept;
 mod client;
@@ -15,6 +15,7 @@ mod proc;
 mod raw;
 mod report;
 mod responder;
+mod search;
 mod stage;
 mod status;
 mod streaming;
@@ -27,16 +28,42 @@ use crate::shell;
 use report::{Report, Row};
 use stage::Stage;
 
-pub(crate) const USAGE: &str = "usage: cargo xtask bench spine [--json] [--quick] [--only NAME]";
+pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people [--json] [--quick] [--only NAME]";
 
 /// What was asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Wish {
+    set: Set,
     /// The JSON on standard output in place of the table.
     json: bool,
     /// Fewer rounds: to see that it works.
     pub(crate) quick: bool,
     only: Option<String>,
+}
+
+/// Which measurements belong together.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Set {
+    /// A message from the door to the disk to the agent.
+    #[default]
+    Spine,
+    /// What people do beside sending.
+    People,
+}
+
+impl Set {
+    const ALL: [(&'static str, Self); 2] = [("spine", Self::Spine), ("people", Self::People)];
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, set)| *set == self).map_or("", |(name, _)| name)
+    }
+
+    fn parts(self) -> &'static [(&'static str, Measure)] {
+        match self {
+            Self::Spine => PARTS,
+            Self::People => PEOPLE,
+        }
+    }
 }
 
 /// What a set of measurements has to work with.
@@ -60,6 +87,8 @@ const PARTS: &[(&str, Measure)] = &[
     ("opening", opening::measure),
 ];
 
+const PEOPLE: &[(&str, Measure)] = &[("search", search::measure)];
+
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
     if cfg!(debug_assertions) {
@@ -77,7 +106,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let stage = Stage::new(&folder, built.join("synapse"))?;
     let bench = Bench { root: root.to_owned(), folder, stage, wish };
     let report = bench.all()?;
-    let file = bench.folder.join("spine.json");
+    let file = bench.folder.join(format!("{}.json", bench.wish.set.name()));
     std::fs::write(&file, report.json()).with_context(|| format!("writing {}", file.display()))?;
     if bench.wish.json {
         print!("{}", report.json());
@@ -94,7 +123,7 @@ impl Bench {
         let mut report = Report { machine, quick: self.wish.quick, ..Report::default() };
         eprint!("{}", report.head());
         let wanted = |name: &str| self.wish.only.as_deref().is_none_or(|only| only == name);
-        for (name, measure) in PARTS.iter().filter(|(name, _)| wanted(name)) {
+        for (name, measure) in self.wish.set.parts().iter().filter(|(name, _)| wanted(name)) {
             eprintln!("measuring: {name}");
             match measure(self) {
                 Ok(rows) => report.rows.extend(rows),
@@ -114,16 +143,15 @@ impl Bench {
 
 fn parse(words: &[String]) -> Result<Wish, String> {
     let mut words = words.iter().map(String::as_str);
-    if words.next() != Some("spine") {
-        return Err("say which set: `spine` is the one there is".into());
-    }
-    let mut wish = Wish::default();
+    let set = words.next().and_then(|word| Set::ALL.iter().find(|(name, _)| *name == word));
+    let (_, set) = set.ok_or("say which set: `spine` or `people`")?;
+    let mut wish = Wish { set: *set, ..Wish::default() };
     while let Some(word) = words.next() {
         match word {
             "--json" => wish.json = true,
             "--quick" => wish.quick = true,
             "--only" => {
-                let known: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
+                let known: Vec<&str> = wish.set.parts().iter().map(|(name, _)| *name).collect();
                 let name = words.next().filter(|name| known.contains(name));
                 let name = name.ok_or_else(|| format!("--only takes one of {}", known.join(", ")))?;
                 wish.only = Some(name.to_owned());
@@ -150,8 +178,12 @@ mod tests {
     #[test]
     fn words_become_a_wish() {
         check("spine", Ok(Wish::default()));
-        let wish = Wish { json: true, quick: true, only: Some("idle".into()) };
+        let wish = Wish { json: true, quick: true, only: Some("idle".into()), ..Wish::default() };
         check("spine --quick --only idle --json", Ok(wish));
+        check(
+            "people --only search",
+            Ok(Wish { set: Set::People, only: Some("search".into()), ..Wish::default() }),
+        );
         check("", Err("spine"));
         check("spine --only everything", Err("accept, commands"));
         check("spine --fast", Err("--fast"));

@@ -10,6 +10,7 @@ mod examples;
 mod explain;
 mod facts;
 mod follow;
+mod history;
 mod inbox;
 mod init;
 mod interrupt;
@@ -113,6 +114,9 @@ enum Command {
     /// Poke an agent that stopped half-way
     #[command(after_help = examples::WATCH)]
     Watch(watchdog::Watch),
+    /// Look back: what was said, by whom, and what became of it
+    #[command(after_help = examples::HISTORY)]
+    History(history::History),
     /// Stop a task
     #[command(after_help = examples::CANCEL)]
     Cancel(Cancel),
@@ -397,6 +401,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
         Command::Status(args) => block_on(status::status(args, json)),
+        Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
         Command::Config(args) => config::config(&args, json),

@@ -42,6 +42,10 @@ impl Stage {
         Self { home: Home::at(&root, root.join("registry")), synapse }
     }
 
+    pub(super) fn home(&self) -> &Home {
+        &self.home
+    }
+
     /// A command line of ours, ready to be started in this home.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.synapse);
