@@ -89,6 +89,8 @@ pub enum Proof {
     Socket,
     /// A secret that only this user can read.
     Token,
+    /// A client certificate that the handshake verified.
+    Certificate,
     /// A file in the spool, owned by this user; the name in it is a claim.
     Spool,
     /// This very process.

@@ -1,29 +1,63 @@
 //! Who is calling: a connection and its headers become a `Caller`. Nobody below sees a header.
 //!
 //! Unix socket: the kernel tells the process; a descendant of an agent *is* that agent, whatever its
-//! environment says. TCP: the token in the user's home, or a stranger who may read the status.
+//! environment says. TCP: the token in the user's home, a certificate that the settings give a name to
+//! (REST-8), or a stranger who may read the status.
 //! Requests that a web page could have sent (foreign Host or Origin) are refused before anything else.
 //!
 //! Not here: what a caller may do (`synapse_core::policy`).
 
+use crate::network::has_port;
 use http::{HeaderMap, Method, header};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use subtle::ConstantTimeEq;
 use synapse_core::Refusal;
 use synapse_core::ids::AgentId;
 use synapse_core::message::Proof;
-use synapse_core::policy::Caller;
+use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_core::routes::{self, Target};
+use synapse_settings::Identity;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
 use synapse_store::token::Token;
 use synapse_store::{holders, registry};
+use synapse_tls::Certificate;
+use synapse_tls::certificate::Standing;
 
 /// The other end of a connection.
 #[derive(Clone)]
 pub enum Peer {
     Unix(Arc<UnixPeer>),
-    Tcp,
+    Tcp(Arc<TcpPeer>),
+}
+
+/// What is known of a TCP connection before its first request.
+#[derive(Default)]
+pub struct TcpPeer {
+    pub remote: Option<SocketAddr>,
+    /// The address of ours that was called.
+    pub local: Option<SocketAddr>,
+    pub tls: Option<TlsPeer>,
+}
+
+/// What the handshake told.
+pub struct TlsPeer {
+    /// The names in our own certificate.
+    pub hosts: Arc<[String]>,
+    /// The caller's, verified.
+    pub certificate: Option<Certificate>,
+}
+
+impl TcpPeer {
+    fn certificate(&self) -> Option<&Certificate> {
+        self.tls.as_ref()?.certificate.as_ref()
+    }
+
+    fn default_port(&self) -> u16 {
+        if self.tls.is_some() { 443 } else { 80 }
+    }
 }
 
 pub struct UnixPeer {
@@ -36,32 +70,51 @@ impl Peer {
     pub fn unix(pid: Option<u32>) -> Self {
         Self::Unix(Arc::new(UnixPeer { pid, caller: OnceLock::new() }))
     }
+
+    /// Of whom nothing is known.
+    pub fn unknown() -> Self {
+        Self::Tcp(Arc::default())
+    }
 }
 
 pub struct Gate {
     home: Home,
     token: Token,
     port: u16,
+    /// Names of this machine besides those of loopback.
+    hosts: Vec<String>,
+    /// Who the holder of a client certificate is, by a name in it.
+    identities: BTreeMap<String, Identity>,
 }
 
 impl Gate {
     pub fn new(home: Home, token: Token, port: u16) -> Self {
-        Self { home, token, port }
+        Self { home, token, port, hosts: Vec::new(), identities: BTreeMap::new() }
+    }
+
+    pub fn called(mut self, hosts: Vec<String>) -> Self {
+        self.hosts = hosts;
+        self
+    }
+
+    pub fn knowing(mut self, identities: BTreeMap<String, Identity>) -> Self {
+        self.identities = identities;
+        self
     }
 
     /// A browser may be made to send requests here; it cannot be made to forge these two headers.
     pub fn check_origin(&self, peer: &Peer, headers: &HeaderMap) -> Result<(), Refusal> {
-        if let Peer::Unix(_) = peer {
-            return Ok(());
-        }
+        let Peer::Tcp(tcp) = peer else { return Ok(()) };
         let text = |name| headers.get(name).map(|v| v.to_str().unwrap_or("?"));
         let host = text(header::HOST).unwrap_or("");
-        if !self.is_own(host) {
-            return Err(Refusal::bad_field("Host", format!("{host:?} is not this machine; use localhost")));
+        if !self.is_own(tcp, host) {
+            let help = "use localhost, or tell the node its names with --host or network.hosts";
+            return Err(Refusal::bad_field("Host", format!("{host:?} is not this machine; {help}")));
         }
+        let scheme = if tcp.tls.is_some() { "https://" } else { "http://" };
         match text(header::ORIGIN) {
             None => Ok(()),
-            Some(origin) if origin.strip_prefix("http://").is_some_and(|host| self.is_own(host)) => Ok(()),
+            Some(origin) if origin.strip_prefix(scheme).is_some_and(|host| self.is_own(tcp, host)) => Ok(()),
             Some(origin) => Err(Refusal::bad_field(
                 "Origin",
                 format!("{origin:?} may not call this; web pages of others are refused"),
@@ -69,17 +122,86 @@ impl Gate {
         }
     }
 
-    fn is_own(&self, host: &str) -> bool {
-        let names = ["localhost", "127.0.0.1", "[::1]"];
-        let with_port = |name: &str| format!("{name}:{}", self.port);
-        names.iter().any(|name| host.eq_ignore_ascii_case(&with_port(name)))
+    /// Loopback names, what the settings and our certificate name, and the very address that was called. A page of
+    /// somebody else may have a name point here, but then that name is in this header, and no address.
+    fn is_own(&self, tcp: &TcpPeer, host: &str) -> bool {
+        // A forwarder has a port of its own.
+        if self.hosts.iter().any(|own| has_port(own) && host.eq_ignore_ascii_case(own)) {
+            return true;
+        }
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if has_port(host) => (name, port.parse().ok()),
+            _ => (host, Some(tcp.default_port())),
+        };
+        let is = |own: &str| name.eq_ignore_ascii_case(own);
+        let called = tcp.local.map(|local| match local.ip().to_canonical() {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        });
+        let ours = self.hosts.iter().chain(tcp.tls.iter().flat_map(|tls| tls.hosts.iter())).chain(&called);
+        port == Some(self.port)
+            && (["localhost", "127.0.0.1", "[::1]"].into_iter().any(is)
+                || ours.into_iter().any(|own| is(own)))
     }
 
     pub fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
         match peer {
             Peer::Unix(peer) => Ok(peer.caller.get_or_init(|| self.by_ancestry(peer.pid)).clone()),
-            Peer::Tcp => self.by_token(headers),
+            Peer::Tcp(tcp) => match tcp.certificate() {
+                // The token is the user's whatever the machine it comes from.
+                Some(certificate) if !headers.contains_key(header::AUTHORIZATION) => {
+                    self.by_certificate(certificate)
+                }
+                _ => self.by_token(headers),
+            },
         }
+    }
+
+    fn by_certificate(&self, certificate: &Certificate) -> Result<Caller, Refusal> {
+        // The handshake may have been long ago.
+        if let Standing::Expired { .. } = certificate.standing(synapse_tls::now_s()) {
+            return Err(Refusal::NotAllowed {
+                who: shown(certificate),
+                verb: "go on, because it has expired",
+                need: "a new one, on a new connection",
+            });
+        }
+        let known = certificate.identities().find_map(|name| Some((name, self.identities.get(name)?)));
+        let Some((name, identity)) = known else { return Ok(Caller::Stranger) };
+        self.by_name(identity.role.as_deref(), identity.agent.as_deref(), name, Proof::Certificate)
+    }
+
+    // STUB until the table of rights knows callers by name: an agent is that agent, a role has no rights yet.
+    pub fn by_name(
+        &self,
+        _role: Option<&str>,
+        agent: Option<&str>,
+        _name: &str,
+        proof: Proof,
+    ) -> Result<Caller, Refusal> {
+        let Some(agent) = agent else { return Ok(Caller::Stranger) };
+        let target = Target::parse(agent).map_err(|bad| Refusal::bad_field("agent", bad.to_string()))?;
+        let ids = routes::resolve(&target, &registry::candidates(&self.home));
+        match ids.map_err(|no| Refusal::from((&target, no)))?[..] {
+            [one] => Ok(self.agent(one, proof)),
+            _ => Ok(Caller::Stranger),
+        }
+    }
+    // END OF STUB
+
+    /// Why somebody whom nothing here names may do no more than read the status.
+    pub fn unnamed(&self, peer: &Peer) -> Refusal {
+        if let Peer::Tcp(tcp) = peer
+            && let Some(certificate) = tcp.certificate()
+        {
+            return Refusal::NotAllowed {
+                who: shown(certificate),
+                verb: "do this",
+                need: "an entry for a name in it under `tls.identities` in ~/.synapse/settings.json, or the token",
+            };
+        }
+        let status = About::default();
+        policy::may(&Caller::Stranger, Verb::Read, status).err().unwrap_or(Refusal::Busy)
     }
 
     fn by_token(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
@@ -148,6 +270,12 @@ impl Gate {
             }),
         }
     }
+}
+
+fn shown(certificate: &Certificate) -> String {
+    const NAMES_MAX: usize = 5;
+    let names: Vec<&str> = certificate.identities().take(NAMES_MAX).collect();
+    format!("the holder of the certificate {:?}", names.join(", "))
 }
 
 /// A process and all above it, if nothing changed while we looked.

@@ -108,7 +108,7 @@ pub fn description() -> utoipa::openapi::OpenApi {
 
 /// First of all: where does this come from, who is it, and is it too large to be read?
 async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Peer>().cloned().unwrap_or(Peer::Tcp);
+    let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::unknown);
     let admitted = app.gate.check_origin(&peer, request.headers()).and_then(|()| {
         let length =
             request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
@@ -121,7 +121,7 @@ async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> R
     });
     let answer = match admitted {
         Ok(Caller::Stranger) if !is_public(request.method(), request.uri().path()) => {
-            Refused(no_token()).into_response()
+            Refused(app.gate.unnamed(&peer)).into_response()
         }
         Ok(caller) => {
             request.extensions_mut().insert(caller);
@@ -140,15 +140,6 @@ async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> R
     };
     app.metrics.request(!answer.status().is_success());
     answer
-}
-
-fn no_token() -> Refusal {
-    let may = synapse_core::policy::may(
-        &Caller::Stranger,
-        synapse_core::policy::Verb::Read,
-        synapse_core::policy::About::default(),
-    );
-    may.err().unwrap_or(Refusal::Busy)
 }
 
 /// Reads a body within its bounds of size and time.

@@ -12,12 +12,14 @@ pub mod driver;
 pub mod effects;
 pub mod handle;
 pub mod hands;
+pub mod handshake;
 pub mod launch;
 pub mod listen;
 pub mod metrics;
+pub mod network;
 pub mod post;
 pub mod registrar;
 pub mod serve;
 
-pub use launch::{Hand, Launch};
+pub use launch::{Hand, Launch, Listen};
 pub use serve::{Ready, run};

@@ -11,6 +11,7 @@ use crate::hands::exec::ExecHand;
 use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
+use crate::network::Plan;
 use crate::post;
 use crate::registrar::{Registrar, keep_entry};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::AgentId;
 use synapse_core::{Hub, Limits};
+use synapse_settings::Settings;
 use synapse_store::files::{self, Access};
 use synapse_store::home::{AgentDir, Home};
 use synapse_store::known::Known;
@@ -27,6 +29,7 @@ use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
 use synapse_store::token::Token;
 use synapse_store::{History, Journal, OpenError, Retention};
+use synapse_tls::Server;
 use tokio_util::sync::CancellationToken;
 
 /// What the launcher hears on the node's standard output: one line.
@@ -35,6 +38,8 @@ use tokio_util::sync::CancellationToken;
 pub enum Ready {
     Ready {
         port: u16,
+        /// How it is called by TCP.
+        endpoint: String,
     },
     CannotRun {
         why: String,
@@ -58,14 +63,17 @@ struct Parts {
     journal: Journal,
     history: History,
     hub: Hub,
+    settings: Settings,
+    plan: Plan,
+    tls: Option<Server>,
 }
 
 /// Runs the node of one agent, in this process, until it is told to stop.
-pub fn run(home: Home, agent: &AgentId) -> ExitCode {
+pub fn run(home: Home, agent: &AgentId, settings: Settings) -> ExitCode {
     // If the holder is killed nothing restarts us, and nobody should work unseen.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
     one_arena();
-    match open(home, agent).and_then(work) {
+    match open(home, agent, settings).and_then(work) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Died::CannotRun(why)) => cannot_run(&why),
         Err(Died::Now(why)) => {
@@ -126,7 +134,7 @@ fn say(ready: &Ready) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
+fn open(home: Home, agent: &AgentId, settings: Settings) -> Result<Parts, Died> {
     let dir = home.agent(agent);
     let told = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
@@ -136,6 +144,12 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     let bytes = files::read_private(&dir.launch(), 1 << 20, Access::Plain).map_err(|e| told(&e))?;
     let launch: Launch =
         serde_json::from_slice(&bytes).map_err(|e| told(&format!("{}: {e}", dir.launch().display())))?;
+    let plan = Plan::of(&launch.listen, &settings).map_err(|e| told(&e))?;
+    let tls = plan.tls.clone().map(Server::load).transpose().map_err(|e| match is_restart() {
+        // Somebody may be replacing the files just now; they were good when this agent was started.
+        true => Died::Now(e.to_string()),
+        false => told(&e),
+    })?;
     let known = Known::load(&dir)
         .map_err(|e| told(&e))?
         .ok_or_else(|| told(&"this agent is not known yet; start it with `synapse run`"))?;
@@ -148,15 +162,16 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     })?;
     let history = History::open(&dir.journal()).map_err(|e| told(&e))?;
     let hub = Hub::with_state(Limits::default(), state);
-    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub })
+    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub, settings, plan, tls })
 }
 
 async fn serve(parts: Parts) -> Result<(), Died> {
-    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub } = parts;
+    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub, settings, plan, tls } =
+        parts;
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
     let spared = ports_of_others(&home, &known.id);
     let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
-    let listeners = Listeners::bind(&dir.socket(), wish).await.map_err(|e| match e {
+    let listeners = Listeners::bind(&dir.socket(), plan.address, wish).await.map_err(|e| match e {
         // It was ours before: whoever has it now may give it back, so the holder tries again.
         ListenError::PortTaken { port, .. } if known.port == Some(port) => Died::Now(e.to_string()),
         e => cannot(&e),
@@ -169,7 +184,12 @@ async fn serve(parts: Parts) -> Result<(), Died> {
         tracing::warn!(error = %e, "the port could not be written down");
     }
     let holder = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
-    let entry = Entry::starting(&known, holder, port, dir.socket(), now().0).map_err(|e| cannot(&e))?;
+    let mut entry = Entry::starting(&known, holder, port, dir.socket(), now().0).map_err(|e| cannot(&e))?;
+    let endpoint = plan.endpoint(port);
+    if plan.is_open() {
+        tracing::warn!(%endpoint, "other machines can reach this, and nothing is encrypted; it was started with --insecure");
+    }
+    entry.endpoint.clone_from(&endpoint);
 
     let agent = launch.agent(Some(port));
     let metrics = Arc::new(Metrics::default());
@@ -182,7 +202,7 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let driver = driver.map_err(|e| cannot(&e))?;
 
     let stop = CancellationToken::new();
-    let gate = Gate::new(home.clone(), token, port);
+    let gate = Gate::new(home.clone(), token, port).called(plan.hosts).knowing(settings.tls.identities);
     let history = Mutex::new(history);
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
@@ -204,10 +224,10 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     tokio::spawn(post::take_in(Arc::new(spool), handle.clone()));
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());
-    say(&Ready::Ready { port });
-    tracing::info!(port, "serving");
+    tracing::info!(%endpoint, "serving");
+    say(&Ready::Ready { port, endpoint });
 
-    listeners.serve(doors::router(app), metrics, stop).await;
+    listeners.serve(doors::router(app), metrics, tls, stop).await;
     handle.stop();
     drop(handle);
     let ended = watched.await.unwrap_or_else(|_| Err("the driver panicked".into()));

@@ -1,6 +1,7 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod cancel;
+mod certs;
 mod inbox;
 mod join;
 mod kill;
@@ -62,6 +63,9 @@ enum Command {
     /// Stop an agent and everything it started; its mail stays
     #[command(visible_alias = "stop")]
     Kill(Kill),
+    /// Make and look at certificates for TLS
+    #[command(subcommand)]
+    Certs(Certs),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     Demo(Demo),
 }
@@ -81,12 +85,37 @@ struct Who {
     /// Something it can do; may be given several times, found as `skill:<NAME>`
     #[arg(long = "skill", value_name = "NAME")]
     skills: Vec<String>,
-    /// The TCP port on loopback; default: the one it had, or the first free from 8100
+    /// The TCP port; default: the one it had, or the first free from 8100
     #[arg(long)]
     port: Option<u16>,
     /// The folder it works in; default: this one
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    network: Network,
+}
+
+/// How an agent is reached from other machines (REST-8).
+#[derive(Args)]
+struct Network {
+    /// The address to listen on; default: loopback only
+    #[arg(help_heading = "Network", long, value_name = "ADDRESS")]
+    listen: Option<std::net::IpAddr>,
+    /// A name under which callers know this machine; may be given several times
+    #[arg(help_heading = "Network", long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// Speak TLS with this certificate (PEM); `synapse certs make` makes one
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    tls_cert: Option<std::path::PathBuf>,
+    /// Its key (PEM), readable by you alone
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    tls_key: Option<std::path::PathBuf>,
+    /// Let in only callers with a certificate of this authority (PEM)
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    client_ca: Option<std::path::PathBuf>,
+    /// Speak plain HTTP to other machines: everything can be read on the way
+    #[arg(help_heading = "Network", long)]
+    insecure: bool,
 }
 
 #[derive(Args)]
@@ -227,6 +256,38 @@ struct Kill {
     all: bool,
 }
 
+#[derive(Subcommand)]
+enum Certs {
+    /// A private authority, a certificate for this machine, and one for each client
+    Make(CertsMake),
+    /// Whom a certificate names and until when it holds
+    Show(CertsShow),
+}
+
+#[derive(Args)]
+struct CertsMake {
+    /// Where; default: ~/.synapse/certs
+    #[arg(long)]
+    dir: Option<std::path::PathBuf>,
+    /// A further name or address of this machine; may be given several times
+    #[arg(long = "name", value_name = "HOST")]
+    names: Vec<String>,
+    /// Make a certificate for a client of this name; may be given several times
+    #[arg(long = "client", value_name = "NAME")]
+    clients: Vec<String>,
+    /// How long what is made holds
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3_650))]
+    days: u32,
+    /// Make certificates anew that are there already; the authority stays
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Args)]
+struct CertsShow {
+    file: std::path::PathBuf,
+}
+
 #[derive(Args)]
 pub struct Demo {
     /// Keep the throw-away home and say where it is
@@ -274,6 +335,8 @@ fn dispatch(cli: Cli) -> Done {
         Command::Status(args) => block_on(status::status(args, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
+        Command::Certs(Certs::Make(args)) => certs::make(args, json),
+        Command::Certs(Certs::Show(args)) => certs::show(&args, json),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use synapse_core::ids::{AgentId, AgentType, Label};
-use synapse_node::{Hand, Launch, Ready};
+use synapse_node::{Hand, Launch, Listen, Ready};
 use synapse_store::files;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
@@ -23,6 +23,7 @@ pub struct Wish {
     pub capabilities: Vec<Label>,
     pub working_dir: PathBuf,
     pub port: Option<u16>,
+    pub listen: Listen,
     pub hand: Hand,
 }
 
@@ -33,6 +34,8 @@ pub struct Started {
     pub label: String,
     pub handle: String,
     pub port: u16,
+    /// How it is called by TCP.
+    pub endpoint: String,
     pub suffix: Option<String>,
     /// Messages that waited for it while it was away.
     pub resumed: bool,
@@ -64,16 +67,18 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
             working_dir: wish.working_dir.clone(),
             hostname: hostname.clone(),
             port: wish.port,
+            listen: wish.listen.clone(),
             hand: wish.hand.clone(),
         };
         match start_holder(home, &launch)? {
-            Ready::Ready { port } => {
+            Ready::Ready { port, endpoint } => {
                 let agent = launch.agent(Some(port));
                 return Ok(Started {
                     id,
                     label: agent.label(),
                     handle: agent.handle().unwrap_or_default(),
                     port,
+                    endpoint,
                     suffix,
                     resumed: before.is_some(),
                     waiting,

@@ -51,7 +51,7 @@ fn node(id: &AgentId) -> ExitCode {
         .log_internal_errors(false)
         .init();
     match Home::from_env() {
-        Ok(home) => synapse_node::run(home, id),
+        Ok(home) => synapse_node::run(home, id, synapse_settings::Settings::default()),
         Err(e) => {
             eprintln!("{e}");
             ExitCode::from(78)

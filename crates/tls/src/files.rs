@@ -37,8 +37,7 @@ pub enum FileError {
     )]
     Writable { path: PathBuf, mode: u32 },
     #[error(
-        "{} holds no certificate (no `BEGIN CERTIFICATE`); `synapse certs show {0}` shows what one looks like, \
-         `synapse certs make` makes one", .path.display()
+        "{} holds no certificate (no `BEGIN CERTIFICATE`); `synapse certs make` makes one", .path.display()
     )]
     NoCertificate { path: PathBuf },
     #[error("{} holds no private key (no `BEGIN PRIVATE KEY`); an encrypted key cannot be used", .path.display())]

@@ -48,7 +48,11 @@ pub enum MakeError {
 
 impl Authority {
     pub fn make(name: &str, span: Span) -> Result<Self, MakeError> {
-        let key = KeyPair::generate()?;
+        Self::with_key(name, span, &new_key()?)
+    }
+
+    pub fn with_key(name: &str, span: Span, key: &str) -> Result<Self, MakeError> {
+        let key = KeyPair::from_pem(key)?;
         let mut params = authority_params(name);
         hold(&mut params, span);
         let certificate = params.self_signed(&key)?;
@@ -97,10 +101,6 @@ impl Authority {
         &self.der
     }
 
-    pub fn key_pem(&self) -> String {
-        self.issuer.key().serialize_pem()
-    }
-
     /// For a server that is called by these names and addresses.
     pub fn server(&self, names: &[String], span: Span) -> Result<Pair, MakeError> {
         let bad = |e: rcgen::Error| MakeError::BadName { name: names.join(", "), why: e.to_string() };
@@ -120,6 +120,11 @@ impl Authority {
         let cert = params.signed_by(&key, &self.issuer)?;
         Ok(Pair { cert: cert.pem(), key: key.serialize_pem() })
     }
+}
+
+/// A key for anything, PEM.
+pub fn new_key() -> Result<String, MakeError> {
+    Ok(KeyPair::generate()?.serialize_pem())
 }
 
 /// A certificate that vouches for itself; for tests of those who must not believe it.
