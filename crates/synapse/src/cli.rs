@@ -10,6 +10,7 @@ mod reply;
 mod run;
 mod send;
 mod status;
+mod there;
 mod wait;
 
 use crate::fail::{Done, Fail};
@@ -30,16 +31,37 @@ First steps:
   synapse send shout 'hello' --response          give it a task and wait for the answer
   synapse list                                   who is here
 
-Targets are a name, a type (`claude`), a handle (`claude-8100`) or the start of an id.
+Targets are a name, a type (`claude`), a handle (`claude-8100`), the start of an id, or the URL of a node.
 Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous."
 )]
 struct Cli {
     /// Print JSON, for programs
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    calling: Calling,
     #[command(subcommand)]
     command: Command,
 }
+
+/// What is brought to a node that is called by its URL (REST-8).
+#[derive(Args)]
+struct Calling {
+    /// Believe only this authority (PEM); or SYNAPSE_CA. Default: the public ones
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    ca: Option<std::path::PathBuf>,
+    /// The certificate to show (PEM); or SYNAPSE_CERT
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    cert: Option<std::path::PathBuf>,
+    /// Its key (PEM); or SYNAPSE_KEY
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    key: Option<std::path::PathBuf>,
+    /// The file with the token to bring; or SYNAPSE_TOKEN_FILE
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    token_file: Option<std::path::PathBuf>,
+}
+
+const CALLING: &str = "Calling a node by URL (https://HOST:PORT)";
 
 #[derive(Subcommand)]
 enum Command {
@@ -153,7 +175,7 @@ struct Join {
 
 #[derive(Args)]
 struct Send {
-    /// Who: a name, type, handle, start of an id, `skill:<NAME>`
+    /// Who: a name, type, handle, start of an id, `skill:<NAME>`, or the URL of a node
     agent: String,
     /// What; `-` or nothing reads it from stdin
     message: Option<String>,
@@ -234,6 +256,7 @@ struct List {
 
 #[derive(Args)]
 struct Status {
+    /// Who, or the URL of a node
     agent: String,
 }
 
@@ -328,11 +351,11 @@ fn dispatch(cli: Cli) -> Done {
     match cli.command {
         Command::Run(args) => run::run(args, json),
         Command::Join(args) => block_on(join::join(args)),
-        Command::Send(args) => block_on(send::send(args, json)),
+        Command::Send(args) => block_on(send::send(args, &cli.calling, json)),
         Command::Reply(args) => block_on(reply::reply(args, json)),
-        Command::Inbox(args) => block_on(inbox::inbox(args, json)),
+        Command::Inbox(args) => block_on(inbox::inbox(args, &cli.calling, json)),
         Command::List(args) => list::list(&args, json),
-        Command::Status(args) => block_on(status::status(args, json)),
+        Command::Status(args) => block_on(status::status(args, &cli.calling, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
         Command::Certs(Certs::Make(args)) => certs::make(args, json),
