@@ -89,7 +89,7 @@ pub enum Proof {
     Socket,
     /// A secret that only this user can read.
     Token,
-    /// A client certificate that the handshake verified.
+    /// A certificate of an authority that the user's settings name.
     Certificate,
     /// A file in the spool, owned by this user; the name in it is a claim.
     Spool,

@@ -7,10 +7,10 @@
 //!
 //! Not here: what a caller may do (`synapse_core::policy`).
 
-use crate::network::has_port;
+use crate::network::Names;
 use http::{HeaderMap, Method, header};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use subtle::ConstantTimeEq;
 use synapse_core::Refusal;
@@ -33,12 +33,10 @@ pub enum Peer {
     Tcp(Arc<TcpPeer>),
 }
 
-/// What is known of a TCP connection before its first request.
-#[derive(Default)]
 pub struct TcpPeer {
-    pub remote: Option<SocketAddr>,
+    pub remote: SocketAddr,
     /// The address of ours that was called.
-    pub local: Option<SocketAddr>,
+    pub local: SocketAddr,
     pub tls: Option<TlsPeer>,
 }
 
@@ -54,10 +52,6 @@ impl TcpPeer {
     fn certificate(&self) -> Option<&Certificate> {
         self.tls.as_ref()?.certificate.as_ref()
     }
-
-    fn default_port(&self) -> u16 {
-        if self.tls.is_some() { 443 } else { 80 }
-    }
 }
 
 pub struct UnixPeer {
@@ -71,9 +65,15 @@ impl Peer {
         Self::Unix(Arc::new(UnixPeer { pid, caller: OnceLock::new() }))
     }
 
-    /// Of whom nothing is known.
+    /// A connection from `remote` to our own `local`.
+    pub fn tcp(remote: SocketAddr, local: SocketAddr, tls: Option<TlsPeer>) -> Self {
+        Self::Tcp(Arc::new(TcpPeer { remote, local, tls }))
+    }
+
+    /// One of which nothing is known: as far away as can be.
     pub fn unknown() -> Self {
-        Self::Tcp(Arc::default())
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        Self::tcp(nowhere, nowhere, None)
     }
 }
 
@@ -122,26 +122,10 @@ impl Gate {
         }
     }
 
-    /// Loopback names, what the settings and our certificate name, and the very address that was called. A page of
-    /// somebody else may have a name point here, but then that name is in this header, and no address.
     fn is_own(&self, tcp: &TcpPeer, host: &str) -> bool {
-        // A forwarder has a port of its own.
-        if self.hosts.iter().any(|own| has_port(own) && host.eq_ignore_ascii_case(own)) {
-            return true;
-        }
-        let (name, port) = match host.rsplit_once(':') {
-            Some((name, port)) if has_port(host) => (name, port.parse().ok()),
-            _ => (host, Some(tcp.default_port())),
-        };
-        let is = |own: &str| name.eq_ignore_ascii_case(own);
-        let called = tcp.local.map(|local| match local.ip().to_canonical() {
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => format!("[{ip}]"),
-        });
-        let ours = self.hosts.iter().chain(tcp.tls.iter().flat_map(|tls| tls.hosts.iter())).chain(&called);
-        port == Some(self.port)
-            && (["localhost", "127.0.0.1", "[::1]"].into_iter().any(is)
-                || ours.into_iter().any(|own| is(own)))
+        let certified: &[String] = tcp.tls.as_ref().map_or(&[], |tls| &tls.hosts);
+        let names = Names { hosts: &self.hosts, certified, local: tcp.local.ip(), port: self.port };
+        names.include(host, tcp.tls.is_some())
     }
 
     pub fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
@@ -166,9 +150,9 @@ impl Gate {
                 need: "a new one, on a new connection",
             });
         }
-        let known = certificate.identities().find_map(|name| Some((name, self.identities.get(name)?)));
-        let Some((name, identity)) = known else { return Ok(Caller::Stranger) };
-        self.by_name(identity.role.as_deref(), identity.agent.as_deref(), name, Proof::Certificate)
+        let known = identity(&self.identities, certificate);
+        let Some((name, known)) = known else { return Ok(Caller::Stranger) };
+        self.by_name(known.role.as_deref(), known.agent.as_deref(), &as_label(name), Proof::Certificate)
     }
 
     // STUB until the table of rights knows callers by name: an agent is that agent, a role has no rights yet.
@@ -272,6 +256,22 @@ impl Gate {
     }
 }
 
+/// Who the settings say the holder is: the first of its names that they know (SAN DNS, SAN URI, then CN).
+fn identity<'a>(
+    identities: &'a BTreeMap<String, Identity>,
+    certificate: &'a Certificate,
+) -> Option<(&'a str, &'a Identity)> {
+    certificate.identities().find_map(|name| Some((name, identities.get(name)?)))
+}
+
+/// A name in a certificate may be a URI; what is no part of a label becomes a hyphen.
+fn as_label(name: &str) -> String {
+    const LENGTH_MAX: usize = 64;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let text: String = name.chars().map(|c| if fits(c) { c } else { '-' }).collect();
+    text.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()).chars().take(LENGTH_MAX).collect()
+}
+
 fn shown(certificate: &Certificate) -> String {
     const NAMES_MAX: usize = 5;
     let names: Vec<&str> = certificate.identities().take(NAMES_MAX).collect();
@@ -292,4 +292,57 @@ fn whole_ancestry(pid: u32) -> Option<Vec<u32>> {
 pub fn is_public(method: &Method, path: &str) -> bool {
     method == Method::GET
         && (matches!(path, "/status" | "/openapi.json" | "/healthz") || path.starts_with("/.well-known/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synapse_core::ids::Label;
+
+    fn certificate(dns: &[&str], uris: &[&str], common_name: Option<&str>) -> Certificate {
+        let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Certificate {
+            subject: String::new(),
+            issuer: String::new(),
+            common_name: common_name.map(str::to_owned),
+            dns: all(dns),
+            uris: all(uris),
+            ips: Vec::new(),
+            not_before_s: 0,
+            not_after_s: u64::MAX,
+            is_authority: false,
+        }
+    }
+
+    /// REST-8: the names of a certificate are looked up in one order, and nobody is known by a part of one.
+    #[test]
+    fn the_first_name_that_the_settings_know_decides() {
+        let role = |role: &str| Identity { role: Some(role.into()), agent: None };
+        let known =
+            ["build.example", "spiffe://example/build", "build"].map(|name| (name.to_owned(), role(name)));
+        let known = BTreeMap::from(known);
+        let uri = "spiffe://example/build";
+        let table = [
+            (certificate(&["x", "build.example"], &[uri], Some("build")), Some("build.example")),
+            (certificate(&["x"], &["x", uri], Some("build")), Some(uri)),
+            (certificate(&["x"], &["y"], Some("build")), Some("build")),
+            (certificate(&[], &[], Some("Build")), None),
+            (certificate(&["a.build.example"], &[], None), None),
+            (certificate(&[], &[], None), None),
+        ];
+        for (certificate, expected) in table {
+            assert_eq!(identity(&known, &certificate).map(|(name, _)| name), expected, "{certificate:?}");
+        }
+    }
+
+    #[test]
+    fn every_name_becomes_a_label() {
+        for (name, label) in
+            [("build-7", "build-7"), ("spiffe://a/b", "spiffe---a-b"), ("*.a.example", "a.example")]
+        {
+            assert_eq!(as_label(name), label);
+            assert!(Label::parse(label).is_ok(), "{label}");
+        }
+        assert!(Label::parse(&as_label(&"x/".repeat(100))).is_ok());
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a connection costs a bounded amount of memory and time, whatever the other side does.
 
-use crate::auth::{Peer, TcpPeer};
+use crate::auth::Peer;
 use crate::handshake::Handshakes;
 use crate::metrics::Metrics;
 use axum::Router;
@@ -11,7 +11,7 @@ use http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,10 +162,10 @@ async fn accept_tcp(listener: TcpListener, tls: Option<Arc<Handshakes>>, shop: &
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let peer = TcpPeer { remote: Some(remote), local: stream.local_addr().ok(), tls: None };
+        let Ok(local) = stream.local_addr() else { continue };
         match &tls {
-            None => shop.take(stream, Peer::Tcp(Arc::new(peer)), room),
-            Some(tls) => shop.take_secured(stream, peer, tls.clone(), room),
+            None => shop.take(stream, Peer::tcp(remote, local, None), room),
+            Some(tls) => shop.take_secured(stream, (remote, local), tls.clone(), room),
         }
     }
 }
@@ -190,7 +190,7 @@ impl Shop {
     fn take_secured(
         &self,
         stream: TcpStream,
-        peer: TcpPeer,
+        (remote, local): (SocketAddr, SocketAddr),
         tls: Arc<Handshakes>,
         room: OwnedSemaphorePermit,
     ) {
@@ -202,13 +202,13 @@ impl Shop {
             };
             match shaken {
                 Ok((stream, told)) => {
-                    let peer = Peer::Tcp(Arc::new(TcpPeer { tls: Some(told), ..peer }));
+                    let peer = Peer::tcp(remote, local, Some(told));
                     serve_one(stream, peer, router, metrics, stop).await;
                 }
                 Err(why) => {
                     metrics.handshake_failed();
                     // Anybody can make this happen as often as they like.
-                    tracing::debug!(remote = ?peer.remote, %why, "no secure connection");
+                    tracing::debug!(%remote, %why, "no secure connection");
                 }
             }
             drop(room);

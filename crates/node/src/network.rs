@@ -94,6 +94,40 @@ fn pair(
     }
 }
 
+/// What a caller may call this node in the `Host` header.
+pub struct Names<'a> {
+    /// As in the plan.
+    pub hosts: &'a [String],
+    /// The names in our certificate, if the connection is secured with one.
+    pub certified: &'a [String],
+    /// The address of ours that was called.
+    pub local: IpAddr,
+    pub port: u16,
+}
+
+impl Names<'_> {
+    /// Loopback names, what was said and certified, and the very address that was called. A page of somebody else may
+    /// have a name of its own point here, but then that name is in the header, and no address.
+    pub fn include(&self, host: &str, is_tls: bool) -> bool {
+        // A forwarder has a port of its own.
+        if self.hosts.iter().any(|own| has_port(own) && host.eq_ignore_ascii_case(own)) {
+            return true;
+        }
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if has_port(host) => (name, port),
+            _ => (host, if is_tls { "443" } else { "80" }),
+        };
+        let local = match self.local.to_canonical() {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let loopback = ["localhost", "127.0.0.1", "[::1]", &local];
+        let said = self.hosts.iter().chain(self.certified).map(String::as_str);
+        port == self.port.to_string()
+            && loopback.into_iter().chain(said).any(|own| name.eq_ignore_ascii_case(own))
+    }
+}
+
 /// Whether a host is written with its port. The colons within brackets are those of an address.
 pub fn has_port(host: &str) -> bool {
     host.rsplit(']').next().is_some_and(|rest| rest.contains(':'))
@@ -159,6 +193,59 @@ mod tests {
                 (Err(e), Err(words)) => assert!(e.to_string().contains(words), "{said} / {set}: {e}"),
                 (plan, _) => panic!("{said} / {set}: {plan:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_this_node_may_be_called() {
+        let hosts = ["box.example", "front.example:443"].map(String::from);
+        let certified = ["cert.example", "[2001:db8::1]"].map(String::from);
+        let names =
+            |port, certified| Names { hosts: &hosts, certified, local: "192.0.2.7".parse().unwrap(), port };
+        let ours = [
+            "localhost:8100",
+            "LocalHost:8100",
+            "127.0.0.1:8100",
+            "[::1]:8100",
+            "192.0.2.7:8100",
+            "box.example:8100",
+            "Box.Example:8100",
+            "front.example:443",
+            "cert.example:8100",
+            "[2001:db8::1]:8100",
+        ];
+        for host in ours {
+            assert!(names(8100, &certified).include(host, true), "{host}");
+        }
+        let others = [
+            "",
+            "localhost",
+            "localhost:8101",
+            "localhost:",
+            "localhost:x",
+            "box.example",
+            "front.example:8100",
+            "front.example",
+            "192.0.2.8:8100",
+            "evil.example:8100",
+            "box.example.evil:8100",
+            "localhost:8100:8100",
+            "[::1]",
+            "::1:8100",
+            "box.example:8100@evil",
+            "localhost:+8100",
+        ];
+        for host in others {
+            assert!(!names(8100, &certified).include(host, true), "{host}");
+        }
+        assert!(
+            !names(8100, &[]).include("cert.example:8100", false),
+            "no certificate of that name is in use"
+        );
+        for (port, is_tls, fits) in
+            [(443, true, true), (80, false, true), (80, true, false), (443, false, false)]
+        {
+            assert_eq!(names(port, &[]).include("box.example", is_tls), fits, "{port} {is_tls}");
         }
     }
 

@@ -49,7 +49,10 @@ impl Url {
         let (host, port) = match rest.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => (
                 host,
-                port.parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong("its port is no port"))?,
+                port.parse()
+                    .ok()
+                    .filter(|n| *n > 0 && !port.starts_with('+'))
+                    .ok_or_else(|| wrong("its port is no port"))?,
             ),
             _ => (rest, if is_https { 443 } else { 80 }),
         };
@@ -168,6 +171,7 @@ mod tests {
             ("https://a:0", Err("no port")),
             ("https://a:99999", Err("no port")),
             ("https://a:", Err("no port")),
+            ("https://a:+1", Err("no port")),
             ("https://a/status", Err("no name")),
             ("https://a?b:1", Err("no name")),
             ("https://me:secret@a:1", Err("--token-file")),

@@ -137,7 +137,8 @@ impl Trouble {
             Error::AlertReceived(alert) => match alert {
                 AlertDescription::CertificateRequired => Self::OwnCertificateNeeded,
                 AlertDescription::CertificateExpired => Self::OwnCertificateExpired,
-                AlertDescription::UnknownCA => Self::OwnCertificateUnknown,
+                // The latter if another authority has the same name.
+                AlertDescription::UnknownCA | AlertDescription::DecryptError => Self::OwnCertificateUnknown,
                 AlertDescription::BadCertificate
                 | AlertDescription::UnsupportedCertificate
                 | AlertDescription::CertificateRevoked

@@ -97,6 +97,14 @@ fn covers(certificate: &Certificate, names: &[String]) -> bool {
     })
 }
 
+/// Two machines may be called the same; their authorities must not be.
+fn authority_name() -> Result<String, Fail> {
+    let mut random = [0; 4];
+    getrandom::fill(&mut random).map_err(|e| Fail::new(fail::ERROR, "error", e.to_string()))?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Ok(format!("Synapse on {host} {:08x}", u32::from_be_bytes(random)))
+}
+
 struct Folder {
     dir: PathBuf,
     span: Span,
@@ -122,9 +130,8 @@ impl Folder {
         }
         let key = synapse_tls::files::key_text(&key).map_err(|e| Fail::refused(e.to_string()))?;
         if made {
-            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
             let span = Span::days(now_s(), AUTHORITY_DAYS);
-            let authority = Authority::with_key(&format!("Synapse on {host}"), span, &key)?;
+            let authority = Authority::with_key(&authority_name()?, span, &key)?;
             create_private(&cert, authority.cert_pem().as_bytes())?;
         }
         let text = files::read_private(&cert, FILE_BYTES_MAX, files::Access::Plain)?;
