@@ -336,6 +336,30 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_judged_at_every_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path().join("home"), dir.path().join("home/registry"));
+        let token = Token::load_or_make(&home).unwrap();
+        let bearer = format!("Bearer {}", token.as_str()).parse().unwrap();
+        let gate = Gate::new(home, token, 8100);
+        let here = SocketAddr::from(([127, 0, 0, 1], 8100));
+        let with = |not_after_s| {
+            let certificate = Certificate { not_after_s, ..certificate(&[], &[], Some("build-7")) };
+            let tls = TlsPeer { hosts: Arc::default(), certificate: Some(certificate) };
+            Peer::tcp(here, here, Some(tls))
+        };
+        let (fresh, late) = (with(u64::MAX), with(1));
+        let nothing = HeaderMap::new();
+        assert_eq!(gate.caller(&fresh, &nothing), Ok(Caller::Stranger));
+        let told = gate.unnamed(&fresh).to_string();
+        assert!(told.contains("build-7") && told.contains("tls.identities"), "{told}");
+        let told = gate.caller(&late, &nothing).unwrap_err().to_string();
+        assert!(told.contains("build-7") && told.contains("expired"), "{told}");
+        let token = HeaderMap::from_iter([(header::AUTHORIZATION, bearer)]);
+        assert_eq!(gate.caller(&fresh, &token), Ok(Caller::User { proof: Proof::Token }));
+    }
+
+    #[test]
     fn every_name_becomes_a_label() {
         for (name, label) in
             [("build-7", "build-7"), ("spiffe://a/b", "spiffe---a-b"), ("*.a.example", "a.example")]
