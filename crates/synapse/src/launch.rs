@@ -7,7 +7,8 @@ use crate::fail::{self, Fail};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use synapse_core::ids::{AgentId, AgentType, Label};
 use synapse_node::{Hand, Launch, Listen, Ready};
 use synapse_store::files;
@@ -137,10 +138,24 @@ fn start_holder(home: &Home, launch: &Launch) -> Result<Ready, Fail> {
     if let Some(stdout) = holder.stdout.take() {
         BufReader::new(stdout).read_line(&mut line)?;
     }
-    serde_json::from_str(&line).map_err(|_| {
+    let ready = serde_json::from_str(&line).map_err(|_| {
         let message = format!("the agent did not start; its log tells more: {}", dir.log().display());
         Fail::new(fail::ERROR, "not_started", message)
-    })
+    });
+    if let Ok(Ready::CannotRun { .. }) = ready {
+        see_it_end(&mut holder);
+    }
+    ready
+}
+
+/// A holder whose node cannot run ends by itself, a moment later. Whoever mends what was wrong and starts the agent
+/// again must not find it still held.
+fn see_it_end(holder: &mut Child) {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let began = Instant::now();
+    while matches!(holder.try_wait(), Ok(None)) && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// What a starting process tells its launcher.
