@@ -3,7 +3,8 @@
 //! A benchmark is no test: a missed bar is told and fails nothing. What counts are ratios within one run and CPU
 //! time, which a busy machine disturbs least. All of it stays on this machine: Unix sockets and 127.0.0.1.
 //!
-//! Not here: bars for a terminal, a hub or A2A, which will be sets of their own beside `spine` and `people`.
+//! Two sets: `spine` is the way of a message, `people` is what guards it and what people ask of it. Bars for a
+//! terminal, a hub or A2A will be sets of their own beside them.
 
 mod accept;
 mod client;
@@ -19,6 +20,7 @@ mod search;
 mod stage;
 mod status;
 mod streaming;
+mod tls;
 
 use std::path::{Path, PathBuf};
 
@@ -41,31 +43,6 @@ pub(crate) struct Wish {
     only: Option<String>,
 }
 
-/// Which measurements belong together.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Set {
-    /// A message from the door to the disk to the agent.
-    #[default]
-    Spine,
-    /// What people do beside sending.
-    People,
-}
-
-impl Set {
-    const ALL: [(&'static str, Self); 2] = [("spine", Self::Spine), ("people", Self::People)];
-
-    fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, set)| *set == self).map_or("", |(name, _)| name)
-    }
-
-    fn parts(self) -> &'static [(&'static str, Measure)] {
-        match self {
-            Self::Spine => PARTS,
-            Self::People => PEOPLE,
-        }
-    }
-}
-
 /// What a set of measurements has to work with.
 pub(crate) struct Bench {
     pub(crate) root: PathBuf,
@@ -77,8 +54,35 @@ pub(crate) struct Bench {
 
 type Measure = fn(&Bench) -> anyhow::Result<Vec<Row>>;
 
-/// The parts of the spine, in the order in which they run; each can be run alone.
-const PARTS: &[(&str, Measure)] = &[
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Set {
+    #[default]
+    Spine,
+    People,
+}
+
+impl Set {
+    fn named(name: &str) -> Option<Self> {
+        [Self::Spine, Self::People].into_iter().find(|set| set.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Spine => "spine",
+            Self::People => "people",
+        }
+    }
+
+    /// Its parts, in the order in which they run; each can be run alone.
+    fn parts(self) -> &'static [(&'static str, Measure)] {
+        match self {
+            Self::Spine => SPINE,
+            Self::People => PEOPLE,
+        }
+    }
+}
+
+const SPINE: &[(&str, Measure)] = &[
     ("accept", accept::measure),
     ("commands", commands::one_process),
     ("idle", idle::measure),
@@ -87,7 +91,7 @@ const PARTS: &[(&str, Measure)] = &[
     ("opening", opening::measure),
 ];
 
-const PEOPLE: &[(&str, Measure)] = &[("search", search::measure)];
+const PEOPLE: &[(&str, Measure)] = &[("tls", tls::measure), ("search", search::measure)];
 
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
@@ -143,15 +147,15 @@ impl Bench {
 
 fn parse(words: &[String]) -> Result<Wish, String> {
     let mut words = words.iter().map(String::as_str);
-    let set = words.next().and_then(|word| Set::ALL.iter().find(|(name, _)| *name == word));
-    let (_, set) = set.ok_or("say which set: `spine` or `people`")?;
-    let mut wish = Wish { set: *set, ..Wish::default() };
+    let set = words.next().and_then(Set::named);
+    let set = set.ok_or("say which set: `spine` or `people`")?;
+    let mut wish = Wish { set, ..Wish::default() };
     while let Some(word) = words.next() {
         match word {
             "--json" => wish.json = true,
             "--quick" => wish.quick = true,
             "--only" => {
-                let known: Vec<&str> = wish.set.parts().iter().map(|(name, _)| *name).collect();
+                let known: Vec<&str> = set.parts().iter().map(|(name, _)| *name).collect();
                 let name = words.next().filter(|name| known.contains(name));
                 let name = name.ok_or_else(|| format!("--only takes one of {}", known.join(", ")))?;
                 wish.only = Some(name.to_owned());
@@ -178,13 +182,14 @@ mod tests {
     #[test]
     fn words_become_a_wish() {
         check("spine", Ok(Wish::default()));
-        let wish = Wish { json: true, quick: true, only: Some("idle".into()), ..Wish::default() };
+        let wish = Wish { set: Set::Spine, json: true, quick: true, only: Some("idle".into()) };
         check("spine --quick --only idle --json", Ok(wish));
         check(
-            "people --only search",
-            Ok(Wish { set: Set::People, only: Some("search".into()), ..Wish::default() }),
+            "people --only tls",
+            Ok(Wish { set: Set::People, only: Some("tls".into()), ..Wish::default() }),
         );
-        check("", Err("spine"));
+        check("people --only accept", Err("tls"));
+        check("", Err("`spine` or `people`"));
         check("spine --only everything", Err("accept, commands"));
         check("spine --fast", Err("--fast"));
     }

@@ -3,6 +3,7 @@
 mod bell;
 mod broadcast;
 mod cancel;
+mod certs;
 mod clean;
 mod config;
 mod doctor;
@@ -26,6 +27,7 @@ mod run;
 mod send;
 mod share;
 mod status;
+mod there;
 mod token;
 mod uninstall;
 mod upgrade;
@@ -53,16 +55,37 @@ First steps:
   synapse send shout 'hello' --response          give it a task and wait for the answer
   synapse list                                   who is here
 
-Targets are a name, a type (`claude`), a handle (`claude-8100`) or the start of an id.
+Targets are a name, a type (`claude`), a handle (`claude-8100`), the start of an id, or the URL of a node.
 Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous."
 )]
 struct Cli {
     /// Print JSON, for programs
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    calling: Calling,
     #[command(subcommand)]
     command: Command,
 }
+
+/// What is brought to a node that is called by its URL (REST-8).
+#[derive(Args)]
+struct Calling {
+    /// Believe only this authority (PEM); or SYNAPSE_CA. Default: the public ones
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    ca: Option<std::path::PathBuf>,
+    /// The certificate to show (PEM); or SYNAPSE_CERT
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    cert: Option<std::path::PathBuf>,
+    /// Its key (PEM); or SYNAPSE_KEY
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    key: Option<std::path::PathBuf>,
+    /// The file with the token to bring; or SYNAPSE_TOKEN_FILE
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    token_file: Option<std::path::PathBuf>,
+}
+
+const CALLING: &str = "Calling a node by URL (https://HOST:PORT)";
 
 #[derive(Subcommand)]
 enum Command {
@@ -150,6 +173,9 @@ enum Command {
     /// Replace the secrets by which callers on TCP are known, or see where they are
     #[command(subcommand, after_help = examples::TOKEN)]
     Token(Token),
+    /// Make and look at certificates for TLS
+    #[command(subcommand, after_help = examples::CERTS)]
+    Certs(Certs),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     #[command(after_help = examples::DEMO)]
     Demo(Demo),
@@ -170,12 +196,37 @@ struct Who {
     /// Something it can do; may be given several times, found as `skill:<NAME>`
     #[arg(long = "skill", value_name = "NAME")]
     skills: Vec<String>,
-    /// The TCP port on loopback; default: the one it had, or the first free from 8100
+    /// The TCP port; default: the one it had, or the first free from 8100
     #[arg(long)]
     port: Option<u16>,
     /// The folder it works in; default: this one
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    network: Network,
+}
+
+/// How an agent is reached from other machines (REST-8).
+#[derive(Args)]
+struct Network {
+    /// The address to listen on; default: loopback only
+    #[arg(help_heading = "Network", long, value_name = "ADDRESS")]
+    listen: Option<std::net::IpAddr>,
+    /// A name under which callers know this machine; may be given several times
+    #[arg(help_heading = "Network", long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// Speak TLS with this certificate (PEM); `synapse certs make` makes one
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    tls_cert: Option<std::path::PathBuf>,
+    /// Its key (PEM), readable by you alone
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    tls_key: Option<std::path::PathBuf>,
+    /// Let in only callers with a certificate of this authority (PEM)
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    client_ca: Option<std::path::PathBuf>,
+    /// Speak plain HTTP to other machines: everything can be read on the way
+    #[arg(help_heading = "Network", long)]
+    insecure: bool,
 }
 
 #[derive(Args)]
@@ -213,7 +264,7 @@ struct Join {
 
 #[derive(Args)]
 struct Send {
-    /// Who: a name, type, handle, start of an id, `skill:<NAME>`
+    /// Who: a name, type, handle, start of an id, `skill:<NAME>`, or the URL of a node
     agent: String,
     /// What; `-` or nothing reads it from stdin
     message: Option<String>,
@@ -300,7 +351,7 @@ struct List {
 
 #[derive(Args)]
 struct Status {
-    /// Which
+    /// Who, or the URL of a node
     agent: String,
 }
 
@@ -346,6 +397,38 @@ enum Token {
     },
 }
 
+#[derive(Subcommand)]
+enum Certs {
+    /// A private authority, a certificate for this machine, and one for each client
+    Make(CertsMake),
+    /// Whom a certificate names and until when it holds
+    Show(CertsShow),
+}
+
+#[derive(Args)]
+struct CertsMake {
+    /// Where; default: ~/.synapse/certs
+    #[arg(long)]
+    dir: Option<std::path::PathBuf>,
+    /// A further name or address of this machine; may be given several times
+    #[arg(long = "name", value_name = "HOST")]
+    names: Vec<String>,
+    /// Make a certificate for a client of this name; may be given several times
+    #[arg(long = "client", value_name = "NAME")]
+    clients: Vec<String>,
+    /// How long what is made holds
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3_650))]
+    days: u32,
+    /// Make certificates anew that are there already; the authority stays
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Args)]
+struct CertsShow {
+    file: std::path::PathBuf,
+}
+
 #[derive(Args)]
 pub struct Demo {
     /// Keep the throw-away home and say where it is
@@ -386,7 +469,7 @@ fn dispatch(cli: Cli) -> Done {
     match cli.command {
         Command::Run(args) => run::run(args, json),
         Command::Join(args) => block_on(join::join(args)),
-        Command::Send(args) => block_on(send::send(args, json)),
+        Command::Send(args) => block_on(send::send(args, &cli.calling, json)),
         Command::Broadcast(args) => block_on(broadcast::broadcast(args, json)),
         Command::Interrupt(args) => block_on(interrupt::interrupt(args, json)),
         Command::Wait(args) => block_on(wait_command::wait(args, json)),
@@ -397,10 +480,10 @@ fn dispatch(cli: Cli) -> Done {
         Command::Unfollow(args) => block_on(follow::unfollow(args, json)),
         Command::Watch(args) => watchdog::watch(args, json),
         Command::Reply(args) => block_on(reply::reply(args, json)),
-        Command::Inbox(args) => block_on(inbox::inbox(args, json)),
+        Command::Inbox(args) => block_on(inbox::inbox(args, &cli.calling, json)),
         Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
-        Command::Status(args) => block_on(status::status(args, json)),
+        Command::Status(args) => block_on(status::status(args, &cli.calling, json)),
         Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
@@ -413,6 +496,8 @@ fn dispatch(cli: Cli) -> Done {
         Command::Man(args) => man::man(&args),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Token(args) => token::token(args, json),
+        Command::Certs(Certs::Make(args)) => certs::make(args, json),
+        Command::Certs(Certs::Show(args)) => certs::show(&args, json),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }

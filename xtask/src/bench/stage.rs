@@ -67,6 +67,11 @@ impl Stage {
         self.must(&["run", "--detach", "--name", name, "--exec", "cat"])
     }
 
+    /// Where `synapse certs make` puts what it makes.
+    pub(super) fn certs(&self) -> PathBuf {
+        self.home.root().join("certs")
+    }
+
     /// An agent with a mailbox that nobody reads: its program joined and was killed.
     pub(super) fn sink(&self, name: &str) -> anyhow::Result<Entry> {
         self.join_and_leave(name)?;

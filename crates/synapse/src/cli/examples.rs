@@ -2,6 +2,11 @@
 //!
 //! A test parses every line that begins with `synapse`, and finds commands that have none.
 
+pub(super) const CERTS: &str = "\
+Examples:
+  synapse certs make --name build.example --client ci   an authority, a certificate for this machine, one for ci
+  synapse certs show ~/.synapse/certs/server.pem";
+
 pub(super) const HISTORY: &str = "\
 Examples:
   synapse history --since 2h                            what was said lately, to whom
