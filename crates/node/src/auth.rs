@@ -640,8 +640,10 @@ mod tests {
         let gate = Gate::new(home, 8100, Arc::default(), Arc::new(move || settings.clone())).unwrap();
         let (here, there) = (SocketAddr::from(([192, 0, 2, 2], 8100)), SocketAddr::from(([192, 0, 2, 1], 5)));
         let with = |not_after_s| {
-            let certificate =
-                Certificate { not_after_s, ..crate::certified::tests::certificate(&[], &[], Some("build-7")) };
+            let certificate = Certificate {
+                not_after_s,
+                ..crate::certified::tests::certificate(&[], &[], Some("build-7"))
+            };
             let tls = TlsPeer { hosts: Arc::default(), certificate: Some(certificate) };
             Peer::tcp(there, here, Some(tls))
         };

@@ -183,27 +183,8 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
 async fn serve(parts: Parts) -> Result<Ended, Died> {
     let Parts { home, dir, launch, mut known, spool, journal, history, hub, settings, plan, tls } = parts;
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
-    let spared = ports_of_others(&home, &known.id);
-    let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
-    let listeners = Listeners::bind(&dir.socket(), plan.address, wish).await.map_err(|e| match e {
-        // It was ours before: whoever has it now may give it back, so the holder tries again.
-        ListenError::PortTaken { port, .. } if known.port == Some(port) => Died::Now(e.to_string()),
-        e => cannot(&e),
-    })?;
-    let port = listeners.port;
-    if known.port.replace(port) != Some(port)
-        && let Err(e) = known.save(&home)
-    {
-        // On a full disk: it works on, and has this port again only if that is free.
-        tracing::warn!(error = %e, "the port could not be written down");
-    }
-    let mut entry = entry(&known, port, &dir).map_err(|e| cannot(&e))?;
-    let holder = entry.pid;
-    let endpoint = plan.endpoint(port);
-    if plan.is_open() {
-        tracing::warn!(%endpoint, "other machines can reach this, and nothing is encrypted; it was started with --insecure");
-    }
-    entry.endpoint.clone_from(&endpoint);
+    let (listeners, entry) = take_port(&home, &dir, &launch, &mut known, &plan).await?;
+    let (port, holder, endpoint) = (listeners.port, entry.pid, entry.endpoint.clone());
 
     let agent = launch.agent(Some(port));
     let metrics = Arc::new(Metrics::default());
@@ -257,6 +238,38 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     }
     let _ = registry::remove(&home, &known.id, holder);
     Ok(Ended::Stopped)
+}
+
+/// Takes a port, writes it down, and says what the registry is told of this node.
+async fn take_port(
+    home: &Home,
+    dir: &AgentDir,
+    launch: &Launch,
+    known: &mut Known,
+    plan: &Plan,
+) -> Result<(Listeners, Entry), Died> {
+    let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
+    let spared = ports_of_others(home, &known.id);
+    let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
+    let listeners = Listeners::bind(&dir.socket(), plan.address, wish).await.map_err(|e| match e {
+        // It was ours before: whoever has it now may give it back, so the holder tries again.
+        ListenError::PortTaken { port, .. } if known.port == Some(port) => Died::Now(e.to_string()),
+        e => cannot(&e),
+    })?;
+    let port = listeners.port;
+    if known.port.replace(port) != Some(port)
+        && let Err(e) = known.save(home)
+    {
+        // On a full disk: it works on, and has this port again only if that is free.
+        tracing::warn!(error = %e, "the port could not be written down");
+    }
+    let mut entry = entry(known, port, dir).map_err(|e| cannot(&e))?;
+    entry.endpoint = plan.endpoint(port);
+    if plan.is_open() {
+        let endpoint = &entry.endpoint;
+        tracing::warn!(%endpoint, "other machines can reach this, and nothing is encrypted; it was started with --insecure");
+    }
+    Ok((listeners, entry))
 }
 
 /// What the registry is told of this node.

@@ -172,10 +172,10 @@ enum Command {
     Man(man::Man),
     /// Replace the secrets by which callers on TCP are known, or see where they are
     #[command(subcommand, after_help = examples::TOKEN)]
-    Token(Token),
+    Token(token::Token),
     /// Make and look at certificates for TLS
     #[command(subcommand, after_help = examples::CERTS)]
-    Certs(Certs),
+    Certs(certs::Certs),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     #[command(after_help = examples::DEMO)]
     Demo(Demo),
@@ -374,61 +374,6 @@ struct Kill {
     all: bool,
 }
 
-#[derive(Subcommand)]
-enum Token {
-    /// Make a new token; the one before it is taken for a while yet
-    Rotate {
-        /// Whose; default: yours
-        agent: Option<String>,
-        /// How long the old one is taken, e.g. 10m, 1h, 0s
-        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
-        overlap: Duration,
-    },
-    /// Show where a token is and until when older ones are taken
-    Show {
-        /// Whose; default: yours
-        agent: Option<String>,
-        /// Print the path alone, for scripts
-        #[arg(long)]
-        path: bool,
-        /// Print the secret, on a terminal only
-        #[arg(long, conflicts_with = "path")]
-        reveal: bool,
-    },
-}
-
-#[derive(Subcommand)]
-enum Certs {
-    /// A private authority, a certificate for this machine, and one for each client
-    Make(CertsMake),
-    /// Whom a certificate names and until when it holds
-    Show(CertsShow),
-}
-
-#[derive(Args)]
-struct CertsMake {
-    /// Where; default: ~/.synapse/certs
-    #[arg(long)]
-    dir: Option<std::path::PathBuf>,
-    /// A further name or address of this machine; may be given several times
-    #[arg(long = "name", value_name = "HOST")]
-    names: Vec<String>,
-    /// Make a certificate for a client of this name; may be given several times
-    #[arg(long = "client", value_name = "NAME")]
-    clients: Vec<String>,
-    /// How long what is made holds
-    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3_650))]
-    days: u32,
-    /// Make certificates anew that are there already; the authority stays
-    #[arg(long)]
-    force: bool,
-}
-
-#[derive(Args)]
-struct CertsShow {
-    file: std::path::PathBuf,
-}
-
 #[derive(Args)]
 pub struct Demo {
     /// Keep the throw-away home and say where it is
@@ -496,8 +441,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Man(args) => man::man(&args),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Token(args) => token::token(args, json),
-        Command::Certs(Certs::Make(args)) => certs::make(args, json),
-        Command::Certs(Certs::Show(args)) => certs::show(&args, json),
+        Command::Certs(args) => certs::certs(args, json),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a key is never readable by others, not even while it is written; an authority that is there is kept.
 
-use super::{CertsMake, CertsShow};
 use crate::fail::{self, Done, Fail};
 use crate::show;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use synapse_core::ids::Label;
@@ -14,11 +14,50 @@ use synapse_tls::certificate::{Certificate, Standing};
 use synapse_tls::make::{Authority, MakeError, Pair, Span, new_key};
 use synapse_tls::now_s;
 
+#[derive(Subcommand)]
+pub(super) enum Certs {
+    /// A private authority, a certificate for this machine, and one for each client
+    Make(CertsMake),
+    /// Whom a certificate names and until when it holds
+    Show(CertsShow),
+}
+
+#[derive(Args)]
+pub(super) struct CertsMake {
+    /// Where; default: ~/.synapse/certs
+    #[arg(long)]
+    dir: Option<std::path::PathBuf>,
+    /// A further name or address of this machine; may be given several times
+    #[arg(long = "name", value_name = "HOST")]
+    names: Vec<String>,
+    /// Make a certificate for a client of this name; may be given several times
+    #[arg(long = "client", value_name = "NAME")]
+    clients: Vec<String>,
+    /// How long what is made holds
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3_650))]
+    days: u32,
+    /// Make certificates anew that are there already; the authority stays
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Args)]
+pub(super) struct CertsShow {
+    file: std::path::PathBuf,
+}
+
+pub(super) fn certs(args: Certs, json: bool) -> Done {
+    match args {
+        Certs::Make(args) => make(args, json),
+        Certs::Show(args) => show(&args, json),
+    }
+}
+
 const AUTHORITY_DAYS: u32 = 3_650;
 /// Files of ours that no client may be called after.
 const TAKEN: [&str; 2] = ["ca", "server"];
 
-pub(super) fn make(args: CertsMake, json: bool) -> Done {
+fn make(args: CertsMake, json: bool) -> Done {
     let dir = match &args.dir {
         Some(dir) => std::path::absolute(dir)?,
         None => Home::from_env()?.root().join("certs"),
@@ -225,7 +264,7 @@ fn quote(path: &Path) -> String {
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-pub(super) fn show(args: &CertsShow, json: bool) -> Done {
+fn show(args: &CertsShow, json: bool) -> Done {
     let chain = synapse_tls::files::certificates(&args.file).map_err(|e| Fail::usage(e.to_string()))?;
     let mut wrong = None;
     for (n, der) in chain.iter().enumerate() {
