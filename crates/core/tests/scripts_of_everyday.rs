@@ -32,7 +32,7 @@ fn a_program_that_listens_is_told_and_decides() {
          interrupt - at a => 0 interrupted
          say 1 m1 working => m1 working, ok
          interrupt - at a by b => m1 interrupted, tell m1 at 1, 1 interrupted
-         interrupt - at a by stranger => refused not_allowed
+         interrupt - at a by stranger => refused not_proven
          say 1 m1 completed => m1 ended completed, ok",
     );
     check(
@@ -71,7 +71,7 @@ fn what_an_agent_shares_is_kept_and_who_follows_is_known() {
          share a tests by a => shared tests, followed by [b user]
          share a tests by a => followed by [b user]
          share a lies by b => refused not_allowed
-         share a lies by stranger => refused not_allowed
+         share a lies by stranger => refused not_proven
          restart
          agent a
          share a tests by a => followed by [b user]

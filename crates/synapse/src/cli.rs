@@ -72,16 +72,16 @@ struct Cli {
 #[derive(Args)]
 struct Calling {
     /// Believe only this authority (PEM); or SYNAPSE_CA. Default: the public ones
-    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    #[arg(id = "calling_ca", help_heading = CALLING, long = "ca", global = true, hide_short_help = true, value_name = "FILE")]
     ca: Option<std::path::PathBuf>,
     /// The certificate to show (PEM); or SYNAPSE_CERT
-    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    #[arg(id = "calling_cert", help_heading = CALLING, long = "cert", global = true, hide_short_help = true, value_name = "FILE")]
     cert: Option<std::path::PathBuf>,
     /// Its key (PEM); or SYNAPSE_KEY
-    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    #[arg(id = "calling_key", help_heading = CALLING, long = "key", global = true, hide_short_help = true, value_name = "FILE")]
     key: Option<std::path::PathBuf>,
     /// The file with the token to bring; or SYNAPSE_TOKEN_FILE
-    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    #[arg(id = "calling_token_file", help_heading = CALLING, long = "token-file", global = true, hide_short_help = true, value_name = "FILE")]
     token_file: Option<std::path::PathBuf>,
 }
 
