@@ -71,7 +71,8 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
             vec![
                 m.task_id[..8].to_owned(),
                 show::line(&from(&m.from), 24),
-                m.priority.to_string(),
+                // On the scale on which people send.
+                m.priority.div_ceil(2).to_string(),
                 format!("{}{held}", show::line(text, 80)),
             ]
         })

@@ -76,6 +76,7 @@ pub(super) fn tell(started: &Started, json: bool) {
     let resumed = match (started.resumed, &started.suffix) {
         (false, _) => String::new(),
         (true, None) => ", with the mailbox of the one before it".to_owned(),
+        (true, Some(name)) if *name == started.label => ", with the mailbox it had before".to_owned(),
         (true, Some(suffix)) => format!(", with the mailbox of #{suffix}"),
     };
     show::out(&format!("{} runs as {}{resumed}", show::paint("1", &started.label), started.handle));

@@ -35,6 +35,12 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
         let mut value = serde_json::to_value(&status).unwrap_or_default();
         value["running"] = true.into();
         value["tasks"] = serde_json::to_value(&tasks).unwrap_or_default();
+        if let Some(entry) = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id) {
+            value["handle"] = format!("synapse-{}-{}", entry.agent_type, entry.port).into();
+            value["endpoint"] = entry.endpoint.clone().into();
+            value["folder"] = entry.working_dir.clone().into();
+            value["log"] = roll.home.agent(&one.id).log().display().to_string().into();
+        }
         show::json(&value);
         return Ok(());
     }
@@ -50,7 +56,13 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
                 status.since
             ),
         ],
-        vec!["waiting".to_owned(), format!("{} messages", status.waiting)],
+        vec![
+            "waiting".to_owned(),
+            match status.waiting {
+                1 => "1 message".to_owned(),
+                n => format!("{n} messages"),
+            },
+        ],
         vec!["id".to_owned(), status.agent_id.clone()],
     ];
     if let Some(entry) = entry {
