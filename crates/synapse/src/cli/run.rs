@@ -159,7 +159,7 @@ fn tell_event(view: &EventView) {
                 .unwrap_or(text("why"));
             format!("{task} → {} {}", show::state(text("state")), show::line(answer, 70))
         }
-        "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::line(text("why"), 90)),
+        "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::line(text("why"), 130)),
         _ => return,
     };
     show::out(&line);
