@@ -10,5 +10,6 @@ pub mod jsonl;
 pub mod level;
 pub mod message;
 pub mod parse;
+pub mod share;
 pub mod status;
 pub mod time;

@@ -6,6 +6,7 @@
 //! Not here: deciding (`synapse-core`), bytes to words (`synapse-dialects`), the process that restarts this
 //! one (`synapse-holder`).
 
+pub mod ancestry;
 pub mod auth;
 pub mod doors;
 pub mod driver;
@@ -16,8 +17,11 @@ pub mod launch;
 pub mod listen;
 pub mod metrics;
 mod os;
+pub mod owner;
 pub mod post;
 pub mod registrar;
+pub mod seal;
+pub mod secrets;
 pub mod serve;
 pub mod settings;
 

@@ -3,7 +3,7 @@
 //! Invariant: a connection costs a bounded amount of memory and time, whatever the other side does.
 
 use crate::auth::Peer;
-use crate::metrics::Metrics;
+use crate::doors::Shared;
 use axum::Router;
 use axum::body::Body;
 use http::Request;
@@ -22,6 +22,8 @@ use tokio_util::task::TaskTracker;
 use tower_service::Service as _;
 
 const CONNECTIONS_MAX: usize = 1_024;
+/// Connections from addresses that may not call, at once; further ones are closed unheard.
+const REFUSED_MAX: usize = 32;
 /// Also how long a connection may stay open without a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const HEAD_BYTES_MAX: usize = 32 << 10;
@@ -74,11 +76,12 @@ impl Listeners {
     }
 
     /// Serves until told to stop, then lets what is under way finish.
-    pub async fn serve(self, router: Router, metrics: Arc<Metrics>, stop: CancellationToken) {
+    pub async fn serve(self, router: Router, app: Shared, stop: CancellationToken) {
         let shop = Shop {
             router,
-            metrics,
+            app,
             room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            lobby: Arc::new(Semaphore::new(REFUSED_MAX)),
             open: TaskTracker::new(),
             stop,
         };
@@ -107,8 +110,10 @@ async fn bind_port(wish: PortWish<'_>) -> Result<TcpListener, ListenError> {
 
 struct Shop {
     router: Router,
-    metrics: Arc<Metrics>,
+    app: Shared,
     room: Arc<Semaphore>,
+    /// For addresses that may not call: they hear so, and take no room from others.
+    lobby: Arc<Semaphore>,
     open: TaskTracker,
     stop: CancellationToken,
 }
@@ -143,12 +148,17 @@ async fn accept_tcp(listener: TcpListener, shop: &Shop) {
             () = shop.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, remote)) = accepted else {
             pause().await;
             continue;
         };
+        let Ok(local) = stream.local_addr() else { continue };
         let _ = stream.set_nodelay(true);
-        shop.take(stream, Peer::Tcp, room);
+        if shop.app.gate.allows(remote.ip()) {
+            shop.take(stream, Peer::tcp(remote, local), room);
+        } else if let Ok(lobby) = shop.lobby.clone().try_acquire_owned() {
+            shop.take(stream, Peer::tcp(remote, local), lobby);
+        }
     }
 }
 
@@ -162,7 +172,7 @@ impl Shop {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (router, metrics, stop) = (self.router.clone(), self.metrics.clone(), self.stop.clone());
+        let (router, metrics, stop) = (self.router.clone(), self.app.metrics.clone(), self.stop.clone());
         self.open.spawn(async move {
             metrics.connected();
             let service = hyper::service::service_fn(move |request: Request<Incoming>| {

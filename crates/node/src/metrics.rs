@@ -14,6 +14,34 @@ pub struct Metrics {
     waiting: AtomicUsize,
     open_tasks: AtomicUsize,
     watchers: AtomicUsize,
+    unproven: [AtomicU64; Unproven::ALL.len()],
+}
+
+/// Why a caller was not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unproven {
+    /// No secret where one is needed.
+    Missing,
+    Wrong,
+    /// A token that was replaced.
+    Expired,
+    /// Too many wrong ones from one address.
+    Guessing,
+    /// The process could not be seen.
+    Unseen,
+    /// The address may not call.
+    Address,
+}
+
+impl Unproven {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::Missing, "missing"),
+        (Self::Wrong, "wrong"),
+        (Self::Expired, "expired"),
+        (Self::Guessing, "guessing"),
+        (Self::Unseen, "unseen"),
+        (Self::Address, "address"),
+    ];
 }
 
 impl Metrics {
@@ -35,6 +63,10 @@ impl Metrics {
         self.waiting.store(waiting, Relaxed);
         self.open_tasks.store(open_tasks, Relaxed);
         self.watchers.store(watchers, Relaxed);
+    }
+
+    pub fn unproven(&self, why: Unproven) {
+        self.unproven[why as usize].fetch_add(1, Relaxed);
     }
 
     pub fn connected(&self) {
@@ -85,6 +117,12 @@ impl Metrics {
         let mut text = String::new();
         for (name, kind, help, value) in rows {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+        }
+        let name = "synapse_unproven_total";
+        let _ = writeln!(text, "# HELP {name} callers that were not believed\n# TYPE {name} counter");
+        for (why, word) in Unproven::ALL {
+            let count = self.unproven[why as usize].load(Relaxed);
+            let _ = writeln!(text, "{name}{{why=\"{word}\"}} {count}");
         }
         text
     }

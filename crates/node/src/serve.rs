@@ -3,7 +3,7 @@
 //! Exit codes for the holder: 0 it was asked to stop, 78 it cannot run (and trying again would not help),
 //! 75 it was asked to make room for a new one, anything else it died; both are started again.
 
-use crate::auth::Gate;
+use crate::auth::{Gate, SettingsNow};
 use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
 use crate::effects::{Effects, hand_out};
@@ -27,7 +27,7 @@ use synapse_store::home::{AgentDir, Home};
 use synapse_store::known::Known;
 use synapse_store::registry::{self, Entry};
 use synapse_store::spool::Spool;
-use synapse_store::token::Token;
+use synapse_store::token::{Token, TokenFile};
 use synapse_store::{History, Journal, OpenError};
 use tokio_util::sync::CancellationToken;
 
@@ -64,7 +64,6 @@ struct Parts {
     dir: AgentDir,
     launch: Launch,
     known: Known,
-    token: Token,
     spool: Spool,
     journal: Journal,
     history: History,
@@ -154,7 +153,8 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     let known = Known::load(&dir)
         .map_err(|e| told(&e))?
         .ok_or_else(|| told(&"this agent is not known yet; start it with `synapse run`"))?;
-    let token = Token::load_or_make(&home).map_err(|e| told(&e))?;
+    Token::load_or_make(&home).map_err(|e| told(&e))?;
+    TokenFile::of_agent(&dir).load_or_make().map_err(|e| told(&e))?;
     let spool = Spool::open(&dir.spool()).map_err(|e| told(&e))?;
     let settings = Current::new(home.root(), &launch.working_dir);
     let kept = retention(&settings.get());
@@ -165,11 +165,11 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     })?;
     let history = History::open(&dir.journal()).map_err(|e| told(&e))?;
     let hub = Hub::with_state(Limits::default(), state);
-    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub, settings })
+    Ok(Parts { home, dir, launch, known, spool, journal, history, hub, settings })
 }
 
 async fn serve(parts: Parts) -> Result<Ended, Died> {
-    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub, settings } = parts;
+    let Parts { home, dir, launch, mut known, spool, journal, history, hub, settings } = parts;
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
     let spared = ports_of_others(&home, &known.id);
     let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
@@ -199,12 +199,14 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let driver = driver.map_err(|e| cannot(&e))?;
 
     let stop = CancellationToken::new();
+    let gate = Gate::new(home.clone(), port, metrics.clone(), source(&settings)).map_err(|e| cannot(&e))?;
+    handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
-        gate: Gate::new(home.clone(), token, port),
+        gate,
         agent,
         shown,
-        metrics: metrics.clone(),
+        metrics,
         history: Mutex::new(history),
         home: home.clone(),
         settings,
@@ -218,13 +220,13 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     }
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news));
     start_hand(&app, &launch, &dir).await;
-    tokio::spawn(post::take_in(Arc::new(spool), handle.clone()));
+    tokio::spawn(post::take_in(Arc::new(spool), app.clone()));
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());
     say(&Ready::Ready { port });
     tracing::info!(port, "serving");
 
-    listeners.serve(doors::router(app.clone()), metrics, stop).await;
+    listeners.serve(doors::router(app.clone()), app.clone(), stop).await;
     handle.stop();
     drop(handle);
     let ended = watched.await.unwrap_or_else(|_| Err("the driver panicked".into()));
@@ -246,6 +248,12 @@ fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::Re
     entry.api = synapse_dialects::level::OWN.newest;
     entry.holder_version = std::env::var(HOLDER_VERSION_VARIABLE).unwrap_or_default();
     Ok(entry)
+}
+
+/// Where the settings come from.
+fn source(settings: &Current) -> SettingsNow {
+    let settings = settings.clone();
+    Arc::new(move || settings.get())
 }
 
 fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {

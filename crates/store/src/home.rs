@@ -143,6 +143,10 @@ impl AgentDir {
         self.path.join("program")
     }
 
+    pub fn token(&self) -> PathBuf {
+        self.path.join("token")
+    }
+
     pub fn log(&self) -> PathBuf {
         self.path.join("log")
     }

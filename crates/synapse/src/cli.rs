@@ -1,19 +1,38 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
+mod bell;
+mod broadcast;
 mod cancel;
+mod clean;
 mod config;
 mod doctor;
+mod examples;
+mod explain;
+mod facts;
+mod follow;
 mod inbox;
 mod init;
+mod interrupt;
 mod join;
 mod kill;
 mod list;
+mod live;
+mod logs;
+mod man;
+mod reason;
 mod reply;
 mod run;
 mod send;
+mod share;
 mod status;
+mod token;
+mod uninstall;
 mod upgrade;
 mod wait;
+mod wait_command;
+mod watchdog;
+
+pub use watchdog::detached as watch_detached;
 
 use crate::fail::{Done, Fail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -47,34 +66,88 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Make a command an agent: one process per task
+    #[command(after_help = examples::RUN)]
     Run(Run),
     /// Join as an agent: messages on stdout, answers on stdin, one JSON per line
+    #[command(after_help = examples::JOIN)]
     Join(Join),
     /// Send a message to an agent
+    #[command(after_help = examples::SEND)]
     Send(Send),
+    /// Send a message to all agents, and tell who got it
+    #[command(after_help = examples::BROADCAST)]
+    Broadcast(broadcast::Broadcast),
+    /// Interrupt what an agent is doing
+    #[command(after_help = examples::INTERRUPT)]
+    Interrupt(interrupt::Interrupt),
+    /// Wait until agents are idle or tasks are done
+    #[command(after_help = examples::WAIT)]
+    Wait(wait_command::Wait),
     /// Answer a task, by default the last one you were given
+    #[command(after_help = examples::REPLY)]
     Reply(Reply),
     /// Show the mail that waits
+    #[command(after_help = examples::INBOX)]
     Inbox(Inbox),
     /// List the agents on this machine
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = examples::LIST)]
     List(List),
     /// Show how an agent is
+    #[command(after_help = examples::STATUS)]
     Status(Status),
+    /// Tell why an agent, a task or a message is where it is, and what to do
+    #[command(after_help = examples::EXPLAIN)]
+    Explain(explain::Explain),
+    /// Show an agent's log, or what a task has said
+    #[command(after_help = examples::LOGS)]
+    Logs(logs::Logs),
+    /// Say what the agent you run under is doing; its followers get a note
+    #[command(after_help = examples::SHARE)]
+    Share(share::Share),
+    /// Hear what an agent shares
+    #[command(after_help = examples::FOLLOW)]
+    Follow(follow::Follow),
+    /// No longer hear what an agent shares
+    #[command(after_help = examples::UNFOLLOW)]
+    Unfollow(follow::Unfollow),
+    /// Poke an agent that stopped half-way
+    #[command(after_help = examples::WATCH)]
+    Watch(watchdog::Watch),
     /// Stop a task
+    #[command(after_help = examples::CANCEL)]
     Cancel(Cancel),
     /// Stop an agent and everything it started; its mail stays
-    #[command(visible_alias = "stop")]
+    #[command(visible_alias = "stop", after_help = examples::KILL)]
     Kill(Kill),
     /// Show and change settings: each value, and where it came from
+    #[command(after_help = examples::CONFIG)]
     Config(config::Config),
     /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
-    Init(Init),
+    #[command(after_help = examples::INIT)]
+    Init(init::Init),
     /// Look whether everything is as it should be, and say what helps
-    Doctor(Doctor),
+    #[command(after_help = examples::DOCTOR)]
+    Doctor(doctor::Doctor),
+    /// Remove what nobody uses any more: stale files, and agents that did not run for long
+    #[command(after_help = examples::CLEAN)]
+    Clean(clean::Clean),
     /// Restart nodes with the version that is installed now; agents, mail and running commands stay
-    UpgradeAgents(UpgradeAgents),
+    #[command(after_help = examples::UPGRADE_AGENTS)]
+    UpgradeAgents(upgrade::UpgradeAgents),
+    /// Stop all agents and remove everything that synapse keeps
+    #[command(after_help = examples::UNINSTALL)]
+    Uninstall(uninstall::Uninstall),
+    /// Print the completions of a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(man::Completions),
+    /// Print the manual, or write a page for each command
+    #[command(after_help = examples::MAN)]
+    Man(man::Man),
+    /// Replace the secrets by which callers on TCP are known, or see where they are
+    #[command(subcommand, after_help = examples::TOKEN)]
+    Token(Token),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
+    #[command(after_help = examples::DEMO)]
     Demo(Demo),
 }
 
@@ -213,10 +286,17 @@ struct List {
     /// Also those that are known but not running
     #[arg(short, long)]
     all: bool,
+    /// Tab-separated, without a head or colours
+    #[arg(long, conflicts_with = "json")]
+    plain: bool,
+    /// Stay, and show each change
+    #[arg(short, long)]
+    watch: bool,
 }
 
 #[derive(Args)]
 struct Status {
+    /// Which
     agent: String,
 }
 
@@ -239,60 +319,27 @@ struct Kill {
     all: bool,
 }
 
-#[derive(Args)]
-struct Init {
-    /// For these programs only; default: the files that are there
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI")]
-    cli: Vec<AgentCli>,
-    /// In your own files, for all projects
-    #[arg(long, conflicts_with = "project")]
-    user: bool,
-    /// In the files of this folder (default)
-    #[arg(long)]
-    project: bool,
-    /// Take it out again
-    #[arg(long)]
-    remove: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
-    /// Only show what would change
-    #[arg(long)]
-    dry_run: bool,
-}
-
-/// The programs that read instructions from files.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum AgentCli {
-    Claude,
-    Codex,
-    Gemini,
-    Opencode,
-    Copilot,
-}
-
-impl AgentCli {
-    const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Copilot];
-}
-
-#[derive(Args)]
-struct Doctor {
-    /// Mend what is safe to mend: permissions, and files that nobody uses any more
-    #[arg(long)]
-    fix: bool,
-}
-
-#[derive(Args)]
-struct UpgradeAgents {
-    /// Which
-    #[arg(required_unless_present = "all")]
-    agents: Vec<String>,
-    /// All that run
-    #[arg(long, conflicts_with = "agents")]
-    all: bool,
-    /// Only say what would be done
-    #[arg(long)]
-    dry_run: bool,
+#[derive(Subcommand)]
+enum Token {
+    /// Make a new token; the one before it is taken for a while yet
+    Rotate {
+        /// Whose; default: yours
+        agent: Option<String>,
+        /// How long the old one is taken, e.g. 10m, 1h, 0s
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
+        overlap: Duration,
+    },
+    /// Show where a token is and until when older ones are taken
+    Show {
+        /// Whose; default: yours
+        agent: Option<String>,
+        /// Print the path alone, for scripts
+        #[arg(long)]
+        path: bool,
+        /// Print the secret, on a terminal only
+        #[arg(long, conflicts_with = "path")]
+        reveal: bool,
+    },
 }
 
 #[derive(Args)]
@@ -336,8 +383,18 @@ fn dispatch(cli: Cli) -> Done {
         Command::Run(args) => run::run(args, json),
         Command::Join(args) => block_on(join::join(args)),
         Command::Send(args) => block_on(send::send(args, json)),
+        Command::Broadcast(args) => block_on(broadcast::broadcast(args, json)),
+        Command::Interrupt(args) => block_on(interrupt::interrupt(args, json)),
+        Command::Wait(args) => block_on(wait_command::wait(args, json)),
+        Command::Explain(args) => block_on(explain::explain(args, json)),
+        Command::Logs(args) => block_on(logs::logs(args, json)),
+        Command::Share(args) => block_on(share::share(args, json)),
+        Command::Follow(args) => block_on(follow::follow(args, json)),
+        Command::Unfollow(args) => block_on(follow::unfollow(args, json)),
+        Command::Watch(args) => watchdog::watch(args, json),
         Command::Reply(args) => block_on(reply::reply(args, json)),
         Command::Inbox(args) => block_on(inbox::inbox(args, json)),
+        Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
         Command::Status(args) => block_on(status::status(args, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
@@ -345,7 +402,12 @@ fn dispatch(cli: Cli) -> Done {
         Command::Config(args) => config::config(&args, json),
         Command::Init(args) => init::init(&args, json),
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
+        Command::Clean(args) => clean::clean(&args, json),
+        Command::Uninstall(args) => block_on(uninstall::uninstall(&args, json)),
+        Command::Completions(args) => man::completions(&args),
+        Command::Man(args) => man::man(&args),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
+        Command::Token(args) => token::token(args, json),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }
@@ -356,6 +418,21 @@ fn block_on(work: impl Future<Output = Done>) -> Done {
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done
+}
+
+/// Asks the person; where nobody can be asked, `--yes` has to have said it.
+fn confirm(question: &str, if_not: &str, json: bool) -> Done {
+    use std::io::{BufRead as _, IsTerminal as _, Write as _};
+    if json || !std::io::stdin().is_terminal() || !crate::show::err_on_terminal() {
+        return Err(Fail::usage(format!("{if_not}; say that it may be with --yes")));
+    }
+    let _ = write!(std::io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Fail::refused(if_not)),
+    }
 }
 
 /// The message: given, from a file, or from stdin.

@@ -116,6 +116,7 @@ fn hostname(home: &Home) -> Result<String, Fail> {
 fn start_holder(home: &Home, launch: &Launch) -> Result<Ready, Fail> {
     let dir = home.agent(&launch.id);
     dir.ensure()?;
+    crate::logfile::rotate_if_large(&dir.log());
     let log = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(dir.log())?;
     let mut holder = Command::new(std::env::current_exe()?)
         .arg("__hold")

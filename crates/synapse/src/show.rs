@@ -69,7 +69,7 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// How wide it is on the screen, colours left out.
-fn visible(cell: &str) -> usize {
+pub fn visible(cell: &str) -> usize {
     let mut count = 0;
     let mut chars = cell.chars();
     while let Some(c) = chars.next() {

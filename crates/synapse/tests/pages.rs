@@ -77,7 +77,11 @@ fn run(page: &Page) {
     // Also a person's own folder of its own: what is written for `~` must not reach that of whoever runs the tests.
     let person = world.home().with_file_name("person");
     std::fs::create_dir(&person).unwrap();
-    let ran = Ran::new(&[&page.test], shell.env("PATH", &path).env("HOME", &person).output().unwrap()).ok();
+    let ran = Ran::new(
+        &[&page.test],
+        shell.env("PATH", &path).env("HOME", &person).env("TMPDIR", &person).output().unwrap(),
+    )
+    .ok();
     if page.test == "heavy_readme" {
         assert!(blocks.len() >= 3, "the README shows {} things to try", blocks.len());
         for line in README_PRINTS {

@@ -7,19 +7,20 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use synapse_core::Refusal;
 use synapse_core::agents::{AgentState, Presence};
-use synapse_core::effect::{Report, Taken};
+use synapse_core::effect::{Interruption, Place, Report, Taken};
 use synapse_core::ids::{LinkId, MessageId, Seq, Timestamp};
 use synapse_core::message::{Body, Content, Proof};
 use synapse_core::receipt::{Happened, Step};
 use synapse_core::record::{Archive, Entry, Opens, Record, Said};
 use synapse_core::task::{CancelAsked, Ending, Move, TaskState};
 use synapse_dialects::api::{
-    AgentView, AnswerView, InboxPage, MessageView, ReceiptView, ReplyAnswer, TaskView,
+    AgentView, AnswerView, InboxPage, MessageView, PlaceView, ReceiptView, ReplyAnswer, TaskView,
 };
 use synapse_dialects::error::{ErrorBody, retry_after_s, status};
 use synapse_dialects::event::EventView;
 use synapse_dialects::jsonl::{self, Line, ToProgram};
 use synapse_dialects::message::MessageAccepted;
+use synapse_dialects::share::{InterruptAnswer, InterruptedTask, NotTold, SharedView};
 use synapse_dialects::status::StatusView;
 use synapse_testkit::golden;
 
@@ -108,9 +109,57 @@ fn golden_agent() {
 fn golden_status() {
     let full = crate::samples::status();
     check("status", &full);
-    let plain =
-        StatusView { role: None, current_task: None, available_tools: Vec::new(), context: None, ..full };
+    let plain = StatusView {
+        role: None,
+        current_task: None,
+        available_tools: Vec::new(),
+        context: None,
+        context_since: None,
+        ..full
+    };
     check("status_for_strangers", plain);
+}
+
+#[test]
+fn golden_shared() {
+    let (agent_id, followers) = (letter().to.to_string(), vec![(&sender(Proof::Own)).into()]);
+    let context = Some((&crate::samples::context()).into());
+    let not_told = vec![NotTold { follower: (&sender(Proof::Own)).into(), why: "the disk is full".into() }];
+    let full = SharedView { agent_id, context, followers, not_told };
+    check("shared", &full);
+    check(
+        "shared_nothing",
+        SharedView { context: None, followers: Vec::new(), not_told: Vec::new(), ..full },
+    );
+}
+
+#[test]
+fn golden_interrupted() {
+    let task = |what| InterruptedTask::from(&(letter().task, what));
+    let message = MessageAccepted {
+        message_id: letter().id.to_string(),
+        task_id: Some(letter().task.to_string()),
+        agent_id: letter().to.to_string(),
+        status: "stored".into(),
+        duplicate: false,
+        ahead: 0,
+        event_id: Some(7),
+    };
+    let tasks = vec![task(Interruption::Told), task(Interruption::Stopping)];
+    check("interrupted", InterruptAnswer { tasks, message: Some(message) });
+    check("interrupted_nothing", InterruptAnswer { tasks: Vec::new(), message: None });
+}
+
+#[test]
+fn golden_places() {
+    let until = Timestamp(T0 + 60_000);
+    let places = [
+        Place::Waiting { ahead: 2, tries: 0 },
+        Place::Resting { until, tries: 1 },
+        Place::Leased { until, tries: 2 },
+        Place::Handed,
+    ];
+    check("places", places.iter().map(PlaceView::from).collect::<Vec<_>>());
 }
 
 #[test]
@@ -147,11 +196,9 @@ fn refusals() -> Vec<Refusal> {
         Refusal::TaskEnded { task: text("0123abcd"), state: TaskState::Completed },
         Refusal::NotNow { task: text("0123abcd"), state: TaskState::Submitted },
         Refusal::NotAllowed { who: text("ana"), verb: "approve", need: "being the user" },
-        Refusal::NotAllowed {
-            who: text("a caller without a token"),
-            verb: "send messages",
-            need: "the token",
-        },
+        Refusal::NotProven { why: text("a caller without a token may not send messages") },
+        Refusal::AddressRefused { address: text("192.0.2.7") },
+        Refusal::TooManyGuesses { address: text("192.0.2.7"), retry_after_ms: 41_000 },
         Refusal::ChainTooLong { hops: 17, max: 16 },
         Refusal::TooFast { to: text("ana"), max: 60, retry_after_ms: 1_500 },
         Refusal::NoProgress { to: text("ana"), repeats: 5 },
@@ -173,7 +220,8 @@ fn is_listed(refusal: &Refusal) -> bool {
         Refusal::NoSuchMessage { .. } | Refusal::TaskEnded { .. } | Refusal::NotNow { .. } => true,
         Refusal::NotAllowed { .. } | Refusal::ChainTooLong { .. } | Refusal::TooFast { .. } => true,
         Refusal::NoProgress { .. } | Refusal::TooManyTasks { .. } | Refusal::Busy => true,
-        Refusal::Stopping | Refusal::NotStored { .. } => true,
+        Refusal::Stopping | Refusal::NotStored { .. } | Refusal::NotProven { .. } => true,
+        Refusal::AddressRefused { .. } | Refusal::TooManyGuesses { .. } => true,
     }
 }
 
@@ -231,6 +279,10 @@ fn records() -> Vec<Record> {
         },
         Record::Said { task: id, what: Said::Progress { text: "half way".into(), percent: Some(50) } },
         Record::Said { task: id, what: artifact },
+        Record::Interrupted { task: id, by: "bo".into(), why: "the tests moved".into() },
+        Record::Shared { agent: letter.to, context: Some(crate::samples::context()) },
+        Record::Shared { agent: letter.to, context: None },
+        Record::Followed { agent: letter.to, follower: sender(Proof::Own), on: true },
         Record::CancelAsked {
             task: id,
             asked: CancelAsked { by: "user".into(), why: "changed my mind".into() },
@@ -259,6 +311,7 @@ fn kind(record: &Record) -> &'static str {
             record.name()
         }
         Record::CancelAsked { .. } | Record::Ended { .. } | Record::Tripped { .. } => record.name(),
+        Record::Interrupted { .. } | Record::Shared { .. } | Record::Followed { .. } => record.name(),
     }
 }
 
@@ -272,7 +325,8 @@ fn golden_events() {
         lines.push_str(&serde_json::to_string(&EventView::from(&entry)).unwrap());
         lines.push('\n');
     }
-    let all = "accepted agent artifact cancel ended handed leased loop progress receipt returned task";
+    let all = "accepted agent artifact cancel ended followed handed interrupt leased loop progress receipt returned \
+               shared task";
     assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), all);
     golden::check(&file("events.jsonl"), &lines);
 }
@@ -281,10 +335,19 @@ fn golden_events() {
 fn golden_lines_to_programs() {
     let view = || Box::new(MessageView::new(&letter(), Some(&Body::of(&content())), Some(&trail())));
     let all = [
-        ToProgram::Hello { agent_id: letter().to.to_string(), label: "ana".into() },
+        ToProgram::Hello {
+            agent_id: letter().to.to_string(),
+            label: "ana".into(),
+            token_file: Some("/agents/ana/token".into()),
+        },
         ToProgram::Message(view()),
         ToProgram::Input(view()),
         ToProgram::Cancel { task_id: letter().task.to_string(), why: "changed my mind".into() },
+        ToProgram::Interrupt {
+            task_id: letter().task.to_string(),
+            from: "bo".into(),
+            why: "the tests moved".into(),
+        },
         ToProgram::Error { message: "type: this is not JSON".into(), line: "hello".into() },
         ToProgram::Ok { of: "send".into() },
     ];

@@ -9,6 +9,7 @@ use synapse_core::ids::AgentId;
 use synapse_dialects::api::{InboxPage, MessageView, SenderView};
 use synapse_dialects::jsonl::FromProgram;
 use synapse_node::post::SpoolLetter;
+use synapse_node::seal::To;
 use synapse_peer::Client;
 use synapse_store::spool::{Found, Spool};
 
@@ -70,7 +71,7 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
                 m.held.as_deref().map_or_else(String::new, |why| format!("  ({})", show::line(why, 60)));
             vec![
                 m.task_id[..8].to_owned(),
-                show::line(&from(&m.from), 24),
+                show::line(&m.from.shown(), 32),
                 // On the scale on which people send.
                 m.priority.div_ceil(2).to_string(),
                 format!("{}{held}", show::line(text, 80)),
@@ -101,11 +102,6 @@ async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
     Ok(())
 }
 
-fn from(sender: &SenderView) -> String {
-    let claim = if sender.proof == "spool" { "?" } else { "" };
-    format!("{}{claim}", sender.shown())
-}
-
 fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
     let spool = Spool::open(&roll.home.user_spool())?;
     let (mut rows, mut read) = (Vec::new(), Vec::new());
@@ -118,13 +114,15 @@ fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
         let message = letter.request.message.clone();
         let parts = synapse_dialects::message::parts("message", message).unwrap_or_default();
         let text = synapse_core::message::Content { parts, ..Default::default() }.as_text();
+        let mut from = SenderView::from(&letter.from);
+        from.proof = if letter.is_sealed(&roll.home, To::User) { "token" } else { "spool" }.into();
         let task = letter.request.metadata.get("reply_to").and_then(|t| t.as_str()).unwrap_or("");
         if json {
-            show::json(&json!({ "from": SenderView::from(&letter.from), "reply_to": task, "text": text }));
+            show::json(&json!({ "from": from, "reply_to": task, "text": text }));
         }
         rows.push(vec![
             task.get(..8).unwrap_or("").to_owned(),
-            show::line(&letter.from.label, 24),
+            show::line(&from.shown(), 32),
             show::line(&text, 100),
         ]);
         read.push(name);

@@ -46,7 +46,7 @@ pub(super) async fn send(args: Send, json: bool) -> Done {
 }
 
 /// What the flags ask for, unless the settings say otherwise (CLI-7); then that is told.
-fn wait_for(roll: &Roll, step: Option<WaitFor>, response: bool) -> Result<WaitFor, Fail> {
+pub(super) fn wait_for(roll: &Roll, step: Option<WaitFor>, response: bool) -> Result<WaitFor, Fail> {
     let asked = step.unwrap_or(if response { WaitFor::Answer } else { WaitFor::Stored });
     let places = Places::here(roll.home.root(), &std::env::current_dir()?);
     let loaded = synapse_settings::load(&places).faultless()?;
@@ -99,6 +99,10 @@ async fn to_one(
         eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
     }
     let reached = wait::until(roll, &to.id, &accepted, wait_for, timeout, !json).await?;
+    if let Reached::TimedOut { after, last } = &reached {
+        let last = last.as_deref().unwrap_or("stored");
+        return Err(nothing_came(roll, to, &accepted, *after, last).await);
+    }
     tell(&reached, &accepted, &label, json)
 }
 
@@ -115,7 +119,11 @@ fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
 }
 
 /// To the node if it runs, to the spool if it does not; twice at most, since a node may restart in between.
-async fn hand_over(roll: &Roll, to: &Candidate, request: &MessageRequest) -> Result<MessageAccepted, Fail> {
+pub(super) async fn hand_over(
+    roll: &Roll,
+    to: &Candidate,
+    request: &MessageRequest,
+) -> Result<MessageAccepted, Fail> {
     if to.live {
         let sent = wait::patiently(Duration::from_secs(5), async || {
             let mut client = roll.connect(&to.id).await?;
@@ -204,14 +212,25 @@ fn tell(reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) 
             let message = format!("task {short} {state}: {}", show::safe(why));
             Err(Fail::new(fail::TASK_FAILED, "task_failed", message))
         }
-        Reached::TimedOut { after, last } => {
-            let last = last.as_deref().unwrap_or("stored");
-            let message = format!(
-                "nothing more from {label} within {} s; the message is {last}, and the task goes on. \
-                 `synapse status {label}` tells how it is, `synapse cancel {short}` stops it",
-                after.as_secs()
-            );
-            Err(Fail::new(fail::TIMED_OUT, "timed_out", message))
-        }
+        Reached::TimedOut { .. } => Ok(()),
     }
+}
+
+/// Why no answer came (CLI-11), in two lines.
+async fn nothing_came(
+    roll: &Roll,
+    to: &Candidate,
+    accepted: &MessageAccepted,
+    after: Duration,
+    last: &str,
+) -> Fail {
+    let label = roll.label(&to.id);
+    let task = accepted.task_id.as_deref().unwrap_or_default();
+    let why = super::explain::why_not(roll, &to.id, task).await;
+    let message = format!(
+        "nothing more from {label} within {} s; the message is {last}, and the task goes on: {why}\n  `synapse explain {}` tells all of it",
+        after.as_secs(),
+        &task[..8.min(task.len())]
+    );
+    Fail::new(fail::TIMED_OUT, "timed_out", message)
 }
