@@ -7,6 +7,7 @@ use crate::show;
 use serde_json::json;
 use synapse_dialects::api::TaskView;
 use synapse_dialects::status::StatusView;
+use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
 
 pub(super) async fn status(args: Status, json: bool) -> Done {
@@ -31,20 +32,11 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
             .await?;
     let status: StatusView = client.get("/status").await?;
     let tasks: Vec<TaskView> = client.get("/api/v1/tasks").await?;
+    let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id);
     if json {
-        let mut value = serde_json::to_value(&status).unwrap_or_default();
-        value["running"] = true.into();
-        value["tasks"] = serde_json::to_value(&tasks).unwrap_or_default();
-        if let Some(entry) = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id) {
-            value["handle"] = format!("synapse-{}-{}", entry.agent_type, entry.port).into();
-            value["endpoint"] = entry.endpoint.clone().into();
-            value["folder"] = entry.working_dir.clone().into();
-            value["log"] = roll.home.agent(&one.id).log().display().to_string().into();
-        }
-        show::json(&value);
+        show::json(&all_told(&status, &tasks, entry));
         return Ok(());
     }
-    let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id);
     let mut lines = vec![
         vec!["agent".to_owned(), format!("{} ({})", label, status.agent_type)],
         vec![
@@ -56,13 +48,7 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
                 status.since
             ),
         ],
-        vec![
-            "waiting".to_owned(),
-            match status.waiting {
-                1 => "1 message".to_owned(),
-                n => format!("{n} messages"),
-            },
-        ],
+        vec!["waiting".to_owned(), messages(status.waiting)],
         vec!["id".to_owned(), status.agent_id.clone()],
     ];
     if let Some(entry) = entry {
@@ -87,4 +73,20 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
         show::out(&format!("{}  {}", show::paint("2", &format!("{:width$}", line[0])), line[1]));
     }
     Ok(())
+}
+
+fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> serde_json::Value {
+    let mut value = serde_json::to_value(status).unwrap_or_default();
+    value["running"] = true.into();
+    value["tasks"] = serde_json::to_value(tasks).unwrap_or_default();
+    if let Some(entry) = entry {
+        value["handle"] = format!("synapse-{}-{}", entry.agent_type, entry.port).into();
+        value["endpoint"] = entry.endpoint.clone().into();
+        value["folder"] = entry.working_dir.clone().into();
+    }
+    value
+}
+
+fn messages(count: usize) -> String {
+    if count == 1 { "1 message".to_owned() } else { format!("{count} messages") }
 }
