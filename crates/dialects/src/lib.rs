@@ -6,6 +6,7 @@
 pub mod api;
 pub mod error;
 pub mod event;
+pub mod history;
 pub mod jsonl;
 pub mod level;
 pub mod message;

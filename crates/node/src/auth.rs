@@ -1,15 +1,18 @@
 //! Who is calling: a connection and its headers become a `Caller`. Nobody below sees a header.
 //!
 //! Unix socket: the kernel tells the process; a descendant of an agent *is* that agent, whatever its
-//! environment says. TCP: a secret (`secrets`), or a stranger who may read the status; and a caller on
-//! this machine whose process is under an agent is that agent, whatever secret it brings (`owner`).
+//! environment says. TCP: a secret (`secrets`), a certificate that the settings give a name to (REST-8), or a
+//! stranger who may read the status; and a caller on this machine whose process is under an agent is that agent,
+//! whatever it brings (`owner`).
 //! Addresses that may not call and requests that a web page could have sent are refused before anything else.
 //!
 //! Not here: what a caller may do (`synapse_core::policy`).
 
 use crate::ancestry::{Kin, kin};
+use crate::certified::{as_label, identity, shown};
 use crate::driver::now;
 use crate::metrics::{Metrics, Unproven};
+use crate::network::Names;
 use crate::owner::{self, Owner};
 use crate::secrets::{Bearer, Found, Guesses, Secrets};
 use http::{HeaderMap, Method, header};
@@ -20,18 +23,34 @@ use std::time::Instant;
 use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, Label};
 use synapse_core::message::Proof;
-use synapse_core::policy::{BadRights, Caller, Rules};
+use synapse_core::policy::{self, About, BadRights, Caller, Rules, Verb};
 use synapse_core::routes::{self, Target};
 use synapse_settings::Settings;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
 use synapse_store::registry;
+use synapse_tls::Certificate;
+use synapse_tls::certificate::Standing;
 
 /// The other end of a connection.
 #[derive(Clone)]
 pub enum Peer {
     Unix(Arc<UnixPeer>),
     Tcp(Arc<TcpPeer>),
+}
+
+/// What the handshake told.
+pub struct TlsPeer {
+    /// The names in our own certificate.
+    pub hosts: Arc<[String]>,
+    /// The caller's, verified.
+    pub certificate: Option<Certificate>,
+}
+
+impl TcpPeer {
+    fn certificate(&self) -> Option<&Certificate> {
+        self.tls.as_ref()?.certificate.as_ref()
+    }
 }
 
 pub struct UnixPeer {
@@ -43,6 +62,7 @@ pub struct UnixPeer {
 pub struct TcpPeer {
     remote: SocketAddr,
     local: SocketAddr,
+    tls: Option<TlsPeer>,
     /// Found out once per connection, when it first brings a secret.
     owner: tokio::sync::OnceCell<Owner>,
 }
@@ -53,14 +73,14 @@ impl Peer {
     }
 
     /// A connection from `remote` to our own `local`.
-    pub fn tcp(remote: SocketAddr, local: SocketAddr) -> Self {
-        Self::Tcp(Arc::new(TcpPeer { remote, local, owner: tokio::sync::OnceCell::new() }))
+    pub fn tcp(remote: SocketAddr, local: SocketAddr, tls: Option<TlsPeer>) -> Self {
+        Self::Tcp(Arc::new(TcpPeer { remote, local, tls, owner: tokio::sync::OnceCell::new() }))
     }
 
     /// One of which nothing is known: as far away as can be.
     pub fn unknown() -> Self {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        Self::tcp(nowhere, nowhere)
+        Self::tcp(nowhere, nowhere, None)
     }
 
     /// Where it calls from; none for the Unix socket.
@@ -88,6 +108,8 @@ pub struct Gate {
     guesses: Mutex<Guesses>,
     source: SettingsNow,
     made: RwLock<Arc<Made>>,
+    /// Names of this machine besides those of loopback.
+    hosts: Vec<String>,
 }
 
 /// What was made of the settings.
@@ -143,7 +165,13 @@ impl Gate {
         let secrets = Secrets::new(home.clone());
         secrets.settings(&made.of.secrets);
         let (guesses, made) = (Mutex::default(), RwLock::new(Arc::new(made)));
-        Ok(Self { home, port, metrics, secrets, guesses, source, made })
+        Ok(Self { home, port, metrics, secrets, guesses, source, made, hosts: Vec::new() })
+    }
+
+    /// As what this machine is called from elsewhere.
+    pub fn called(mut self, hosts: Vec<String>) -> Self {
+        self.hosts = hosts;
+        self
     }
 
     /// Looks at the settings; the rules if they are others than before. What cannot be meant is told, and what
@@ -202,17 +230,17 @@ impl Gate {
 
     /// A browser may be made to send requests here; it cannot be made to forge these two headers.
     pub fn check_origin(&self, peer: &Peer, headers: &HeaderMap) -> Result<(), Refusal> {
-        if let Peer::Unix(_) = peer {
-            return Ok(());
-        }
+        let Peer::Tcp(tcp) = peer else { return Ok(()) };
         let text = |name| headers.get(name).map(|v| v.to_str().unwrap_or("?"));
         let host = text(header::HOST).unwrap_or("");
-        if !self.is_own(host) {
-            return Err(Refusal::bad_field("Host", format!("{host:?} is not this machine; use localhost")));
+        if !self.is_own(tcp, host) {
+            let help = "use localhost, or tell the node its names with --host or network.hosts";
+            return Err(Refusal::bad_field("Host", format!("{host:?} is not this machine; {help}")));
         }
+        let scheme = if tcp.tls.is_some() { "https://" } else { "http://" };
         match text(header::ORIGIN) {
             None => Ok(()),
-            Some(origin) if origin.strip_prefix("http://").is_some_and(|host| self.is_own(host)) => Ok(()),
+            Some(origin) if origin.strip_prefix(scheme).is_some_and(|host| self.is_own(tcp, host)) => Ok(()),
             Some(origin) => Err(Refusal::bad_field(
                 "Origin",
                 format!("{origin:?} may not call this; web pages of others are refused"),
@@ -220,17 +248,51 @@ impl Gate {
         }
     }
 
-    fn is_own(&self, host: &str) -> bool {
-        let names = ["localhost", "127.0.0.1", "[::1]"];
-        let with_port = |name: &str| format!("{name}:{}", self.port);
-        names.iter().any(|name| host.eq_ignore_ascii_case(&with_port(name)))
+    fn is_own(&self, tcp: &TcpPeer, host: &str) -> bool {
+        let certified: &[String] = tcp.tls.as_ref().map_or(&[], |tls| &tls.hosts);
+        let names = Names { hosts: &self.hosts, certified, local: tcp.local.ip(), port: self.port };
+        names.include(host, tcp.tls.is_some())
     }
 
     pub async fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
         match peer {
             Peer::Unix(peer) => Ok(peer.caller.get_or_init(|| self.by_ancestry(peer.pid)).clone()),
-            Peer::Tcp(peer) => self.by_secret(peer, headers).await,
+            Peer::Tcp(tcp) => match tcp.certificate() {
+                // A secret says who it is whatever the machine it comes from.
+                Some(certificate) if !headers.contains_key(header::AUTHORIZATION) => {
+                    self.seen(tcp, || self.by_certificate(certificate)).await
+                }
+                _ => self.by_secret(tcp, headers).await,
+            },
         }
+    }
+
+    fn by_certificate(&self, certificate: &Certificate) -> Result<Caller, Refusal> {
+        // The handshake may have been long ago.
+        if let Standing::Expired { .. } = certificate.standing(synapse_tls::now_s()) {
+            let why = format!("{} has expired; connect again with a new one", shown(certificate));
+            return Err(Refusal::NotProven { why });
+        }
+        let made = self.made();
+        let known = identity(&made.of.tls.identities, certificate);
+        let Some((name, known)) = known else { return Ok(Caller::Stranger) };
+        self.by_name(known.role.as_deref(), known.agent.as_deref(), &as_label(name), Proof::Certificate)
+    }
+
+    /// Why somebody whom nothing here names may do no more than read the status.
+    pub fn unnamed(&self, peer: &Peer) -> Refusal {
+        if let Peer::Tcp(tcp) = peer
+            && let Some(certificate) = tcp.certificate()
+        {
+            return Refusal::NotAllowed {
+                who: shown(certificate),
+                verb: "do this",
+                need: "an entry for a name in it under `tls.identities` in ~/.synapse/settings.json, or the token",
+            };
+        }
+        policy::may(&self.rules(), &Caller::Stranger, Verb::Read, About::default())
+            .err()
+            .unwrap_or(Refusal::Busy)
     }
 
     async fn by_secret(&self, peer: &TcpPeer, headers: &HeaderMap) -> Result<Caller, Refusal> {
@@ -501,8 +563,8 @@ mod tests {
 
     #[test]
     fn what_strangers_may_read() {
-        let near = Peer::tcp("127.0.0.1:5".parse().unwrap(), "127.0.0.1:1".parse().unwrap());
-        let far = Peer::tcp("192.0.2.1:5".parse().unwrap(), "192.0.2.2:1".parse().unwrap());
+        let near = Peer::tcp("127.0.0.1:5".parse().unwrap(), "127.0.0.1:1".parse().unwrap(), None);
+        let far = Peer::tcp("192.0.2.1:5".parse().unwrap(), "192.0.2.2:1".parse().unwrap(), None);
         let public = |peer, path| is_public(peer, &Method::GET, path);
         assert!(public(&near, "/status") && !public(&far, "/status"));
         assert!(public(&near, "/healthz") && public(&far, "/healthz"));
@@ -535,7 +597,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (served, remote) = listener.accept().unwrap();
-        let peer = Peer::tcp(remote, served.local_addr().unwrap());
+        let peer = Peer::tcp(remote, served.local_addr().unwrap(), None);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let call = |header: &str| {
             let headers = HeaderMap::from_iter([(header::AUTHORIZATION, header.parse().unwrap())]);
@@ -566,5 +628,33 @@ mod tests {
         gate.refresh();
         assert!(matches!(call("Bearer of-ci-0123456789abc"), Err(Refusal::NotProven { .. })), "taken away");
         assert!(metrics.text().contains("synapse_unproven_total{why=\"wrong\"} "));
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_judged_at_every_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path().join("home"), dir.path().join("home/registry"));
+        let token = synapse_store::token::Token::load_or_make(&home).unwrap();
+        let bearer = format!("Bearer {}", token.as_str()).parse().unwrap();
+        let settings = Arc::new(Settings::default());
+        let gate = Gate::new(home, 8100, Arc::default(), Arc::new(move || settings.clone())).unwrap();
+        let (here, there) = (SocketAddr::from(([192, 0, 2, 2], 8100)), SocketAddr::from(([192, 0, 2, 1], 5)));
+        let with = |not_after_s| {
+            let certificate = Certificate {
+                not_after_s,
+                ..crate::certified::tests::certificate(&[], &[], Some("build-7"))
+            };
+            let tls = TlsPeer { hosts: Arc::default(), certificate: Some(certificate) };
+            Peer::tcp(there, here, Some(tls))
+        };
+        let (fresh, late) = (with(u64::MAX), with(1));
+        let nothing = HeaderMap::new();
+        assert_eq!(gate.caller(&fresh, &nothing).await, Ok(Caller::Stranger));
+        let told = gate.unnamed(&fresh).to_string();
+        assert!(told.contains("build-7") && told.contains("tls.identities"), "{told}");
+        let told = gate.caller(&late, &nothing).await.unwrap_err().to_string();
+        assert!(told.contains("build-7") && told.contains("expired"), "{told}");
+        let token = HeaderMap::from_iter([(header::AUTHORIZATION, bearer)]);
+        assert_eq!(gate.caller(&fresh, &token).await, Ok(Caller::User { proof: Proof::Token }));
     }
 }

@@ -137,7 +137,7 @@ async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> R
         Ok(_) if let Some(refusal) = other_version(&request) => refusal,
         Ok(Caller::Stranger) if !is_public(&peer, request.method(), request.uri().path()) => {
             app.metrics.unproven(Unproven::Missing);
-            Refused(no_token(&app)).into_response()
+            Refused(app.gate.unnamed(&peer)).into_response()
         }
         Ok(caller) => {
             request.extensions_mut().insert(caller);
@@ -194,16 +194,6 @@ fn may_enter(app: &App, peer: &Peer, request: &Request) -> Result<(), Refusal> {
         }
         _ => Ok(()),
     }
-}
-
-fn no_token(app: &App) -> Refusal {
-    let may = synapse_core::policy::may(
-        &app.gate.rules(),
-        &Caller::Stranger,
-        synapse_core::policy::Verb::Read,
-        synapse_core::policy::About::default(),
-    );
-    may.err().unwrap_or(Refusal::Busy)
 }
 
 /// Reads a body within its bounds of size and time.

@@ -10,6 +10,7 @@ pub struct Metrics {
     commit_failures: AtomicU64,
     requests: AtomicU64,
     refusals: AtomicU64,
+    handshakes_failed: AtomicU64,
     connections: AtomicUsize,
     waiting: AtomicUsize,
     open_tasks: AtomicUsize,
@@ -59,6 +60,10 @@ impl Metrics {
         self.refusals.fetch_add(u64::from(refused), Relaxed);
     }
 
+    pub fn handshake_failed(&self) {
+        self.handshakes_failed.fetch_add(1, Relaxed);
+    }
+
     pub fn gauges(&self, waiting: usize, open_tasks: usize, watchers: usize) {
         self.waiting.store(waiting, Relaxed);
         self.open_tasks.store(open_tasks, Relaxed);
@@ -99,6 +104,12 @@ impl Metrics {
             ),
             ("synapse_requests_total", "counter", "HTTP requests answered", self.requests.load(Relaxed)),
             ("synapse_refusals_total", "counter", "HTTP requests refused", self.refusals.load(Relaxed)),
+            (
+                "synapse_tls_handshakes_failed_total",
+                "counter",
+                "connections that did not become secure",
+                self.handshakes_failed.load(Relaxed),
+            ),
             ("synapse_connections", "gauge", "open connections", self.connections.load(Relaxed) as u64),
             (
                 "synapse_messages_waiting",

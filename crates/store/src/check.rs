@@ -3,7 +3,7 @@
 //! Invariant: no file is made, changed or removed, whether or not a node has the journal open.
 //! Not here: opening it for work (`journal`), repairing anything.
 
-use crate::journal::{JournalError, load};
+use crate::journal::{JournalError, replay};
 use crate::schema::{self, OpenError, broken};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub fn state(path: &Path) -> Result<Option<State>, OpenError> {
     let db = open(path).map_err(|e| broken(path, e))?;
     let damaged =
         |e: JournalError| OpenError::Damaged { path: path.display().to_string(), why: e.to_string() };
-    load(&db).map(|(state, _)| Some(state)).map_err(damaged)
+    replay(&db).map(|(state, _)| Some(state)).map_err(damaged)
 }
 
 /// Without a log beside it nobody has it open, and SQLite is told not to make one. With a log, whoever made that

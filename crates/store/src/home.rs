@@ -122,6 +122,10 @@ impl AgentDir {
         self.path.join("journal.db")
     }
 
+    pub fn search_index(&self) -> PathBuf {
+        self.path.join("search.db")
+    }
+
     pub fn spool(&self) -> PathBuf {
         self.path.join("spool")
     }

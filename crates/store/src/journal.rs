@@ -78,7 +78,7 @@ impl Journal {
     }
 
     fn load(&mut self) -> Result<State, JournalError> {
-        let (state, tail) = load(&self.db)?;
+        let (state, tail) = replay(&self.db)?;
         self.tail = tail;
         Ok(state)
     }
@@ -171,8 +171,26 @@ impl Journal {
     }
 }
 
-/// The state that a journal tells of, and how many records came after its snapshot.
-pub(crate) fn load(db: &Connection) -> Result<(State, u64), JournalError> {
+impl cycle::Journal for Journal {
+    type Error = JournalError;
+
+    fn commit(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
+        if let Err(e) = self.write(entries) {
+            self.end();
+            return Err(e);
+        }
+        self.tail += entries.len() as u64;
+        self.checkpointer.note(entries.iter().map(|entry| 2 * entry.record.weight()).sum());
+        Ok(())
+    }
+
+    fn recover(&mut self) -> Result<State, JournalError> {
+        self.load()
+    }
+}
+
+/// The state that the journal tells of, and how many records came after its snapshot.
+pub(crate) fn replay(db: &Connection) -> Result<(State, u64), JournalError> {
     let mut state = snapshot(db)?.unwrap_or_default();
     state.rebuild_indexes();
     let mut tail = 0;
@@ -196,24 +214,6 @@ fn snapshot(db: &Connection) -> Result<Option<State>, JournalError> {
     let Some((seq, v, body, crc)) = row else { return Ok(None) };
     rows::check_version("snapshot", seq, v)?;
     Ok(Some(rows::read("snapshot", seq, &body, crc)?))
-}
-
-impl cycle::Journal for Journal {
-    type Error = JournalError;
-
-    fn commit(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
-        if let Err(e) = self.write(entries) {
-            self.end();
-            return Err(e);
-        }
-        self.tail += entries.len() as u64;
-        self.checkpointer.note(entries.iter().map(|entry| 2 * entry.record.weight()).sum());
-        Ok(())
-    }
-
-    fn recover(&mut self) -> Result<State, JournalError> {
-        self.load()
-    }
 }
 
 fn ended_of(archive: Archive) -> Option<EndedTask> {

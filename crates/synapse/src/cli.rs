@@ -3,6 +3,7 @@
 mod bell;
 mod broadcast;
 mod cancel;
+mod certs;
 mod clean;
 mod config;
 mod doctor;
@@ -10,6 +11,7 @@ mod examples;
 mod explain;
 mod facts;
 mod follow;
+mod history;
 mod inbox;
 mod init;
 mod interrupt;
@@ -25,6 +27,7 @@ mod run;
 mod send;
 mod share;
 mod status;
+mod there;
 mod token;
 mod uninstall;
 mod upgrade;
@@ -47,21 +50,42 @@ use std::time::Duration;
     max_term_width = 100,
     after_help = "\
 First steps:
-  synapse demo                                   see it work, in a throw-away home
-  synapse run --name shout --exec 'tr a-z A-Z'   make any command an agent
-  synapse send shout 'hello' --response          give it a task and wait for the answer
-  synapse list                                   who is here
+  synapse demo                                      see it work, in a throw-away home
+  synapse run -d --name shout --exec 'tr a-z A-Z'   make any command an agent, in the background
+  synapse send shout 'hello' --response             give it a task and wait for the answer
+  synapse list                                      who is here
 
-Targets are a name, a type (`claude`), a handle (`claude-8100`) or the start of an id.
+Targets are a name, a type (`claude`), a handle (`claude-8100`), the start of an id, or the URL of a node.
 Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous."
 )]
 struct Cli {
     /// Print JSON, for programs
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    calling: Calling,
     #[command(subcommand)]
     command: Command,
 }
+
+/// What is brought to a node that is called by its URL (REST-8).
+#[derive(Args)]
+struct Calling {
+    /// Believe only this authority (PEM); or SYNAPSE_CA. Default: the public ones
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    ca: Option<std::path::PathBuf>,
+    /// The certificate to show (PEM); or SYNAPSE_CERT
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    cert: Option<std::path::PathBuf>,
+    /// Its key (PEM); or SYNAPSE_KEY
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    key: Option<std::path::PathBuf>,
+    /// The file with the token to bring; or SYNAPSE_TOKEN_FILE
+    #[arg(help_heading = CALLING, long, global = true, hide_short_help = true, value_name = "FILE")]
+    token_file: Option<std::path::PathBuf>,
+}
+
+const CALLING: &str = "Calling a node by URL (https://HOST:PORT)";
 
 #[derive(Subcommand)]
 enum Command {
@@ -113,6 +137,9 @@ enum Command {
     /// Poke an agent that stopped half-way
     #[command(after_help = examples::WATCH)]
     Watch(watchdog::Watch),
+    /// Look back: what was said, by whom, and what became of it
+    #[command(after_help = examples::HISTORY)]
+    History(history::History),
     /// Stop a task
     #[command(after_help = examples::CANCEL)]
     Cancel(Cancel),
@@ -145,7 +172,10 @@ enum Command {
     Man(man::Man),
     /// Replace the secrets by which callers on TCP are known, or see where they are
     #[command(subcommand, after_help = examples::TOKEN)]
-    Token(Token),
+    Token(token::Token),
+    /// Make and look at certificates for TLS
+    #[command(subcommand, after_help = examples::CERTS)]
+    Certs(certs::Certs),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     #[command(after_help = examples::DEMO)]
     Demo(Demo),
@@ -166,12 +196,37 @@ struct Who {
     /// Something it can do; may be given several times, found as `skill:<NAME>`
     #[arg(long = "skill", value_name = "NAME")]
     skills: Vec<String>,
-    /// The TCP port on loopback; default: the one it had, or the first free from 8100
+    /// The TCP port; default: the one it had, or the first free from 8100
     #[arg(long)]
     port: Option<u16>,
     /// The folder it works in; default: this one
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    network: Network,
+}
+
+/// How an agent is reached from other machines (REST-8).
+#[derive(Args)]
+struct Network {
+    /// The address to listen on; default: loopback only
+    #[arg(help_heading = "Network", long, value_name = "ADDRESS")]
+    listen: Option<std::net::IpAddr>,
+    /// A name under which callers know this machine; may be given several times
+    #[arg(help_heading = "Network", long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// Speak TLS with this certificate (PEM); `synapse certs make` makes one
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    tls_cert: Option<std::path::PathBuf>,
+    /// Its key (PEM), readable by you alone
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    tls_key: Option<std::path::PathBuf>,
+    /// Let in only callers with a certificate of this authority (PEM)
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    client_ca: Option<std::path::PathBuf>,
+    /// Speak plain HTTP to other machines: everything can be read on the way
+    #[arg(help_heading = "Network", long)]
+    insecure: bool,
 }
 
 #[derive(Args)]
@@ -209,7 +264,7 @@ struct Join {
 
 #[derive(Args)]
 struct Send {
-    /// Who: a name, type, handle, start of an id, `skill:<NAME>`
+    /// Who: a name, type, handle, start of an id, `skill:<NAME>`, or the URL of a node
     agent: String,
     /// What; `-` or nothing reads it from stdin
     message: Option<String>,
@@ -296,7 +351,7 @@ struct List {
 
 #[derive(Args)]
 struct Status {
-    /// Which
+    /// Who, or the URL of a node
     agent: String,
 }
 
@@ -317,29 +372,6 @@ struct Kill {
     /// All that run
     #[arg(long, conflicts_with = "agents")]
     all: bool,
-}
-
-#[derive(Subcommand)]
-enum Token {
-    /// Make a new token; the one before it is taken for a while yet
-    Rotate {
-        /// Whose; default: yours
-        agent: Option<String>,
-        /// How long the old one is taken, e.g. 10m, 1h, 0s
-        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
-        overlap: Duration,
-    },
-    /// Show where a token is and until when older ones are taken
-    Show {
-        /// Whose; default: yours
-        agent: Option<String>,
-        /// Print the path alone, for scripts
-        #[arg(long)]
-        path: bool,
-        /// Print the secret, on a terminal only
-        #[arg(long, conflicts_with = "path")]
-        reveal: bool,
-    },
 }
 
 #[derive(Args)]
@@ -382,7 +414,7 @@ fn dispatch(cli: Cli) -> Done {
     match cli.command {
         Command::Run(args) => run::run(args, json),
         Command::Join(args) => block_on(join::join(args)),
-        Command::Send(args) => block_on(send::send(args, json)),
+        Command::Send(args) => block_on(send::send(args, &cli.calling, json)),
         Command::Broadcast(args) => block_on(broadcast::broadcast(args, json)),
         Command::Interrupt(args) => block_on(interrupt::interrupt(args, json)),
         Command::Wait(args) => block_on(wait_command::wait(args, json)),
@@ -393,10 +425,11 @@ fn dispatch(cli: Cli) -> Done {
         Command::Unfollow(args) => block_on(follow::unfollow(args, json)),
         Command::Watch(args) => watchdog::watch(args, json),
         Command::Reply(args) => block_on(reply::reply(args, json)),
-        Command::Inbox(args) => block_on(inbox::inbox(args, json)),
+        Command::Inbox(args) => block_on(inbox::inbox(args, &cli.calling, json)),
         Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
-        Command::Status(args) => block_on(status::status(args, json)),
+        Command::Status(args) => block_on(status::status(args, &cli.calling, json)),
+        Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
         Command::Config(args) => config::config(&args, json),
@@ -408,6 +441,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Man(args) => man::man(&args),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Token(args) => token::token(args, json),
+        Command::Certs(args) => certs::certs(args, json),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }

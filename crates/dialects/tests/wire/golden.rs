@@ -14,10 +14,15 @@ use synapse_core::receipt::{Happened, Step};
 use synapse_core::record::{Archive, Entry, Opens, Record, Said};
 use synapse_core::task::{CancelAsked, Ending, Move, TaskState};
 use synapse_dialects::api::{
-    AgentView, AnswerView, InboxPage, MessageView, PlaceView, ReceiptView, ReplyAnswer, TaskView,
+    AgentView, AnswerView, InboxPage, MarkView, MessageView, MoveView, PlaceView, ReceiptView, ReplyAnswer,
+    TaskView,
 };
 use synapse_dialects::error::{ErrorBody, retry_after_s, status};
 use synapse_dialects::event::EventView;
+use synapse_dialects::history::{
+    AgentRecord, ArtifactRecord, ConversationMessage, ConversationView, EndedRecord, HistoryLine,
+    HistoryRecord, MessageRecord, Outcome, SearchHit, SearchView,
+};
 use synapse_dialects::jsonl::{self, Line, ToProgram};
 use synapse_dialects::message::MessageAccepted;
 use synapse_dialects::share::{InterruptAnswer, InterruptedTask, NotTold, SharedView};
@@ -379,4 +384,72 @@ fn golden_lines_from_programs() {
         told.push_str(&format!("> {line}\n{read}\n\n"));
     }
     golden::check(&file("lines_from_programs.txt"), &told);
+}
+
+/// One of each kind of an export, as a line, and what the other commands print.
+#[test]
+fn golden_history() {
+    let (body, letter) = (Body::of(&content()), letter());
+    let ending = Ending {
+        state: TaskState::Completed,
+        by: "ana".into(),
+        why: "replied".into(),
+        answer: Some(body.clone()),
+    };
+    let archive = Archive {
+        task: task(TaskState::Completed),
+        trails: vec![(letter.id.clone(), trail())],
+        dead_letter: false,
+    };
+    let message = || MessageRecord::new(Seq(7), "ana", &letter, &body, Some(&trail()));
+    let ended = || EndedRecord::new(Seq(9), Timestamp(T0 + 5_000), &ending, &archive);
+    let said = Said::Artifact {
+        id: "report".into(),
+        name: Some("report.md".into()),
+        content: body.clone(),
+        append: false,
+        last: true,
+    };
+    let artifact =
+        ArtifactRecord::new(Seq(8), letter.to.to_string(), letter.task.to_string(), &said).unwrap();
+    let agent = AgentRecord {
+        agent_id: letter.to.to_string(),
+        label: "ana".into(),
+        kind: Some("claude".into()),
+        name: Some("ana".into()),
+        folder: Some("/srv/project".into()),
+    };
+    let records = [
+        HistoryRecord::Agent(agent),
+        HistoryRecord::Message(Box::new(message())),
+        HistoryRecord::Artifact(artifact),
+        HistoryRecord::Ended(Box::new(ended())),
+    ];
+    let mut lines = String::new();
+    for record in &records {
+        let line = serde_json::to_string(record).unwrap();
+        assert_eq!(serde_json::from_str::<HistoryRecord>(&line).unwrap(), *record, "it comes back as it was");
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    golden::check(&file("history_export.jsonl"), &lines);
+    let line = |outcome| HistoryLine { record: message(), outcome };
+    let done = line(Outcome::ended(Timestamp(T0 + 5_000), &ending));
+    let open = line(Outcome::open(Some(&task(TaskState::InputRequired))));
+    check("history_list", vec![done.clone(), open, line(Outcome::open(None))]);
+    let hit = |record, snippet: &str, matches| SearchHit { record, snippet: snippet.into(), matches };
+    let hits = vec![
+        hit(HistoryRecord::Message(Box::new(message())), "…hello 世界", vec![(7, 2)]),
+        hit(HistoryRecord::Ended(Box::new(ended())), "hello 世界", vec![(6, 2)]),
+    ];
+    let note = Some("these are the newest 2".into());
+    check("history_search", SearchView { query: "世界".into(), hits, complete: false, note });
+    let shown = ConversationMessage {
+        depth: 0,
+        line: done,
+        trail: trail().marks().iter().map(MarkView::from).collect(),
+        moves: archive.task.history.iter().map(MoveView::from).collect(),
+    };
+    let correlation_id = letter.chain.correlation.to_string();
+    check("history_show", ConversationView { correlation_id, messages: vec![shown], complete: true });
 }

@@ -2,6 +2,17 @@
 //!
 //! A test parses every line that begins with `synapse`, and finds commands that have none.
 
+pub(super) const CERTS: &str = "\
+Examples:
+  synapse certs make --name build.example --client ci   an authority, a certificate for this machine, one for ci
+  synapse certs show ~/.synapse/certs/server.pem";
+
+pub(super) const HISTORY: &str = "\
+Examples:
+  synapse history --since 2h                            what was said lately, to whom
+  synapse history search 'parser error'                 in all messages and answers, in any language
+  synapse history show 1a2b3c4d --mermaid               a conversation, as a diagram";
+
 pub(super) const BROADCAST: &str = "\
 Examples:
   synapse broadcast 'the build is broken, please wait'

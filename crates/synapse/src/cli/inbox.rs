@@ -1,6 +1,7 @@
 //! `synapse inbox`: the mail of an agent, or of the person.
 
-use super::Inbox;
+use super::there::There;
+use super::{Calling, Inbox};
 use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
@@ -16,7 +17,13 @@ use synapse_store::spool::{Found, Spool};
 /// Messages up to this priority are notes.
 const NOTE_MAX: u8 = 2;
 
-pub(super) async fn inbox(args: Inbox, json: bool) -> Done {
+pub(super) async fn inbox(args: Inbox, calling: &Calling, json: bool) -> Done {
+    if let Some(there) = There::named(args.agent.as_deref().unwrap_or_default(), calling)? {
+        let path = format!("/api/v1/inbox?max={}", args.max);
+        let page = there.ask(async |client| client.get(&path).await).await?;
+        tell_page(&page, &there.to_string(), json);
+        return Ok(());
+    }
     let roll = Roll::call()?;
     let own = roll.own_agent();
     let agent = match &args.agent {
@@ -52,15 +59,20 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
     if take {
         return read_notes(&mut client, &page, json).await;
     }
+    tell_page(&page, &label, json);
+    Ok(())
+}
+
+fn tell_page(page: &InboxPage, label: &str, json: bool) {
     if json {
-        show::json(&page);
-        return Ok(());
+        show::json(page);
+        return;
     }
     if page.messages.is_empty() {
         let leased =
             if page.leased > 0 { format!(" ({} being handed over)", page.leased) } else { String::new() };
         show::out(&format!("no mail waits for {label}{leased}"));
-        return Ok(());
+        return;
     }
     let rows: Vec<Vec<String>> = page
         .messages
@@ -70,7 +82,7 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
             let held =
                 m.held.as_deref().map_or_else(String::new, |why| format!("  ({})", show::line(why, 60)));
             vec![
-                m.task_id[..8].to_owned(),
+                show::line(m.task_id.get(..8).unwrap_or("?"), 8),
                 show::line(&m.from.shown(), 32),
                 // On the scale on which people send.
                 m.priority.div_ceil(2).to_string(),
@@ -79,7 +91,6 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
         })
         .collect();
     show::out(&show::table(&["TASK", "FROM", "PRIO", "MESSAGE"], &rows));
-    Ok(())
 }
 
 /// The agent reads its notes: each is shown whole, and only then reported as seen. What is not a note comes

@@ -1,6 +1,7 @@
 //! `synapse status`: how one agent is, and what it has to do.
 
-use super::Status;
+use super::there::There;
+use super::{Calling, Status};
 use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
@@ -10,7 +11,10 @@ use synapse_dialects::status::StatusView;
 use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
 
-pub(super) async fn status(args: Status, json: bool) -> Done {
+pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done {
+    if let Some(there) = There::named(&args.agent, calling)? {
+        return of_there(&there, json).await;
+    }
     let roll = Roll::call()?;
     let one = roll.find_one(&args.agent)?;
     let label = roll.label(&one.id);
@@ -68,11 +72,38 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
             ),
         ]);
     }
+    print(&lines);
+    Ok(())
+}
+
+/// What anybody may see of a node elsewhere; its tasks are shown to those who may read them.
+async fn of_there(there: &There, json: bool) -> Done {
+    let status = there.status().await?;
+    if json {
+        let mut value = serde_json::to_value(&status).unwrap_or_default();
+        value["running"] = true.into();
+        show::json(&value);
+        return Ok(());
+    }
+    let row = |name: &str, text: String| vec![name.to_owned(), text];
+    print(&[
+        row(
+            "agent",
+            format!("{} ({})", show::line(&status.agent_name, 60), show::line(&status.agent_type, 40)),
+        ),
+        row("state", format!("{} ({})", show::line(&status.state, 20), show::line(&status.why, 60))),
+        row("waiting", format!("{} messages", status.waiting)),
+        row("id", show::line(&status.agent_id, 64)),
+        row("endpoint", there.to_string()),
+    ]);
+    Ok(())
+}
+
+fn print(lines: &[Vec<String>]) {
     let width = lines.iter().map(|l| l[0].len()).max().unwrap_or(0);
     for line in lines {
         show::out(&format!("{}  {}", show::paint("2", &format!("{:width$}", line[0])), line[1]));
     }
-    Ok(())
 }
 
 fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> serde_json::Value {

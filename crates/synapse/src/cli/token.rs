@@ -2,15 +2,39 @@
 //!
 //! A node looks at the files again when they change. Not for agents: keys are the user's.
 
-use super::Token;
+use super::duration;
 use crate::agents::Roll;
 use crate::fail::{Done, Fail};
 use crate::show;
+use clap::Subcommand;
 use serde_json::json;
 use std::time::Duration;
 use synapse_core::ids::Timestamp;
 use synapse_node::driver::now;
 use synapse_store::token::{Replaced, TokenError, TokenFile};
+
+#[derive(Subcommand)]
+pub(super) enum Token {
+    /// Make a new token; the one before it is taken for a while yet
+    Rotate {
+        /// Whose; default: yours
+        agent: Option<String>,
+        /// How long the old one is taken, e.g. 10m, 1h, 0s
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
+        overlap: Duration,
+    },
+    /// Show where a token is and until when older ones are taken
+    Show {
+        /// Whose; default: yours
+        agent: Option<String>,
+        /// Print the path alone, for scripts
+        #[arg(long)]
+        path: bool,
+        /// Print the secret, on a terminal only
+        #[arg(long, conflicts_with = "path")]
+        reveal: bool,
+    },
+}
 
 /// Longer than anybody needs to tell all callers.
 const OVERLAP_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
