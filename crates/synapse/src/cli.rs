@@ -50,10 +50,10 @@ use std::time::Duration;
     max_term_width = 100,
     after_help = "\
 First steps:
-  synapse demo                                   see it work, in a throw-away home
-  synapse run --name shout --exec 'tr a-z A-Z'   make any command an agent
-  synapse send shout 'hello' --response          give it a task and wait for the answer
-  synapse list                                   who is here
+  synapse demo                                      see it work, in a throw-away home
+  synapse run -d --name shout --exec 'tr a-z A-Z'   make any command an agent, in the background
+  synapse send shout 'hello' --response             give it a task and wait for the answer
+  synapse list                                      who is here
 
 Targets are a name, a type (`claude`), a handle (`claude-8100`), the start of an id, or the URL of a node.
 Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous."

@@ -84,7 +84,8 @@ fn tell_page(page: &InboxPage, label: &str, json: bool) {
             vec![
                 show::line(m.task_id.get(..8).unwrap_or("?"), 8),
                 show::line(&m.from.shown(), 32),
-                m.priority.to_string(),
+                // On the scale on which people send.
+                m.priority.div_ceil(2).to_string(),
                 format!("{}{held}", show::line(text, 80)),
             ]
         })

@@ -61,7 +61,7 @@ pub(super) fn list(args: &List, json: bool) -> Done {
         show::out("no agent is running");
         show::out(&show::paint(
             "2",
-            "start one: synapse run --name shout --exec 'tr a-z A-Z'   or see it work: synapse demo",
+            "start one: synapse run -d --name shout --exec 'tr a-z A-Z'   or see it work: synapse demo",
         ));
     } else {
         show::out(&table(&rows, now).join("\n"));

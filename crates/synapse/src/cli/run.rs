@@ -90,6 +90,7 @@ pub(super) fn tell(started: &Started, json: bool) {
     let resumed = match (started.resumed, &started.suffix) {
         (false, _) => String::new(),
         (true, None) => ", with the mailbox of the one before it".to_owned(),
+        (true, Some(name)) if *name == started.label => ", with the mailbox it had before".to_owned(),
         (true, Some(suffix)) => format!(", with the mailbox of #{suffix}"),
     };
     show::out(&format!("{} runs as {}{resumed}", show::paint("1", &started.label), started.handle));
@@ -172,7 +173,7 @@ fn tell_event(view: &EventView) {
                 .unwrap_or(text("why"));
             format!("{task} → {} {}", show::state(text("state")), show::line(answer, 70))
         }
-        "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::line(text("why"), 90)),
+        "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::line(text("why"), 130)),
         _ => return,
     };
     show::out(&line);

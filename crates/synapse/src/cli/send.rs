@@ -95,7 +95,9 @@ async fn to_one(
         }
         if spooled && wait_for != WaitFor::Stored {
             let message = format!(
-                "{label} is not running, so nothing will come back; start it, then look with `synapse inbox`"
+                "{label} is not running, so no answer can come yet. Start it, then send the same again with \
+                 `--message-id {} --response`: it is done once, and you get the answer",
+                accepted.message_id
             );
             return Err(Fail::new(fail::TIMED_OUT, "not_running", message));
         }

@@ -8,6 +8,7 @@ use crate::show;
 use serde_json::json;
 use synapse_dialects::api::TaskView;
 use synapse_dialects::status::StatusView;
+use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
 
 pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done {
@@ -35,14 +36,11 @@ pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done 
             .await?;
     let status: StatusView = client.get("/status").await?;
     let tasks: Vec<TaskView> = client.get("/api/v1/tasks").await?;
+    let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id);
     if json {
-        let mut value = serde_json::to_value(&status).unwrap_or_default();
-        value["running"] = true.into();
-        value["tasks"] = serde_json::to_value(&tasks).unwrap_or_default();
-        show::json(&value);
+        show::json(&all_told(&status, &tasks, entry));
         return Ok(());
     }
-    let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id);
     let mut lines = vec![
         vec!["agent".to_owned(), format!("{} ({})", label, status.agent_type)],
         vec![
@@ -54,7 +52,7 @@ pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done 
                 status.since
             ),
         ],
-        vec!["waiting".to_owned(), format!("{} messages", status.waiting)],
+        vec!["waiting".to_owned(), messages(status.waiting)],
         vec!["id".to_owned(), status.agent_id.clone()],
     ];
     if let Some(entry) = entry {
@@ -106,4 +104,20 @@ fn print(lines: &[Vec<String>]) {
     for line in lines {
         show::out(&format!("{}  {}", show::paint("2", &format!("{:width$}", line[0])), line[1]));
     }
+}
+
+fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> serde_json::Value {
+    let mut value = serde_json::to_value(status).unwrap_or_default();
+    value["running"] = true.into();
+    value["tasks"] = serde_json::to_value(tasks).unwrap_or_default();
+    if let Some(entry) = entry {
+        value["handle"] = format!("synapse-{}-{}", entry.agent_type, entry.port).into();
+        value["endpoint"] = entry.endpoint.clone().into();
+        value["folder"] = entry.working_dir.clone().into();
+    }
+    value
+}
+
+fn messages(count: usize) -> String {
+    if count == 1 { "1 message".to_owned() } else { format!("{count} messages") }
 }
