@@ -3,7 +3,8 @@
 //! A benchmark is no test: a missed bar is told and fails nothing. What counts are ratios within one run and CPU
 //! time, which a busy machine disturbs least. All of it stays on this machine: Unix sockets and 127.0.0.1.
 //!
-//! Not here: bars for a terminal, a hub or A2A, which will be sets of their own beside `spine`.
+//! Two sets: `spine` is the way of a message, `people` is what guards it and what people ask of it. Bars for a
+//! terminal, a hub or A2A will be sets of their own beside them.
 
 mod accept;
 mod client;
@@ -15,9 +16,11 @@ mod proc;
 mod raw;
 mod report;
 mod responder;
+mod search;
 mod stage;
 mod status;
 mod streaming;
+mod tls;
 
 use std::path::{Path, PathBuf};
 
@@ -27,11 +30,12 @@ use crate::shell;
 use report::{Report, Row};
 use stage::Stage;
 
-pub(crate) const USAGE: &str = "usage: cargo xtask bench spine [--json] [--quick] [--only NAME]";
+pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people [--json] [--quick] [--only NAME]";
 
 /// What was asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Wish {
+    set: Set,
     /// The JSON on standard output in place of the table.
     json: bool,
     /// Fewer rounds: to see that it works.
@@ -50,8 +54,35 @@ pub(crate) struct Bench {
 
 type Measure = fn(&Bench) -> anyhow::Result<Vec<Row>>;
 
-/// The parts of the spine, in the order in which they run; each can be run alone.
-const PARTS: &[(&str, Measure)] = &[
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Set {
+    #[default]
+    Spine,
+    People,
+}
+
+impl Set {
+    fn named(name: &str) -> Option<Self> {
+        [Self::Spine, Self::People].into_iter().find(|set| set.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Spine => "spine",
+            Self::People => "people",
+        }
+    }
+
+    /// Its parts, in the order in which they run; each can be run alone.
+    fn parts(self) -> &'static [(&'static str, Measure)] {
+        match self {
+            Self::Spine => SPINE,
+            Self::People => PEOPLE,
+        }
+    }
+}
+
+const SPINE: &[(&str, Measure)] = &[
     ("accept", accept::measure),
     ("commands", commands::one_process),
     ("idle", idle::measure),
@@ -59,6 +90,8 @@ const PARTS: &[(&str, Measure)] = &[
     ("list", commands::list),
     ("opening", opening::measure),
 ];
+
+const PEOPLE: &[(&str, Measure)] = &[("tls", tls::measure), ("search", search::measure)];
 
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
@@ -77,7 +110,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let stage = Stage::new(&folder, built.join("synapse"))?;
     let bench = Bench { root: root.to_owned(), folder, stage, wish };
     let report = bench.all()?;
-    let file = bench.folder.join("spine.json");
+    let file = bench.folder.join(format!("{}.json", bench.wish.set.name()));
     std::fs::write(&file, report.json()).with_context(|| format!("writing {}", file.display()))?;
     if bench.wish.json {
         print!("{}", report.json());
@@ -94,7 +127,7 @@ impl Bench {
         let mut report = Report { machine, quick: self.wish.quick, ..Report::default() };
         eprint!("{}", report.head());
         let wanted = |name: &str| self.wish.only.as_deref().is_none_or(|only| only == name);
-        for (name, measure) in PARTS.iter().filter(|(name, _)| wanted(name)) {
+        for (name, measure) in self.wish.set.parts().iter().filter(|(name, _)| wanted(name)) {
             eprintln!("measuring: {name}");
             match measure(self) {
                 Ok(rows) => report.rows.extend(rows),
@@ -114,16 +147,15 @@ impl Bench {
 
 fn parse(words: &[String]) -> Result<Wish, String> {
     let mut words = words.iter().map(String::as_str);
-    if words.next() != Some("spine") {
-        return Err("say which set: `spine` is the one there is".into());
-    }
-    let mut wish = Wish::default();
+    let set = words.next().and_then(Set::named);
+    let set = set.ok_or("say which set: `spine` or `people`")?;
+    let mut wish = Wish { set, ..Wish::default() };
     while let Some(word) = words.next() {
         match word {
             "--json" => wish.json = true,
             "--quick" => wish.quick = true,
             "--only" => {
-                let known: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
+                let known: Vec<&str> = set.parts().iter().map(|(name, _)| *name).collect();
                 let name = words.next().filter(|name| known.contains(name));
                 let name = name.ok_or_else(|| format!("--only takes one of {}", known.join(", ")))?;
                 wish.only = Some(name.to_owned());
@@ -150,9 +182,14 @@ mod tests {
     #[test]
     fn words_become_a_wish() {
         check("spine", Ok(Wish::default()));
-        let wish = Wish { json: true, quick: true, only: Some("idle".into()) };
+        let wish = Wish { set: Set::Spine, json: true, quick: true, only: Some("idle".into()) };
         check("spine --quick --only idle --json", Ok(wish));
-        check("", Err("spine"));
+        check(
+            "people --only tls",
+            Ok(Wish { set: Set::People, only: Some("tls".into()), ..Wish::default() }),
+        );
+        check("people --only accept", Err("tls"));
+        check("", Err("`spine` or `people`"));
         check("spine --only everything", Err("accept, commands"));
         check("spine --fast", Err("--fast"));
     }

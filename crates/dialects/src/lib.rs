@@ -6,10 +6,12 @@
 pub mod api;
 pub mod error;
 pub mod event;
+pub mod history;
 pub mod jsonl;
 pub mod level;
 pub mod message;
 pub mod parse;
+pub mod share;
 pub mod status;
 pub mod terminal;
 pub mod time;

@@ -6,7 +6,8 @@
 //!
 //! Invariant: a damaged file is set aside and reported, and never stops the others.
 
-use crate::handle::Handle;
+use crate::doors::{App, Shared};
+use crate::seal::{self, To};
 use notify::{EventKind, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -14,12 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
 use synapse_core::effect::Command;
-use synapse_core::ids::AgentId;
+use synapse_core::ids::{AgentId, Label};
 use synapse_core::message::{Proof, Sender, Who};
 use synapse_core::policy::Caller;
 use synapse_dialects::message::{self, MessageRequest};
 use synapse_dialects::parse;
 use synapse_store::home::Home;
+use synapse_store::known::Known;
 use synapse_store::spool::{Found, Spool, SpoolError, SpoolId};
 
 /// What lies in a spool: who says they sent it, and what.
@@ -28,10 +30,19 @@ pub struct SpoolLetter {
     pub v: u32,
     pub from: Sender,
     pub request: MessageRequest,
+    /// What makes the sender more than a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<String>,
 }
 
 impl SpoolLetter {
     pub const VERSION: u32 = 1;
+
+    /// Whether its sender has sealed it, for the one in whose spool it lies.
+    pub fn is_sealed(&self, home: &Home, to: To<'_>) -> bool {
+        let seal = self.seal.as_deref();
+        seal.is_some_and(|seal| seal::is_sealed(home, to, &self.from, &self.request, seal))
+    }
 }
 
 /// Puts a letter into the spool of an agent, running or not. On disk when this returns.
@@ -43,16 +54,21 @@ pub fn spool_to(
 ) -> Result<SpoolId, SpoolError> {
     let dir = home.agent(agent);
     dir.ensure()?;
-    put(&Spool::open(&dir.spool())?, from, request)
+    put(&Spool::open(&dir.spool())?, seal::seal(home, To::Agent(agent), &from, &request), from, request)
 }
 
 /// Puts a letter where the person finds it.
 pub fn spool_to_user(home: &Home, from: Sender, request: MessageRequest) -> Result<SpoolId, SpoolError> {
-    put(&Spool::open(&home.user_spool())?, from, request)
+    put(&Spool::open(&home.user_spool())?, seal::seal(home, To::User, &from, &request), from, request)
 }
 
-fn put(spool: &Spool, from: Sender, request: MessageRequest) -> Result<SpoolId, SpoolError> {
-    let letter = SpoolLetter { v: SpoolLetter::VERSION, from, request };
+fn put(
+    spool: &Spool,
+    seal: Option<String>,
+    from: Sender,
+    request: MessageRequest,
+) -> Result<SpoolId, SpoolError> {
+    let letter = SpoolLetter { v: SpoolLetter::VERSION, from, request, seal };
     let bytes = serde_json::to_vec(&letter).expect("letters are plain data and always have a JSON form");
     spool.put(&bytes)
 }
@@ -67,7 +83,7 @@ pub fn send_back(home: &Home, to: &Sender, from: Sender, request: MessageRequest
 }
 
 /// Takes letters in for as long as the node runs.
-pub async fn take_in(spool: Arc<Spool>, handle: Handle) {
+pub async fn take_in(spool: Arc<Spool>, app: Shared) {
     /// How long a letter waits that could not be taken yet; also how often we look where nobody can tell us.
     const PAUSE: Duration = Duration::from_secs(2);
     let news = Arc::new(tokio::sync::Notify::new());
@@ -84,7 +100,7 @@ pub async fn take_in(spool: Arc<Spool>, handle: Handle) {
             Ok(Ok(found)) => {
                 let all = found.len();
                 for one in found {
-                    left += usize::from(!take_one(&spool, &handle, one).await);
+                    left += usize::from(!take_one(&spool, &app, one).await);
                 }
                 if left < all {
                     continue;
@@ -115,7 +131,8 @@ fn watch(dir: &Path, news: Arc<tokio::sync::Notify>) -> Option<notify::Recommend
 }
 
 /// False if the letter stays where it is, to be tried again.
-async fn take_one(spool: &Arc<Spool>, handle: &Handle, found: Found) -> bool {
+async fn take_one(spool: &Arc<Spool>, app: &App, found: Found) -> bool {
+    app.look_at_settings();
     let (name, bytes) = match found {
         Found::Letter { name, bytes } => (name, bytes),
         Found::Bad { name, why } => {
@@ -123,9 +140,9 @@ async fn take_one(spool: &Arc<Spool>, handle: &Handle, found: Found) -> bool {
             return true;
         }
     };
-    let put_away = match read(&name, &bytes) {
+    let put_away = match read(&name, &bytes, |letter| looked_at(app, letter)) {
         Err(refusal) => set_aside(spool, &name, &refusal),
-        Ok((caller, command)) => match deliver(handle, caller, command).await {
+        Ok((caller, command)) => match deliver(app, caller, command).await {
             Ok(()) => spool.done(&name),
             Err(refusal) if is_passing(&refusal) => {
                 tracing::info!(file = %name, %refusal, "a letter in the spool could not be taken yet");
@@ -145,8 +162,25 @@ fn set_aside(spool: &Spool, name: &SpoolId, refusal: &Refusal) -> Result<(), Spo
     spool.set_aside(name, &refusal.to_string())
 }
 
-async fn deliver(handle: &Handle, caller: Caller, command: Command) -> Result<(), Refusal> {
-    handle.ask(caller, command).await.map(drop)
+async fn deliver(app: &App, caller: Caller, command: Command) -> Result<(), Refusal> {
+    app.ask(caller, command).await.map(drop)
+}
+
+/// What is known of the sender of a letter beside what the letter says.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    pub is_sealed: bool,
+    /// As it is known here, if it is an agent.
+    pub label: Option<String>,
+    pub role: Option<Label>,
+}
+
+fn looked_at(app: &App, letter: &SpoolLetter) -> Seen {
+    let is_sealed = letter.is_sealed(&app.home, To::Agent(&app.agent.id));
+    let Who::Agent(id) = &letter.from.who else { return Seen { is_sealed, ..Seen::default() } };
+    let known = Known::load(&app.home.agent(id)).ok().flatten();
+    let label = known.as_ref().map(|known| known.agent().label());
+    Seen { is_sealed, label, role: known.and_then(|known| known.role) }
 }
 
 fn is_passing(refusal: &Refusal) -> bool {
@@ -161,22 +195,28 @@ fn is_passing(refusal: &Refusal) -> bool {
     )
 }
 
-/// A file in core words. The sender in it is a claim, and marked as one.
-pub fn read(name: &SpoolId, bytes: &[u8]) -> Result<(Caller, Command), Refusal> {
+/// A file in core words. The sender in it is a claim, and marked as one unless it is sealed.
+pub fn read(
+    name: &SpoolId,
+    bytes: &[u8],
+    look: impl FnOnce(&SpoolLetter) -> Seen,
+) -> Result<(Caller, Command), Refusal> {
     let letter: SpoolLetter = parse::json(bytes)?;
     if letter.v > SpoolLetter::VERSION {
         return Err(Refusal::bad_field("v", format!("version {} is newer than this program", letter.v)));
     }
+    let Seen { is_sealed, label, role } = look(&letter);
+    let proof = if is_sealed { Proof::Token } else { Proof::Spool };
     let mut request = letter.request;
-    let label = plain_label(&letter.from.label);
+    let label = label.unwrap_or_else(|| plain_label(&letter.from.label));
     request.message_id.get_or_insert_with(|| name.as_str().to_owned());
     request.target = None;
     let draft = message::request_to_core(request)?.draft;
     let caller = match letter.from.who {
-        Who::User => Caller::User { proof: Proof::Spool },
-        Who::Agent(agent) if letter.from.by_user => Caller::UserAs { agent, label, proof: Proof::Spool },
-        Who::Agent(id) => Caller::Agent { id, label, role: None, proof: Proof::Spool },
-        Who::Named(_) => return Err(Refusal::bad_field("from", "a name alone may not write here")),
+        Who::User => Caller::User { proof },
+        Who::Agent(agent) if letter.from.by_user => Caller::UserAs { agent, label, proof },
+        Who::Agent(id) => Caller::Agent { id, label, role, proof },
+        Who::Named(name) => Caller::Named { name, role: None, proof },
     };
     Ok((caller, Command::Send(Box::new(draft))))
 }
@@ -200,8 +240,11 @@ mod tests {
     #[test]
     fn a_letter_keeps_its_name_as_its_id_and_its_sender_is_a_claim() {
         let name = SpoolId::parse("1-2-3").unwrap();
-        let (caller, command) = read(&name, &letter("user", "hi")).unwrap();
+        let (caller, command) = read(&name, &letter("user", "hi"), |_| Seen::default()).unwrap();
         assert_eq!(caller, Caller::User { proof: Proof::Spool });
+        let sealed = Seen { is_sealed: true, ..Seen::default() };
+        let (caller, _) = read(&name, &letter("user", "hi"), |_| sealed).unwrap();
+        assert_eq!(caller, Caller::User { proof: Proof::Token });
         let Command::Send(draft) = command else { panic!("not a message") };
         assert_eq!(draft.sender_id.unwrap().as_str(), "1-2-3");
         assert_eq!(draft.to, synapse_core::routes::Target::Here, "a spool is its agent's own");
@@ -211,7 +254,8 @@ mod tests {
     fn a_letter_of_a_newer_version_is_not_guessed_at() {
         let name = SpoolId::parse("1").unwrap();
         let newer = String::from_utf8(letter("user", "hi")).unwrap().replace("\"v\":1", "\"v\":2");
-        assert!(read(&name, newer.as_bytes()).unwrap_err().to_string().contains("newer"));
+        let read = read(&name, newer.as_bytes(), |_| Seen::default());
+        assert!(read.unwrap_err().to_string().contains("newer"));
     }
 
     #[test]
@@ -224,10 +268,10 @@ mod tests {
     fn fuzz_reading_a_letter_never_panics() {
         let name = SpoolId::parse("1").unwrap();
         bolero::check!().for_each(|bytes: &[u8]| {
-            let _ = read(&name, bytes);
+            let _ = read(&name, bytes, |_| Seen::default());
         });
         bolero::check!().with_type::<String>().for_each(|text: &String| {
-            let _ = read(&name, &letter(text, text));
+            let _ = read(&name, &letter(text, text), |_| Seen::default());
         });
     }
 }

@@ -1,23 +1,31 @@
-//! Everything Synapse says to the socket of another: here, to a node of this user.
+//! Everything Synapse says to the socket of another: here, to a node.
 //!
-//! One small HTTP client over a Unix socket: ask, or follow a stream of lines. The token and TCP are for programs
-//! that cannot use the socket; our own commands can.
+//! One small HTTP client: ask, or follow a stream of lines. Over the Unix socket of a node of this user, or over TCP
+//! and TLS to a node elsewhere (`remote`).
 //!
 //! Not here: which node to call (`synapse-store`'s registry), what the words mean (`synapse-dialects`).
 
+pub mod remote;
+
+pub use remote::{Credentials, Url};
+
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 use synapse_dialects::error::{ErrorBody, ErrorInfo};
 use synapse_dialects::level;
 use synapse_store::home::socket_address;
+use synapse_tls::Trouble;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
 
 /// Why a node did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +36,12 @@ pub enum CallError {
     /// Nobody is there, or not any more; nothing is known of what was asked last.
     #[error("the node at {path} does not answer: {why}")]
     Unreachable { path: String, why: String },
+    /// There is no trust between us, one way or the other.
+    #[error("{why}")]
+    Untrusted { code: &'static str, why: String },
+    /// What we were to bring cannot be used; nobody was called.
+    #[error("{why}")]
+    Unusable { why: String },
     #[error("the node's answer was not understood ({why}); is it of another version?")]
     NotUnderstood { why: String },
     /// Both live, and one of them has to be upgraded; says which.
@@ -41,6 +55,7 @@ impl CallError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { info, .. } => matches!(info.code.as_str(), "busy" | "stopping"),
+            Self::Untrusted { .. } | Self::Unusable { .. } => false,
             Self::NotUnderstood { .. } | Self::OtherVersion { .. } => false,
         }
     }
@@ -48,19 +63,41 @@ impl CallError {
 
 /// A connection to one node. Answers come in the order of the questions.
 pub struct Client {
-    path: PathBuf,
+    /// The socket or the URL.
+    path: String,
+    host: String,
+    bearer: Option<HeaderValue>,
     sender: http1::SendRequest<Full<Bytes>>,
+    /// Why the connection ended, if it ended badly.
+    ended: JoinHandle<Result<(), hyper::Error>>,
+    /// For a connection that others could have tampered with.
+    trust: Option<(Url, Credentials)>,
 }
+
+/// How long a node may think before it begins to answer. Whatever takes longer comes as a stream.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Client {
     pub async fn connect(socket: &Path) -> Result<Self, CallError> {
         let unreachable = |why: String| CallError::Unreachable { path: socket.display().to_string(), why };
         let (address, _guard) = socket_address(socket).map_err(|e| unreachable(e.to_string()))?;
         let stream = UnixStream::connect(&address).await.map_err(|e| unreachable(e.to_string()))?;
+        Self::over(stream, socket.display().to_string(), "localhost".into(), None).await
+    }
+
+    async fn over<S>(
+        stream: S,
+        path: String,
+        host: String,
+        bearer: Option<HeaderValue>,
+    ) -> Result<Self, CallError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let shaken = http1::handshake(TokioIo::new(stream)).await;
         let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|e| unreachable(e.to_string()))?;
-        tokio::spawn(connection);
-        Ok(Self { path: socket.to_owned(), sender })
+            shaken.map_err(|e| CallError::Unreachable { path: path.clone(), why: e.to_string() })?;
+        Ok(Self { path, host, bearer, sender, ended: tokio::spawn(connection), trust: None })
     }
 
     pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, CallError> {
@@ -125,9 +162,12 @@ impl Client {
             Some(body) => serde_json::to_vec(body).map_err(|e| wrong(e.to_string()))?,
             None => Vec::new(),
         };
-        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, &self.host);
         request = request.header(level::LEVEL_HEADER, level::OWN.to_string());
         request = request.header(level::VERSION_HEADER, level::VERSION);
+        if let Some(bearer) = &self.bearer {
+            request = request.header(header::AUTHORIZATION, bearer);
+        }
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
@@ -142,11 +182,39 @@ impl Client {
             self.sender.ready().await?;
             self.sender.send_request(request).await
         };
-        let response = sent.await.map_err(|e| self.unreachable(&e))?;
-        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let (theirs, version) = (text(level::LEVEL_HEADER), text(level::VERSION_HEADER));
-        level::check_answer(level::OWN, theirs, version).map_err(|why| CallError::OtherVersion { why })?;
-        Ok(response)
+        match tokio::time::timeout(ANSWER_TIMEOUT, sent).await {
+            Ok(Ok(response)) => same_level(response),
+            Ok(Err(e)) => Err(self.why_not(e).await),
+            Err(_) => Err(self.unreachable(&format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))),
+        }
+    }
+
+    /// A server that wants a certificate of ours says so only after our side of the handshake is done, so its word
+    /// may come as an answer to the first request, or before it, to the connection.
+    async fn why_not(&mut self, error: hyper::Error) -> CallError {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        let Some((url, with)) = &self.trust else {
+            return match error.is_parse() && self.path.starts_with("http://") {
+                true => CallError::Untrusted {
+                    code: "tls_required",
+                    why: format!(
+                        "{} does not answer in HTTP; if it speaks TLS, call it as https://",
+                        self.path
+                    ),
+                },
+                false => self.unreachable(&error),
+            };
+        };
+        let mut found = Trouble::among(&error);
+        if found.is_none()
+            && let Ok(Ok(Err(ended))) = tokio::time::timeout(PATIENCE, &mut self.ended).await
+        {
+            found = Trouble::among(&ended);
+        }
+        match found {
+            Some((trouble, told)) => remote::untrusted(trouble, url, with, &told),
+            None => self.unreachable(&error),
+        }
     }
 
     async fn read(&self, response: http::Response<Incoming>) -> Result<Bytes, CallError> {
@@ -170,8 +238,20 @@ impl Client {
     }
 
     fn unreachable(&self, why: &dyn std::fmt::Display) -> CallError {
-        CallError::Unreachable { path: self.path.display().to_string(), why: why.to_string() }
+        CallError::Unreachable { path: self.path.clone(), why: why.to_string() }
     }
+}
+
+/// An answer of a node that speaks as we do.
+fn same_level(response: http::Response<Incoming>) -> Result<http::Response<Incoming>, CallError> {
+    let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let (theirs, version) = (text(level::LEVEL_HEADER), text(level::VERSION_HEADER));
+    // A refusal without a level comes from whatever stands before a node, and says itself what is wrong.
+    if theirs.is_none() && !response.status().is_success() {
+        return Ok(response);
+    }
+    level::check_answer(level::OWN, theirs, version).map_err(|why| CallError::OtherVersion { why })?;
+    Ok(response)
 }
 
 /// Lines as they arrive.

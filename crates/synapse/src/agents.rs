@@ -21,10 +21,8 @@ pub struct Roll {
 
 impl Roll {
     pub fn call() -> Result<Self, Fail> {
-        let home = Home::from_env()?;
-        let scan = registry::scan(&home);
-        let (known, problems) = Known::all(&home);
-        for problem in scan.problems.iter().chain(&problems) {
+        let (roll, problems) = Self::look(Home::from_env()?);
+        for problem in roll.scan.problems.iter().chain(&problems) {
             eprintln!(
                 "{}: {} ({})",
                 crate::show::paint_err("33", "warning"),
@@ -32,8 +30,19 @@ impl Roll {
                 problem.path.display()
             );
         }
+        Ok(roll)
+    }
+
+    /// As `call`, without a word on what was passed over: for those who look again and again.
+    pub fn look(home: Home) -> (Self, Vec<synapse_store::files::Problem>) {
+        let scan = registry::scan(&home);
+        let (known, problems) = Known::all(&home);
         let candidates = registry::merge(&scan, &known);
-        Ok(Self { home, scan, known, candidates })
+        (Self { home, scan, known, candidates }, problems)
+    }
+
+    pub fn is_held(&self, id: &AgentId) -> bool {
+        synapse_holder::holder_of(self.home.agent(id).path()).is_some_and(|mark| mark.is_alive())
     }
 
     /// The agents a target means.
@@ -72,16 +81,35 @@ impl Roll {
         })
     }
 
+    /// Asks again for a while if the node is between two lives: it may be the one that knows.
+    async fn ask_for_task(&self, id: &AgentId, task: &TaskRef) -> Result<TaskView, CallError> {
+        const TRIES: u32 = 30;
+        const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+        let mut tries = 0;
+        loop {
+            let asked = match self.connect(id).await {
+                Ok(mut client) => client.get(&format!("/api/v1/tasks/{}", task.as_str())).await,
+                Err(e) => Err(e),
+            };
+            tries += 1;
+            match asked {
+                Err(e) if e.is_passing() && tries < TRIES && self.is_held(id) => {
+                    tokio::time::sleep(PAUSE).await
+                }
+                other => return other,
+            }
+        }
+    }
+
     /// The running node that knows a task: our own agent's first, then all others.
     pub async fn node_of_task(&self, task: &TaskRef) -> Result<(AgentId, TaskView), Fail> {
         let own = self.own_agent();
         let live = self.scan.agents.iter().map(|entry| entry.agent_id);
         let order = own.into_iter().chain(live.filter(|id| Some(*id) != own));
         for id in order {
-            let Ok(mut client) = self.connect(&id).await else { continue };
-            match client.get::<TaskView>(&format!("/api/v1/tasks/{}", task.as_str())).await {
+            match self.ask_for_task(&id, task).await {
                 Ok(view) => return Ok((id, view)),
-                Err(CallError::Refused { status: 404, .. }) => {}
+                Err(CallError::Refused { status: 404, .. } | CallError::Unreachable { .. }) => {}
                 Err(other) => return Err(other.into()),
             }
         }

@@ -17,13 +17,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("dialects", &["core"]),
     ("store", &["core"]),
     ("holder", &[]),
-    ("peer", &["core", "dialects", "store"]),
+    ("tls", &[]),
+    ("peer", &["core", "dialects", "store", "tls"]),
     ("settings", &["core"]),
     ("terminal", &["core"]),
-    ("node", &["core", "dialects", "store", "holder", "peer", "settings", "terminal"]),
-    ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings", "terminal"]),
+    ("node", &["core", "dialects", "store", "holder", "peer", "settings", "terminal", "tls"]),
+    ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings", "terminal", "tls"]),
     ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse", "terminal"]),
-    ("xtask", &["core", "store", "testkit"]),
+    ("xtask", &["core", "store", "testkit", "tls"]),
 ];
 
 /// Rooms that decide and never touch the world.

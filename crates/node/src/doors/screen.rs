@@ -28,7 +28,7 @@ pub(super) async fn screen(
     Extension(caller): Extension<Caller>,
     Query(wish): Query<Wish>,
 ) -> Result<impl IntoResponse, Refused> {
-    policy::may(&caller, Verb::Read, About::default())?;
+    policy::may(&app.gate.rules(), &caller, Verb::Read, About::default())?;
     let seat = app.seat.as_ref().ok_or_else(no_terminal)?;
     let watch = seat.watch();
     let (kind, text) = match wish.format.as_deref() {
@@ -47,7 +47,7 @@ pub(super) async fn terminal(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<TerminalView>, Refused> {
-    policy::may(&caller, Verb::Read, About::default())?;
+    policy::may(&app.gate.rules(), &caller, Verb::Read, About::default())?;
     let seat = app.seat.as_ref().ok_or_else(no_terminal)?;
     let version = seat.version();
     let watch = seat.watch();

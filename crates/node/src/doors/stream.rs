@@ -92,6 +92,7 @@ async fn read_lines(app: Shared, caller: Caller, mut body: Body, coming: mpsc::S
 }
 
 async fn take(app: &Shared, caller: &Caller, line: &[u8]) -> Coming {
+    app.look_at_settings();
     let asked = message::to_core(line)?;
     let caller = app.gate.speaking_for(caller.clone(), asked.speak_for.as_deref())?;
     let mut draft = asked.draft;

@@ -1,12 +1,43 @@
 //! `synapse attach`, `synapse screen`: an agent's terminal, live or as it is now.
 
-use super::{Attach, Screen, ScreenFormat};
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::show;
 use crate::viewer::{self, Left};
+use clap::{Args, ValueEnum};
 use std::io::IsTerminal as _;
 use synapse_holder::terminal::wire::Role;
+
+#[derive(Args)]
+pub(super) struct Attach {
+    /// Which
+    agent: String,
+    /// Only look: your keys and the size of your window do not count
+    #[arg(long)]
+    read_only: bool,
+    /// Take over from whoever leads
+    #[arg(long, conflicts_with = "read_only")]
+    take: bool,
+}
+
+#[derive(Args)]
+pub(super) struct Screen {
+    /// Whose
+    agent: String,
+    /// As what
+    #[arg(long, value_enum, default_value_t = ScreenFormat::Text)]
+    format: ScreenFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ScreenFormat {
+    /// Plain text
+    Text,
+    /// Escape sequences that draw it again
+    Ansi,
+    /// A picture
+    Svg,
+}
 
 pub(super) fn attach(args: Attach) -> Done {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {

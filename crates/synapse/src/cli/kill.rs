@@ -23,10 +23,17 @@ pub(super) async fn kill(args: Kill, json: bool) -> Done {
     {
         return Err(Fail::refused("an agent may not stop another; only a person may"));
     }
+    if ids.is_empty() && !json {
+        show::out("no agent is running");
+    }
     for id in ids {
         let label = roll.label(&id);
         let Some(entry) = roll.scan.agents.iter().find(|entry| entry.agent_id == id) else {
-            show::out(&format!("{label} is not running"));
+            if json {
+                show::json(&json!({ "agent_id": id, "stopped": false }));
+            } else {
+                show::out(&format!("{label} is not running"));
+            }
             continue;
         };
         stop(entry.pid, entry.start_time, &label).await?;

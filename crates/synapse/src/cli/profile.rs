@@ -1,13 +1,46 @@
 //! `synapse profile`: which CLIs are known, what is known of them, and how well it fits a recording.
 
-use super::{Profile, ProfileAction};
 use crate::fail::{self, Done, Fail};
 use crate::profiles::{self, Found};
 use crate::show;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::Path;
 use synapse_store::home::Home;
 use synapse_terminal::replay::{self, Recording, Score};
+
+#[derive(Args)]
+pub(super) struct Profile {
+    #[command(subcommand)]
+    action: ProfileAction,
+}
+
+#[derive(Subcommand)]
+pub(super) enum ProfileAction {
+    /// All profiles, and where each is from
+    List,
+    /// One profile as it is written
+    Show {
+        /// Its name or an alias
+        name: String,
+    },
+    /// Whether files are profiles; what is wrong, and where
+    Check {
+        #[arg(required = true)]
+        files: Vec<std::path::PathBuf>,
+    },
+    /// Replay a recording through a profile; with the true states, how well they agree
+    Test {
+        /// A profile's name, or a file that ends in .yaml
+        profile: String,
+        /// An asciinema cast, version 2
+        #[arg(long, value_name = "CAST")]
+        recording: std::path::PathBuf,
+        /// The true states; default: the .json file beside the recording
+        #[arg(long, value_name = "JSON")]
+        truth: Option<std::path::PathBuf>,
+    },
+}
 
 pub(super) fn profile(args: &Profile, json: bool) -> Done {
     let (home, here) = (Home::from_env()?, std::env::current_dir()?);
