@@ -314,10 +314,15 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir) {
             });
             let _ = linked.await;
         }
-        Hand::Terminal(_) => {
+        Hand::Terminal(inner) => {
             let Some(seat) = app.seat.clone() else { return };
-            let hand =
-                TerminalHand { agent: launch.id, socket: dir.terminal(), seat, handle: app.handle.clone() };
+            let hand = TerminalHand {
+                agent: launch.id,
+                socket: dir.terminal(),
+                seat,
+                program: inner.argv.first().cloned().unwrap_or_default(),
+                handle: app.handle.clone(),
+            };
             tokio::spawn(hand.work());
         }
         // Its program joins by itself, through the inbox stream.

@@ -24,6 +24,8 @@ const TAIL_BYTES_MAX: usize = 1 << 20;
 /// Input that may wait for a program that does not read.
 const INPUT_BYTES_MAX: usize = 64 << 10;
 const CLIENTS_MAX: usize = 16;
+/// A program that lives no longer than this has ended at once.
+const AT_ONCE: Duration = Duration::from_secs(5);
 /// After the program's end: how long its children may go on printing.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 /// After the program's end: how long clients may take to hear of it.
@@ -52,6 +54,9 @@ pub(super) struct Desk {
     ended: Option<(Death, Instant)>,
     farewell_said: bool,
     master_closed: bool,
+    began: Instant,
+    /// A viewer has been here.
+    was_viewed: bool,
 }
 
 impl Desk {
@@ -84,6 +89,8 @@ impl Desk {
             ended: None,
             farewell_said: false,
             master_closed: false,
+            began: Instant::now(),
+            was_viewed: false,
         })
     }
 
@@ -106,13 +113,20 @@ impl Desk {
     fn is_done(&self) -> bool {
         let Some((_, since)) = self.ended else { return false };
         let heard = self.clients.iter().all(|client| client.waiting() == 0);
-        self.farewell_said && (heard || since.elapsed() > FAREWELL)
+        // Whoever started a program that ended at once is still on the way to look at it.
+        let awaited =
+            !self.was_viewed && since.duration_since(self.began) < AT_ONCE && since.elapsed() < AT_ONCE;
+        self.farewell_said && !awaited && (heard || since.elapsed() > FAREWELL)
     }
 
     fn sleep(&mut self) -> io::Result<()> {
         let now = Instant::now();
         let deadlines = self.clients.iter().filter_map(Client::deadline).chain(self.keyboard_until);
-        let patience = if self.farewell_said { FAREWELL } else { LAST_WORDS };
+        let patience = match (self.farewell_said, self.was_viewed) {
+            (false, _) => LAST_WORDS,
+            (true, true) => FAREWELL,
+            (true, false) => AT_ONCE,
+        };
         let farewell = self.ended.map(|(_, since)| since + patience);
         let until = deadlines.chain(farewell).min();
         let timeout = until
@@ -239,6 +253,10 @@ impl Desk {
         client.tell(&Tell::Picture(self.picture.clone()));
         let (front, back) = self.tail.as_slices();
         client.tell(&Tell::Output([front, back].concat()));
+        self.was_viewed |= role != Role::Node;
+        if let Some((death, _)) = self.ended.filter(|_| self.farewell_said) {
+            self.clients[n].tell(&ended(death));
+        }
         self.tell_who_leads();
         self.fit();
     }
@@ -360,12 +378,8 @@ impl Desk {
             return;
         }
         self.farewell_said = true;
-        let (code, signaled) = match death {
-            Death::Exited(code) => (code, false),
-            Death::Signaled(number) => (number, true),
-        };
         for client in self.clients.iter_mut().filter(|client| client.role.is_some()) {
-            client.tell(&Tell::Ended { code, signaled });
+            client.tell(&ended(death));
         }
     }
 
@@ -391,4 +405,12 @@ impl Desk {
             self.fit();
         }
     }
+}
+
+fn ended(death: Death) -> Tell {
+    let (code, signaled) = match death {
+        Death::Exited(code) => (code, false),
+        Death::Signaled(number) => (number, true),
+    };
+    Tell::Ended { code, signaled }
 }

@@ -41,7 +41,7 @@ impl Seat {
         self.version.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set_version(&self, version: String) {
+    fn set_version(&self, version: String) {
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
     }
 }
@@ -54,12 +54,15 @@ pub struct TerminalHand {
     pub agent: AgentId,
     pub socket: PathBuf,
     pub seat: Seat,
+    /// As it was started, to be asked for its version.
+    pub program: String,
     pub handle: Handle,
 }
 
 impl TerminalHand {
     /// Watches until the program has ended.
     pub async fn work(self) {
+        tokio::spawn(ask_version(self.seat.clone(), self.program.clone()));
         const PAUSE: Duration = Duration::from_millis(100);
         loop {
             match self.connect().await {
@@ -85,6 +88,21 @@ impl TerminalHand {
 
     fn show(&self, state: AgentState, why: String) {
         self.handle.tell(Input::Presence { agent: self.agent, state, why });
+    }
+}
+
+/// Asks the program for its version, as its profile says, so that an untested one can be told.
+async fn ask_version(seat: Seat, program: String) {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let ask = seat.watch().profile().version.ask.clone();
+    if ask.is_empty() {
+        return;
+    }
+    let mut command = tokio::process::Command::new(program);
+    command.args(ask).stdin(std::process::Stdio::null()).kill_on_drop(true);
+    if let Ok(Ok(output)) = tokio::time::timeout(PATIENCE, command.output()).await {
+        let said = String::from_utf8_lossy(&output.stdout).chars().take(200).collect();
+        seat.set_version(said);
     }
 }
 
