@@ -4,6 +4,7 @@
 //! Not here: deciding anything (`synapse-core`), HTTP itself (`synapse-node`'s doors).
 
 pub mod api;
+pub mod audit;
 pub mod error;
 pub mod event;
 pub mod jsonl;

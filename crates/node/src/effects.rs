@@ -91,7 +91,9 @@ impl Effects {
             return;
         }
         use mpsc::error::TrySendError::{Closed, Full};
-        if let Err(Full(answers) | Closed(answers)) = self.to_sockets.try_send(std::mem::take(&mut self.answers)) {
+        if let Err(Full(answers) | Closed(answers)) =
+            self.to_sockets.try_send(std::mem::take(&mut self.answers))
+        {
             for (reply, answer) in answers {
                 let _ = reply.send(answer);
             }

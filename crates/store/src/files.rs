@@ -189,6 +189,12 @@ pub(crate) fn read_at(
     bytes.ok_or_else(|| FileError::TooLarge { path: path(), max })
 }
 
+/// Whether an open file is ours, plain, and no more open to others than it may be.
+pub(crate) fn check_open(file: &File, access: Access, path: &Path) -> Result<(), FileError> {
+    let stat = rustix::fs::fstat(file).map_err(|errno| FileError::io(path, "look at", errno))?;
+    check_file(&stat, access, &|| path.to_owned())
+}
+
 /// Removes the file; it is well if there is none.
 pub fn remove(path: &Path) -> Result<(), FileError> {
     match std::fs::remove_file(path) {
