@@ -10,6 +10,7 @@ mod message;
 mod ops;
 mod stream;
 
+use crate::audit::{self, Audit};
 use crate::auth::{Gate, Peer, is_public};
 use crate::handle::{Handle, Heard};
 use crate::metrics::Metrics;
@@ -41,6 +42,7 @@ pub struct App {
     pub home: Home,
     pub stop: CancellationToken,
     pub body_bytes_max: usize,
+    pub audit: Audit,
 }
 
 pub type Shared = Arc<App>;
@@ -106,8 +108,14 @@ pub fn description() -> utoipa::openapi::OpenApi {
     described().into_openapi()
 }
 
+/// Before all else: whatever becomes of it is written down (REST-9).
+async fn admit(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let (method, uri, audit) = (request.method().clone(), request.uri().clone(), app.audit.clone());
+    audit.request(method, uri, look_at(app, request, next)).await
+}
+
 /// First of all: where does this come from, who is it, and is it too large to be read?
-async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or(Peer::Tcp);
     let admitted = app.gate.check_origin(&peer, request.headers()).and_then(|()| {
         let length =
@@ -124,10 +132,12 @@ async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> R
             Refused(no_token()).into_response()
         }
         Ok(caller) => {
+            audit::note(|facts| facts.caller(&caller));
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
         Err(Refusal::BadField { field, why }) => {
+            audit::note(|facts| facts.code("bad_origin"));
             let info = ErrorBody::new("bad_origin", format!("{field}: {why}"));
             (StatusCode::FORBIDDEN, axum::Json(info)).into_response()
         }
@@ -158,7 +168,11 @@ pub(crate) async fn read_body(app: &App, body: axum::body::Body) -> Result<bytes
     let max = app.body_bytes_max;
     let limited = http_body_util::Limited::new(body, max);
     match tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Ok(collected)) => {
+            let bytes = collected.to_bytes();
+            audit::note(|facts| facts.raw(&bytes));
+            Ok(bytes)
+        }
         Ok(Err(e)) if e.is::<http_body_util::LengthLimitError>() => {
             Err(Refusal::TooLarge { bytes: max + 1, max })
         }
@@ -178,6 +192,7 @@ impl From<Refusal> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
+        audit::note(|facts| facts.refusal(&self.0));
         let status =
             StatusCode::from_u16(error::status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut answer = (status, axum::Json(ErrorBody::from(&self.0))).into_response();

@@ -6,6 +6,7 @@
 //! Not here: deciding (`synapse-core`), bytes to words (`synapse-dialects`), the process that restarts this
 //! one (`synapse-holder`).
 
+pub mod audit;
 pub mod auth;
 pub mod doors;
 pub mod driver;

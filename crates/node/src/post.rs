@@ -6,6 +6,8 @@
 //!
 //! Invariant: a damaged file is set aside and reported, and never stops the others.
 
+use crate::audit::Audit;
+use crate::driver::now;
 use crate::handle::Handle;
 use notify::{EventKind, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
@@ -13,10 +15,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
-use synapse_core::effect::Command;
+use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::AgentId;
 use synapse_core::message::{Proof, Sender, Who};
 use synapse_core::policy::Caller;
+use synapse_dialects::audit::{Actor, Line};
 use synapse_dialects::message::{self, MessageRequest};
 use synapse_dialects::parse;
 use synapse_store::home::Home;
@@ -67,7 +70,7 @@ pub fn send_back(home: &Home, to: &Sender, from: Sender, request: MessageRequest
 }
 
 /// Takes letters in for as long as the node runs.
-pub async fn take_in(spool: Arc<Spool>, handle: Handle) {
+pub async fn take_in(spool: Arc<Spool>, handle: Handle, audit: Audit) {
     /// How long a letter waits that could not be taken yet; also how often we look where nobody can tell us.
     const PAUSE: Duration = Duration::from_secs(2);
     let news = Arc::new(tokio::sync::Notify::new());
@@ -84,7 +87,7 @@ pub async fn take_in(spool: Arc<Spool>, handle: Handle) {
             Ok(Ok(found)) => {
                 let all = found.len();
                 for one in found {
-                    left += usize::from(!take_one(&spool, &handle, one).await);
+                    left += usize::from(!take_one(&spool, &handle, &audit, one).await);
                 }
                 if left < all {
                     continue;
@@ -115,17 +118,21 @@ fn watch(dir: &Path, news: Arc<tokio::sync::Notify>) -> Option<notify::Recommend
 }
 
 /// False if the letter stays where it is, to be tried again.
-async fn take_one(spool: &Arc<Spool>, handle: &Handle, found: Found) -> bool {
+async fn take_one(spool: &Arc<Spool>, handle: &Handle, audit: &Audit, found: Found) -> bool {
     let (name, bytes) = match found {
         Found::Letter { name, bytes } => (name, bytes),
         Found::Bad { name, why } => {
             tracing::warn!(file = %name, %why, "a file in the spool was set aside");
+            audit.write(aside("bad_file")).await;
             return true;
         }
     };
     let put_away = match read(&name, &bytes) {
-        Err(refusal) => set_aside(spool, &name, &refusal),
-        Ok((caller, command)) => match deliver(handle, caller, command).await {
+        Err(refusal) => {
+            audit.write(aside(refusal.code())).await;
+            set_aside(spool, &name, &refusal)
+        }
+        Ok((caller, command)) => match deliver(handle, audit, caller, command).await {
             Ok(()) => spool.done(&name),
             Err(refusal) if is_passing(&refusal) => {
                 tracing::info!(file = %name, %refusal, "a letter in the spool could not be taken yet");
@@ -145,8 +152,33 @@ fn set_aside(spool: &Spool, name: &SpoolId, refusal: &Refusal) -> Result<(), Spo
     spool.set_aside(name, &refusal.to_string())
 }
 
-async fn deliver(handle: &Handle, caller: Caller, command: Command) -> Result<(), Refusal> {
-    handle.ask(caller, command).await.map(drop)
+/// Leaves a line, unless the letter is to be tried again.
+async fn deliver(handle: &Handle, audit: &Audit, caller: Caller, command: Command) -> Result<(), Refusal> {
+    let mut record = audit.message(&Actor::of(&caller), "spool");
+    if let Command::Send(draft) = &command {
+        record.add(|facts| facts.draft(draft));
+    }
+    let heard = handle.ask(caller, command).await;
+    if let Ok((Answer::Accepted(taken), _)) = &heard
+        && let Some(first) = taken.first()
+    {
+        record.add(|facts| facts.taken(first));
+    }
+    let refusal = heard.as_ref().err();
+    if !refusal.is_some_and(is_passing)
+        && let Some(line) = record.end("send", refusal)
+    {
+        audit.write(line).await;
+    }
+    heard.map(drop)
+}
+
+/// What lay in the spool and is no letter.
+fn aside(code: &'static str) -> Line {
+    let mut line = Line::new(now(), &Actor::node(), "spool", "set_aside");
+    line.status = Some(400);
+    line.code = Some(code.into());
+    line
 }
 
 fn is_passing(refusal: &Refusal) -> bool {

@@ -3,6 +3,7 @@
 //! Exit codes for the holder: 0 it was asked to stop, 78 it cannot run (and trying again would not help),
 //! anything else it died and should be started again.
 
+use crate::audit::Audit;
 use crate::auth::Gate;
 use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
@@ -181,6 +182,7 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let driver = std::thread::Builder::new().name("driver".into()).spawn(move || driver.run());
     let driver = driver.map_err(|e| cannot(&e))?;
 
+    let audit = Audit::start(dir.audit(), &audit_settings(&home)).map_err(|e| cannot(&e))?;
     let stop = CancellationToken::new();
     let gate = Gate::new(home.clone(), token, port);
     let history = Mutex::new(history);
@@ -194,6 +196,7 @@ async fn serve(parts: Parts) -> Result<(), Died> {
         home: home.clone(),
         stop: stop.clone(),
         body_bytes_max,
+        audit: audit.clone(),
     });
     // A restart on a full disk goes on with the entry of the node before it.
     if let Err(e) = entry.write(&home) {
@@ -201,7 +204,7 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     }
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news));
     start_hand(&app, &launch, &dir).await;
-    tokio::spawn(post::take_in(Arc::new(spool), handle.clone()));
+    tokio::spawn(post::take_in(Arc::new(spool), handle.clone(), audit.clone()));
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());
     say(&Ready::Ready { port });
@@ -213,7 +216,23 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let ended = watched.await.unwrap_or_else(|_| Err("the driver panicked".into()));
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), registered).await;
     let _ = std::fs::remove_file(dir.socket());
+    audit.close(if ended.is_ok() { "asked to stop" } else { "its driver ended" }).await;
     ended.map_err(Died::Now)
+}
+
+/// What the person chose for the audit, in the user's settings alone.
+fn audit_settings(home: &Home) -> synapse_settings::Audit {
+    let mut chosen = synapse_settings::Audit::default();
+    let file = home.root().join("settings.json");
+    let Ok(bytes) = files::read_private(&file, 1 << 20, Access::Plain) else { return chosen };
+    let Ok(all) = serde_json::from_slice::<serde_json::Value>(&bytes) else { return chosen };
+    let audit = &all["audit"];
+    chosen.enabled = audit["enabled"].as_bool().unwrap_or(chosen.enabled);
+    chosen.bodies = audit["bodies"].as_bool().unwrap_or(chosen.bodies);
+    chosen.file_bytes_max = audit["file_bytes_max"].as_u64().unwrap_or(chosen.file_bytes_max);
+    chosen.files_max =
+        audit["files_max"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(chosen.files_max);
+    chosen
 }
 
 fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {

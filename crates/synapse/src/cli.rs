@@ -1,5 +1,6 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
+mod audit;
 mod cancel;
 mod inbox;
 mod join;
@@ -62,6 +63,8 @@ enum Command {
     /// Stop an agent and everything it started; its mail stays
     #[command(visible_alias = "stop")]
     Kill(Kill),
+    /// Show who did what, or check that the log of it is whole
+    Audit(Audit),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     Demo(Demo),
 }
@@ -228,6 +231,58 @@ struct Kill {
 }
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Audit {
+    #[command(subcommand)]
+    command: Option<AuditCommand>,
+    #[command(flatten)]
+    look: AuditLook,
+}
+
+#[derive(Subcommand)]
+enum AuditCommand {
+    /// Check that nothing was changed, removed or moved
+    Verify(AuditVerify),
+}
+
+#[derive(Args)]
+struct AuditLook {
+    /// Whose log; default: all
+    agent: Option<String>,
+    /// From this time on, or so long ago, e.g. 2026-11-15T09:30:00Z or 10m
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only what this caller did: a part of its name, or the start of its id
+    #[arg(long, value_name = "WHO")]
+    who: Option<String>,
+    /// Only this, e.g. send, reply, cancel, stop
+    #[arg(long, value_name = "VERB")]
+    verb: Option<String>,
+    /// Only what was refused
+    #[arg(long)]
+    refused: bool,
+    /// The last so many
+    #[arg(long, default_value_t = 100)]
+    max: usize,
+    /// Go on with what comes
+    #[arg(short, long)]
+    follow: bool,
+}
+
+#[derive(Args)]
+struct AuditVerify {
+    /// Whose log; default: all
+    #[arg(conflicts_with_all = ["all", "file"])]
+    agent: Option<String>,
+    /// All logs of this home
+    #[arg(long, conflicts_with = "file")]
+    all: bool,
+    /// A file or a folder that was copied from elsewhere
+    #[arg(long, value_name = "PATH")]
+    file: Option<std::path::PathBuf>,
+}
+
+#[derive(Args)]
 pub struct Demo {
     /// Keep the throw-away home and say where it is
     #[arg(long)]
@@ -274,6 +329,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Status(args) => block_on(status::status(args, json)),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
+        Command::Audit(args) => audit::audit(args, json),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }
