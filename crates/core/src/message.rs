@@ -91,6 +91,8 @@ pub enum Proof {
     Token,
     /// A file in the spool, owned by this user; the name in it is a claim.
     Spool,
+    /// A file in the agent's outbox, under the key that its node gave to its processes.
+    Outbox,
     /// This very process.
     Own,
 }

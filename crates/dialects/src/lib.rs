@@ -9,6 +9,7 @@ pub mod error;
 pub mod event;
 pub mod jsonl;
 pub mod message;
+pub mod outbox;
 pub mod parse;
 pub mod status;
 pub mod time;

@@ -77,7 +77,10 @@ impl Gate {
 
     pub fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
         match peer {
-            Peer::Unix(peer) => Ok(peer.caller.get_or_init(|| self.by_ancestry(peer.pid)).clone()),
+            Peer::Unix(peer) => {
+                let caller = peer.caller.get_or_init(|| self.by_ancestry(peer.pid)).clone();
+                Ok(passed_on(caller, headers))
+            }
             Peer::Tcp => self.by_token(headers),
         }
     }
@@ -147,6 +150,18 @@ impl Gate {
                 need: "being the user, in a process that no agent started",
             }),
         }
+    }
+}
+
+/// An agent's node says when it passes on what lay in the agent's outbox. This only ever lowers what is believed.
+fn passed_on(caller: Caller, headers: &HeaderMap) -> Caller {
+    match caller {
+        Caller::Agent { id, label, role, proof: Proof::Socket }
+            if headers.get(synapse_peer::VIA).is_some_and(|via| via == synapse_peer::VIA_OUTBOX) =>
+        {
+            Caller::Agent { id, label, role, proof: Proof::Outbox }
+        }
+        caller => caller,
     }
 }
 

@@ -16,6 +16,7 @@ pub mod hands;
 pub mod launch;
 pub mod listen;
 pub mod metrics;
+pub mod outbox;
 pub mod post;
 pub mod registrar;
 pub mod serve;

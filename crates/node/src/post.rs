@@ -11,7 +11,7 @@ use crate::driver::now;
 use crate::handle::Handle;
 use notify::{EventKind, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
@@ -70,12 +70,17 @@ pub fn send_back(home: &Home, to: &Sender, from: Sender, request: MessageRequest
 }
 
 /// Takes letters in for as long as the node runs.
-pub async fn take_in(spool: Arc<Spool>, handle: Handle, audit: Audit) {
+pub async fn take_in(
+    spool: Arc<Spool>,
+    news: Option<Arc<tokio::sync::Notify>>,
+    handle: Handle,
+    audit: Audit,
+) {
     /// How long a letter waits that could not be taken yet; also how often we look where nobody can tell us.
     const PAUSE: Duration = Duration::from_secs(2);
-    let news = Arc::new(tokio::sync::Notify::new());
-    let watcher = watch(spool.arrivals(), news.clone());
-    if watcher.is_none() {
+    let is_watched = news.is_some();
+    let news = news.unwrap_or_default();
+    if !is_watched {
         tracing::warn!(
             "the spool cannot be watched (too many watches?); it is looked at every {PAUSE:?} instead"
         );
@@ -96,7 +101,7 @@ pub async fn take_in(spool: Arc<Spool>, handle: Handle, audit: Audit) {
             Ok(Err(e)) => tracing::error!(error = %e, "the spool cannot be read"),
             Err(_) => return,
         }
-        if left > 0 || watcher.is_none() {
+        if left > 0 || !is_watched {
             let _ = tokio::time::timeout(PAUSE, news.notified()).await;
         } else {
             news.notified().await;
@@ -104,16 +109,25 @@ pub async fn take_in(spool: Arc<Spool>, handle: Handle, audit: Audit) {
     }
 }
 
-fn watch(dir: &Path, news: Arc<tokio::sync::Notify>) -> Option<notify::RecommendedWatcher> {
+/// Tells when something comes into one of these folders, by one watcher: a system has few of them to give.
+pub fn watch(folders: &[(PathBuf, Arc<tokio::sync::Notify>)]) -> Option<notify::RecommendedWatcher> {
+    let news = folders.to_vec();
     let told = move |event: notify::Result<notify::Event>| {
+        let Ok(event) = event else { return };
         // Our own removals and reads are no news.
-        let is_news = event.is_ok_and(|e| matches!(e.kind, EventKind::Create(_) | EventKind::Modify(_)));
-        if is_news {
-            news.notify_one();
+        if !matches!(event.kind, EventKind::Create(_) | EventKind::Modify(_)) {
+            return;
+        }
+        for (folder, news) in &news {
+            if event.paths.iter().any(|path| path.starts_with(folder)) {
+                news.notify_one();
+            }
         }
     };
     let mut watcher = notify::recommended_watcher(told).ok()?;
-    watcher.watch(dir, RecursiveMode::NonRecursive).ok()?;
+    for (folder, _) in folders {
+        watcher.watch(folder, RecursiveMode::NonRecursive).ok()?;
+    }
     Some(watcher)
 }
 

@@ -12,8 +12,8 @@ use crate::hands::exec::ExecHand;
 use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
-use crate::post;
 use crate::registrar::{Registrar, keep_entry};
+use crate::{outbox, post};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -24,6 +24,7 @@ use synapse_core::{Hub, Limits};
 use synapse_store::files::{self, Access};
 use synapse_store::home::{AgentDir, Home};
 use synapse_store::known::Known;
+use synapse_store::outbox::Outbox;
 use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
 use synapse_store::token::Token;
@@ -103,6 +104,9 @@ fn work(parts: Parts) -> Result<(), Died> {
 fn is_restart() -> bool {
     std::env::var_os(RESTART_VARIABLE).is_some()
 }
+
+/// Tells a command where the outbox of its agent is.
+pub const OUTBOX_VARIABLE: &str = "SYNAPSE_OUTBOX";
 
 /// Set by the holder for every node but its first.
 pub const RESTART_VARIABLE: &str = "SYNAPSE_NODE_RESTART";
@@ -203,8 +207,14 @@ async fn serve(parts: Parts) -> Result<(), Died> {
         tracing::warn!(error = %e, "the registry entry could not be written");
     }
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news));
-    start_hand(&app, &launch, &dir).await;
-    tokio::spawn(post::take_in(Arc::new(spool), handle.clone(), audit.clone()));
+    let own_outbox = outbox::open(&launch.working_dir, &dir);
+    start_hand(&app, &launch, &dir, own_outbox.as_deref()).await;
+    let (watcher, mail, calls) = outbox::watch(spool.arrivals(), own_outbox.as_deref());
+    let mail = watcher.is_some().then_some(mail);
+    tokio::spawn(post::take_in(Arc::new(spool), mail, handle.clone(), audit.clone()));
+    if let Some(own_outbox) = own_outbox {
+        tokio::spawn(outbox::take_in(own_outbox, calls, app.clone()));
+    }
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());
     say(&Ready::Ready { port });
@@ -240,10 +250,14 @@ fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {
 }
 
 /// Returns when the hand takes messages.
-async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir) {
+async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: Option<&Outbox>) {
     match &launch.hand {
         Hand::Exec(exec) => {
-            let hand = ExecHand::new(app.clone(), exec.clone(), dir.runs(), launch.working_dir.clone());
+            let mut exec = exec.clone();
+            if let Some(path) = own_outbox.and_then(|own| own.path().to_str()) {
+                exec.env.insert(OUTBOX_VARIABLE.into(), path.to_owned());
+            }
+            let hand = ExecHand::new(app.clone(), exec, dir.runs(), launch.working_dir.clone());
             let (ready, linked) = tokio::sync::oneshot::channel();
             tokio::spawn(async move {
                 if let Err(refusal) = hand.work(ready).await {

@@ -1,12 +1,14 @@
 //! Everything Synapse says to the socket of another: here, to a node of this user.
 //!
-//! One small HTTP client over a Unix socket: ask, or follow a stream of lines. The token and TCP are for programs
-//! that cannot use the socket; our own commands can.
+//! One small HTTP client: ask, or follow a stream of lines. Over the Unix socket; where a sandbox denies that, over
+//! TCP with a token that was named; where it denies both, through files in the agent's outbox (CLI-10).
 //!
 //! Not here: which node to call (`synapse-store`'s registry), what the words mean (`synapse-dialects`).
 
+pub mod outbox;
+
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -16,7 +18,11 @@ use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use synapse_dialects::error::{ErrorBody, ErrorInfo};
 use synapse_store::home::socket_address;
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
+
+/// How a forwarded call says where it came from; it can only lower what is believed of the caller.
+pub const VIA: &str = "x-synapse-via";
+pub const VIA_OUTBOX: &str = "outbox";
 
 /// Why a node did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -45,18 +51,141 @@ impl CallError {
 /// A connection to one node. Answers come in the order of the questions.
 pub struct Client {
     path: PathBuf,
-    sender: http1::SendRequest<Full<Bytes>>,
+    wire: Wire,
+    /// What every request carries besides its own.
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+enum Wire {
+    Socket(http1::SendRequest<Full<Bytes>>),
+    Outbox(outbox::Line),
+}
+
+/// By which way a node was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Socket,
+    Http,
+    Outbox,
+}
+
+impl Way {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Http => "http",
+            Self::Outbox => "outbox",
+        }
+    }
+}
+
+/// Whether this process may use sockets at all. A sandbox answers at once; nothing is sent.
+pub fn sockets_work() -> bool {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair};
+    static WORK: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    let one = |family| socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).is_ok();
+    // The pair, because the runtime needs one for itself before it can use any other.
+    let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).is_ok();
+    *WORK.get_or_init(|| pair() && (one(AddressFamily::UNIX) || one(AddressFamily::INET)))
+}
+
+/// Whether this is the answer of a sandbox rather than of a node that is not there.
+fn is_denied(error: &std::io::Error, socket: &Path) -> bool {
+    use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
+    let hidden = || socket.parent().is_none_or(|dir| !dir.exists());
+    let no_family = error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error());
+    no_family
+        || match error.kind() {
+            PermissionDenied | Unsupported => true,
+            NotFound => hidden(),
+            _ => false,
+        }
+}
+
+/// A place to ask, and the other ways there if a sandbox denies the first.
+pub struct Ways<'a> {
+    pub socket: &'a Path,
+    /// The port on loopback, and a token that somebody named for this process.
+    pub http: Option<(u16, String)>,
+    /// Looked for only when it is needed.
+    pub outbox: &'a dyn Fn() -> Option<outbox::Line>,
 }
 
 impl Client {
     pub async fn connect(socket: &Path) -> Result<Self, CallError> {
-        let unreachable = |why: String| CallError::Unreachable { path: socket.display().to_string(), why };
-        let (address, _guard) = socket_address(socket).map_err(|e| unreachable(e.to_string()))?;
-        let stream = UnixStream::connect(&address).await.map_err(|e| unreachable(e.to_string()))?;
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|e| unreachable(e.to_string()))?;
+        Self::connect_unix(socket).await.map_err(|e| unreachable(socket, &e))
+    }
+
+    /// The Unix socket; if a sandbox denies it, the port; if it denies that too, the outbox.
+    pub async fn reach(ways: Ways<'_>) -> Result<Self, CallError> {
+        let denied = match Self::connect_unix(ways.socket).await {
+            Ok(client) => return Ok(client),
+            Err(e) if is_denied(&e, ways.socket) => e,
+            Err(e) => return Err(unreachable(ways.socket, &e)),
+        };
+        if let Some((port, token)) = &ways.http
+            && let Ok(client) = Self::connect_tcp(*port, token).await
+        {
+            return Ok(client);
+        }
+        match (ways.outbox)() {
+            Some(line) => {
+                Ok(Self { path: line.folder().to_owned(), wire: Wire::Outbox(line), headers: Vec::new() })
+            }
+            None => Err(unreachable(ways.socket, &denied)),
+        }
+    }
+
+    async fn connect_unix(socket: &Path) -> std::io::Result<Self> {
+        if !sockets_work() {
+            return Err(std::io::ErrorKind::PermissionDenied.into());
+        }
+        let (address, _guard) = socket_address(socket).map_err(std::io::Error::other)?;
+        let stream = UnixStream::connect(&address).await?;
+        Self::over(TokioIo::new(stream), socket.to_owned(), Vec::new()).await
+    }
+
+    async fn connect_tcp(port: u16, token: &str) -> std::io::Result<Self> {
+        if !sockets_work() {
+            return Err(std::io::ErrorKind::PermissionDenied.into());
+        }
+        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.set_nodelay(true)?;
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {token}")).map_err(std::io::Error::other)?;
+        bearer.set_sensitive(true);
+        let host = HeaderValue::from_str(&format!("localhost:{port}")).map_err(std::io::Error::other)?;
+        let headers = vec![(header::AUTHORIZATION, bearer), (header::HOST, host)];
+        Self::over(TokioIo::new(stream), format!("127.0.0.1:{port}").into(), headers).await
+    }
+
+    async fn over<S>(
+        stream: TokioIo<S>,
+        path: PathBuf,
+        headers: Vec<(HeaderName, HeaderValue)>,
+    ) -> std::io::Result<Self>
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sender, connection) = http1::handshake(stream).await.map_err(std::io::Error::other)?;
         tokio::spawn(connection);
-        Ok(Self { path: socket.to_owned(), sender })
+        Ok(Self { path, wire: Wire::Socket(sender), headers })
+    }
+
+    /// Says with every request that it is passed on from an outbox.
+    #[must_use]
+    pub fn for_outbox(mut self) -> Self {
+        self.headers.push((HeaderName::from_static(VIA), HeaderValue::from_static(VIA_OUTBOX)));
+        self
+    }
+
+    pub fn way(&self) -> Way {
+        match &self.wire {
+            Wire::Outbox(_) => Way::Outbox,
+            Wire::Socket(_) if self.headers.iter().any(|(name, _)| name == header::AUTHORIZATION) => {
+                Way::Http
+            }
+            Wire::Socket(_) => Way::Socket,
+        }
     }
 
     pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, CallError> {
@@ -73,12 +202,30 @@ impl Client {
 
     /// Follows a stream, line by line.
     pub async fn lines(mut self, path: &str, after: Option<u64>) -> Result<LineStream, CallError> {
+        if let Wire::Outbox(line) = &self.wire {
+            let body = Source::Outbox(line.follow(path, after).await?);
+            return Ok(LineStream { body, rest: Vec::new(), scanned: 0, _keep: self });
+        }
         let request = self.request(Method::GET, path, None::<&()>, after)?;
         let response = self.send(request).await?;
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
-        Ok(LineStream { body: response.into_body(), rest: Vec::new(), scanned: 0, _keep: self })
+        let body = Source::Http(response.into_body());
+        Ok(LineStream { body, rest: Vec::new(), scanned: 0, _keep: self })
+    }
+
+    /// Asks without a word of its own on the answer: its status and what it says.
+    pub async fn forward(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&serde_json::Value>,
+    ) -> Result<(u16, Bytes), CallError> {
+        let request = self.request(method, path, body, None)?;
+        let response = self.send(request).await?;
+        let status = response.status().as_u16();
+        Ok((status, self.read(response).await?))
     }
 
     async fn ask<T: DeserializeOwned>(
@@ -87,6 +234,10 @@ impl Client {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<T, CallError> {
+        if let Wire::Outbox(line) = &self.wire {
+            let text = line.ask(&method, path, body).await?;
+            return serde_json::from_str(&text).map_err(|e| CallError::NotUnderstood { why: e.to_string() });
+        }
         let request = self.request(method, path, body, None)?;
         let response = self.send(request).await?;
         if !response.status().is_success() {
@@ -110,7 +261,13 @@ impl Client {
             Some(body) => serde_json::to_vec(body).map_err(|e| wrong(e.to_string()))?,
             None => Vec::new(),
         };
-        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        let mut request = Request::builder().method(method).uri(path);
+        if !self.headers.iter().any(|(name, _)| name == header::HOST) {
+            request = request.header(header::HOST, "localhost");
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
@@ -121,11 +278,14 @@ impl Client {
     }
 
     async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<http::Response<Incoming>, CallError> {
-        let sent = async {
-            self.sender.ready().await?;
-            self.sender.send_request(request).await
+        let sent = match &mut self.wire {
+            Wire::Socket(sender) => match sender.ready().await {
+                Ok(()) => sender.send_request(request).await,
+                Err(e) => Err(e),
+            },
+            Wire::Outbox(_) => return Err(self.unreachable(&"an outbox takes no requests of this kind")),
         };
-        sent.await.map_err(|e| self.unreachable(&e))
+        sent.map_err(|e| self.unreachable(&e))
     }
 
     async fn read(&self, response: http::Response<Incoming>) -> Result<Bytes, CallError> {
@@ -140,22 +300,35 @@ impl Client {
             Ok(bytes) => serde_json::from_slice::<ErrorBody>(&bytes).ok(),
             Err(e) => return e,
         };
-        let info = body.map(|body| body.error);
-        let info = info.unwrap_or_else(|| ErrorBody::new("unknown", format!("HTTP status {status}")).error);
-        CallError::Refused { status, info }
+        refused(status, body)
     }
 
     fn unreachable(&self, why: &dyn std::fmt::Display) -> CallError {
-        CallError::Unreachable { path: self.path.display().to_string(), why: why.to_string() }
+        unreachable(&self.path, why)
     }
+}
+
+fn unreachable(path: &Path, why: &dyn std::fmt::Display) -> CallError {
+    CallError::Unreachable { path: path.display().to_string(), why: why.to_string() }
+}
+
+fn refused(status: u16, body: Option<ErrorBody>) -> CallError {
+    let info = body.map(|body| body.error);
+    let info = info.unwrap_or_else(|| ErrorBody::new("unknown", format!("HTTP status {status}")).error);
+    CallError::Refused { status, info }
 }
 
 /// Lines as they arrive.
 pub struct LineStream {
-    body: Incoming,
+    body: Source,
     rest: Vec<u8>,
     scanned: usize,
     _keep: Client,
+}
+
+enum Source {
+    Http(Incoming),
+    Outbox(outbox::Followed),
 }
 
 /// More than any line of ours; a stream without line ends is not ours.
@@ -174,9 +347,17 @@ impl LineStream {
             if self.rest.len() > LINE_BYTES_MAX {
                 return None;
             }
-            let frame = self.body.frame().await?.ok()?;
-            if let Ok(data) = frame.into_data() {
-                self.rest.extend_from_slice(&data);
+            match &mut self.body {
+                Source::Http(body) => {
+                    let frame = body.frame().await?.ok()?;
+                    if let Ok(data) = frame.into_data() {
+                        self.rest.extend_from_slice(&data);
+                    }
+                }
+                Source::Outbox(followed) => {
+                    self.rest.extend(followed.next().await?.into_bytes());
+                    self.rest.push(b'\n');
+                }
             }
         }
     }

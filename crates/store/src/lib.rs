@@ -10,6 +10,7 @@ pub mod holders;
 pub mod home;
 pub mod journal;
 pub mod known;
+pub mod outbox;
 pub mod registry;
 pub mod rows;
 pub mod schema;

@@ -336,7 +336,13 @@ fn dispatch(cli: Cli) -> Done {
 
 /// Most commands are one question and one answer: a single thread is enough.
 fn block_on(work: impl Future<Output = Done>) -> Done {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time();
+    // The runtime needs sockets for itself; in a sandbox without any, there is only the outbox to wait for.
+    if synapse_peer::sockets_work() {
+        runtime.enable_io();
+    }
+    let runtime = runtime.build()?;
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done

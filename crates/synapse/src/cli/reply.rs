@@ -35,7 +35,7 @@ async fn at_node(
     let request = ReplyRequest { task_id: task, message: text.into(), failed };
     let answer: ReplyAnswer = roll.connect(node).await?.post("/api/v1/reply", &request).await?;
     if json {
-        show::json(&answer);
+        show::json(&roll.with_way(&answer));
         return Ok(());
     }
     let short = &answer.task_id[..8.min(answer.task_id.len())];

@@ -79,7 +79,7 @@ async fn to_one(
     let spooled = accepted.status == "spooled";
     if wait_for == WaitFor::Stored || spooled {
         if json {
-            show::json(&accepted);
+            show::json(&roll.with_way(&accepted));
         } else {
             show::out(&stored_line(&accepted, &label));
         }
@@ -95,7 +95,7 @@ async fn to_one(
         eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
     }
     let reached = wait::until(roll, &to.id, &accepted, wait_for, timeout, !json).await?;
-    tell(&reached, &accepted, &label, json)
+    tell(roll, &reached, &accepted, &label, json)
 }
 
 fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
@@ -124,7 +124,23 @@ async fn hand_over(roll: &Roll, to: &Candidate, request: &MessageRequest) -> Res
             Err(other) => return Err(other.into()),
         }
     }
-    spool(roll, to, request)
+    let spooled = match roll.sandboxed() {
+        Some(_) => Err(Fail::refused("the home cannot be written to from here")),
+        None => spool(roll, to, request),
+    };
+    match (spooled, roll.outbox()) {
+        (Ok(accepted), _) => {
+            roll.went("spool");
+            Ok(accepted)
+        }
+        // Our own node writes the file that we may not.
+        (Err(_), Some(own)) => {
+            let mut client = roll.connect(&own.agent).await?;
+            let target = Some(to.id.to_string());
+            Ok(client.post("/message", &MessageRequest { target, ..request.clone() }).await?)
+        }
+        (Err(fail), None) => Err(fail),
+    }
 }
 
 fn spool(roll: &Roll, to: &Candidate, request: &MessageRequest) -> Result<MessageAccepted, Fail> {
@@ -163,7 +179,7 @@ async fn to_many(roll: &Roll, to: &[&Candidate], request: &MessageRequest, json:
     let mut failed = None;
     for one in to {
         match hand_over(roll, one, request).await {
-            Ok(accepted) if json => show::json(&accepted),
+            Ok(accepted) if json => show::json(&roll.with_way(&accepted)),
             Ok(accepted) => show::out(&stored_line(&accepted, &roll.label(&one.id))),
             Err(fail) => {
                 fail.tell(json);
@@ -174,13 +190,14 @@ async fn to_many(roll: &Roll, to: &[&Candidate], request: &MessageRequest, json:
     failed.map_or(Ok(()), Err)
 }
 
-fn tell(reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) -> Done {
+fn tell(roll: &Roll, reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) -> Done {
     let task = accepted.task_id.clone().unwrap_or_default();
     let short = &task[..8.min(task.len())];
     match reached {
         Reached::Step(step) => {
             if json {
-                show::json(&json!({ "message_id": accepted.message_id, "task_id": task, "receipt": step }));
+                let told = json!({ "message_id": accepted.message_id, "task_id": task, "receipt": step });
+                show::json(&roll.with_way(&told));
             } else {
                 show::out(&format!("{step} by {label}, task {short}"));
             }
@@ -188,9 +205,9 @@ fn tell(reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) 
         }
         Reached::Ended { state, why, answer } => {
             if json {
-                show::json(&json!({
+                show::json(&roll.with_way(&json!({
                     "message_id": accepted.message_id, "task_id": task, "state": state, "why": why, "answer": answer,
-                }));
+                })));
             } else if let Some(answer) = answer {
                 show::out(&show::safe(&answer.text));
             }
