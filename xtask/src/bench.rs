@@ -6,6 +6,7 @@
 //! Not here: bars for a terminal, a hub or A2A, which will be sets of their own beside `spine`.
 
 mod accept;
+mod audit;
 mod client;
 mod commands;
 mod idle;
@@ -27,16 +28,40 @@ use crate::shell;
 use report::{Report, Row};
 use stage::Stage;
 
-pub(crate) const USAGE: &str = "usage: cargo xtask bench spine [--json] [--quick] [--only NAME]";
+pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people [--json] [--quick] [--only NAME]";
 
 /// What was asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Wish {
+    set: Set,
     /// The JSON on standard output in place of the table.
     json: bool,
     /// Fewer rounds: to see that it works.
     pub(crate) quick: bool,
     only: Option<String>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Set {
+    #[default]
+    Spine,
+    People,
+}
+
+impl Set {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Spine => "spine",
+            Self::People => "people",
+        }
+    }
+
+    fn parts(self) -> &'static [(&'static str, Measure)] {
+        match self {
+            Self::Spine => PARTS,
+            Self::People => PEOPLE,
+        }
+    }
 }
 
 /// What a set of measurements has to work with.
@@ -60,6 +85,9 @@ const PARTS: &[(&str, Measure)] = &[
     ("opening", opening::measure),
 ];
 
+/// What people and their rules cost.
+const PEOPLE: &[(&str, Measure)] = &[("audit", audit::measure)];
+
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
     if cfg!(debug_assertions) {
@@ -77,7 +105,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let stage = Stage::new(&folder, built.join("synapse"))?;
     let bench = Bench { root: root.to_owned(), folder, stage, wish };
     let report = bench.all()?;
-    let file = bench.folder.join("spine.json");
+    let file = bench.folder.join(format!("{}.json", bench.wish.set.name()));
     std::fs::write(&file, report.json()).with_context(|| format!("writing {}", file.display()))?;
     if bench.wish.json {
         print!("{}", report.json());
@@ -94,7 +122,7 @@ impl Bench {
         let mut report = Report { machine, quick: self.wish.quick, ..Report::default() };
         eprint!("{}", report.head());
         let wanted = |name: &str| self.wish.only.as_deref().is_none_or(|only| only == name);
-        for (name, measure) in PARTS.iter().filter(|(name, _)| wanted(name)) {
+        for (name, measure) in self.wish.set.parts().iter().filter(|(name, _)| wanted(name)) {
             eprintln!("measuring: {name}");
             match measure(self) {
                 Ok(rows) => report.rows.extend(rows),
@@ -114,16 +142,18 @@ impl Bench {
 
 fn parse(words: &[String]) -> Result<Wish, String> {
     let mut words = words.iter().map(String::as_str);
-    if words.next() != Some("spine") {
-        return Err("say which set: `spine` is the one there is".into());
-    }
-    let mut wish = Wish::default();
+    let set = match words.next() {
+        Some("spine") => Set::Spine,
+        Some("people") => Set::People,
+        _ => return Err("say which set: `spine` or `people`".into()),
+    };
+    let mut wish = Wish { set, ..Wish::default() };
     while let Some(word) = words.next() {
         match word {
             "--json" => wish.json = true,
             "--quick" => wish.quick = true,
             "--only" => {
-                let known: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
+                let known: Vec<&str> = set.parts().iter().map(|(name, _)| *name).collect();
                 let name = words.next().filter(|name| known.contains(name));
                 let name = name.ok_or_else(|| format!("--only takes one of {}", known.join(", ")))?;
                 wish.only = Some(name.to_owned());
@@ -150,8 +180,13 @@ mod tests {
     #[test]
     fn words_become_a_wish() {
         check("spine", Ok(Wish::default()));
-        let wish = Wish { json: true, quick: true, only: Some("idle".into()) };
+        let wish = Wish { json: true, quick: true, only: Some("idle".into()), ..Wish::default() };
         check("spine --quick --only idle --json", Ok(wish));
+        check(
+            "people --only audit",
+            Ok(Wish { set: Set::People, only: Some("audit".into()), ..Wish::default() }),
+        );
+        check("people --only idle", Err("audit"));
         check("", Err("spine"));
         check("spine --only everything", Err("accept, commands"));
         check("spine --fast", Err("--fast"));

@@ -209,12 +209,7 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news));
     let own_outbox = outbox::open(&launch.working_dir, &dir);
     start_hand(&app, &launch, &dir, own_outbox.as_deref()).await;
-    let (watcher, mail, calls) = outbox::watch(spool.arrivals(), own_outbox.as_deref());
-    let mail = watcher.is_some().then_some(mail);
-    tokio::spawn(post::take_in(Arc::new(spool), mail, handle.clone(), audit.clone()));
-    if let Some(own_outbox) = own_outbox {
-        tokio::spawn(outbox::take_in(own_outbox, calls, app.clone()));
-    }
+    let _watcher = take_files_in(&app, spool, own_outbox);
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());
     say(&Ready::Ready { port });
@@ -273,6 +268,21 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: O
             why: "no program has joined yet".into(),
         }),
     }
+}
+
+/// Whatever comes as a file is taken in from now on. Ends when what it gives back is dropped.
+fn take_files_in(
+    app: &Shared,
+    spool: Spool,
+    own_outbox: Option<Arc<Outbox>>,
+) -> Option<notify::RecommendedWatcher> {
+    let (watcher, mail, calls) = outbox::watch(spool.arrivals(), own_outbox.as_deref());
+    let mail = watcher.is_some().then_some(mail);
+    tokio::spawn(post::take_in(Arc::new(spool), mail, app.handle.clone(), app.audit.clone()));
+    if let Some(own_outbox) = own_outbox {
+        tokio::spawn(outbox::take_in(own_outbox, calls, app.clone()));
+    }
+    watcher
 }
 
 async fn stop_on_signal(stop: CancellationToken) {
