@@ -11,6 +11,7 @@ mod bench;
 mod dist;
 mod golden;
 mod needs;
+mod record;
 mod shell;
 mod sim;
 mod steps;
@@ -28,6 +29,7 @@ usage: cargo xtask <chore>
   bench spine [--json] [--quick] [--only NAME]
                     how fast it is, beside what limits it, into target/bench/spine.json
   golden [--bless]  compare the golden files; --bless writes what the code says now
+  record            the demo in a real terminal, into docs/demo.cast and docs/demo.svg
   dist              a stripped binary, packed with its checksum, under target/dist
   help              this text
 ";
@@ -40,6 +42,7 @@ enum Chore {
     Sim { words: Vec<String> },
     Bench { words: Vec<String> },
     Golden { bless: bool },
+    Record,
     Dist,
     Help,
 }
@@ -72,6 +75,7 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
         ["bench", words @ ..] => Ok(Chore::Bench { words: words.iter().map(ToString::to_string).collect() }),
         ["golden"] => Ok(Chore::Golden { bless: false }),
         ["golden", "--bless"] => Ok(Chore::Golden { bless: true }),
+        ["record"] => Ok(Chore::Record),
         ["dist"] => Ok(Chore::Dist),
         [] | ["help" | "--help" | "-h"] => Ok(Chore::Help),
         _ => Err(format!("`cargo xtask {}` is not a chore", words.join(" "))),
@@ -86,6 +90,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Sim { words } => sim::run(&root, &words),
         Chore::Bench { words } => bench::run(&root, &words),
         Chore::Golden { bless } => golden::run(&root, bless),
+        Chore::Record => record::run(&root),
         Chore::Dist => dist::run(&root),
         Chore::Help => {
             print!("{USAGE}");

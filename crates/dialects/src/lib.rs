@@ -8,6 +8,7 @@ pub mod audit;
 pub mod error;
 pub mod event;
 pub mod jsonl;
+pub mod level;
 pub mod message;
 pub mod outbox;
 pub mod parse;

@@ -6,6 +6,8 @@
 //! Not here: descendants and how to end them (`reaper`).
 
 use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -83,6 +85,14 @@ pub fn ancestors(pid: u32) -> Vec<u32> {
 /// is no such process or it has no parent.
 pub fn parent_of(pid: u32) -> Option<u32> {
     os::stat(pid).map(|stat| stat.parent).filter(|parent| *parent != 0)
+}
+
+/// Starts this very program again, even if its file was replaced or removed meanwhile: what two processes of one
+/// node share on disk must be of one version.
+pub fn same_program() -> io::Result<Command> {
+    let mut command = Command::new(os::own_program()?);
+    command.arg0("synapse");
+    Ok(command)
 }
 
 const ANCESTORS_MAX: usize = 64;

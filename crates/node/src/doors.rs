@@ -19,12 +19,14 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use synapse_core::Refusal;
 use synapse_core::agents::Agent;
 use synapse_core::policy::Caller;
 use synapse_dialects::error::{self, ErrorBody};
+use synapse_dialects::level::{self, Levels};
 use synapse_store::home::Home;
 use synapse_store::{History, JournalError};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +42,10 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     pub history: Mutex<History>,
     pub home: Home,
+    pub settings: crate::settings::Current,
     pub stop: CancellationToken,
+    /// Whether the stop is to be followed by a new node of the same agent.
+    pub restart: AtomicBool,
     pub body_bytes_max: usize,
     pub audit: Audit,
 }
@@ -90,6 +95,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(ops::healthz))
         .routes(routes!(ops::metrics))
         .routes(routes!(ops::stop))
+        .routes(routes!(ops::restart))
         .routes(routes!(inbox::inbox))
         .routes(routes!(inbox::stream))
         .routes(routes!(inbox::report))
@@ -127,7 +133,8 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
             _ => app.gate.caller(&peer, request.headers()),
         }
     });
-    let answer = match admitted {
+    let mut answer = match admitted {
+        Ok(_) if let Some(refusal) = other_version(&request) => refusal,
         Ok(Caller::Stranger) if !is_public(request.method(), request.uri().path()) => {
             Refused(no_token()).into_response()
         }
@@ -149,7 +156,32 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
         }
     };
     app.metrics.request(!answer.status().is_success());
+    sign(answer.headers_mut());
     answer
+}
+
+/// Every answer says of which version it is.
+fn sign(headers: &mut HeaderMap) {
+    headers.insert(level::VERSION_HEADER, HeaderValue::from_static(level::VERSION));
+    headers.insert(level::LEVEL_HEADER, HeaderValue::from(level::OWN.newest));
+}
+
+/// The refusal of a caller whose version does not understand ours. How we are may be asked by all, and all may
+/// stop or restart us: that is what upgrades.
+fn other_version(request: &Request) -> Option<Response> {
+    const FOR_ALL: &[&str] = &["/status", "/healthz", "/openapi.json", "/api/v1/stop", "/api/v1/restart"];
+    let given = request.headers().get(level::LEVEL_HEADER)?.to_str().unwrap_or("?");
+    if FOR_ALL.contains(&request.uri().path()) {
+        return None;
+    }
+    let Some(caller) = Levels::parse(given) else {
+        let why = "it is not a level of the interface, such as 1 or 1-2";
+        return Some(Refused(Refusal::bad_field(level::LEVEL_HEADER, why)).into_response());
+    };
+    let version = request.headers().get(level::VERSION_HEADER).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let refusal = level::check_caller(level::OWN, level::VERSION, caller, version).err()?;
+    let status = StatusCode::from_u16(level::UPGRADE_REQUIRED).unwrap_or(StatusCode::BAD_REQUEST);
+    Some((status, axum::Json(refusal)).into_response())
 }
 
 fn no_token() -> Refusal {

@@ -16,10 +16,12 @@ pub mod hands;
 pub mod launch;
 pub mod listen;
 pub mod metrics;
+mod os;
 pub mod outbox;
 pub mod post;
 pub mod registrar;
 pub mod serve;
+pub mod settings;
 
 pub use launch::{Hand, Launch};
 pub use serve::{Ready, run};

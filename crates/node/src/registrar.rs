@@ -7,7 +7,7 @@ use std::time::Duration;
 use synapse_core::agents::{AgentState, Presence};
 use synapse_core::ids::{AgentId, Timestamp};
 use synapse_store::home::Home;
-use synapse_store::registry::{self, Entry};
+use synapse_store::registry::Entry;
 use tokio::sync::watch;
 
 /// What is shown now; read by every `GET /status`.
@@ -43,7 +43,8 @@ impl Registrar {
     }
 }
 
-/// Writes the registry entry whenever the presence changes, until the driver is gone.
+/// Writes the registry entry whenever the presence changes, until the driver is gone. Whether it then goes as well
+/// is for whoever ends the node to say.
 pub async fn keep_entry(home: Home, mut entry: Entry, mut news: watch::Receiver<Presence>) {
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
@@ -61,5 +62,4 @@ pub async fn keep_entry(home: Home, mut entry: Entry, mut news: watch::Receiver<
             break;
         }
     }
-    let _ = registry::remove(&home, &entry.agent_id, entry.pid);
 }

@@ -1,7 +1,7 @@
 //! The life of a node: read the launch file, open the journal, take a port, work until told to stop.
 //!
 //! Exit codes for the holder: 0 it was asked to stop, 78 it cannot run (and trying again would not help),
-//! anything else it died and should be started again.
+//! 75 it was asked to make room for a new one, anything else it died; both are started again.
 
 use crate::audit::Audit;
 use crate::auth::Gate;
@@ -13,9 +13,11 @@ use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
 use crate::registrar::{Registrar, keep_entry};
+use crate::settings::{Current, retention};
 use crate::{outbox, post};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
@@ -25,10 +27,10 @@ use synapse_store::files::{self, Access};
 use synapse_store::home::{AgentDir, Home};
 use synapse_store::known::Known;
 use synapse_store::outbox::Outbox;
-use synapse_store::registry::Entry;
+use synapse_store::registry::{self, Entry};
 use synapse_store::spool::Spool;
 use synapse_store::token::Token;
-use synapse_store::{History, Journal, OpenError, Retention};
+use synapse_store::{History, Journal, OpenError};
 use tokio_util::sync::CancellationToken;
 
 /// What the launcher hears on the node's standard output: one line.
@@ -48,6 +50,15 @@ pub enum Ready {
 }
 
 const CANNOT_RUN: u8 = 78;
+/// `EX_TEMPFAIL` of sysexits: the next node of this agent is to start.
+const REPLACE_ME: u8 = 75;
+
+/// How a node came to an orderly end.
+enum Ended {
+    Stopped,
+    /// A new one takes its place.
+    Restart,
+}
 
 /// Everything a node needs before it can serve.
 struct Parts {
@@ -60,15 +71,17 @@ struct Parts {
     journal: Journal,
     history: History,
     hub: Hub,
+    settings: Current,
 }
 
 /// Runs the node of one agent, in this process, until it is told to stop.
 pub fn run(home: Home, agent: &AgentId) -> ExitCode {
     // If the holder is killed nothing restarts us, and nobody should work unseen.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    crate::os::end_with_parent();
     one_arena();
     match open(home, agent).and_then(work) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Ended::Stopped) => ExitCode::SUCCESS,
+        Ok(Ended::Restart) => ExitCode::from(REPLACE_ME),
         Err(Died::CannotRun(why)) => cannot_run(&why),
         Err(Died::Now(why)) => {
             tracing::error!(%why, "this node ended");
@@ -90,7 +103,7 @@ fn one_arena() {
 #[cfg(not(target_env = "gnu"))]
 fn one_arena() {}
 
-fn work(parts: Parts) -> Result<(), Died> {
+fn work(parts: Parts) -> Result<Ended, Died> {
     // One thread for all sockets: it waits more than it works, and further ones only add wake-ups between them.
     let runtime =
         tokio::runtime::Builder::new_current_thread().thread_stack_size(1 << 20).enable_all().build();
@@ -110,6 +123,8 @@ pub const OUTBOX_VARIABLE: &str = "SYNAPSE_OUTBOX";
 
 /// Set by the holder for every node but its first.
 pub const RESTART_VARIABLE: &str = "SYNAPSE_NODE_RESTART";
+/// Set by the holder: its own version, which stays when nodes are replaced.
+pub const HOLDER_VERSION_VARIABLE: &str = "SYNAPSE_HOLDER_VERSION";
 
 enum Died {
     CannotRun(String),
@@ -146,18 +161,20 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
         .ok_or_else(|| told(&"this agent is not known yet; start it with `synapse run`"))?;
     let token = Token::load_or_make(&home).map_err(|e| told(&e))?;
     let spool = Spool::open(&dir.spool()).map_err(|e| told(&e))?;
-    let (journal, state) = Journal::open(&dir.journal(), Retention::default()).map_err(|e| match e {
+    let settings = Current::new(home.root(), &launch.working_dir);
+    let kept = retention(&settings.get());
+    let (journal, state) = Journal::open(&dir.journal(), kept).map_err(|e| match e {
         // A disk that is full or away for a while is no reason to give an agent up that ran before.
         OpenError::Unreachable { .. } if is_restart() => Died::Now(e.to_string()),
         e => Died::CannotRun(e.to_string()),
     })?;
     let history = History::open(&dir.journal()).map_err(|e| told(&e))?;
     let hub = Hub::with_state(Limits::default(), state);
-    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub })
+    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub, settings })
 }
 
-async fn serve(parts: Parts) -> Result<(), Died> {
-    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub } = parts;
+async fn serve(parts: Parts) -> Result<Ended, Died> {
+    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub, settings } = parts;
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
     let spared = ports_of_others(&home, &known.id);
     let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
@@ -167,14 +184,9 @@ async fn serve(parts: Parts) -> Result<(), Died> {
         e => cannot(&e),
     })?;
     let port = listeners.port;
-    if known.port.replace(port) != Some(port)
-        && let Err(e) = known.save(&home)
-    {
-        // On a full disk: it works on, and has this port again only if that is free.
-        tracing::warn!(error = %e, "the port could not be written down");
-    }
-    let holder = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
-    let entry = Entry::starting(&known, holder, port, dir.socket(), now().0).map_err(|e| cannot(&e))?;
+    remember_port(&mut known, port, &home);
+    let entry = entry(&known, port, &dir).map_err(|e| cannot(&e))?;
+    let holder = entry.pid;
 
     let agent = launch.agent(Some(port));
     let metrics = Arc::new(Metrics::default());
@@ -186,19 +198,19 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     let driver = std::thread::Builder::new().name("driver".into()).spawn(move || driver.run());
     let driver = driver.map_err(|e| cannot(&e))?;
 
-    let audit = Audit::start(dir.audit(), &audit_settings(&home)).map_err(|e| cannot(&e))?;
+    let audit = Audit::start(dir.audit(), &settings.get().audit).map_err(|e| cannot(&e))?;
     let stop = CancellationToken::new();
-    let gate = Gate::new(home.clone(), token, port);
-    let history = Mutex::new(history);
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
-        gate,
+        gate: Gate::new(home.clone(), token, port),
         agent,
         shown,
         metrics: metrics.clone(),
-        history,
+        history: Mutex::new(history),
         home: home.clone(),
+        settings,
         stop: stop.clone(),
+        restart: AtomicBool::new(false),
         body_bytes_max,
         audit: audit.clone(),
     });
@@ -215,29 +227,38 @@ async fn serve(parts: Parts) -> Result<(), Died> {
     say(&Ready::Ready { port });
     tracing::info!(port, "serving");
 
-    listeners.serve(doors::router(app), metrics, stop).await;
+    listeners.serve(doors::router(app.clone()), metrics, stop).await;
     handle.stop();
     drop(handle);
     let ended = watched.await.unwrap_or_else(|_| Err("the driver panicked".into()));
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), registered).await;
     let _ = std::fs::remove_file(dir.socket());
     audit.close(if ended.is_ok() { "asked to stop" } else { "its driver ended" }).await;
-    ended.map_err(Died::Now)
+    ended.map_err(Died::Now)?;
+    if app.restart.load(Ordering::Relaxed) {
+        // The agent lives on, so its entry stays.
+        return Ok(Ended::Restart);
+    }
+    let _ = registry::remove(&home, &known.id, holder);
+    Ok(Ended::Stopped)
 }
 
-/// What the person chose for the audit, in the user's settings alone.
-fn audit_settings(home: &Home) -> synapse_settings::Audit {
-    let mut chosen = synapse_settings::Audit::default();
-    let file = home.root().join("settings.json");
-    let Ok(bytes) = files::read_private(&file, 1 << 20, Access::Plain) else { return chosen };
-    let Ok(all) = serde_json::from_slice::<serde_json::Value>(&bytes) else { return chosen };
-    let audit = &all["audit"];
-    chosen.enabled = audit["enabled"].as_bool().unwrap_or(chosen.enabled);
-    chosen.bodies = audit["bodies"].as_bool().unwrap_or(chosen.bodies);
-    chosen.file_bytes_max = audit["file_bytes_max"].as_u64().unwrap_or(chosen.file_bytes_max);
-    chosen.files_max =
-        audit["files_max"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(chosen.files_max);
-    chosen
+fn remember_port(known: &mut Known, port: u16, home: &Home) {
+    if known.port.replace(port) != Some(port)
+        && let Err(e) = known.save(home)
+    {
+        // On a full disk: it works on, and has this port again only if that is free.
+        tracing::warn!(error = %e, "the port could not be written down");
+    }
+}
+
+/// What the registry is told of this node.
+fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::RegistryError> {
+    let holder = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
+    let mut entry = Entry::starting(known, holder, port, dir.socket(), now().0)?;
+    entry.api = synapse_dialects::level::OWN.newest;
+    entry.holder_version = std::env::var(HOLDER_VERSION_VARIABLE).unwrap_or_default();
+    Ok(entry)
 }
 
 fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {

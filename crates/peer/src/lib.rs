@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use synapse_dialects::error::{ErrorBody, ErrorInfo};
+use synapse_dialects::level;
 use synapse_store::home::socket_address;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -35,6 +36,9 @@ pub enum CallError {
     Unreachable { path: String, why: String },
     #[error("the node's answer was not understood ({why}); is it of another version?")]
     NotUnderstood { why: String },
+    /// Both live, and one of them has to be upgraded; says which.
+    #[error("{why}")]
+    OtherVersion { why: String },
 }
 
 impl CallError {
@@ -43,7 +47,7 @@ impl CallError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { info, .. } => matches!(info.code.as_str(), "busy" | "stopping"),
-            Self::NotUnderstood { .. } => false,
+            Self::NotUnderstood { .. } | Self::OtherVersion { .. } => false,
         }
     }
 }
@@ -268,6 +272,8 @@ impl Client {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
+        request = request.header(level::LEVEL_HEADER, level::OWN.to_string());
+        request = request.header(level::VERSION_HEADER, level::VERSION);
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
@@ -285,7 +291,11 @@ impl Client {
             },
             Wire::Outbox(_) => return Err(self.unreachable(&"an outbox takes no requests of this kind")),
         };
-        sent.map_err(|e| self.unreachable(&e))
+        let response = sent.map_err(|e| self.unreachable(&e))?;
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let (theirs, version) = (text(level::LEVEL_HEADER), text(level::VERSION_HEADER));
+        level::check_answer(level::OWN, theirs, version).map_err(|why| CallError::OtherVersion { why })?;
+        Ok(response)
     }
 
     async fn read(&self, response: http::Response<Incoming>) -> Result<Bytes, CallError> {
@@ -315,6 +325,9 @@ fn unreachable(path: &Path, why: &dyn std::fmt::Display) -> CallError {
 fn refused(status: u16, body: Option<ErrorBody>) -> CallError {
     let info = body.map(|body| body.error);
     let info = info.unwrap_or_else(|| ErrorBody::new("unknown", format!("HTTP status {status}")).error);
+    if status == level::UPGRADE_REQUIRED {
+        return CallError::OtherVersion { why: info.message };
+    }
     CallError::Refused { status, info }
 }
 

@@ -3,6 +3,26 @@
 //! Layers, later ones win: defaults, the user's file, the project's file, the environment. What guards the
 //! machine (rights, secrets, network, TLS, audit) is taken from the user's file alone: a project is something
 //! one clones, and its agents can write in it.
+//!
+//! `keys` is the one table of all settings; `kinds` what a value may be; `document` reads one text, `layers` puts
+//! several on each other, `disk` brings the texts, `edit` changes one. `fault` is what a person is told.
+//!
+//! Invariant: reading and layering touch nothing; only `disk` does.
+//! Not here: what the settings mean to a node, and enforcing them.
+
+pub mod disk;
+pub mod document;
+pub mod edit;
+pub mod fault;
+pub mod keys;
+pub mod kinds;
+pub mod layers;
+pub mod views;
+
+pub use disk::{Places, load};
+pub use fault::{Fault, Faults, Wrong};
+pub use keys::{KEYS, Key};
+pub use layers::{Loaded, Origin};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,6 +39,14 @@ pub struct Settings {
     pub tls: Tls,
     pub history: History,
     pub audit: Audit,
+}
+
+impl Settings {
+    /// Takes what guards the machine from others: for when a new reading of it cannot be trusted.
+    pub fn take_guarded(&mut self, from: &Self) {
+        let Self { a2a: _, rights, secrets, network, tls, history: _, audit } = from.clone();
+        *self = Self { a2a: self.a2a, history: self.history, rights, secrets, network, tls, audit };
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +67,23 @@ pub enum Flow {
 }
 
 impl Flow {
+    pub fn parse(raw: &str) -> Option<Self> {
+        match raw {
+            "roundtrip" => Some(Self::Roundtrip),
+            "oneway" => Some(Self::Oneway),
+            "auto" => Some(Self::Auto),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Roundtrip => "roundtrip",
+            Self::Oneway => "oneway",
+            Self::Auto => "auto",
+        }
+    }
+
     pub fn waits(self, response: bool) -> bool {
         match self {
             Self::Roundtrip => true,
@@ -49,7 +94,7 @@ impl Flow {
 }
 
 /// A secret that callers on TCP bring as `Authorization: Bearer …`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Secret {
     /// The file it is in (0600; each line is a valid secret, so that old and new overlap), or `env`.
     pub file: Option<PathBuf>,
@@ -113,5 +158,20 @@ pub struct Audit {
 impl Default for Audit {
     fn default() -> Self {
         Self { enabled: true, bodies: false, file_bytes_max: 16 << 20, files_max: 10 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CLI-7's table: flow, no flag, --response (--no-response is the same as no flag).
+    #[test]
+    fn the_table_of_flows() {
+        let table = [(Flow::Roundtrip, true, true), (Flow::Oneway, false, false), (Flow::Auto, false, true)];
+        for (flow, without, with) in table {
+            assert_eq!((flow.waits(false), flow.waits(true)), (without, with), "{flow:?}");
+            assert_eq!(Flow::parse(flow.name()), Some(flow));
+        }
     }
 }

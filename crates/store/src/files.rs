@@ -152,6 +152,21 @@ pub fn write_volatile(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     put_in_place(path, &draft, &dir.join(name))
 }
 
+/// Replaces a file that is no secret in one step, with the mode it is to have, and durably. For files of the user
+/// that we are only guests in.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+    let (dir, name) = split(path)?;
+    let draft = draft(path, dir, bytes, Sync::Yes)?;
+    let changed =
+        std::fs::set_permissions(&draft, std::os::unix::fs::PermissionsExt::from_mode(mode & 0o777));
+    if let Err(error) = changed {
+        let _ = std::fs::remove_file(&draft);
+        return Err(FileError::io(path, "set the mode of", error));
+    }
+    put_in_place(path, &draft, &dir.join(name))?;
+    sync_dir(dir)
+}
+
 /// Creates the file with its content in one step and durably; `false` if there is one already, which
 /// is left as it is.
 pub fn create_private(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {

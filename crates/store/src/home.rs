@@ -138,6 +138,11 @@ impl AgentDir {
         self.path.join("launch.json")
     }
 
+    /// Names the program that the holder starts as the next node.
+    pub fn program(&self) -> PathBuf {
+        self.path.join("program")
+    }
+
     pub fn log(&self) -> PathBuf {
         self.path.join("log")
     }

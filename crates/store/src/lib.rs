@@ -3,6 +3,7 @@
 //! Not here: what it means (`synapse-core`), sockets and processes (`synapse-node`, `synapse-holder`).
 
 pub mod audit;
+pub mod check;
 pub mod compact;
 pub mod files;
 pub mod history;

@@ -8,13 +8,13 @@
 //! cannot be known (a sandbox with its own pids, no `/proc`) is not proof; nothing is removed from there.
 //! Not here: what outlives a run (`known`), asking an agent whether it answers (`synapse-node`).
 
+mod process;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
-#[cfg(target_os = "linux")]
-use std::{fs::File, io::Read as _};
 
 use rustix::fs::{AtFlags, Dir};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -25,6 +25,7 @@ use synapse_core::routes::Candidate;
 use crate::files::{self, Access, FileError, Problem};
 use crate::home::Home;
 use crate::known::Known;
+use process::{Process, look_at};
 
 /// A running agent, as it tells the folder about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +63,12 @@ pub struct Entry {
     /// Of the program that wrote it.
     #[serde(default)]
     pub version: String,
+    /// Which level of the interface its node speaks; 0 is one from before there were levels.
+    #[serde(default)]
+    pub api: u32,
+    /// Of its holder, which may be older than its node; empty if that did not tell.
+    #[serde(default)]
+    pub holder_version: String,
 }
 
 /// Where a pid means something: one boot of one machine, and within it one space of pids.
@@ -106,6 +113,8 @@ pub struct Scan {
     /// Ours, and not proven dead.
     pub agents: Vec<Entry>,
     pub dead_removed: usize,
+    /// Files of ours whose agents are gone and that are still there.
+    pub dead: Vec<PathBuf>,
     pub foreign: Vec<ForeignEntry>,
     /// Passed over; neither followed nor removed.
     pub problems: Vec<Problem>,
@@ -157,6 +166,8 @@ impl Entry {
             capabilities: known.capabilities.clone(),
             started_at_ms: now_ms,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            api: 0,
+            holder_version: String::new(),
         })
     }
 
@@ -221,6 +232,15 @@ pub fn remove(home: &Home, id: &AgentId, pid: u32) -> Result<bool, RegistryError
 
 /// Reads the folder and clears it of our dead.
 pub fn scan(home: &Home) -> Scan {
+    read_all(home, true)
+}
+
+/// Reads the folder and changes nothing.
+pub fn look(home: &Home) -> Scan {
+    read_all(home, false)
+}
+
+fn read_all(home: &Home, clears: bool) -> Scan {
     let mut scan = Scan::default();
     let path = home.registry_dir();
     let dir = match files::open_own_dir(path) {
@@ -238,11 +258,11 @@ pub fn scan(home: &Home) -> Scan {
             return scan;
         }
     };
-    let mut look = Look { path, dir: dir.as_fd(), here: Place::here(), seen: HashMap::new(), scan };
+    let mut look = Look { path, dir: dir.as_fd(), here: Place::here(), seen: HashMap::new(), scan, clears };
     let mut files_seen = 0;
     for entry in entries.flatten() {
         let name = entry.file_name().to_bytes();
-        if files::is_draft(name) {
+        if clears && files::is_draft(name) {
             files::sweep_draft(dir.as_fd(), files::os_str(entry.file_name()), files::now_s());
         }
         if name.starts_with(b".") || !name.ends_with(SUFFIX.as_bytes()) {
@@ -312,6 +332,7 @@ struct Look<'a> {
     /// Processes looked at so far: agents of one holder share a pid.
     seen: HashMap<u32, Process>,
     scan: Scan,
+    clears: bool,
 }
 
 impl Look<'_> {
@@ -338,9 +359,10 @@ impl Look<'_> {
         }
         match life(&entry, &self.here, &mut self.seen) {
             Life::Alive | Life::Unknown => self.scan.agents.push(entry),
-            Life::Gone => {
-                self.scan.dead_removed += usize::from(remove_if_unchanged(self.dir, name, bytes));
+            Life::Gone if self.clears && remove_if_unchanged(self.dir, name, bytes) => {
+                self.scan.dead_removed += 1;
             }
+            Life::Gone => self.scan.dead.push(path()),
             Life::Elsewhere => {
                 let machine: String = entry.place.machine.chars().filter(|c| !c.is_control()).collect();
                 let why = format!("this agent runs, or ran, on the machine {machine:?}; remove it there");
@@ -366,52 +388,6 @@ fn life(entry: &Entry, here: &Place, seen: &mut HashMap<u32, Process>) -> Life {
         Process::Runs { .. } | Process::Gone => Life::Gone,
         Process::Hidden => Life::Unknown,
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Process {
-    Runs {
-        start_time: u64,
-    },
-    Gone,
-    /// The system does not tell.
-    Hidden,
-}
-
-#[cfg(target_os = "linux")]
-fn look_at(pid: u32) -> Process {
-    // One read has the whole line, which is far shorter than this.
-    let mut line = [0; 2048];
-    let read = File::open(format!("/proc/{pid}/stat")).and_then(|mut stat| stat.read(&mut line));
-    match read {
-        Ok(len) => parse_stat(&line[..len]).unwrap_or(Process::Hidden),
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Process::Gone,
-        // Absence proves something only where presence can be seen.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            if Path::new("/proc/self/stat").exists() { Process::Gone } else { Process::Hidden }
-        }
-        Err(_) => Process::Hidden,
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn look_at(pid: u32) -> Process {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    match pid.map(rustix::process::test_kill_process) {
-        None | Some(Err(rustix::io::Errno::SRCH)) => Process::Gone,
-        Some(_) => Process::Hidden,
-    }
-}
-
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-fn parse_stat(line: &[u8]) -> Option<Process> {
-    // A process may call itself `a) R 1 (b`; only the last parenthesis closes.
-    let name_end = line.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(&line[name_end + 1..]).ok()?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?;
-    let start_time = fields.nth(START_TIME_AFTER_STATE)?.parse().ok()?;
-    Some(if matches!(state, "Z" | "X" | "x") { Process::Gone } else { Process::Runs { start_time } })
 }
 
 /// Removes a file that still has this content. Between our look and now, a restarted agent may have put
@@ -483,25 +459,10 @@ const SUFFIX: &str = ".json";
 const BYTES_MAX: usize = 64 * 1024;
 const FILES_MAX: usize = 10_000;
 const FOREIGN_TEXT_MAX: usize = 256;
-/// Field 22 of proc(5), counted from the one after the state, which is field 3.
-const START_TIME_AFTER_STATE: usize = 18;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_process_is_read_whatever_it_calls_itself() {
-        let line = |name: &str, state: &str| {
-            format!("7 ({name}) {state} 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 9 9")
-        };
-        let runs = Some(Process::Runs { start_time: 4711 });
-        assert_eq!(parse_stat(line("cat", "S").as_bytes()), runs);
-        assert_eq!(parse_stat(line("a) Z 1 (b", "R").as_bytes()), runs);
-        assert_eq!(parse_stat(line("cat", "Z").as_bytes()), Some(Process::Gone));
-        assert_eq!(parse_stat(b""), None);
-        assert_eq!(parse_stat(b"7 (cat) S 1"), None);
-    }
 
     #[test]
     fn an_entry_that_came_anew_meanwhile_is_put_back() {

@@ -87,8 +87,8 @@ pub(crate) fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Looks at the head of the file without touching it.
-pub(crate) fn look(path: &Path) -> Result<(), OpenError> {
+/// Whether this version could open the file, as far as its head tells; touches nothing.
+pub fn look(path: &Path) -> Result<(), OpenError> {
     let unreachable = |e: std::io::Error| OpenError::Unreachable { path: shown(path), why: e.to_string() };
     let mut file = match std::fs::File::open(path) {
         Ok(file) => file,

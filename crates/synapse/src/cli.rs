@@ -2,7 +2,10 @@
 
 mod audit;
 mod cancel;
+mod config;
+mod doctor;
 mod inbox;
+mod init;
 mod join;
 mod kill;
 mod list;
@@ -10,6 +13,7 @@ mod reply;
 mod run;
 mod send;
 mod status;
+mod upgrade;
 mod wait;
 
 use crate::fail::{Done, Fail};
@@ -64,7 +68,15 @@ enum Command {
     #[command(visible_alias = "stop")]
     Kill(Kill),
     /// Show who did what, or check that the log of it is whole
-    Audit(Audit),
+    Audit(audit::Audit),
+    /// Show and change settings: each value, and where it came from
+    Config(config::Config),
+    /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
+    Init(Init),
+    /// Look whether everything is as it should be, and say what helps
+    Doctor(Doctor),
+    /// Restart nodes with the version that is installed now; agents, mail and running commands stay
+    UpgradeAgents(UpgradeAgents),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     Demo(Demo),
 }
@@ -231,55 +243,59 @@ struct Kill {
 }
 
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
-struct Audit {
-    #[command(subcommand)]
-    command: Option<AuditCommand>,
-    #[command(flatten)]
-    look: AuditLook,
-}
-
-#[derive(Subcommand)]
-enum AuditCommand {
-    /// Check that nothing was changed, removed or moved
-    Verify(AuditVerify),
-}
-
-#[derive(Args)]
-struct AuditLook {
-    /// Whose log; default: all
-    agent: Option<String>,
-    /// From this time on, or so long ago, e.g. 2026-11-15T09:30:00Z or 10m
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
-    /// Only what this caller did: a part of its name, or the start of its id
-    #[arg(long, value_name = "WHO")]
-    who: Option<String>,
-    /// Only this, e.g. send, reply, cancel, stop
-    #[arg(long, value_name = "VERB")]
-    verb: Option<String>,
-    /// Only what was refused
+struct Init {
+    /// For these programs only; default: the files that are there
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI")]
+    cli: Vec<AgentCli>,
+    /// In your own files, for all projects
+    #[arg(long, conflicts_with = "project")]
+    user: bool,
+    /// In the files of this folder (default)
     #[arg(long)]
-    refused: bool,
-    /// The last so many
-    #[arg(long, default_value_t = 100)]
-    max: usize,
-    /// Go on with what comes
+    project: bool,
+    /// Take it out again
+    #[arg(long)]
+    remove: bool,
+    /// Do not ask
     #[arg(short, long)]
-    follow: bool,
+    yes: bool,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The programs that read instructions from files.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AgentCli {
+    Claude,
+    Codex,
+    Gemini,
+    Opencode,
+    Copilot,
+}
+
+impl AgentCli {
+    const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Copilot];
 }
 
 #[derive(Args)]
-struct AuditVerify {
-    /// Whose log; default: all
-    #[arg(conflicts_with_all = ["all", "file"])]
-    agent: Option<String>,
-    /// All logs of this home
-    #[arg(long, conflicts_with = "file")]
+struct Doctor {
+    /// Mend what is safe to mend: permissions, and files that nobody uses any more
+    #[arg(long)]
+    fix: bool,
+}
+
+#[derive(Args)]
+struct UpgradeAgents {
+    /// Which
+    #[arg(required_unless_present = "all")]
+    agents: Vec<String>,
+    /// All that run
+    #[arg(long, conflicts_with = "agents")]
     all: bool,
-    /// A file or a folder that was copied from elsewhere
-    #[arg(long, value_name = "PATH")]
-    file: Option<std::path::PathBuf>,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Args)]
@@ -330,6 +346,10 @@ fn dispatch(cli: Cli) -> Done {
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
         Command::Audit(args) => audit::audit(args, json),
+        Command::Config(args) => config::config(&args, json),
+        Command::Init(args) => init::init(&args, json),
+        Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
+        Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }

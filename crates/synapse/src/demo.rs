@@ -2,14 +2,19 @@
 //!
 //! Three built-in agents: `shout` answers in capitals and notes each message in a ledger, `counter` streams
 //! its progress, `planner` asks `shout` on somebody's behalf. Exits 0 only if every step held.
+//! Not here: the agents themselves (`programs`).
+
+mod programs;
+
+pub use programs::program;
 
 use crate::cli::Demo;
 use crate::fail::{self, Done, Fail};
 use crate::show;
 use serde_json::Value;
-use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use synapse_core::ids::AgentId;
 use synapse_store::home::Home;
@@ -20,7 +25,13 @@ const DEADLINE: Duration = Duration::from_secs(20);
 pub fn demo(args: &Demo, json: bool) -> Done {
     let root = std::env::temp_dir().join(format!("synapse-demo-{}", std::process::id()));
     synapse_store::files::private_dir(&root)?;
-    let stage = Stage { home: Home::at(&root, root.join("registry")), root, json, began: Instant::now() };
+    let stage = Stage {
+        home: Home::at(&root, root.join("registry")),
+        root,
+        json,
+        began: Instant::now(),
+        last: Cell::default(),
+    };
     let held = stage.play();
     let _ = stage.synapse(&["kill", "--all"]);
     if args.keep {
@@ -38,6 +49,8 @@ struct Stage {
     root: PathBuf,
     json: bool,
     began: Instant,
+    /// The last command told, its numbers left out.
+    last: Cell<Option<String>>,
 }
 
 impl Stage {
@@ -46,20 +59,26 @@ impl Stage {
         self.ask()?;
         self.stream()?;
         self.ask_through_another()?;
+        self.interrupt()?;
+        self.impersonate()?;
         self.kill_and_recover()?;
         self.wrong_name()
     }
 
     fn start(&self) -> Done {
+        self.step("Three agents: any command becomes one");
         let exe = std::env::current_exe()?;
         let exe = exe.display();
         for (name, flag) in [("shout", None), ("counter", Some("--jsonl")), ("planner", None)] {
             let command = format!("'{exe}' __demo {name}");
-            let mut args = vec!["run", "--detach", "--name", name, "--type", "demo", "--exec", &command];
+            let mut args = vec!["run", "--detach", "--name", name, "--type", "demo"];
             args.extend(flag);
-            self.must(&args)?;
+            args.push("--exec");
+            self.tell(&[&args[..], &[&format!("./{name}")]].concat());
+            args.push(&command);
+            self.quietly(&args)?;
         }
-        let listed = self.must(&["list", "--json"])?;
+        let listed = self.quietly(&["list", "--json"])?;
         let rows: Value = serde_json::from_str(&listed).unwrap_or_default();
         self.check(
             rows.as_array().map(Vec::len) == Some(3),
@@ -69,7 +88,9 @@ impl Stage {
     }
 
     fn ask(&self) -> Done {
+        self.step("A task: the command gets the text, its output is the answer");
         let answer = self.must(&["send", "shout", "hello from the demo", "--response"])?;
+        self.quote(&answer);
         self.check(
             answer.trim() == "HELLO FROM THE DEMO",
             "a task was given, and its answer came back",
@@ -78,9 +99,14 @@ impl Stage {
     }
 
     fn stream(&self) -> Done {
-        let run = self.synapse(&["send", "counter", "count to 4", "--response"])?;
+        self.step("Progress: a program may say how far it is");
+        let words = ["send", "counter", "count to 4", "--response"];
+        self.tell(&words);
+        let run = self.synapse(&words)?;
         let told = String::from_utf8_lossy(&run.stderr).matches("… counted").count();
         let answer = String::from_utf8_lossy(&run.stdout);
+        self.quote(&String::from_utf8_lossy(&run.stderr));
+        self.quote(&answer);
         self.check(
             told == 4 && answer.trim() == "done at 4",
             "a task streamed its progress while it ran",
@@ -89,7 +115,9 @@ impl Stage {
     }
 
     fn ask_through_another(&self) -> Done {
+        self.step("Agents talk to each other: planner asks shout");
         let answer = self.must(&["send", "planner", "good morning", "--response"])?;
+        self.quote(&answer);
         self.check(
             answer.contains("GOOD MORNING"),
             "one agent asked another, and passed the answer on",
@@ -100,7 +128,43 @@ impl Stage {
         self.check(from, "the second agent saw who really asked: planner", &ledger.join("\n"))
     }
 
+    fn interrupt(&self) -> Done {
+        self.step("An emergency: priority 5 goes before everything that waits");
+        const CALM: usize = 8;
+        for n in 0..CALM {
+            self.must(&["send", "shout", &format!("calm {n}")])?;
+        }
+        self.must(&["send", "shout", "stop, the build is broken", "--priority", "5"])?;
+        let done = || self.ledger().iter().filter(|l| l.contains("calm")).count();
+        self.wait("all calm messages are in the ledger", || done() >= CALM)?;
+        let ledger = self.ledger();
+        let after = ledger.iter().skip_while(|l| !l.contains("build is broken"));
+        let overtaken = after.filter(|l| l.contains("calm")).count();
+        self.check(
+            overtaken > 0,
+            &format!("it was sent last and overtook {overtaken} of {CALM} messages"),
+            &ledger.join("\n"),
+        )
+    }
+
+    fn impersonate(&self) -> Done {
+        self.step("An impostor: planner tries to speak as shout, then to hide where it comes from");
+        let told = self.must(&["send", "planner", "pretend to be shout", "--response"])?;
+        self.quote(told.trim_start_matches("5 "));
+        let refused = told.starts_with("5 ") && told.contains("speak for another agent");
+        self.check(refused, "the kernel says which agent a process belongs to: refused", &told)?;
+        let answer = self.must(&["send", "planner", "hide who you are", "--response"])?;
+        let ledger = self.ledger();
+        let known = ledger.iter().any(|line| line == "planner: guess who");
+        self.check(
+            answer.trim() == "GUESS WHO" && known,
+            "without its environment and without a parent it still was planner",
+            &ledger.join("\n"),
+        )
+    }
+
     fn kill_and_recover(&self) -> Done {
+        self.step("A crash: the node is killed while mail waits");
         const BEFORE: usize = 12;
         const AFTER: usize = 6;
         for n in 0..BEFORE {
@@ -138,8 +202,11 @@ impl Stage {
     }
 
     fn wrong_name(&self) -> Done {
+        self.step("A typing error");
+        self.tell(&["send", "shoot", "hello"]);
         let run = self.synapse(&["send", "shoot", "hello"])?;
         let told = String::from_utf8_lossy(&run.stderr).into_owned();
+        self.quote(&told);
         let right = run.status.code() == Some(5) && told.contains("did you mean shout");
         self.check(right, "a wrong name was refused, and the right one suggested", &told)
     }
@@ -168,8 +235,25 @@ impl Stage {
         Ok(command.stdin(Stdio::null()).output()?)
     }
 
+    /// The command as a person would type it, once for many alike.
+    fn tell(&self, args: &[&str]) {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let quoted = |arg: &&str| if arg.chars().all(plain) { (*arg).to_owned() } else { format!("'{arg}'") };
+        let line = args.iter().map(quoted).collect::<Vec<_>>().join(" ");
+        let (like, last) = (line.replace(|c: char| c.is_ascii_digit(), ""), self.last.take());
+        if !self.json && last.as_deref() != Some(&like) {
+            show::out(&show::paint("2", &format!("  $ synapse {line}")));
+        }
+        self.last.set(Some(like));
+    }
+
     /// Runs a command that has to succeed; its output.
     fn must(&self, args: &[&str]) -> Result<String, Fail> {
+        self.tell(args);
+        self.quietly(args)
+    }
+
+    fn quietly(&self, args: &[&str]) -> Result<String, Fail> {
         let run = self.synapse(args)?;
         if run.status.success() {
             return Ok(String::from_utf8_lossy(&run.stdout).into_owned());
@@ -191,11 +275,25 @@ impl Stage {
         Ok(())
     }
 
+    /// What comes now, in a line.
+    fn step(&self, what: &str) {
+        if !self.json {
+            show::out(&show::paint("1", what));
+        }
+    }
+
+    /// What a command said.
+    fn quote(&self, text: &str) {
+        for line in text.lines().filter(|_| !self.json) {
+            show::out(&format!("    {}", show::safe(line)));
+        }
+    }
+
     fn check(&self, holds: bool, what: &str, seen: &str) -> Done {
         if !holds {
             return Err(self.failed(&format!("this did not hold: {what}"), seen));
         }
-        self.say(&format!("{} {what}", show::paint("32", "✓")));
+        self.say(&format!("  {} {what}", show::paint("32", "✓")));
         Ok(())
     }
 
@@ -227,65 +325,4 @@ impl Stage {
             show::out(text);
         }
     }
-}
-
-/// The agents of the demo.
-pub fn program(name: &str) -> ExitCode {
-    let worked = match name {
-        "shout" => shout(),
-        "counter" => counter(),
-        "planner" => planner(),
-        _ => Err(std::io::Error::other("no such demo program")),
-    };
-    match worked {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("{e}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn prompt() -> std::io::Result<String> {
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text)?;
-    Ok(text.trim().to_owned())
-}
-
-fn shout() -> std::io::Result<()> {
-    let prompt = prompt()?;
-    let home = std::env::var("SYNAPSE_HOME").unwrap_or_default();
-    let sender = std::env::var("SYNAPSE_SENDER").unwrap_or_default();
-    let path = Path::new(&home).join("ledger");
-    let mut ledger = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
-    // Long enough that a kill -9 finds some of them still waiting.
-    std::thread::sleep(Duration::from_millis(20));
-    ledger.write_all(format!("{sender}: {prompt}\n").as_bytes())?;
-    println!("{}", prompt.to_uppercase());
-    Ok(())
-}
-
-fn counter() -> std::io::Result<()> {
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line)?;
-    let message: Value = serde_json::from_str(&line)?;
-    let text = message["text"].as_str().unwrap_or_default();
-    let goal: u32 = text.split(' ').next_back().and_then(|n| n.parse().ok()).unwrap_or(3);
-    for n in 1..=goal {
-        println!(
-            "{}",
-            serde_json::json!({ "type": "progress", "text": format!("counted {n}"), "percent": 100 * n / goal })
-        );
-    }
-    println!("{}", serde_json::json!({ "type": "completed", "text": format!("done at {goal}") }));
-    Ok(())
-}
-
-fn planner() -> std::io::Result<()> {
-    let prompt = prompt()?;
-    let asked =
-        Command::new(std::env::current_exe()?).args(["send", "shout", &prompt, "--response"]).output()?;
-    println!("shout says: {}", String::from_utf8_lossy(&asked.stdout).trim());
-    std::io::stderr().write_all(&asked.stderr)?;
-    if asked.status.success() { Ok(()) } else { Err(std::io::Error::other("shout did not answer")) }
 }

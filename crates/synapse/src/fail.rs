@@ -70,8 +70,15 @@ impl From<CallError> for Fail {
                 let code = if status == 400 { USAGE } else { REFUSED };
                 Self { code, info }
             }
+            CallError::OtherVersion { why } => Self::new(ERROR, "other_version", why),
             other => Self::new(ERROR, "unreachable", other.to_string()),
         }
+    }
+}
+
+impl From<synapse_settings::Faults> for Fail {
+    fn from(faults: synapse_settings::Faults) -> Self {
+        Self::new(USAGE, "settings", crate::show::safe(&faults.to_string()))
     }
 }
 

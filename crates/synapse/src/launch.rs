@@ -132,10 +132,15 @@ fn start_holder(home: &Home, launch: &Launch) -> Result<Ready, Fail> {
     if let Some(stdout) = holder.stdout.take() {
         BufReader::new(stdout).read_line(&mut line)?;
     }
-    serde_json::from_str(&line).map_err(|_| {
+    let ready = serde_json::from_str(&line).map_err(|_| {
         let message = format!("the agent did not start; its log tells more: {}", dir.log().display());
         Fail::new(fail::ERROR, "not_started", message)
-    })
+    })?;
+    if let Ready::CannotRun { .. } = ready {
+        // It holds the agent until it has ended: whoever tries again at once would be told that it runs.
+        holder.wait()?;
+    }
+    Ok(ready)
 }
 
 /// What a starting process tells its launcher.

@@ -6,11 +6,14 @@
 mod agents;
 mod cli;
 mod demo;
+mod diff;
+mod doctor;
 mod fail;
 mod launch;
 mod processes;
-mod settings;
+mod program;
 mod show;
+mod teach;
 
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
 //! The processes under an agent: holder, node, runner. Same binary, short paths, no command line parser.
 
-use crate::launch;
+use crate::{launch, program};
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use synapse_core::ids::AgentId;
 use synapse_holder::{Ended, HoldError};
 use synapse_node::{Launch, Ready};
@@ -92,9 +92,9 @@ fn hold(id: &AgentId) -> ExitCode {
     let own = std::process::id();
     let mut starts = 0u64;
     let node = || {
-        let exe = std::env::current_exe().unwrap_or_else(|_| "synapse".into());
-        let mut command = Command::new(exe);
+        let mut command = program::next_node(&dir);
         command.arg("__node").arg(launch.id.to_string()).stdin(std::process::Stdio::null());
+        command.env(synapse_node::serve::HOLDER_VERSION_VARIABLE, env!("CARGO_PKG_VERSION"));
         if starts > 0 {
             command.env(synapse_node::serve::RESTART_VARIABLE, starts.to_string());
         }
@@ -130,6 +130,8 @@ fn write_down(home: &Home, launch: &Launch) -> Result<(), String> {
     let dir = home.agent(&launch.id);
     let text = serde_json::to_vec_pretty(launch).map_err(|e| told(&e))?;
     files::write_private(&dir.launch(), &text).map_err(|e| told(&e))?;
+    let installed = program::installed().map_err(|e| told(&e))?;
+    program::write_down(&dir, &installed).map_err(|e| told(&e))?;
     let before = Known::load(&dir).ok().flatten();
     let now = synapse_node::driver::now().0;
     let known = Known {

@@ -13,7 +13,7 @@ const SECRET: &str = "the-launch-code-is-0000";
 
 fn small(world: &World, bodies: bool) {
     std::fs::create_dir_all(world.home()).unwrap();
-    let chosen = json!({ "audit": { "file_bytes_max": 8192, "files_max": 4, "bodies": bodies } });
+    let chosen = json!({ "audit": { "file_bytes_max": 16384, "files_max": 4, "bodies": bodies } });
     std::fs::write(world.home().join("settings.json"), chosen.to_string()).unwrap();
     let closed = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(world.home(), closed).unwrap();

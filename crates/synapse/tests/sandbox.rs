@@ -123,6 +123,9 @@ fn an_outbox_is_private_and_ignored_and_what_is_forged_in_it_is_set_aside() {
         let path = outbox.join("tmp").join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        if name.ends_with("foreign") {
+            std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
+        }
         std::fs::rename(path, new.join(name)).unwrap();
     };
     put("3-garbage", b"garbage");
@@ -132,7 +135,6 @@ fn an_outbox_is_private_and_ignored_and_what_is_forged_in_it_is_set_aside() {
     put("5-forged", format!("{}\n{call}", "0".repeat(64)).as_bytes());
     if is_root() {
         put("6-foreign", b"x");
-        std::os::unix::fs::chown(new.join("6-foreign"), Some(65534), Some(65534)).unwrap();
     }
     let count = if is_root() { 6 } else { 5 };
     let whys = || {

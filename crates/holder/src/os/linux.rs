@@ -8,13 +8,19 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use rustix::process::{self, PidfdFlags, Signal};
 
 use super::{Stat, pid_of};
+
+/// A path that leads to the program of this process as it was started, whatever became of its file.
+pub(crate) fn own_program() -> io::Result<PathBuf> {
+    let link = Path::new("/proc/self/exe");
+    if link.exists() { Ok(link.to_owned()) } else { std::env::current_exe() }
+}
 
 /// Orphans among the descendants become children of this process from now on.
 pub(crate) fn become_subreaper() -> io::Result<()> {

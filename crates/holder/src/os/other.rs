@@ -6,13 +6,17 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{self, Signal};
 
 use super::{Stat, pid_of};
+
+pub(crate) fn own_program() -> io::Result<PathBuf> {
+    std::env::current_exe()
+}
 
 pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(())

@@ -1,4 +1,4 @@
-//! How the node is, and how it ends: `/status`, `/healthz`, `/metrics`, `/openapi.json`, `/api/v1/stop`.
+//! How the node is, and how it ends: `/status`, `/healthz`, `/metrics`, `/openapi.json`, `/api/v1/stop`, `/api/v1/restart`.
 
 use super::{Refused, Shared};
 use axum::Json;
@@ -6,6 +6,7 @@ use axum::extract::{Extension, State};
 use axum::response::IntoResponse;
 use http::{Method, StatusCode, Uri, header};
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use synapse_core::agents::AgentState;
 use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_dialects::error::ErrorBody;
@@ -57,6 +58,18 @@ pub(super) async fn stop(
     Extension(caller): Extension<Caller>,
 ) -> Result<StatusCode, Refused> {
     policy::may(&caller, Verb::Manage, About::default())?;
+    app.stop.cancel();
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Replace this node by a new one of the version that is installed now. The agent goes on, and so does what it runs.
+#[utoipa::path(post, path = "/api/v1/restart", responses((status = 202), (status = "default", body = ErrorBody)))]
+pub(super) async fn restart(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Result<StatusCode, Refused> {
+    policy::may(&caller, Verb::Manage, About::default())?;
+    app.restart.store(true, Ordering::Relaxed);
     app.stop.cancel();
     Ok(StatusCode::ACCEPTED)
 }

@@ -357,7 +357,7 @@ async fn wait(run: &Run, watch: &mut Option<RunWatch>) {
 }
 
 fn runner_command(dir: &RunDir) -> std::io::Result<std::process::Command> {
-    let mut command = std::process::Command::new(std::env::current_exe()?);
+    let mut command = synapse_holder::same_program()?;
     command.arg("__run").arg(dir.path());
     Ok(command)
 }

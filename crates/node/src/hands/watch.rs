@@ -1,16 +1,14 @@
 //! Waiting for a run: its folder changed, or its runner is gone. No polling.
 
+use crate::os::EndOf;
 use notify::{RecursiveMode, Watcher as _};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 pub(super) struct RunWatch {
     changed: Arc<Notify>,
-    runner: Option<AsyncFd<OwnedFd>>,
+    runner: Option<EndOf>,
     _watcher: Option<notify::RecommendedWatcher>,
 }
 
@@ -27,8 +25,7 @@ impl RunWatch {
             watcher.watch(dir, RecursiveMode::NonRecursive).ok()?;
             Some(watcher)
         });
-        let pid = runner.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        let runner = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok()).and_then(watched);
+        let runner = runner.and_then(EndOf::process);
         Self { changed, runner, _watcher: watcher }
     }
 
@@ -37,7 +34,7 @@ impl RunWatch {
         let Some(runner) = &self.runner else { return self.changed.notified().await };
         let gone = tokio::select! {
             () = self.changed.notified() => false,
-            _ = runner.readable() => true,
+            () = runner.wait() => true,
         };
         if gone {
             self.runner = None;
@@ -48,11 +45,4 @@ impl RunWatch {
     pub(super) fn runner_is_gone(&self) -> bool {
         self.runner.is_none()
     }
-}
-
-#[allow(unsafe_code)]
-fn watched(pidfd: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
-    // SAFETY: the descriptor must stay open and the same while it is registered. It is owned, moved into the
-    // `AsyncFd` and never taken out or duplicated, so nothing else can close or replace it before that drops.
-    unsafe { AsyncFd::register(pidfd) }.ok()
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod damage;
+mod looks;
 mod lookups;
 mod replay;
 mod retention;

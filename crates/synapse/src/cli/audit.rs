@@ -2,10 +2,11 @@
 //!
 //! Reads files; no node needs to run, and none is asked. Not here: the format (`synapse-dialects`, `synapse-store`).
 
-use super::{Audit, AuditCommand, AuditLook, AuditVerify, duration};
+use super::duration;
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::show;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -17,6 +18,58 @@ use synapse_dialects::audit::Line;
 use synapse_dialects::time;
 use synapse_store::audit::{self, Head, Report, Verifier};
 use synapse_store::files::{self, Access};
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Audit {
+    #[command(subcommand)]
+    command: Option<AuditCommand>,
+    #[command(flatten)]
+    look: AuditLook,
+}
+
+#[derive(Subcommand)]
+enum AuditCommand {
+    /// Check that nothing was changed, removed or moved
+    Verify(AuditVerify),
+}
+
+#[derive(Args)]
+struct AuditLook {
+    /// Whose log; default: all
+    agent: Option<String>,
+    /// From this time on, or so long ago, e.g. 2026-11-15T09:30:00Z or 10m
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only what this caller did: a part of its name, or the start of its id
+    #[arg(long, value_name = "WHO")]
+    who: Option<String>,
+    /// Only this, e.g. send, reply, cancel, stop
+    #[arg(long, value_name = "VERB")]
+    verb: Option<String>,
+    /// Only what was refused
+    #[arg(long)]
+    refused: bool,
+    /// The last so many
+    #[arg(long, default_value_t = 100)]
+    max: usize,
+    /// Go on with what comes
+    #[arg(short, long)]
+    follow: bool,
+}
+
+#[derive(Args)]
+struct AuditVerify {
+    /// Whose log; default: all
+    #[arg(conflicts_with_all = ["all", "file"])]
+    agent: Option<String>,
+    /// All logs of this home
+    #[arg(long, conflicts_with = "file")]
+    all: bool,
+    /// A file or a folder that was copied from elsewhere
+    #[arg(long, value_name = "PATH")]
+    file: Option<std::path::PathBuf>,
+}
 
 pub(super) fn audit(args: Audit, json: bool) -> Done {
     match args.command {

@@ -31,6 +31,11 @@ struct Row {
     pid: Option<u32>,
     folder: String,
     running: bool,
+    /// Of its node, and of its holder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spooled: Option<usize>,
 }
@@ -57,6 +62,9 @@ pub(super) fn list(args: &List, json: bool) -> Done {
         ));
     } else {
         show::out(&table(&rows, now));
+    }
+    for hint in super::upgrade::hints(&roll) {
+        show::out(&show::paint("2", &hint));
     }
     if !args.all && !stopped.is_empty() {
         let hint = format!("{} more known but not running: synapse list --all", stopped.len());
@@ -112,6 +120,8 @@ fn running(roll: &Roll, entry: &Entry) -> Row {
         pid: Some(entry.pid),
         folder: entry.working_dir.clone(),
         running: true,
+        version: Some(entry.version.clone()),
+        holder_version: Some(entry.holder_version.clone()),
         spooled: None,
     }
 }
@@ -137,6 +147,8 @@ fn known_only(roll: &Roll, known: &Known) -> Row {
         pid: None,
         folder: known.working_dir.clone(),
         running: false,
+        version: None,
+        holder_version: None,
         spooled,
     }
 }

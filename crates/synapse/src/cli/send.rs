@@ -4,13 +4,14 @@ use super::wait::{self, Reached};
 use super::{Send, WaitFor, text_of};
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
-use crate::{settings, show};
+use crate::show;
 use serde_json::json;
 use std::time::Duration;
 use synapse_core::message::{Proof, Sender, Who};
 use synapse_core::routes::Candidate;
 use synapse_dialects::message::{ChainField, MessageAccepted, MessageRequest, request_to_core};
 use synapse_peer::CallError;
+use synapse_settings::Places;
 
 const TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -47,11 +48,12 @@ pub(super) async fn send(args: Send, json: bool) -> Done {
 /// What the flags ask for, unless the settings say otherwise (CLI-7); then that is told.
 fn wait_for(roll: &Roll, step: Option<WaitFor>, response: bool) -> Result<WaitFor, Fail> {
     let asked = step.unwrap_or(if response { WaitFor::Answer } else { WaitFor::Stored });
-    let (flow, file) = settings::flow(&roll.home, &std::env::current_dir()?)?;
-    let waits = flow.waits(asked == WaitFor::Answer);
+    let places = Places::here(roll.home.root(), &std::env::current_dir()?);
+    let loaded = synapse_settings::load(&places).faultless()?;
+    let waits = loaded.settings.a2a.flow.waits(asked == WaitFor::Answer);
     let told = |what: &str| {
-        let file = file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
-        eprintln!("{}", show::paint_err("2", &format!("a2a.flow{file}: {what}")));
+        let place = loaded.origin("a2a.flow").place().map_or_else(String::new, |place| format!(" ({place})"));
+        eprintln!("{}", show::paint_err("2", &format!("a2a.flow{place}: {what}")));
     };
     Ok(match (asked, waits) {
         (WaitFor::Answer, false) => {

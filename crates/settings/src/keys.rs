@@ -1,0 +1,409 @@
+//! The one table of all settings: path, what it may be, who may set it, and what it is for.
+//!
+//! Reading, errors, `config show`, the JSON Schema and the page of all settings come from this table, so a new
+//! setting is one row here and one field in `Settings`. A `*` in a path is a name that the user chooses.
+//!
+//! Invariant: a path has at most one `*`, and a row's `write` puts in what its `read` finds.
+//! Not here: what a kind of value looks like (`kinds`).
+
+use crate::kinds::{Kind, Value};
+use crate::{Flow, Settings};
+
+/// One row.
+#[derive(Debug)]
+pub struct Key {
+    pub path: &'static str,
+    pub kind: Kind,
+    /// It guards the machine: only the user's own file may set it.
+    pub guarded: bool,
+    pub help: &'static str,
+    read: fn(&Settings) -> Option<Value>,
+    write: fn(&mut Settings, &str, Value),
+}
+
+impl Key {
+    /// Its path with the name in place of the `*`.
+    pub fn named(&self, name: &str) -> String {
+        self.path.replacen('*', name, 1)
+    }
+
+    /// As a person reads it: `rights.<ROLE>`.
+    pub fn shown(&self) -> String {
+        self.path.replacen('*', self.placeholder(), 1)
+    }
+
+    fn placeholder(&self) -> &'static str {
+        if self.path.starts_with("rights.") { "<ROLE>" } else { "<NAME>" }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.path.contains('*')
+    }
+
+    /// The value that holds when nobody says anything; none for keys with a name.
+    pub fn default(&self) -> Option<Value> {
+        (self.read)(&Settings::default())
+    }
+
+    pub(crate) fn put(&self, settings: &mut Settings, name: &str, value: Value) {
+        (self.write)(settings, name, value);
+    }
+
+    /// The variable of the environment that sets it. Lists, names and what guards the machine have none.
+    pub fn variable(&self) -> Option<String> {
+        (!self.guarded).then(|| self.variable_name()).flatten()
+    }
+
+    /// As `variable`, also for guarded keys, where it is refused.
+    pub(crate) fn variable_name(&self) -> Option<String> {
+        let scalar = !self.is_open() && !self.kind.is_list();
+        scalar.then(|| format!("SYNAPSE_{}", self.path.to_ascii_uppercase().replace('.', "_")))
+    }
+
+    /// The name in a path that fits this row; empty for a row without one.
+    fn name_in<'a>(&self, path: &'a str) -> Option<&'a str> {
+        match self.path.split_once('*') {
+            None => (self.path == path).then_some(""),
+            Some((before, after)) => {
+                let name = path.strip_prefix(before)?.strip_suffix(after)?;
+                (!name.is_empty()).then_some(name)
+            }
+        }
+    }
+
+    /// The steps from the root of a file to this key.
+    pub(crate) fn steps<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        self.path.split('.').map(|step| if step == "*" { name } else { step }).collect()
+    }
+}
+
+/// The row for a path as a person writes it, and the name in it. A name may have dots: what stands before and
+/// after it is known.
+pub fn find(path: &str) -> Option<(&'static Key, &str)> {
+    KEYS.iter().find_map(|key| key.name_in(path).map(|name| (key, name)))
+}
+
+/// Where a step leads from a place in the tree of settings.
+pub(crate) enum Step {
+    Key(&'static Key),
+    Section,
+    Nowhere,
+}
+
+/// `pattern` has a `*` for each name.
+pub(crate) fn at(pattern: &str) -> Step {
+    if let Some(key) = KEYS.iter().find(|key| key.path == pattern) {
+        return Step::Key(key);
+    }
+    if below(pattern).next().is_some() { Step::Section } else { Step::Nowhere }
+}
+
+/// All rows below a section.
+pub(crate) fn below(pattern: &str) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(move |key| {
+        pattern.is_empty() || key.path.strip_prefix(pattern).is_some_and(|rest| rest.starts_with('.'))
+    })
+}
+
+/// What may stand in a section, each once.
+pub(crate) fn children(pattern: &str) -> Vec<&'static str> {
+    let mut names: Vec<&str> = below(pattern)
+        .filter_map(|key| {
+            let rest = &key.path[pattern.len()..];
+            rest.trim_start_matches('.').split('.').next()
+        })
+        .collect();
+    names.dedup();
+    names
+}
+
+/// The setting that was probably meant, as a whole path.
+pub fn nearest(pattern: &str, wrong: &str) -> Option<String> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
+    let wanted = plain(&wrong.chars().take(64).collect::<String>());
+    let near = |name: &str| {
+        let distance = distance(&plain(name), &wanted);
+        (distance <= 1 + wanted.chars().count() / 4).then_some(distance)
+    };
+    let siblings = children(pattern).into_iter().filter(|name| *name != "*");
+    let sibling = siblings.filter_map(|name| Some((near(name)?, name))).min();
+    if let Some((_, name)) = sibling {
+        return Some(if pattern.is_empty() { name.to_owned() } else { format!("{pattern}.{name}") });
+    }
+    // In the wrong place, or with its path as one word.
+    let whole = if pattern.is_empty() { wanted.clone() } else { format!("{}.{wanted}", plain(pattern)) };
+    let fits = |key: &&Key| {
+        plain(key.path) == whole || key.path.rsplit('.').next().map(plain).as_ref() == Some(&wanted)
+    };
+    let elsewhere = KEYS.iter().find(fits).map(Key::shown);
+    elsewhere.or_else(|| {
+        let far = KEYS.iter().map(|key| (distance(&plain(key.path), &whole), key));
+        far.filter(|(distance, _)| *distance <= 2)
+            .min_by_key(|(distance, _)| *distance)
+            .map(|(_, key)| key.shown())
+    })
+}
+
+/// How many letters one must add, drop, change or swap.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let changed = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = changed.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+/// What a role may be given, in the order of growing weight. `approve` is missing: only the user may.
+pub const VERBS: &[&str] =
+    &["read_status", "read", "message", "interrupt", "assign", "report", "cancel", "manage"];
+pub(crate) const APPROVE: &str = "approve";
+
+pub static KEYS: &[Key] = &[
+    Key {
+        path: "a2a.flow",
+        kind: Kind::Choice(&["roundtrip", "oneway", "auto"]),
+        guarded: false,
+        help: "Whether `send` waits for the answer: always, never, or as its flags say",
+        read: |s| Some(Value::Text(s.a2a.flow.name().to_owned())),
+        write: |s, _, value| s.a2a.flow = Flow::parse(&value.text()).unwrap_or_default(),
+    },
+    Key {
+        path: "history.days",
+        kind: Kind::Number { min: 7, max: 3650 },
+        guarded: false,
+        help: "How many days ended tasks and their messages are kept",
+        read: |s| Some(Value::Number(s.history.days.into())),
+        write: |s, _, value| s.history.days = value.small(),
+    },
+    Key {
+        path: "history.tasks_max",
+        kind: Kind::Number { min: 1_000, max: 100_000_000 },
+        guarded: false,
+        help: "How many ended tasks of an agent are kept; more go early, but never within seven days",
+        read: |s| Some(Value::Number(s.history.tasks_max)),
+        write: |s, _, value| s.history.tasks_max = value.number(),
+    },
+    Key {
+        path: "rights.*",
+        kind: Kind::Verbs,
+        guarded: true,
+        help: "What agents of this role may do; a role that is not named has the rights of every agent",
+        read: |_| None,
+        write: |s, name, value| drop(s.rights.insert(name.to_owned(), value.list())),
+    },
+    Key {
+        path: "secrets.*.file",
+        kind: Kind::Path,
+        guarded: true,
+        help: "The file with this secret, for you alone (0600); each of its lines is valid, so that an old and a new one overlap",
+        read: |_| None,
+        write: |s, name, value| s.secrets.entry(name.to_owned()).or_default().file = Some(value.path()),
+    },
+    Key {
+        path: "secrets.*.env",
+        kind: Kind::Variable,
+        guarded: true,
+        help: "The variable with this secret, in place of a file",
+        read: |_| None,
+        write: |s, name, value| s.secrets.entry(name.to_owned()).or_default().env = Some(value.text()),
+    },
+    Key {
+        path: "secrets.*.role",
+        kind: Kind::Label,
+        guarded: true,
+        help: "Callers with this secret have this role",
+        read: |_| None,
+        write: |s, name, value| s.secrets.entry(name.to_owned()).or_default().role = Some(value.text()),
+    },
+    Key {
+        path: "secrets.*.agent",
+        kind: Kind::Label,
+        guarded: true,
+        help: "Callers with this secret are this agent",
+        read: |_| None,
+        write: |s, name, value| s.secrets.entry(name.to_owned()).or_default().agent = Some(value.text()),
+    },
+    Key {
+        path: "network.listen",
+        kind: Kind::Address,
+        guarded: true,
+        help: "The address to listen on; unset: this machine alone",
+        read: |s| s.network.listen.map(|at| Value::Text(at.to_string())),
+        write: |s, _, value| s.network.listen = value.text().parse().ok(),
+    },
+    Key {
+        path: "network.allow",
+        kind: Kind::Ranges,
+        guarded: true,
+        help: "Addresses and ranges that may call; empty: all that can reach this machine",
+        read: |s| Some(Value::List(s.network.allow.clone())),
+        write: |s, _, value| s.network.allow = value.list(),
+    },
+    Key {
+        path: "network.hosts",
+        kind: Kind::Hosts,
+        guarded: true,
+        help: "Names under which others call this machine; the Host of a request must be one of them",
+        read: |s| Some(Value::List(s.network.hosts.clone())),
+        write: |s, _, value| s.network.hosts = value.list(),
+    },
+    Key {
+        path: "tls.cert",
+        kind: Kind::Path,
+        guarded: true,
+        help: "The certificate of this machine, PEM; needs `tls.key`",
+        read: |s| s.tls.cert.clone().map(Value::Path),
+        write: |s, _, value| s.tls.cert = Some(value.path()),
+    },
+    Key {
+        path: "tls.key",
+        kind: Kind::Path,
+        guarded: true,
+        help: "The key of that certificate, PEM",
+        read: |s| s.tls.key.clone().map(Value::Path),
+        write: |s, _, value| s.tls.key = Some(value.path()),
+    },
+    Key {
+        path: "tls.client_ca",
+        kind: Kind::Path,
+        guarded: true,
+        help: "Callers must show a certificate of this authority, PEM",
+        read: |s| s.tls.client_ca.clone().map(Value::Path),
+        write: |s, _, value| s.tls.client_ca = Some(value.path()),
+    },
+    Key {
+        path: "tls.identities.*.role",
+        kind: Kind::Label,
+        guarded: true,
+        help: "The holder of a client certificate with this name has this role",
+        read: |_| None,
+        write: |s, name, value| {
+            s.tls.identities.entry(name.to_owned()).or_default().role = Some(value.text())
+        },
+    },
+    Key {
+        path: "tls.identities.*.agent",
+        kind: Kind::Label,
+        guarded: true,
+        help: "The holder of a client certificate with this name is this agent",
+        read: |_| None,
+        write: |s, name, value| {
+            s.tls.identities.entry(name.to_owned()).or_default().agent = Some(value.text())
+        },
+    },
+    Key {
+        path: "audit.enabled",
+        kind: Kind::Bool,
+        guarded: true,
+        help: "Whether who did what is written to the audit log",
+        read: |s| Some(Value::Bool(s.audit.enabled)),
+        write: |s, _, value| s.audit.enabled = value.truth(),
+    },
+    Key {
+        path: "audit.bodies",
+        kind: Kind::Bool,
+        guarded: true,
+        help: "Whether the audit log has what messages say too",
+        read: |s| Some(Value::Bool(s.audit.bodies)),
+        write: |s, _, value| s.audit.bodies = value.truth(),
+    },
+    Key {
+        path: "audit.file_bytes_max",
+        kind: Kind::Number { min: 16 << 10, max: 1 << 30 },
+        guarded: true,
+        help: "How large a file of the audit log may be, bytes",
+        read: |s| Some(Value::Number(s.audit.file_bytes_max)),
+        write: |s, _, value| s.audit.file_bytes_max = value.number(),
+    },
+    Key {
+        path: "audit.files_max",
+        kind: Kind::Number { min: 1, max: 1_000 },
+        guarded: true,
+        help: "How many files of the audit log are kept",
+        read: |s| Some(Value::Number(s.audit.files_max.into())),
+        write: |s, _, value| s.audit.files_max = value.small(),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        for key in KEYS.iter().filter(|key| !key.is_open()) {
+            let mut settings = Settings::default();
+            let value = key.kind.example();
+            key.put(&mut settings, "", value.clone());
+            assert_eq!((key.read)(&settings), Some(value), "{}", key.path);
+        }
+        for key in KEYS.iter().filter(|key| key.is_open()) {
+            let mut settings = Settings::default();
+            key.put(&mut settings, "x", key.kind.example());
+            assert_ne!(settings, Settings::default(), "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn what_guards_the_machine_is_guarded() {
+        for key in KEYS {
+            let harmless = key.path.starts_with("a2a.") || key.path.starts_with("history.");
+            assert_eq!(key.guarded, !harmless, "{}", key.path);
+            assert!(key.path.matches('*').count() <= 1);
+            assert!(!key.help.ends_with('.') && key.help.starts_with(char::is_uppercase), "{}", key.help);
+        }
+    }
+
+    #[test]
+    fn names_with_dots_are_found() {
+        let found = |path| find(path).map(|(key, name)| (key.path, name));
+        assert_eq!(found("a2a.flow"), Some(("a2a.flow", "")));
+        assert_eq!(found("rights.Lead.2"), Some(("rights.*", "Lead.2")));
+        assert_eq!(
+            found("tls.identities.ci.example.org.role"),
+            Some(("tls.identities.*.role", "ci.example.org"))
+        );
+        for path in ["", "a2a", "rights.", "secrets.ci", "secrets..file", "a2a.flow.x"] {
+            assert_eq!(found(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_setting_is_named() {
+        let table = [
+            ("", "a2", Some("a2a")),
+            ("", "netwrok", Some("network")),
+            ("a2a", "flwo", Some("a2a.flow")),
+            ("a2a", "Flow", Some("a2a.flow")),
+            ("", "flow", Some("a2a.flow")),
+            ("", "a2a.flow", Some("a2a.flow")),
+            ("history", "day", Some("history.days")),
+            ("history", "tasksMax", Some("history.tasks_max")),
+            ("tls", "certificate", None),
+            ("", "colour", None),
+            ("secrets.*", "fil", Some("secrets.*.file")),
+        ];
+        for (pattern, wrong, expected) in table {
+            assert_eq!(nearest(pattern, wrong).as_deref(), expected, "{pattern} {wrong}");
+        }
+    }
+
+    #[test]
+    fn letters_between_words() {
+        for (a, b, expected) in
+            [("", "", 0), ("abc", "", 3), ("flow", "flwo", 1), ("a", "b", 1), ("kitten", "sitting", 3)]
+        {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+        }
+    }
+}

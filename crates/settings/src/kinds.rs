@@ -1,0 +1,430 @@
+//! Kinds of values: what a setting may be, and the words that say so.
+//!
+//! Invariant: a `Value` that came out of `Kind::check` fits its kind.
+//! Not here: which setting has which kind (`keys`), where a value stood (`document`).
+
+use crate::keys::{APPROVE, VERBS};
+use ipnet::IpNet;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use synapse_core::ids::Label;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Choice(&'static [&'static str]),
+    Bool,
+    Number {
+        min: u64,
+        max: u64,
+    },
+    /// What a role may do.
+    Verbs,
+    Path,
+    /// The name of a variable.
+    Variable,
+    /// The name of a role or an agent.
+    Label,
+    Address,
+    /// Addresses and ranges of them.
+    Ranges,
+    Hosts,
+}
+
+/// A checked value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    Text(String),
+    Bool(bool),
+    Number(u64),
+    List(Vec<String>),
+    Path(PathBuf),
+}
+
+/// A value as it stands in a file, before anything is believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Raw {
+    Null,
+    Bool(bool),
+    /// Its digits, as written.
+    Number(String),
+    Text(String),
+    List(Vec<Raw>),
+    Object,
+}
+
+/// Why a value does not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    /// What was found and what is allowed.
+    Other {
+        found: String,
+        allowed: String,
+    },
+    Approve,
+}
+
+/// What a relative path and `~` stand on.
+#[derive(Debug, Clone, Copy)]
+pub struct Ground<'a> {
+    /// The folder of the settings file.
+    pub folder: &'a Path,
+    /// The user's own folder, for `~/`.
+    pub user: Option<&'a Path>,
+}
+
+/// Elements in a list, at most.
+const LIST_MAX: usize = 256;
+
+impl Kind {
+    pub fn is_list(self) -> bool {
+        matches!(self, Self::Verbs | Self::Ranges | Self::Hosts)
+    }
+
+    /// The words for what is allowed, to follow "it must be".
+    pub fn allowed(self) -> String {
+        match self {
+            Self::Choice(words) => one_of(words),
+            Self::Bool => "true or false".into(),
+            Self::Number { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Verbs => format!("a list of {}", one_of(VERBS)),
+            Self::Path => {
+                "a path; `~/` is your folder, a relative path starts at the folder of the settings file"
+                    .into()
+            }
+            Self::Variable => "the name of a variable, such as CI_SECRET".into(),
+            Self::Label => {
+                "a name of 1 to 64 letters, digits or - _ . that starts with a letter or digit".into()
+            }
+            Self::Address => "an address, such as 0.0.0.0 or ::1".into(),
+            Self::Ranges => "a list of addresses and ranges, such as [\"10.0.0.0/8\", \"::1\"]".into(),
+            Self::Hosts => "a list of host names without port, such as [\"box.example.org\"]".into(),
+        }
+    }
+
+    /// A value that fits, for the advice in errors and for tests.
+    pub fn example(self) -> Value {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let list = |one: &str| Value::List(vec![one.to_owned()]);
+        match self {
+            Self::Choice(words) => text(words.last().copied().unwrap_or_default()),
+            Self::Bool => Value::Bool(true),
+            Self::Number { min, max } => Value::Number(if (min..=max).contains(&30) { 30 } else { min }),
+            Self::Verbs => list("message"),
+            Self::Path => Value::Path("/etc/synapse/file.pem".into()),
+            Self::Variable => text("CI_SECRET"),
+            Self::Label => text("Developer"),
+            Self::Address => text("127.0.0.1"),
+            Self::Ranges => list("10.0.0.0/8"),
+            Self::Hosts => list("box.example.org"),
+        }
+    }
+
+    pub(crate) fn check(self, raw: &Raw, ground: Ground<'_>) -> Result<Value, Misfit> {
+        let other = || Misfit::Other { found: self.found(raw), allowed: self.allowed() };
+        match (self, raw) {
+            (Self::Bool, Raw::Bool(truth)) => Ok(Value::Bool(*truth)),
+            (Self::Number { min, max }, Raw::Number(digits)) => match digits.parse() {
+                Ok(number) if (min..=max).contains(&number) => Ok(Value::Number(number)),
+                _ => Err(other()),
+            },
+            (Self::Choice(words), Raw::Text(text)) if words.contains(&text.as_str()) => {
+                Ok(Value::Text(text.clone()))
+            }
+            (Self::Variable, Raw::Text(text)) if is_variable(text) => Ok(Value::Text(text.clone())),
+            (Self::Label, Raw::Text(text)) if Label::parse(text).is_ok() => Ok(Value::Text(text.clone())),
+            (Self::Address, Raw::Text(text)) => match text.parse::<IpAddr>() {
+                Ok(address) => Ok(Value::Text(address.to_string())),
+                Err(_) => Err(other()),
+            },
+            (Self::Path, Raw::Text(text)) => match resolve(text, ground) {
+                Ok(path) => Ok(Value::Path(path)),
+                Err(allowed) => Err(Misfit::Other { found: self.found(raw), allowed }),
+            },
+            (Self::Verbs | Self::Ranges | Self::Hosts, Raw::List(elements)) => self.check_list(elements),
+            _ => Err(other()),
+        }
+    }
+
+    fn check_list(self, elements: &[Raw]) -> Result<Value, Misfit> {
+        let other = |found: String, allowed: String| Misfit::Other { found, allowed };
+        if elements.len() > LIST_MAX {
+            let found = format!("a list of {}", elements.len());
+            return Err(other(found, format!("{}, {LIST_MAX} at most", self.allowed())));
+        }
+        let mut list: Vec<String> = Vec::new();
+        for element in elements {
+            let found = format!("a list with {}", self.found(element));
+            let Raw::Text(text) = element else { return Err(other(found, self.allowed())) };
+            let fits = match self {
+                Self::Verbs if text == APPROVE => return Err(Misfit::Approve),
+                Self::Verbs => VERBS.contains(&text.as_str()).then(|| text.clone()),
+                Self::Ranges => Some(range(text).map_err(|allowed| other(found.clone(), allowed))?),
+                _ => host(text),
+            };
+            let Some(one) = fits else { return Err(other(found, self.allowed())) };
+            if list.contains(&one) {
+                return Err(other(format!("{found} twice"), self.allowed()));
+            }
+            list.push(one);
+        }
+        Ok(Value::List(list))
+    }
+
+    /// What stands there, as far as it may be repeated: what should name a variable may be the secret itself.
+    fn found(self, raw: &Raw) -> String {
+        const CHARS_MAX: usize = 60;
+        match raw {
+            Raw::Null => "null".into(),
+            Raw::Bool(truth) => truth.to_string(),
+            Raw::Number(digits) => {
+                digits.chars().take(CHARS_MAX).collect::<String>().escape_debug().collect()
+            }
+            Raw::Text(text) if self == Self::Variable => {
+                format!("a text of {} characters", text.chars().count())
+            }
+            Raw::Text(text) if text.chars().count() > CHARS_MAX => {
+                format!("{:?}", text.chars().take(CHARS_MAX).chain(['…']).collect::<String>())
+            }
+            Raw::Text(text) => format!("{text:?}"),
+            Raw::List(_) => "a list".into(),
+            Raw::Object => "an object".into(),
+        }
+    }
+
+    /// What stands on a command line or in a variable, as it would stand in a file.
+    pub(crate) fn raw_of(self, text: &str) -> Raw {
+        match self {
+            Self::Bool if text == "true" || text == "false" => Raw::Bool(text == "true"),
+            Self::Number { .. } => Raw::Number(text.trim().to_owned()),
+            _ if self.is_list() => {
+                let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+                Raw::List(words.map(|word| Raw::Text(word.to_owned())).collect())
+            }
+            _ => Raw::Text(text.to_owned()),
+        }
+    }
+}
+
+impl Value {
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            _ => String::new(),
+        }
+    }
+
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Self::Number(number) => number,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn small(self) -> u32 {
+        u32::try_from(self.number()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn truth(self) -> bool {
+        self == Self::Bool(true)
+    }
+
+    pub(crate) fn list(self) -> Vec<String> {
+        match self {
+            Self::List(list) => list,
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn path(self) -> PathBuf {
+        match self {
+            Self::Path(path) => path,
+            _ => PathBuf::new(),
+        }
+    }
+
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::Text(text) => text.as_str().into(),
+            Self::Bool(truth) => (*truth).into(),
+            Self::Number(number) => (*number).into(),
+            Self::List(list) => list.as_slice().into(),
+            Self::Path(path) => path.to_string_lossy().into(),
+        }
+    }
+
+    /// As a person reads and types it.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Bool(truth) => truth.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::List(list) if list.is_empty() => "[]".into(),
+            Self::List(list) => list.join(","),
+            Self::Path(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// An address or a range of them, as `network.allow` has it (REST-6); or what it must be.
+pub fn parse_range(raw: &str) -> Result<IpNet, String> {
+    const FORM: &str = "an address or a range, such as 10.0.0.0/8, 192.168.1.7 or fd00::/8";
+    let net = match raw.parse::<IpNet>() {
+        Ok(net) => net,
+        Err(_) => IpNet::from(raw.parse::<IpAddr>().map_err(|_| FORM.to_owned())?),
+    };
+    if let IpAddr::V6(address) = net.addr()
+        && let Some(inner) = mapped(address)
+    {
+        return Err(format!("in the form of its own family: {inner}"));
+    }
+    if net.addr() != net.network() {
+        return Err(format!("{} for the range or {} for the address", net.trunc(), net.addr()));
+    }
+    Ok(net)
+}
+
+fn mapped(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
+    address.to_ipv4_mapped()
+}
+
+fn range(raw: &str) -> Result<String, String> {
+    let net = parse_range(raw)?;
+    let single = net.prefix_len() == net.max_prefix_len();
+    Ok(if single { net.addr().to_string() } else { net.to_string() })
+}
+
+/// A host as a Host header has it, without port; in lower case, since names have none.
+fn host(raw: &str) -> Option<String> {
+    let bare = raw.strip_prefix('[').and_then(|raw| raw.strip_suffix(']')).unwrap_or(raw);
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Some(address.to_string());
+    }
+    let part = |part: &str| {
+        (1..=63).contains(&part.len())
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    (raw.len() <= 253 && raw.split('.').all(part)).then(|| raw.to_ascii_lowercase())
+}
+
+fn is_variable(raw: &str) -> bool {
+    let first = raw.bytes().next().is_some_and(|b| b.is_ascii_uppercase() || b == b'_');
+    // Capital letters only, since a secret that was put here by mistake rarely has no others.
+    first
+        && raw.len() <= 128
+        && raw.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+}
+
+/// The path that is meant, or what it must be.
+fn resolve(raw: &str, ground: Ground<'_>) -> Result<PathBuf, String> {
+    if raw.is_empty() || raw.len() > 4096 || raw.chars().any(char::is_control) {
+        return Err(Kind::Path.allowed());
+    }
+    match raw.strip_prefix('~') {
+        Some("") => Err("a file, not a folder".into()),
+        Some(rest) if rest.starts_with('/') => match ground.user {
+            Some(user) => Ok(user.join(rest.trim_start_matches('/'))),
+            None => Err("a path without `~`, since HOME is not set".into()),
+        },
+        Some(_) => Err("a path; only your own folder is known as `~/`, write others in full".into()),
+        None => Ok(ground.folder.join(raw)),
+    }
+}
+
+fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [all @ .., last] => format!("{} or {last}", all.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ground() -> Ground<'static> {
+        Ground { folder: Path::new("/s"), user: Some(Path::new("/u")) }
+    }
+
+    #[test]
+    fn every_kind_takes_its_own_example() {
+        for key in crate::KEYS {
+            let value = key.kind.example();
+            assert_eq!(key.kind.check(&key.kind.raw_of(&value.shown()), ground()), Ok(value), "{}", key.path);
+        }
+    }
+
+    /// REST-6: addresses and ranges, v4 and v6.
+    #[test]
+    fn ranges() {
+        let good = [
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("192.168.1.7", "192.168.1.7"),
+            ("192.168.1.7/32", "192.168.1.7"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("::1", "::1"),
+            ("FD00::/8", "fd00::/8"),
+            ("2001:db8::/32", "2001:db8::/32"),
+        ];
+        for (raw, shown) in good {
+            assert_eq!(range(raw).as_deref(), Ok(shown), "{raw}");
+        }
+        let bad = [
+            ("", "an address or a range"),
+            ("10.0.0.0/33", "an address or a range"),
+            ("10.0.0/8", "an address or a range"),
+            ("10.0.0.0/", "an address or a range"),
+            ("010.0.0.1", "an address or a range"),
+            ("localhost", "an address or a range"),
+            ("10.0.0.1:80", "an address or a range"),
+            ("fe80::1%eth0", "an address or a range"),
+            ("*", "an address or a range"),
+            ("10.0.0.5/8", "10.0.0.0/8 for the range or 10.0.0.5 for the address"),
+            ("::ffff:10.0.0.1", "in the form of its own family: 10.0.0.1"),
+        ];
+        for (raw, told) in bad {
+            assert!(range(raw).unwrap_err().starts_with(told), "{raw}: {:?}", range(raw));
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        for (raw, expected) in [
+            ("Box.example.org", Some("box.example.org")),
+            ("localhost", Some("localhost")),
+            ("192.168.1.7", Some("192.168.1.7")),
+            ("[::1]", Some("::1")),
+            ("box:8100", None),
+            ("http://box", None),
+            ("", None),
+            ("a..b", None),
+            ("-a", None),
+            ("a b", None),
+            ("böx", None),
+        ] {
+            assert_eq!(host(raw).as_deref(), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn paths() {
+        let path = |raw| resolve(raw, ground());
+        assert_eq!(path("/a/b"), Ok("/a/b".into()));
+        assert_eq!(path("~/b"), Ok("/u/b".into()));
+        assert_eq!(path("~//b"), Ok("/u/b".into()));
+        assert_eq!(path("a/b"), Ok("/s/a/b".into()));
+        for raw in ["", "~", "~ana/b", "a\nb", "a\0b", &"x".repeat(5000)] {
+            assert!(path(raw).is_err(), "{raw}");
+        }
+        let nobody = Ground { user: None, ..ground() };
+        assert!(resolve("~/b", nobody).unwrap_err().contains("HOME is not set"));
+    }
+
+    #[test]
+    fn a_secret_in_place_of_its_variable_is_not_repeated() {
+        let found = Kind::Variable.check(&Raw::Text("hunter2".into()), ground()).unwrap_err();
+        assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
+    }
+}

@@ -1,0 +1,64 @@
+//! Looking at the journal of an agent without touching it: whether it can be opened, and how far it has come.
+//!
+//! Invariant: no file is made, changed or removed, whether or not a node has the journal open.
+//! Not here: opening it for work (`journal`), repairing anything.
+
+use crate::schema::{self, OpenError, broken};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use std::path::{Path, PathBuf};
+
+/// What a look at a journal tells.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// When the last record was written, by the clock of then.
+    pub newest_ms: Option<u64>,
+}
+
+/// A whole check of a larger file would take longer than anybody wants to wait.
+const CHECKED_BYTES_MAX: u64 = 32 << 20;
+
+/// `None` if there is no journal yet.
+pub fn journal(path: &Path) -> Result<Option<Seen>, OpenError> {
+    let Ok(found) = path.symlink_metadata() else { return Ok(None) };
+    schema::look(path)?;
+    if found.len() == 0 {
+        return Ok(Some(Seen::default()));
+    }
+    let failed = |e| broken(path, e);
+    let db = open(path).map_err(failed)?;
+    if found.len() <= CHECKED_BYTES_MAX {
+        let said: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(failed)?;
+        if said != "ok" {
+            return Err(OpenError::Damaged { path: path.display().to_string(), why: said });
+        }
+    }
+    let newest =
+        db.query_row("SELECT at FROM journal ORDER BY seq DESC LIMIT 1", [], |row| row.get(0)).optional();
+    Ok(Some(Seen { newest_ms: newest.map_err(failed)? }))
+}
+
+/// Without a log beside it nobody has it open, and SQLite is told not to make one. With a log, whoever made that
+/// made the other files as well.
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let log = PathBuf::from(format!("{}-wal", path.display()));
+    let rest = if log.exists() { "?mode=ro" } else { "?mode=ro&immutable=1" };
+    let db = Connection::open_with_flags(format!("file:{}{rest}", escaped(path)), flags)?;
+    db.busy_timeout(std::time::Duration::from_secs(2))?;
+    Ok(db)
+}
+
+/// As it is written in an address.
+fn escaped(path: &Path) -> String {
+    use std::fmt::Write as _;
+    use std::os::unix::ffi::OsStrExt as _;
+    path.as_os_str().as_bytes().iter().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
+            text.push(char::from(*byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
+    })
+}

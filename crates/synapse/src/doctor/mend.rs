@@ -1,0 +1,74 @@
+//! Doing what a finding proposed. Everything is checked once more at the moment it is done.
+//!
+//! Invariant: only files of this user are touched, links are not followed, and what belongs to an agent only while
+//! the agent's lock is ours, so that nobody can hold it meanwhile.
+
+use super::Fix;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+use synapse_holder::{Claim, HoldError};
+use synapse_store::files;
+use synapse_store::home::Home;
+use synapse_store::registry;
+
+/// Says why it was not done.
+pub fn mend(home: &Home, fix: &Fix) -> Result<(), String> {
+    match fix {
+        Fix::Chmod { path, mode } => {
+            ours(path)?;
+            let mode = std::fs::Permissions::from_mode(*mode);
+            std::fs::set_permissions(path, mode).map_err(|e| e.to_string())
+        }
+        Fix::Remove { path } => remove(path),
+        Fix::RemoveOfAgent { dir, path } => {
+            let _claim = not_held(dir)?;
+            remove(path)
+        }
+        Fix::ClearRegistry => {
+            registry::scan(home);
+            Ok(())
+        }
+        Fix::RemoveDemo { path } => remove_demo(path),
+    }
+}
+
+/// The lock of an agent that nobody holds. A folder that is gone is held by nobody.
+pub fn not_held(dir: &Path) -> Result<Option<Claim>, String> {
+    if !dir.exists() {
+        return Ok(None);
+    }
+    match synapse_holder::claim(dir) {
+        Ok(claim) => Ok(Some(claim)),
+        Err(HoldError::AlreadyHeld { .. }) => Err("the agent runs, so it is in use".to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+fn remove(path: &Path) -> Result<(), String> {
+    match ours(path) {
+        Ok(()) => std::fs::remove_file(path).map_err(|e| e.to_string()),
+        // Gone meanwhile.
+        Err(_) if path.symlink_metadata().is_err() => Ok(()),
+        Err(why) => Err(why),
+    }
+}
+
+/// The home of a demonstration has its agents in it as any other.
+fn remove_demo(path: &Path) -> Result<(), String> {
+    ours(path)?;
+    let agents = std::fs::read_dir(path.join("agents")).into_iter().flatten().flatten();
+    let claims: Result<Vec<_>, String> = agents.map(|agent| not_held(&agent.path())).collect();
+    claims?;
+    std::fs::remove_dir_all(path).map_err(|e| e.to_string())
+}
+
+fn ours(path: &Path) -> Result<(), String> {
+    let found = path.symlink_metadata().map_err(|e| e.to_string())?;
+    if found.uid() != files::our_uid() {
+        return Err(format!("it belongs to another user (uid {})", found.uid()));
+    }
+    if found.file_type().is_symlink() {
+        return Err("it is a symbolic link".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! The pages are true: every `sh` block of the README and of each page under `docs/` runs as it stands.
+//!
+//! One test for each page, found by looking: a new page is tested by being there. The blocks of a page run in one
+//! shell, in the order in which a reader meets them, in a fresh home and from an empty folder, and leave no process.
+//!
+//! Not here: blocks in other languages (`text`, `console`, `json`), which are only read.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use synapse_testkit::{Ran, World};
+
+/// What the README says that its commands print.
+const README_PRINTS: &[&str] = &["HELLO", "WELCOME BACK", "3 words", "desserts"];
+
+struct Page {
+    /// `heavy_readme`, `heavy_docs_upgrading`: pages start many agents.
+    test: String,
+    path: PathBuf,
+}
+
+/// The tests depend on which files are there, so this stands where the usual harness would, with the few words of
+/// it that the runners say: list, or run those with these names.
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let is = |flag: &str| args.iter().any(|arg| arg == flag);
+    let names: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-') && *arg != "terse").collect();
+    let wanted = |test: &str| {
+        names.is_empty()
+            || names.iter().any(|name| if is("--exact") { test == *name } else { test.contains(*name) })
+    };
+    let mut tests: Vec<(String, Box<dyn FnOnce()>)> =
+        vec![("blocks_are_found".into(), Box::new(blocks_are_found))];
+    tests.extend(
+        pages()
+            .into_iter()
+            .map(|page| (page.test.clone(), Box::new(move || run(&page)) as Box<dyn FnOnce()>)),
+    );
+    for (test, run) in tests.into_iter().filter(|(test, _)| wanted(test)) {
+        match (is("--list"), is("--ignored")) {
+            // None is set aside.
+            (_, true) => {}
+            (true, false) => println!("{test}: test"),
+            (false, false) => {
+                println!("{test}");
+                run();
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn pages() -> Vec<Page> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let files = std::fs::read_dir(root.join("docs")).into_iter().flatten().flatten().map(|file| file.path());
+    let mut pages: Vec<Page> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .map(|path| Page { test: format!("heavy_docs_{}", path.file_stem().unwrap().display()), path })
+        .filter(|page| !blocks(&std::fs::read_to_string(&page.path).unwrap()).is_empty())
+        .collect();
+    pages.push(Page { test: "heavy_readme".into(), path: root.join("README.md") });
+    pages.sort_by(|a, b| a.test.cmp(&b.test));
+    pages
+}
+
+fn run(page: &Page) {
+    let world = World::new(env!("CARGO_BIN_EXE_synapse"));
+    let blocks = blocks(&std::fs::read_to_string(&page.path).unwrap());
+    let mut script = String::new();
+    for (n, block) in blocks.iter().enumerate() {
+        script.push_str(&format!("echo '--- block {} of {}' >&2\n{block}\n", n + 1, page.test));
+    }
+    let here = world.exe().parent().unwrap().display().to_string();
+    let path = format!("{here}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut shell = world.prepare(Command::new("sh"), &["-e", "-c", &script]);
+    // Also a person's own folder of its own: what is written for `~` must not reach that of whoever runs the tests.
+    let person = world.home().with_file_name("person");
+    std::fs::create_dir(&person).unwrap();
+    let ran = Ran::new(&[&page.test], shell.env("PATH", &path).env("HOME", &person).output().unwrap()).ok();
+    if page.test == "heavy_readme" {
+        assert!(blocks.len() >= 3, "the README shows {} things to try", blocks.len());
+        for line in README_PRINTS {
+            assert!(ran.stdout.lines().any(|own| own == *line), "{line} is not in\n{}", ran.stdout);
+        }
+    }
+    world.wait_until("the page has ended all that it started", || world.processes().is_empty());
+}
+
+fn blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut lines = text.lines();
+    while lines.any(|line| line == "```sh") {
+        blocks.push(lines.by_ref().take_while(|line| *line != "```").collect::<Vec<_>>().join("\n"));
+    }
+    blocks
+}
+
+fn blocks_are_found() {
+    let page = "```sh\none\ntwo\n```\n```console\nno\n```\n\n```sh\nthree\n```\n";
+    assert_eq!(blocks(page), ["one\ntwo", "three"]);
+    assert_eq!(blocks("no code"), [""; 0]);
+}
