@@ -185,7 +185,14 @@ mod as_text {
 
     #[allow(clippy::trivially_copy_pass_by_ref)]
     pub(super) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&time::show(*at))
+        // Lines come many to a millisecond; the text of the last one is kept.
+        thread_local!(static LAST: std::cell::RefCell<(u64, String)> = const { std::cell::RefCell::new((0, String::new())) });
+        LAST.with_borrow_mut(|(ms, text)| {
+            if *ms != at.0 || text.is_empty() {
+                (*ms, *text) = (at.0, time::show(*at));
+            }
+            to.serialize_str(text)
+        })
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {

@@ -6,15 +6,16 @@
 //!
 //! Not here: the thread and its disk (`writer`), how a line looks (`synapse-dialects`), the chain (`synapse-store`).
 
+mod queue;
 mod writer;
 
 use crate::driver::now;
 use axum::response::Response;
 use http::{HeaderValue, Method, StatusCode, Uri};
+use queue::Queue;
 use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use synapse_core::effect::{Draft, Taken};
@@ -32,24 +33,13 @@ use synapse_store::audit::{Bounds, Hash};
 pub struct Audit(Option<Arc<Inner>>);
 
 struct Inner {
-    jobs: SyncSender<Job>,
-    lost: Arc<AtomicU64>,
-    queued_bytes: Arc<AtomicUsize>,
+    queue: Arc<Queue>,
     bodies: bool,
     start: u32,
     requests: AtomicU64,
     strangers: Mutex<Strangers>,
 }
 
-enum Job {
-    Line(Box<Line>),
-    Close(std::sync::mpsc::Sender<()>),
-}
-
-/// Lines that wait for the writer.
-const LINES_MAX: usize = 4_096;
-/// What they say, if bodies are written.
-const BYTES_MAX: usize = 8 << 20;
 /// How long a request waits for room.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 const CLOSE_MAX: Duration = Duration::from_secs(2);
@@ -64,18 +54,15 @@ impl Audit {
         if !chosen.enabled {
             return Ok(Self::off());
         }
-        let (jobs, queue) = sync_channel(LINES_MAX);
-        let (lost, queued_bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
+        let queue = Arc::new(Queue::default());
         let bounds =
             Bounds::new(chosen.file_bytes_max, usize::try_from(chosen.files_max).unwrap_or(usize::MAX));
-        let writer = writer::Writer::new(dir, bounds, queue, lost.clone(), queued_bytes.clone());
+        let writer = writer::Writer::new(dir, bounds, queue.clone());
         std::thread::Builder::new().name("audit".into()).spawn(move || writer.run())?;
         let mut start = [0; 4];
         getrandom::fill(&mut start).map_err(|e| std::io::Error::other(e.to_string()))?;
         Ok(Self(Some(Arc::new(Inner {
-            jobs,
-            lost,
-            queued_bytes,
+            queue,
             bodies: chosen.bodies,
             start: u32::from_le_bytes(start),
             requests: AtomicU64::new(0),
@@ -91,27 +78,24 @@ impl Audit {
     pub async fn write(&self, line: Line) {
         const PAUSE: Duration = Duration::from_millis(2);
         let Some(inner) = &self.0 else { return };
-        let mut job = Job::Line(Box::new(line));
+        let Some(mut line) = inner.queue.put(line) else { return };
         let began = Instant::now();
-        loop {
-            job = match inner.put(job) {
-                Ok(()) => return,
-                Err(job) => job,
-            };
-            if began.elapsed() > WAIT_MAX {
-                inner.lost.fetch_add(1, Relaxed);
-                return;
-            }
+        while began.elapsed() < WAIT_MAX {
             tokio::time::sleep(PAUSE).await;
+            line = match inner.queue.put(line) {
+                None => return,
+                Some(line) => line,
+            };
         }
+        inner.queue.lose();
     }
 
     /// As `write`, where nobody may wait.
     pub fn write_now(&self, line: Line) {
         if let Some(inner) = &self.0
-            && inner.put(Job::Line(Box::new(line))).is_err()
+            && inner.queue.put(line).is_some()
         {
-            inner.lost.fetch_add(1, Relaxed);
+            inner.queue.lose();
         }
     }
 
@@ -124,12 +108,8 @@ impl Audit {
         stop.more = left;
         self.write(stop).await;
         let (done, closed) = std::sync::mpsc::channel();
-        let jobs = inner.jobs.clone();
-        let closing = tokio::task::spawn_blocking(move || {
-            if jobs.send(Job::Close(done)).is_ok() {
-                let _ = closed.recv_timeout(CLOSE_MAX);
-            }
-        });
+        inner.queue.close(done);
+        let closing = tokio::task::spawn_blocking(move || closed.recv_timeout(CLOSE_MAX));
         let _ = tokio::time::timeout(2 * CLOSE_MAX, closing).await;
     }
 
@@ -178,31 +158,8 @@ impl Audit {
 }
 
 impl Inner {
-    fn put(&self, job: Job) -> Result<(), Job> {
-        let bytes = job.bytes();
-        if bytes > 0 && self.queued_bytes.load(Relaxed) + bytes > BYTES_MAX {
-            return Err(job);
-        }
-        self.queued_bytes.fetch_add(bytes, Relaxed);
-        self.jobs.try_send(job).map_err(|e| {
-            self.queued_bytes.fetch_sub(bytes, Relaxed);
-            match e {
-                TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
-            }
-        })
-    }
-
     fn strangers(&self) -> std::sync::MutexGuard<'_, Strangers> {
         self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Job {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Line(line) => line.body.as_ref().map_or(0, Body::bytes),
-            Self::Close(_) => 0,
-        }
     }
 }
 

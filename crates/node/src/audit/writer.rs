@@ -4,12 +4,10 @@
 //! is full, or a log that cannot be opened, costs lines and never the node: they are counted, and the log says how
 //! many are missing as soon as it can be written again.
 
-use super::Job;
+use super::queue::Queue;
 use crate::driver::now;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use synapse_dialects::audit::{Actor, Line};
 use synapse_dialects::time;
@@ -19,16 +17,13 @@ use synapse_store::files::FileError;
 /// How long the first line of a batch waits for others: as many wake-ups fewer, and as much is lost by a kill.
 const GATHER: Duration = Duration::from_millis(10);
 const SYNC_EVERY: Duration = Duration::from_secs(1);
+const SCRATCH_BYTES_KEPT: usize = 64 << 10;
 const RETRY_EVERY: Duration = Duration::from_secs(1);
-const BATCH_LINES_MAX: usize = 8_192;
 
 pub(super) struct Writer {
     dir: PathBuf,
     bounds: Bounds,
-    queue: Receiver<Job>,
-    /// Lines that others could not even hand over.
-    lost: Arc<AtomicU64>,
-    queued_bytes: Arc<AtomicUsize>,
+    queue: Arc<Queue>,
     log: Option<AuditLog>,
     /// What was being written when the log broke.
     broken: Option<Batch>,
@@ -59,19 +54,11 @@ impl Batch {
 }
 
 impl Writer {
-    pub(super) fn new(
-        dir: PathBuf,
-        bounds: Bounds,
-        queue: Receiver<Job>,
-        lost: Arc<AtomicU64>,
-        queued_bytes: Arc<AtomicUsize>,
-    ) -> Self {
+    pub(super) fn new(dir: PathBuf, bounds: Bounds, queue: Arc<Queue>) -> Self {
         Self {
             dir,
             bounds,
             queue,
-            lost,
-            queued_bytes,
             log: None,
             broken: None,
             missing: 0,
@@ -82,62 +69,37 @@ impl Writer {
     }
 
     pub(super) fn run(mut self) {
-        let start = self.start_line();
-        let mut batch = vec![start];
+        let mut batch = vec![self.start_line()];
+        self.write(&mut batch);
         loop {
-            let closing = self.gather(&mut batch);
+            self.wait(&mut batch);
+            // What comes within a moment is written in one piece.
+            std::thread::sleep(GATHER);
+            let taken = self.queue.take(&mut batch);
+            self.missing += taken.lost;
             self.write(&mut batch);
-            if let Some(done) = closing {
+            if let Some(done) = taken.closing {
                 self.sync(true);
                 let _ = done.send(());
                 return;
             }
-            match self.wait() {
-                Some(Job::Line(line)) => batch.push(*line),
-                Some(Job::Close(done)) => {
-                    self.sync(true);
-                    let _ = done.send(());
-                    return;
-                }
-                None => {
-                    self.sync(true);
-                    return;
-                }
-            }
         }
     }
 
-    /// The next job; syncs when that is due. None when nobody can hand over any more.
-    fn wait(&mut self) -> Option<Job> {
-        loop {
-            let Some(since) = self.unsynced else { return self.queue.recv().ok() };
-            match self.queue.recv_timeout(SYNC_EVERY.saturating_sub(since.elapsed())) {
-                Ok(job) => return Some(job),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => self.sync(false),
+    /// Until there is something to write; syncs when that is due, and then sleeps without end.
+    fn wait(&mut self, batch: &mut Vec<Line>) {
+        while let Some(since) = self.unsynced {
+            if self.queue.wait(Some(SYNC_EVERY.saturating_sub(since.elapsed()))) {
+                return;
             }
+            self.sync(false);
         }
-    }
-
-    /// Takes what comes within a moment. Gives back whom to tell that all is written, if this was the end.
-    fn gather(&mut self, batch: &mut Vec<Line>) -> Option<Sender<()>> {
-        std::thread::sleep(GATHER);
-        while batch.len() < BATCH_LINES_MAX {
-            match self.queue.try_recv() {
-                Ok(Job::Line(line)) => batch.push(*line),
-                Ok(Job::Close(done)) => return Some(done),
-                Err(_) => break,
-            }
-        }
-        None
+        batch.shrink_to(0);
+        self.queue.shrink();
+        self.queue.wait(None);
     }
 
     fn write(&mut self, batch: &mut Vec<Line>) {
-        self.missing += self.lost.swap(0, Relaxed);
-        for line in batch.iter() {
-            let bytes = line.body.as_ref().map_or(0, synapse_core::message::Body::bytes);
-            self.queued_bytes.fetch_sub(bytes, Relaxed);
-        }
         let count = batch.len() as u64;
         if self.log.is_none() && !self.open() {
             self.missing += count;
@@ -145,7 +107,6 @@ impl Writer {
             self.break_off(&e);
         }
         batch.clear();
-        batch.shrink_to(64);
         if self.unsynced.is_some_and(|since| since.elapsed() >= SYNC_EVERY) {
             self.sync(false);
         }
@@ -164,7 +125,7 @@ impl Writer {
             line.write(&mut self.scratch);
             log.push(&self.scratch, &at)?;
         }
-        self.scratch.shrink_to(64 << 10);
+        self.scratch.shrink_to(SCRATCH_BYTES_KEPT);
         log.flush()?;
         self.broken = None;
         self.unsynced.get_or_insert_with(Instant::now);
