@@ -26,8 +26,8 @@ usage: cargo xtask <chore>
   tidy              the rules of the tree: arrows, purity, sizes, words, links
   sim [--seeds N] [--first-seed M] [--steps K] [--break NAME]
                     worlds with crashes and faults, each from one seed, and a checker over them
-  bench spine [--json] [--quick] [--only NAME]
-                    how fast it is, beside what limits it, into target/bench/spine.json
+  bench spine|people [--json] [--quick] [--only NAME]
+                    how fast it is, beside what limits it, into target/bench/<set>.json
   golden [--bless]  compare the golden files; --bless writes what the code says now
   record            the demo in a real terminal, into docs/demo.cast and docs/demo.svg
   dist              a stripped binary, packed with its checksum, under target/dist

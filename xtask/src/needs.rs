@@ -56,6 +56,18 @@ const NEEDS: &[Need] = &[
         remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "python3"]),
         hint: "some tests play the other side of a protocol with it: install python3",
     },
+    Need {
+        name: "openssl",
+        probe: &["openssl", "version"],
+        remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "openssl"]),
+        hint: "tests of TLS call a node with it: install openssl",
+    },
+    Need {
+        name: "curl",
+        probe: &["curl", "--version"],
+        remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "curl"]),
+        hint: "tests of TLS and the pages under docs call a node with it: install curl",
+    },
 ];
 
 /// Makes sure that everything the steps need is here; the error names what is not.
@@ -110,7 +122,7 @@ mod tests {
         };
         let fetch = |line: &[&str]| {
             fetched.borrow_mut().push(line.join(" "));
-            for name in ["fmt", "clippy", "nextest", "python3"] {
+            for name in ["fmt", "clippy", "nextest", "python3", "openssl", "curl"] {
                 if fetching_works && line.iter().any(|word| word.contains(name)) {
                     here.borrow_mut().push(name.to_owned());
                 }
@@ -121,25 +133,31 @@ mod tests {
         (fetched.into_inner(), said)
     }
 
+    const FULL: &[&str] = &["cc", "fmt", "clippy", "nextest", "python3", "openssl", "curl"];
+
+    fn without(name: &str) -> Vec<&'static str> {
+        FULL.iter().copied().filter(|own| *own != name).collect()
+    }
+
     #[test]
     fn a_full_machine_fetches_nothing() {
-        assert_eq!(check(&["cc", "fmt", "clippy", "nextest", "python3"], false, false), (vec![], None));
+        assert_eq!(check(FULL, false, false), (vec![], None));
     }
 
     #[test]
     fn a_missing_runner_is_installed() {
-        let (fetched, said) = check(&["cc", "fmt", "clippy", "python3"], false, true);
+        let (fetched, said) = check(&without("nextest"), false, true);
         assert_eq!(fetched, ["cargo install cargo-nextest --locked"]);
         assert_eq!(said, None);
     }
 
     #[test]
     fn only_root_installs_packages() {
-        let (fetched, said) = check(&["cc", "fmt", "clippy", "nextest"], true, true);
+        let (fetched, said) = check(&without("python3"), true, true);
         assert_eq!(fetched, ["apt-get install -y python3"]);
         assert_eq!(said, None);
 
-        let (fetched, said) = check(&["cc", "fmt", "clippy", "nextest"], false, true);
+        let (fetched, said) = check(&without("python3"), false, true);
         assert!(fetched.is_empty());
         assert!(said.unwrap().starts_with("python3 is missing"));
     }

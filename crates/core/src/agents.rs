@@ -38,6 +38,16 @@ impl Agent {
     }
 }
 
+/// What an agent says it is doing, as it last shared it (PTY-10).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Context {
+    pub text: String,
+    pub since: Timestamp,
+    /// A person said it for the agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_user: bool,
+}
+
 /// what the agent does now.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,10 +2,10 @@
 //!
 //! Not here: deciding (`hub`), carrying out (`synapse-node`).
 
-use crate::agents::{Agent, AgentState, Heartbeat, Presence};
+use crate::agents::{Agent, AgentState, Context, Heartbeat, Presence};
 use crate::ids::{AgentId, AskId, LinkId, MessageId, Seq, TaskId, TaskRef, Timestamp, WatcherId};
 use crate::message::{Body, Chain, Digest, Expects, Letter, Priority};
-use crate::policy::Caller;
+use crate::policy::{Caller, Rules};
 use crate::receipt::{Step, Trail};
 use crate::record::{Entry, Said};
 use crate::refusal::Refusal;
@@ -50,16 +50,25 @@ pub enum Input {
     WatcherLeft {
         watcher: WatcherId,
     },
+    /// Who may do what, from now on. Not journaled: each start says it anew.
+    Rules(Rules),
     Clock,
 }
 
 /// How a link takes messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Serves {
-    /// A hand that works on each task until it ends; its window counts tasks. Takes no notes.
-    UntilEnded,
+    /// A hand that works on each task until it ends; its window counts tasks. Takes no notes. What it runs may
+    /// hear of an interruption while it works, or can only be stopped.
+    UntilEnded { hears: bool },
     /// A program that says when it has seen a message; its window counts messages not yet seen.
     UntilSeen { notes: bool },
+}
+
+impl Serves {
+    pub fn until_ended(self) -> bool {
+        matches!(self, Self::UntilEnded { .. })
+    }
 }
 
 /// Identifiers that nobody has used, made outside because the core has no randomness.
@@ -112,6 +121,26 @@ pub enum Command {
     Cancel {
         task: TaskRef,
         why: String,
+    },
+    /// Interrupt what an agent is doing, and put a message first in its mailbox if there is one.
+    Interrupt {
+        agent: AgentId,
+        why: String,
+        draft: Option<Box<Draft>>,
+    },
+    /// What an agent is doing, in its own words; none takes it back.
+    Share {
+        agent: AgentId,
+        text: Option<String>,
+    },
+    /// Hear what an agent shares, or no longer.
+    Follow {
+        agent: AgentId,
+        on: bool,
+    },
+    /// What an agent shared last, and who follows it.
+    Shared {
+        agent: AgentId,
     },
     Watch {
         watcher: WatcherId,
@@ -190,6 +219,13 @@ pub enum Effect {
         task: TaskId,
         why: String,
     },
+    /// Whoever works on a task hears that it is interrupted; the task goes on.
+    Interrupt {
+        link: LinkId,
+        task: TaskId,
+        by: String,
+        why: String,
+    },
     Notify {
         watcher: WatcherId,
         entry: Arc<Entry>,
@@ -198,6 +234,11 @@ pub enum Effect {
     Presence {
         agent: AgentId,
         presence: Presence,
+    },
+    /// What an agent shares has changed.
+    Context {
+        agent: AgentId,
+        context: Option<Context>,
     },
 }
 
@@ -208,7 +249,9 @@ pub enum Answer {
     Done,
     Task(Box<Task>),
     Tasks(Vec<Task>),
-    Receipt { letter: Arc<Letter>, trail: Trail },
+    Receipt { letter: Arc<Letter>, trail: Trail, place: Place },
+    Interrupted { tasks: Vec<(TaskId, Interruption)>, taken: Option<Taken> },
+    Shared { context: Option<Context>, followers: Vec<crate::message::Sender> },
     Inbox(InboxView),
     Following { missed: Vec<Arc<Entry>>, latest: Seq },
     Behind(Behind),
@@ -232,6 +275,28 @@ pub enum Replied {
     Completed { task: TaskId },
     /// Nobody waits for this task any more; send it to its requester as a linked message.
     Send { to: crate::message::Sender, task: TaskId, parent: MessageId },
+}
+
+/// Where an open message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In its lane; so many leave before it.
+    Waiting { ahead: usize, tries: u8 },
+    /// It came back and is not tried again before this time.
+    Resting { until: Timestamp, tries: u8 },
+    /// A link has it, until then unless it says more.
+    Leased { until: Timestamp, tries: u8 },
+    /// Its agent has it.
+    Handed,
+}
+
+/// What an interruption did to a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interruption {
+    /// Its program was told, and decides.
+    Told,
+    /// What runs cannot be told anything, so it is being stopped.
+    Stopping,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -10,13 +10,15 @@
 mod accept;
 mod ask;
 mod deliver;
+mod interrupt;
+mod share;
 mod tasks;
 
 use crate::agents::{AgentState, Presence};
 use crate::effect::{Answer, Command, Effect, Input, Output, Prior};
 use crate::guard::Guard;
 use crate::ids::{AgentId, AskId, LinkId, Seq, TaskId, Timestamp};
-use crate::policy::Caller;
+use crate::policy::{self, About, Caller, Rules, Verb};
 use crate::record::{Entry, Record};
 use crate::refusal::Refusal;
 use crate::settings::Limits;
@@ -37,6 +39,7 @@ pub struct Hub {
     absent: BTreeMap<AgentId, Timestamp>,
     watchers: Watchers,
     guard: Guard,
+    rules: Rules,
     recent: Recent,
     /// Messages that were handed out in a batch that was not stored wait again, beside links that have room.
     rolled_back: bool,
@@ -57,6 +60,7 @@ impl Hub {
             absent: BTreeMap::new(),
             watchers: Watchers::default(),
             guard: Guard::default(),
+            rules: Rules::default(),
             recent: Recent::default(),
             rolled_back: false,
         }
@@ -84,6 +88,12 @@ impl Hub {
                     }
                     Command::Report { message, report } => self.report(now, &caller, &message, report, out),
                     Command::Cancel { task, why } => self.cancel(now, &caller, &task, why, &facts, out),
+                    Command::Interrupt { agent, why, draft } => {
+                        let draft = draft.map(|draft| *draft);
+                        self.interrupt(now, &caller, agent, why, draft, &facts, fresh, out)
+                    }
+                    Command::Share { agent, text } => self.share(now, &caller, agent, text, out),
+                    Command::Follow { agent, on } => self.follow(now, &caller, agent, on, out),
                     question => self.answer(now, &caller, question, &facts),
                 };
                 self.tell(ask, answer, out);
@@ -94,6 +104,7 @@ impl Hub {
                     self.emit(now, Record::Known(agent), out);
                 }
                 self.presence_becomes(now, id, AgentState::Starting, "starting", out);
+                self.show_context(id, out);
             }
             Input::LinkOpened { link, agent, window, serves, running } => {
                 self.open_link(now, link, Link::new(agent, window, serves, running), out);
@@ -107,6 +118,7 @@ impl Hub {
                 }
             }
             Input::WatcherLeft { watcher } => self.watchers.leave(watcher),
+            Input::Rules(rules) => self.rules = rules,
             Input::Clock => {}
         }
         self.expire(now, out);
@@ -142,6 +154,10 @@ impl Hub {
 
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn may(&self, caller: &Caller, verb: Verb, about: About<'_>) -> Result<(), Refusal> {
+        policy::may(&self.rules, caller, verb, about)
     }
 
     pub fn presence_of(&self, agent: &AgentId) -> Option<&Presence> {

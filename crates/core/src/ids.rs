@@ -83,6 +83,10 @@ impl AgentId {
         Self(bytes)
     }
 
+    pub fn to_bytes(self) -> [u8; 32] {
+        self.0
+    }
+
     pub fn parse(raw: &str) -> Result<Self, BadId> {
         let mut bytes = [0u8; 32];
         if hex_into(raw, &mut bytes) {

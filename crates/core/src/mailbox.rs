@@ -137,6 +137,16 @@ impl Mailbox {
         self.leased.get(&at)
     }
 
+    /// When a resting message may be tried again, and how often it was.
+    pub fn rest_of(&self, at: Seq) -> Option<(Timestamp, u8)> {
+        self.resting.get(&at).map(|rest| (rest.until, rest.slot.tries))
+    }
+
+    /// How often a message that waits was handed out before.
+    pub fn tries_of(&self, at: Seq) -> u8 {
+        self.lanes.iter().find_map(|lane| lane.get(&at)).map_or(0, |slot| slot.tries)
+    }
+
     pub fn leases(&self) -> impl Iterator<Item = (Seq, &Lease)> {
         self.leased.iter().map(|(at, lease)| (*at, lease))
     }

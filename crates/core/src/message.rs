@@ -89,6 +89,10 @@ pub enum Proof {
     Socket,
     /// A secret that only this user can read.
     Token,
+    /// A shared secret that the user's settings name.
+    Secret,
+    /// A certificate of an authority that the user's settings name.
+    Certificate,
     /// A file in the spool, owned by this user; the name in it is a claim.
     Spool,
     /// A file in the agent's outbox, under the key that its node gave to its processes.

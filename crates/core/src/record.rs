@@ -4,9 +4,9 @@
 //! Invariant: a record carries all it needs; applying it asks nobody.
 //! Not here: the form on disk beyond serde's (`synapse-store` adds version, checksum and rows).
 
-use crate::agents::Agent;
+use crate::agents::{Agent, Context};
 use crate::ids::{AgentId, LinkId, MessageId, Seq, TaskId, Timestamp};
-use crate::message::{Body, Letter};
+use crate::message::{Body, Letter, Sender};
 use crate::receipt::{Happened, Trail};
 use crate::task::{CancelAsked, Ending, Move, Task};
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,24 @@ pub enum Record {
         task: TaskId,
         asked: CancelAsked,
     },
+    /// Somebody interrupted a task that goes on; its program was told.
+    Interrupted {
+        task: TaskId,
+        by: String,
+        why: String,
+    },
+    /// What an agent says it is doing; none if it took that back.
+    Shared {
+        agent: AgentId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<Context>,
+    },
+    /// Somebody wants to hear what an agent shares, or no longer does.
+    Followed {
+        agent: AgentId,
+        follower: Sender,
+        on: bool,
+    },
     /// A task is over. Carries what the archive keeps of it.
     Ended {
         task: TaskId,
@@ -133,8 +151,10 @@ impl Record {
             Self::Leased { task, .. } | Self::Returned { task, .. } | Self::Marked { task, .. } => {
                 Some(*task)
             }
-            Self::Handed { task, .. } | Self::Ended { task, .. } => Some(*task),
-            Self::Known(_) | Self::Tripped { .. } => None,
+            Self::Handed { task, .. } | Self::Ended { task, .. } | Self::Interrupted { task, .. } => {
+                Some(*task)
+            }
+            Self::Known(_) | Self::Tripped { .. } | Self::Shared { .. } | Self::Followed { .. } => None,
         }
     }
 
@@ -144,6 +164,7 @@ impl Record {
             Self::Accepted { letter, .. } => Some(letter.to),
             Self::Ended { archive, .. } => Some(archive.task.agent),
             Self::Tripped { to, .. } => Some(*to),
+            Self::Shared { agent, .. } | Self::Followed { agent, .. } => Some(*agent),
             _ => None,
         }
     }
@@ -170,6 +191,9 @@ impl Record {
             Self::Said { what: Said::Progress { .. }, .. } => "progress",
             Self::Said { what: Said::Artifact { .. }, .. } => "artifact",
             Self::CancelAsked { .. } => "cancel",
+            Self::Interrupted { .. } => "interrupt",
+            Self::Shared { .. } => "shared",
+            Self::Followed { .. } => "followed",
             Self::Ended { .. } => "ended",
             Self::Tripped { .. } => "loop",
         }
@@ -186,6 +210,7 @@ impl Record {
             Self::Ended { ending, archive, .. } => {
                 ending.answer.as_ref().map_or(0, Body::bytes) + 128 * archive.task.history.len()
             }
+            Self::Shared { context: Some(context), .. } => context.text.len(),
             _ => 0,
         };
         HEAD + bodies

@@ -35,6 +35,14 @@ pub enum Refusal {
     #[error("{who} may not {verb}; it needs {need}")]
     NotAllowed { who: String, verb: &'static str, need: &'static str },
     #[error(
+        "{why}; use the Unix socket, or a secret as `Authorization: Bearer …`; the user's is in ~/.synapse/token"
+    )]
+    NotProven { why: String },
+    #[error("{address} may not call; `network.allow` in the user's settings lists who may")]
+    AddressRefused { address: String },
+    #[error("too many wrong secrets from {address}; retry in {} s", retry_after_ms.div_ceil(1000))]
+    TooManyGuesses { address: String, retry_after_ms: u64 },
+    #[error(
         "this message is the {hops}th in a chain of causes, beyond the limit of {max}; a person must go on from here"
     )]
     ChainTooLong { hops: u8, max: u8 },
@@ -70,6 +78,9 @@ impl Refusal {
             Self::TaskEnded { .. } => "task_ended",
             Self::NotNow { .. } => "not_now",
             Self::NotAllowed { .. } => "not_allowed",
+            Self::NotProven { .. } => "not_proven",
+            Self::AddressRefused { .. } => "address_refused",
+            Self::TooManyGuesses { .. } => "too_many_guesses",
             Self::ChainTooLong { .. } => "chain_too_long",
             Self::TooFast { .. } => "too_fast",
             Self::NoProgress { .. } => "no_progress",

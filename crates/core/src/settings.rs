@@ -39,6 +39,10 @@ pub struct Limits {
     pub ring_bytes_max: usize,
     /// How long the tasks of an agent wait for its program to come back.
     pub absence_ms: u64,
+    /// Longest text an agent may share of what it does, bytes.
+    pub context_bytes_max: usize,
+    /// Most followers of one agent.
+    pub followers_max: usize,
     /// How far a message's own time stamp may be from ours.
     pub clock_skew_ms_max: u64,
 }
@@ -62,6 +66,8 @@ impl Default for Limits {
             ring_events_max: 1_024,
             ring_bytes_max: 1 << 20,
             absence_ms: 90_000,
+            context_bytes_max: 4 << 10,
+            followers_max: 64,
             clock_skew_ms_max: 24 * 3_600_000,
         }
     }

@@ -3,13 +3,13 @@
 //! Invariant: changed only by `apply`; live and replayed states are equal.
 //! Not here: links, watchers, heartbeats, rates (volatile, in `hub`); deciding anything.
 
-use crate::agents::Agent;
+use crate::agents::{Agent, Context};
 use crate::ids::{AgentId, MessageId, Seq, TaskId, TaskRef, Timestamp};
 use crate::mailbox::{Mailbox, Misplaced, Slot};
-use crate::message::Letter;
+use crate::message::{Letter, Sender};
 use crate::receipt::{Happened, Step, Trail};
 use crate::record::{Entry, Opens, Record, Said};
-use crate::task::{Task, TaskState};
+use crate::task::{Move, Task, TaskState};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,6 +21,12 @@ pub struct State {
     pub mailboxes: BTreeMap<AgentId, Mailbox>,
     pub letters: BTreeMap<MessageId, Open>,
     pub tasks: BTreeMap<TaskId, Task>,
+    /// What agents say they are doing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub contexts: BTreeMap<AgentId, Context>,
+    /// Who wants to hear what an agent shares.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub followers: BTreeMap<AgentId, Vec<Sender>>,
     /// Message by its place, for mailboxes; rebuilt from `letters`.
     #[serde(skip)]
     by_seq: BTreeMap<Seq, MessageId>,
@@ -110,6 +116,16 @@ impl State {
                 self.task_mut(task)?.said_bytes += bytes as u64;
             }
             Record::CancelAsked { task, asked } => self.task_mut(task)?.cancel = Some(asked.clone()),
+            Record::Interrupted { task, by, why } => {
+                let task = self.task_mut(task)?;
+                let why = format!("interrupted: {why}");
+                task.history.push(Move { at, to: task.state, by: by.clone(), why });
+            }
+            Record::Shared { agent, context: Some(context) } => {
+                self.contexts.insert(*agent, context.clone());
+            }
+            Record::Shared { agent, context: None } => drop(self.contexts.remove(agent)),
+            Record::Followed { agent, follower, on } => self.follow(*agent, follower, *on),
             Record::Ended { task, ending, .. } => self.end(task, ending.state)?,
             Record::Tripped { .. } => {}
         }
@@ -174,6 +190,17 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    fn follow(&mut self, agent: AgentId, follower: &Sender, on: bool) {
+        let followers = self.followers.entry(agent).or_default();
+        followers.retain(|other| other.who != follower.who);
+        if on {
+            followers.push(follower.clone());
+        }
+        if followers.is_empty() {
+            self.followers.remove(&agent);
+        }
     }
 
     /// After loading a snapshot: what is not in it is computed again.

@@ -419,7 +419,7 @@ fn only_who_may_does() {
     check(
         "agent a
          agent b
-         send m1 to a by stranger => refused not_allowed
+         send m1 to a by stranger => refused not_proven
          send m1 to a by b => m1 accepted
          cancel m1 by a => refused not_allowed
          reply m1 by b => refused not_allowed
@@ -427,9 +427,44 @@ fn only_who_may_does() {
          say 1 m1 working => m1 working, ok
          cancel m1 by b => m1 cancel asked, stop m1 at 1, ok
          send m2 to nobody => refused no_such_agent
-         receipt m1 by stranger => refused not_allowed
+         receipt m1 by stranger => refused not_proven
          say 1 m1 canceled => m1 ended canceled, ok
-         reply m1 by stranger => refused not_allowed
+         reply m1 by stranger => refused not_proven
          reply m1 by a => send on to b",
+    );
+}
+
+/// REST-4: the rules change while the hub runs, for what comes after.
+#[test]
+fn other_rules_hold_from_the_next_input_on() {
+    check(
+        "agent a
+         agent b
+         send m1 to a by b => m1 accepted
+         rule agent read
+         send m2 to a by b => refused not_allowed
+         cancel m1 by b => refused not_allowed
+         receipt m1 by b => m1 reached stored
+         send m2 to a => m2 accepted, 1 ahead
+         rule agent message
+         receipt m1 by b => refused not_allowed
+         cancel m1 by b => m1 ended canceled, ok",
+    );
+}
+
+/// X-10: the answer to "may I?" is an approval. Only the user gives it, and over the Unix socket.
+#[test]
+fn only_the_user_answers_a_request_for_permission() {
+    check(
+        "agent a
+         agent b
+         link 1 a 1 hand
+         send m1 to a by b => m1>1, m1 accepted
+         say 1 m1 working => m1 working, ok
+         say 1 m1 may-i => m1 auth-required, ok
+         send m2 continues m1 by b => refused not_allowed
+         send m2 continues m1 by a => refused not_allowed
+         send m2 continues m1 by token => refused not_allowed
+         send m2 continues m1 => m2>1, m2 accepted",
     );
 }

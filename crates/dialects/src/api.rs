@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use synapse_core::Refusal;
 use synapse_core::agents::{Agent, Presence};
-use synapse_core::effect::Command;
+use synapse_core::effect::{Command, Place};
 use synapse_core::ids::{MessageId, TaskRef};
 use synapse_core::message::{Body, Content, Letter, Sender};
 use synapse_core::receipt::{Happened, Mark, Step, Trail};
@@ -22,14 +22,17 @@ pub struct SenderView {
     pub sender_id: String,
     pub label: String,
     pub by_user: bool,
-    /// `socket`, `token`, `spool` (a claim only) or `own`.
+    /// `socket`, `token`, `secret`, `certificate`, `spool` (a claim only) or `own`.
     pub proof: String,
 }
 
 impl SenderView {
-    /// As the receiver reads it: what a person said for an agent is not what the agent said.
+    /// As the receiver reads it: what a person said for an agent is not what the agent said, and what a file
+    /// claims is not proven.
     pub fn shown(&self) -> String {
-        if self.by_user { format!("{} (by user)", self.label) } else { self.label.clone() }
+        let by_user = if self.by_user { " (by user)" } else { "" };
+        let claim = if self.proof == "spool" { " (unproven)" } else { "" };
+        format!("{}{by_user}{claim}", self.label)
     }
 }
 
@@ -133,6 +136,36 @@ pub struct ReceiptView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
     pub trail: Vec<MarkView>,
+    /// Where it is now, while its task is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<PlaceView>,
+}
+
+/// Where an open message is, and what it waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlaceView {
+    /// `waiting`, `resting`, `leased` or `handed`.
+    pub place: String,
+    /// How many leave before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<usize>,
+    /// When its rest or its lease is over (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// How often it was handed out.
+    pub tries: u8,
+}
+
+impl From<&Place> for PlaceView {
+    fn from(place: &Place) -> Self {
+        let (name, ahead, until, tries) = match place {
+            Place::Waiting { ahead, tries } => ("waiting", Some(*ahead), None, *tries),
+            Place::Resting { until, tries } => ("resting", None, Some(*until), *tries),
+            Place::Leased { until, tries } => ("leased", None, Some(*until), *tries),
+            Place::Handed => ("handed", None, None, 0),
+        };
+        Self { place: name.to_owned(), ahead, until: until.map(time::show), tries }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -169,6 +202,7 @@ impl ReceiptView {
             reached: trail.reached().map_or("unknown", Step::name).to_owned(),
             held: trail.hold().map(str::to_owned),
             trail: trail.marks().iter().map(MarkView::from).collect(),
+            place: None,
         }
     }
 }

@@ -28,7 +28,8 @@ pub struct Line {
     pub agent: Option<AgentId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
-    /// By which way it came: `http`, `stream`, `spool`, `outbox`, `hand`, or `node` for the node itself.
+    /// By which way it came: `http`, `stream`, `spool`, `outbox`, `hand`, `tcp` for who was sent away before
+    /// any request, or `node` for the node itself.
     pub door: Word,
     pub verb: Word,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,6 +145,7 @@ pub fn verb(method: &str, path: &str) -> Word {
         ("POST", "/api/v1/reply") => "reply",
         ("POST", "/api/v1/inbox/report") => "report",
         ("POST", "/api/v1/stop") => "stop",
+        ("POST", "/api/v1/shared") => "share",
         ("GET", "/api/v1/inbox/stream") => "join",
         ("GET" | "HEAD", _) => "read",
         _ => "",

@@ -45,8 +45,8 @@ impl ErrorBody {
 pub fn status(refusal: &Refusal) -> u16 {
     match refusal {
         Refusal::BadField { .. } => 400,
-        Refusal::NotAllowed { who, .. } if who == "a caller without a token" => 401,
-        Refusal::NotAllowed { .. } => 403,
+        Refusal::NotProven { .. } => 401,
+        Refusal::NotAllowed { .. } | Refusal::AddressRefused { .. } => 403,
         Refusal::NoSuchAgent { .. } | Refusal::NoSuchTask { .. } | Refusal::NoSuchMessage { .. } => 404,
         Refusal::Ambiguous { .. } | Refusal::AmbiguousTask { .. } | Refusal::HandleMoved { .. } => 409,
         Refusal::Conflict { .. } | Refusal::TaskEnded { .. } | Refusal::NotNow { .. } => 409,
@@ -54,6 +54,7 @@ pub fn status(refusal: &Refusal) -> u16 {
         Refusal::MailboxFull { .. }
         | Refusal::TooFast { .. }
         | Refusal::TooManyTasks { .. }
+        | Refusal::TooManyGuesses { .. }
         | Refusal::Busy => 429,
         Refusal::ChainTooLong { .. } | Refusal::NoProgress { .. } => 429,
         Refusal::Stopping => 503,
@@ -64,7 +65,9 @@ pub fn status(refusal: &Refusal) -> u16 {
 /// How long a caller should wait before it tries again, if that could help.
 pub fn retry_after_s(refusal: &Refusal) -> Option<u64> {
     match refusal {
-        Refusal::TooFast { retry_after_ms, .. } => Some(retry_after_ms.div_ceil(1000)),
+        Refusal::TooFast { retry_after_ms, .. } | Refusal::TooManyGuesses { retry_after_ms, .. } => {
+            Some(retry_after_ms.div_ceil(1000))
+        }
         Refusal::MailboxFull { .. } | Refusal::Busy | Refusal::Stopping => Some(1),
         _ => None,
     }
@@ -81,7 +84,9 @@ fn details(refusal: &Refusal) -> Option<serde_json::Value> {
         Refusal::TaskEnded { task, state } | Refusal::NotNow { task, state } => {
             json!({ "task": task, "state": state.name() })
         }
-        Refusal::TooFast { retry_after_ms, .. } => json!({ "retry_after_ms": retry_after_ms }),
+        Refusal::TooFast { retry_after_ms, .. } | Refusal::TooManyGuesses { retry_after_ms, .. } => {
+            json!({ "retry_after_ms": retry_after_ms })
+        }
         Refusal::ChainTooLong { hops, max } => json!({ "hops": hops, "max": max }),
         _ => return None,
     })

@@ -1,6 +1,7 @@
 //! Events: every journaled record, as the followers of `/api/v1/events` and of `send --response` read it.
 
-use crate::api::{AnswerView, MessageView, happened};
+use crate::api::{AnswerView, MessageView, SenderView, happened};
+use crate::share::ContextView;
 use crate::time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,7 +13,8 @@ use utoipa::ToSchema;
 pub struct EventView {
     pub id: u64,
     pub at: String,
-    /// accepted, leased, returned, receipt, handed, task, progress, artifact, cancel, ended, agent, loop.
+    /// accepted, leased, returned, receipt, handed, task, progress, artifact, cancel, interrupt, ended, agent, shared,
+    /// followed, loop.
     pub event: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
@@ -56,6 +58,13 @@ fn data(record: &Record) -> Value {
             "content": AnswerView::of(content).content,
         }),
         Record::CancelAsked { asked, .. } => json!({ "by": asked.by, "why": asked.why }),
+        Record::Interrupted { by, why, .. } => json!({ "by": by, "why": why }),
+        Record::Shared { agent, context } => {
+            json!({ "agent_id": agent, "context": context.as_ref().map(ContextView::from) })
+        }
+        Record::Followed { agent, follower, on } => {
+            json!({ "agent_id": agent, "follower": SenderView::from(follower), "follows": on })
+        }
         Record::Ended { ending, archive, .. } => json!({
             "state": ending.state.name(), "by": ending.by, "why": ending.why,
             "answer": ending.answer.as_ref().map(AnswerView::of), "dead_letter": archive.dead_letter,

@@ -24,6 +24,9 @@ pub enum ToProgram {
     Hello {
         agent_id: String,
         label: String,
+        /// Where the agent's token is, for calls over TCP.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token_file: Option<String>,
     },
     Message(Box<MessageView>),
     /// The answer to your `input_required`.
@@ -31,6 +34,12 @@ pub enum ToProgram {
     /// Stop working on this task.
     Cancel {
         task_id: String,
+        why: String,
+    },
+    /// Somebody interrupts this task. It goes on unless you end it; answer as you see fit.
+    Interrupt {
+        task_id: String,
+        from: String,
         why: String,
     },
     /// A line of yours was not understood, and why; nothing happened.

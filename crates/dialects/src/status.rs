@@ -24,7 +24,11 @@ pub struct StatusView {
     pub agent_type: String,
     pub waiting: usize,
     pub version: String,
-    /// What the agent is doing; only for callers that are known.
+    /// What the agent is doing, as it last shared it, or else the task it is busy with; only for callers that
+    /// are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
+    /// Since when it has been sharing that (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_since: Option<String>,
 }

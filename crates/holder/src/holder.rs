@@ -271,6 +271,7 @@ mod tests {
             (Death::Exited(78), 0, None, Next::CannotRun),
             (Death::Exited(78), 99_000, Some(50), Next::CannotRun),
             (Death::Exited(1), 0, None, restart(50)),
+            (Death::Exited(75), 60_000, None, restart(50)), // it makes room for a newer one
             (Death::Exited(1), 9_999, Some(50), restart(100)),
             (Death::Exited(77), 0, Some(100), restart(200)),
             (Death::Signaled(9), 0, Some(3_200), restart(5_000)),

@@ -27,6 +27,6 @@ pub mod runner;
 
 pub use holder::{Claim, Ended, HoldError, claim, hold, holder_of};
 pub use process::{ProcessMark, ancestors, parent_of, same_program};
-pub use reaper::{Death, Reaper, TreeStands};
+pub use reaper::{Death, Reaper, TreeStands, descendants};
 pub use run_dir::{Exit, How, RunDir, RunMode, RunSpec, RunState};
 pub use runner::{EXIT_WANT_OF_ROOM, RunError, is_want_of_room, run};

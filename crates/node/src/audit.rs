@@ -14,6 +14,7 @@ use axum::response::Response;
 use http::{HeaderValue, Method, StatusCode, Uri};
 use queue::Queue;
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,7 +126,10 @@ impl Audit {
         let (mut answer, facts) = NOTE.scope(facts, scope).await;
         let status = answer.status();
         let changes = audit::changes_state(method.as_str(), uri.path());
-        let refused_outright = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let refused_outright = matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
+        );
         if !(changes && !facts.line_each || refused_outright || facts.line_each && !status.is_success()) {
             return answer;
         }
@@ -147,6 +151,17 @@ impl Audit {
         }
         self.write(line).await;
         answer
+    }
+
+    /// Writes down that somebody was sent away before they could ask for anything.
+    pub fn turned_away(&self, from: IpAddr, verb: &'static str, code: &'static str) {
+        let Some(inner) = &self.0 else { return };
+        let Some(more) = inner.strangers().admit(Instant::now()) else { return };
+        let mut line = Line::new(now(), &Actor::of(&Caller::Stranger), "tcp", verb);
+        line.code = Some(code.into());
+        line.note = Some(came_from(from));
+        line.more = more;
+        self.write_now(line);
     }
 
     /// Begins the line of a message that did not come by a request of its own.
@@ -172,6 +187,7 @@ pub struct Facts {
     message: Option<MessageId>,
     task: Option<TaskId>,
     code: Option<&'static str>,
+    from: Option<IpAddr>,
     raw: bytes::Bytes,
     said: Option<(u64, Digest)>,
     body: Option<Body>,
@@ -191,6 +207,11 @@ pub fn note(add: impl FnOnce(&mut Facts)) {
 impl Facts {
     pub fn caller(&mut self, caller: &Caller) {
         self.actor = Some(Actor::of(caller));
+    }
+
+    /// Where it comes from; told of those of whom nothing else is known.
+    pub fn from(&mut self, address: Option<IpAddr>) {
+        self.from = address;
     }
 
     pub fn refusal(&mut self, refusal: &Refusal) {
@@ -245,8 +266,10 @@ impl Facts {
     }
 
     fn line(self, at: Timestamp, door: &'static str, verb: impl Into<audit::Word>) -> Line {
+        let note = self.from.filter(|_| self.actor.is_none()).map(came_from);
         let stranger = || Actor::of(&Caller::Stranger);
         let mut line = Line::new(at, &self.actor.unwrap_or_else(stranger), door, verb);
+        line.note = note;
         line.target = self.target;
         line.message = self.message;
         line.task = self.task;
@@ -325,6 +348,10 @@ fn code_of(status: StatusCode) -> &'static str {
         StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
         _ => "refused",
     }
+}
+
+fn came_from(address: IpAddr) -> audit::Word {
+    format!("from {address}").into()
 }
 
 fn micros(since: Instant) -> u64 {

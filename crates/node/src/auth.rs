@@ -1,29 +1,57 @@
 //! Who is calling: a connection and its headers become a `Caller`. Nobody below sees a header.
 //!
 //! Unix socket: the kernel tells the process; a descendant of an agent *is* that agent, whatever its
-//! environment says. TCP: the token in the user's home, or a stranger who may read the status.
-//! Requests that a web page could have sent (foreign Host or Origin) are refused before anything else.
+//! environment says. TCP: a secret (`secrets`), a certificate that the settings give a name to (REST-8), or a
+//! stranger who may read the status; and a caller on this machine whose process is under an agent is that agent,
+//! whatever it brings (`owner`).
+//! Addresses that may not call and requests that a web page could have sent are refused before anything else.
 //!
 //! Not here: what a caller may do (`synapse_core::policy`).
 
+use crate::ancestry::{Kin, kin};
+use crate::certified::{as_label, identity, shown};
+use crate::driver::now;
+use crate::metrics::{Metrics, Unproven};
+use crate::network::Names;
+use crate::outbox;
+use crate::owner::{self, Owner};
+use crate::secrets::{Bearer, Found, Guesses, Secrets};
 use http::{HeaderMap, Method, header};
-use std::sync::{Arc, OnceLock};
-use subtle::ConstantTimeEq;
+use ipnet::IpNet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Instant;
 use synapse_core::Refusal;
-use synapse_core::ids::AgentId;
+use synapse_core::ids::{AgentId, Label};
 use synapse_core::message::Proof;
-use synapse_core::policy::Caller;
+use synapse_core::policy::{self, About, BadRights, Caller, Rules, Verb};
 use synapse_core::routes::{self, Target};
+use synapse_settings::Settings;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
-use synapse_store::token::Token;
-use synapse_store::{holders, registry};
+use synapse_store::registry;
+use synapse_tls::Certificate;
+use synapse_tls::certificate::Standing;
 
 /// The other end of a connection.
 #[derive(Clone)]
 pub enum Peer {
     Unix(Arc<UnixPeer>),
-    Tcp,
+    Tcp(Arc<TcpPeer>),
+}
+
+/// What the handshake told.
+pub struct TlsPeer {
+    /// The names in our own certificate.
+    pub hosts: Arc<[String]>,
+    /// The caller's, verified.
+    pub certificate: Option<Certificate>,
+}
+
+impl TcpPeer {
+    fn certificate(&self) -> Option<&Certificate> {
+        self.tls.as_ref()?.certificate.as_ref()
+    }
 }
 
 pub struct UnixPeer {
@@ -32,36 +60,188 @@ pub struct UnixPeer {
     caller: OnceLock<Caller>,
 }
 
+pub struct TcpPeer {
+    remote: SocketAddr,
+    local: SocketAddr,
+    tls: Option<TlsPeer>,
+    /// Found out once per connection, when it first brings a secret.
+    owner: tokio::sync::OnceCell<Owner>,
+}
+
 impl Peer {
     pub fn unix(pid: Option<u32>) -> Self {
         Self::Unix(Arc::new(UnixPeer { pid, caller: OnceLock::new() }))
     }
+
+    /// A connection from `remote` to our own `local`.
+    pub fn tcp(remote: SocketAddr, local: SocketAddr, tls: Option<TlsPeer>) -> Self {
+        Self::Tcp(Arc::new(TcpPeer { remote, local, tls, owner: tokio::sync::OnceCell::new() }))
+    }
+
+    /// One of which nothing is known: as far away as can be.
+    pub fn unknown() -> Self {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        Self::tcp(nowhere, nowhere, None)
+    }
+
+    /// Where it calls from; none for the Unix socket.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp(peer) => Some(peer.remote.ip().to_canonical()),
+        }
+    }
+
+    /// Whether it is on this machine, as far as its address tells.
+    pub fn is_local(&self) -> bool {
+        self.address().is_none_or(|address| address.is_loopback())
+    }
 }
+
+/// Where settings come from; asked often, so it must be cheap.
+pub type SettingsNow = Arc<dyn Fn() -> Arc<Settings> + Send + Sync>;
 
 pub struct Gate {
     home: Home,
-    token: Token,
     port: u16,
+    metrics: Arc<Metrics>,
+    secrets: Secrets,
+    guesses: Mutex<Guesses>,
+    source: SettingsNow,
+    made: RwLock<Arc<Made>>,
+    /// Names of this machine besides those of loopback.
+    hosts: Vec<String>,
+}
+
+/// What was made of the settings.
+struct Made {
+    of: Arc<Settings>,
+    rules: Arc<Rules>,
+    allow: Vec<IpNet>,
+}
+
+/// Settings by which nobody could be let in or kept out as meant.
+#[derive(Debug, thiserror::Error)]
+pub enum BadSettings {
+    #[error("{0}; see `rights` in the user's settings")]
+    Rights(#[from] BadRights),
+    #[error("network.allow: {raw:?} is neither an address nor a range such as 10.0.0.0/8 or 2001:db8::/32")]
+    Allow { raw: String },
+}
+
+impl Made {
+    fn of(settings: Arc<Settings>) -> Result<Self, BadSettings> {
+        let rules = Arc::new(Rules::with(&settings.rights)?);
+        let allow = settings.network.allow.iter().map(|raw| range(raw)).collect::<Result<_, _>>()?;
+        Ok(Self { of: settings, rules, allow })
+    }
+}
+
+/// One address, or a range of them.
+fn range(raw: &str) -> Result<IpNet, BadSettings> {
+    let raw = raw.trim();
+    let bad = || BadSettings::Allow { raw: raw.chars().take(64).collect() };
+    let net = match raw.parse::<IpAddr>() {
+        Ok(one) => IpNet::from(one),
+        Err(_) => raw.parse().map_err(|_| bad())?,
+    };
+    // A range within the v4-mapped addresses means the addresses that are mapped.
+    Ok(match net {
+        IpNet::V6(v6) if v6.prefix_len() >= 96 && v6.addr().to_ipv4_mapped().is_some() => {
+            let v4 = v6.addr().to_ipv4_mapped().ok_or_else(bad)?;
+            IpNet::new(v4.into(), v6.prefix_len() - 96).map_err(|_| bad())?
+        }
+        other => other,
+    })
 }
 
 impl Gate {
-    pub fn new(home: Home, token: Token, port: u16) -> Self {
-        Self { home, token, port }
+    pub fn new(
+        home: Home,
+        port: u16,
+        metrics: Arc<Metrics>,
+        source: SettingsNow,
+    ) -> Result<Self, BadSettings> {
+        let made = Made::of(source())?;
+        let secrets = Secrets::new(home.clone());
+        secrets.settings(&made.of.secrets);
+        let (guesses, made) = (Mutex::default(), RwLock::new(Arc::new(made)));
+        Ok(Self { home, port, metrics, secrets, guesses, source, made, hosts: Vec::new() })
+    }
+
+    /// As what this machine is called from elsewhere.
+    pub fn called(mut self, hosts: Vec<String>) -> Self {
+        self.hosts = hosts;
+        self
+    }
+
+    /// Looks at the settings; the rules if they are others than before. What cannot be meant is told, and what
+    /// was before stays.
+    pub fn refresh(&self) -> Option<Arc<Rules>> {
+        let settings = (self.source)();
+        let before = self.made();
+        if Arc::ptr_eq(&settings, &before.of) || *settings == *before.of {
+            return None;
+        }
+        let made = match Made::of(settings.clone()) {
+            Ok(made) => {
+                self.secrets.settings(&made.of.secrets);
+                made
+            }
+            Err(error) => {
+                tracing::warn!(%error, "these settings are not used; those before stay");
+                // Told once: what was made before stays, and these are what the next ones are compared with.
+                Made { of: settings, rules: before.rules.clone(), allow: before.allow.clone() }
+            }
+        };
+        let changed = (*made.rules != *before.rules).then(|| made.rules.clone());
+        *self.made.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(made);
+        changed
+    }
+
+    fn made(&self) -> Arc<Made> {
+        self.made.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who may do what, now.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.made().rules.clone()
+    }
+
+    /// Variables in which secrets are; no agent's command should find them in its environment.
+    pub fn secret_variables(&self) -> Vec<String> {
+        self.made().of.secrets.values().filter_map(|secret| secret.env.clone()).collect()
+    }
+
+    /// Whether this address may call at all (REST-6). Without a list, all that can reach us may.
+    pub fn allows(&self, address: IpAddr) -> bool {
+        let (made, address) = (self.made(), address.to_canonical());
+        made.allow.is_empty() || made.allow.iter().any(|range| range.contains(&address))
+    }
+
+    pub fn check_address(&self, peer: &Peer) -> Result<(), Refusal> {
+        match peer.address() {
+            Some(address) if !self.allows(address) => {
+                self.metrics.unproven(Unproven::Address);
+                Err(Refusal::AddressRefused { address: address.to_string() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A browser may be made to send requests here; it cannot be made to forge these two headers.
     pub fn check_origin(&self, peer: &Peer, headers: &HeaderMap) -> Result<(), Refusal> {
-        if let Peer::Unix(_) = peer {
-            return Ok(());
-        }
+        let Peer::Tcp(tcp) = peer else { return Ok(()) };
         let text = |name| headers.get(name).map(|v| v.to_str().unwrap_or("?"));
         let host = text(header::HOST).unwrap_or("");
-        if !self.is_own(host) {
-            return Err(Refusal::bad_field("Host", format!("{host:?} is not this machine; use localhost")));
+        if !self.is_own(tcp, host) {
+            let help = "use localhost, or tell the node its names with --host or network.hosts";
+            return Err(Refusal::bad_field("Host", format!("{host:?} is not this machine; {help}")));
         }
+        let scheme = if tcp.tls.is_some() { "https://" } else { "http://" };
         match text(header::ORIGIN) {
             None => Ok(()),
-            Some(origin) if origin.strip_prefix("http://").is_some_and(|host| self.is_own(host)) => Ok(()),
+            Some(origin) if origin.strip_prefix(scheme).is_some_and(|host| self.is_own(tcp, host)) => Ok(()),
             Some(origin) => Err(Refusal::bad_field(
                 "Origin",
                 format!("{origin:?} may not call this; web pages of others are refused"),
@@ -69,54 +249,161 @@ impl Gate {
         }
     }
 
-    fn is_own(&self, host: &str) -> bool {
-        let names = ["localhost", "127.0.0.1", "[::1]"];
-        let with_port = |name: &str| format!("{name}:{}", self.port);
-        names.iter().any(|name| host.eq_ignore_ascii_case(&with_port(name)))
+    fn is_own(&self, tcp: &TcpPeer, host: &str) -> bool {
+        let certified: &[String] = tcp.tls.as_ref().map_or(&[], |tls| &tls.hosts);
+        let names = Names { hosts: &self.hosts, certified, local: tcp.local.ip(), port: self.port };
+        names.include(host, tcp.tls.is_some())
     }
 
-    pub fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
+    pub async fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
         match peer {
             Peer::Unix(peer) => {
                 let caller = peer.caller.get_or_init(|| self.by_ancestry(peer.pid)).clone();
-                Ok(passed_on(caller, headers))
+                Ok(outbox::passed_on(caller, headers))
             }
-            Peer::Tcp => self.by_token(headers),
+            Peer::Tcp(tcp) => match tcp.certificate() {
+                // A secret says who it is whatever the machine it comes from.
+                Some(certificate) if !headers.contains_key(header::AUTHORIZATION) => {
+                    self.seen(tcp, || self.by_certificate(certificate)).await
+                }
+                _ => self.by_secret(tcp, headers).await,
+            },
         }
     }
 
-    fn by_token(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
+    fn by_certificate(&self, certificate: &Certificate) -> Result<Caller, Refusal> {
+        // The handshake may have been long ago.
+        if let Standing::Expired { .. } = certificate.standing(synapse_tls::now_s()) {
+            let why = format!("{} has expired; connect again with a new one", shown(certificate));
+            return Err(Refusal::NotProven { why });
+        }
+        let made = self.made();
+        let known = identity(&made.of.tls.identities, certificate);
+        let Some((name, known)) = known else { return Ok(Caller::Stranger) };
+        self.by_name(known.role.as_deref(), known.agent.as_deref(), &as_label(name), Proof::Certificate)
+    }
+
+    /// Why somebody whom nothing here names may do no more than read the status.
+    pub fn unnamed(&self, peer: &Peer) -> Refusal {
+        if let Peer::Tcp(tcp) = peer
+            && let Some(certificate) = tcp.certificate()
+        {
+            return Refusal::NotAllowed {
+                who: shown(certificate),
+                verb: "do this",
+                need: "an entry for a name in it under `tls.identities` in ~/.synapse/settings.json, or the token",
+            };
+        }
+        policy::may(&self.rules(), &Caller::Stranger, Verb::Read, About::default())
+            .err()
+            .unwrap_or(Refusal::Busy)
+    }
+
+    async fn by_secret(&self, peer: &TcpPeer, headers: &HeaderMap) -> Result<Caller, Refusal> {
         let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(Caller::Stranger) };
-        let given = value.as_bytes().strip_prefix(b"Bearer ").unwrap_or_default();
-        let same: bool = given.ct_eq(self.token.as_str().as_bytes()).into();
-        if same {
-            Ok(Caller::User { proof: Proof::Token })
-        } else {
-            Err(Refusal::NotAllowed {
-                who: "a caller without a token".into(),
-                verb: "do this with a wrong token",
-                need: "the token in ~/.synapse/token as `Authorization: Bearer …`",
-            })
+        let found = value.as_bytes().strip_prefix(b"Bearer ").map(|given| self.look_up(peer, given));
+        let bearer = match found {
+            Some(Found::Known(bearer)) => bearer,
+            Some(Found::Expired) => {
+                return Err(self.wrong(peer, Unproven::Expired, "this token was replaced by a newer one"));
+            }
+            Some(Found::Unknown) => {
+                return Err(self.wrong(peer, Unproven::Wrong, "this secret is not known here"));
+            }
+            None => {
+                let why = "`Authorization` must be the word Bearer, a space and the secret";
+                return Err(self.wrong(peer, Unproven::Wrong, why));
+            }
+        };
+        self.seen(peer, || self.bearer(bearer)).await
+    }
+
+    /// Whoever it has proven to be, a caller on this machine whose process is under an agent is that agent.
+    async fn seen(
+        &self,
+        peer: &TcpPeer,
+        proven: impl FnOnce() -> Result<Caller, Refusal>,
+    ) -> Result<Caller, Refusal> {
+        match self.owner(peer).await {
+            Owner::Agents(agents) => Ok(self.under(&agents, Proof::Token)),
+            Owner::Nobody(why) => {
+                self.metrics.unproven(Unproven::Unseen);
+                Err(Refusal::NotProven { why: why.into() })
+            }
+            Owner::Person | Owner::Elsewhere => proven(),
         }
     }
 
-    /// The nearest agent among the ancestors of a process, or else the person. A process whose ancestors
-    /// cannot be seen to the end, because it or one of them has gone meanwhile, is nobody: otherwise a child
-    /// that connects and exits could pass its parent's words off as the person's.
-    fn by_ancestry(&self, pid: Option<u32>) -> Caller {
-        const LOOKS: usize = 3;
-        let Some(pid) = pid else { return Caller::Stranger };
-        let whole = (0..LOOKS).find_map(|_| whole_ancestry(pid));
-        let Some(ancestors) = whole else { return Caller::Stranger };
-        for ancestor in ancestors {
-            let Some(id) = holders::claimed_by(&self.home, ancestor) else { continue };
-            let dir = self.home.agent(&id);
-            let held = synapse_holder::holder_of(dir.path());
-            if held.is_some_and(|mark| mark.pid == ancestor && mark.is_alive()) {
-                return self.agent(id, Proof::Socket);
+    fn look_up(&self, peer: &TcpPeer, given: &[u8]) -> Found {
+        let guessing = self.guesses().pause(Instant::now(), peer.remote.ip()).is_some();
+        self.secrets.find(given, now().0, guessing)
+    }
+
+    /// Counts a wrong secret; after too many from one address, that is the answer.
+    fn wrong(&self, peer: &TcpPeer, what: Unproven, why: &str) -> Refusal {
+        let (at, from) = (Instant::now(), peer.remote.ip());
+        let mut guesses = self.guesses();
+        if let Some(left) = guesses.pause(at, from) {
+            self.metrics.unproven(Unproven::Guessing);
+            let retry_after_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
+            return Refusal::TooManyGuesses { address: from.to_canonical().to_string(), retry_after_ms };
+        }
+        guesses.wrong(at, from);
+        self.metrics.unproven(what);
+        Refusal::NotProven { why: why.into() }
+    }
+
+    fn guesses(&self) -> std::sync::MutexGuard<'_, Guesses> {
+        self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bearer(&self, bearer: Bearer) -> Result<Caller, Refusal> {
+        match bearer {
+            Bearer::User => Ok(Caller::User { proof: Proof::Token }),
+            Bearer::Agent(id) => Ok(self.agent(id, Proof::Token)),
+            Bearer::Named { name, role, agent } => {
+                let named = self.by_name(role.as_deref(), agent.as_deref(), &name, Proof::Secret);
+                named.map_err(|no| Refusal::NotProven {
+                    why: format!("the secret {name:?} is of nobody: {no}"),
+                })
             }
         }
-        Caller::User { proof: Proof::Socket }
+    }
+
+    /// Reading the lists of the kernel may take a while.
+    async fn owner(&self, peer: &TcpPeer) -> Owner {
+        let look = || async {
+            let (home, remote, local) = (self.home.clone(), peer.remote, peer.local);
+            let looked = tokio::task::spawn_blocking(move || owner::of(&home, remote, local)).await;
+            looked.unwrap_or(Owner::Nobody("the calling process could not be looked for"))
+        };
+        peer.owner.get_or_init(look).await.clone()
+    }
+
+    /// The nearest agent among the ancestors of a process, or else the person; nobody if that cannot be seen.
+    fn by_ancestry(&self, pid: Option<u32>) -> Caller {
+        match pid.map(|pid| kin(&self.home, pid)) {
+            Some(Kin::Person) => Caller::User { proof: Proof::Socket },
+            Some(Kin::Under(agents)) => self.under(&agents, Proof::Socket),
+            Some(Kin::Gone) | None => Caller::Stranger,
+        }
+    }
+
+    /// The nearest of these agents. A role that an agent gave to one it started counts only as far as it could
+    /// have acted itself: otherwise any agent could make itself a Coordinator.
+    fn under(&self, agents: &[AgentId], proof: Proof) -> Caller {
+        let rules = self.rules();
+        let mut above: Option<Caller> = None;
+        for id in agents.iter().rev() {
+            let mut caller = self.agent(*id, proof);
+            if let (Caller::Agent { role, .. }, Some(above)) = (&mut caller, &above)
+                && !rules.of_role(role.as_ref()).is_within(rules.of_role(above.role()))
+            {
+                *role = above.role().cloned();
+            }
+            above = Some(caller);
+        }
+        above.unwrap_or(Caller::Stranger)
     }
 
     pub fn agent(&self, id: AgentId, proof: Proof) -> Caller {
@@ -125,15 +412,47 @@ impl Gate {
         Caller::Agent { id, label, role: known.and_then(|k| k.role), proof }
     }
 
+    /// Who the holder of a secret or a certificate is: an agent of this user, or a name with or without a role.
+    pub fn by_name(
+        &self,
+        role: Option<&str>,
+        agent: Option<&str>,
+        name: &str,
+        proof: Proof,
+    ) -> Result<Caller, Refusal> {
+        let label = |field: &str, raw: &str| {
+            Label::parse(raw).map_err(|bad| Refusal::bad_field(field, bad.to_string()))
+        };
+        let role = role.map(|raw| label("role", raw)).transpose()?;
+        let Some(raw) = agent else {
+            let name = label("name", name)?;
+            if ["user", "node"].iter().any(|own| name.as_str().eq_ignore_ascii_case(own)) {
+                return Err(Refusal::bad_field("name", format!("{name} is the name of somebody else here")));
+            }
+            return Ok(Caller::Named { name, role, proof });
+        };
+        match self.agent(self.one_agent("agent", raw)?, proof) {
+            Caller::Agent { id, label, role: own, proof } => {
+                Ok(Caller::Agent { id, label, role: role.or(own), proof })
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn one_agent(&self, field: &str, raw: &str) -> Result<AgentId, Refusal> {
+        let target = Target::parse(raw).map_err(|bad| Refusal::bad_field(field, bad.to_string()))?;
+        let candidates = registry::candidates(&self.home);
+        let ids = routes::resolve(&target, &candidates).map_err(|no| Refusal::from((&target, no)))?;
+        match ids[..] {
+            [agent] => Ok(agent),
+            _ => Err(Refusal::bad_field(field, "one agent is needed, not several")),
+        }
+    }
+
     /// `from`: a person may speak for an agent of theirs; an agent only for itself.
     pub fn speaking_for(&self, caller: Caller, from: Option<&str>) -> Result<Caller, Refusal> {
         let Some(from) = from else { return Ok(caller) };
-        let target = Target::parse(from).map_err(|bad| Refusal::bad_field("from", bad.to_string()))?;
-        let candidates = registry::candidates(&self.home);
-        let ids = routes::resolve(&target, &candidates).map_err(|no| Refusal::from((&target, no)))?;
-        let [agent] = ids[..] else {
-            return Err(Refusal::bad_field("from", "one agent is needed, not several"));
-        };
+        let agent = self.one_agent("from", from)?;
         match &caller {
             Caller::User { proof } => {
                 let proof = *proof;
@@ -153,30 +472,193 @@ impl Gate {
     }
 }
 
-/// An agent's node says when it passes on what lay in the agent's outbox. This only ever lowers what is believed.
-fn passed_on(caller: Caller, headers: &HeaderMap) -> Caller {
-    match caller {
-        Caller::Agent { id, label, role, proof: Proof::Socket }
-            if headers.get(synapse_peer::VIA).is_some_and(|via| via == synapse_peer::VIA_OUTBOX) =>
-        {
-            Caller::Agent { id, label, role, proof: Proof::Outbox }
-        }
-        caller => caller,
+/// What may be read without a secret: by anybody on this machine the status, by all that the agent is there.
+pub fn is_public(peer: &Peer, method: &Method, path: &str) -> bool {
+    let to_all = path == "/healthz" || path.starts_with("/.well-known/");
+    method == Method::GET && (to_all || (peer.is_local() && matches!(path, "/status" | "/openapi.json")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synapse_settings::Network;
+
+    fn allowing(list: &[&str]) -> Result<Gate, BadSettings> {
+        let allow = list.iter().map(|raw| (*raw).to_owned()).collect();
+        let network = Network { allow, ..Network::default() };
+        let settings = Arc::new(Settings { network, ..Settings::default() });
+        let home = Home::at("/nowhere", "/nowhere/registry");
+        Gate::new(home, 1, Arc::default(), Arc::new(move || settings.clone()))
     }
-}
 
-/// A process and all above it, if nothing changed while we looked.
-fn whole_ancestry(pid: u32) -> Option<Vec<u32>> {
-    let before = synapse_holder::ProcessMark::of(pid)?;
-    let ancestors = synapse_holder::ancestors(pid);
-    let top = synapse_holder::parent_of(*ancestors.last()?)?;
-    let same = synapse_holder::ProcessMark::of(pid)? == before;
-    // Process 1 is everybody's ancestor; 0 stands above whoever came from outside our pid namespace.
-    (same && top <= 1).then_some(ancestors)
-}
+    /// REST-6: single addresses and ranges, v4 and v6, and one address in both of its forms.
+    #[test]
+    fn the_allow_list() {
+        let own = ["127.0.0.1", "10.1.0.0/16", "2001:db8::/32", "::1", " 192.0.2.7 "];
+        let cases: [(&[&str], &str, bool); 14] = [
+            (&[], "203.0.113.9", true),
+            (&[], "::1", true),
+            (&own, "127.0.0.1", true),
+            (&own, "::ffff:127.0.0.1", true),
+            (&own, "127.0.0.2", false),
+            (&own, "10.1.255.255", true),
+            (&own, "10.2.0.0", false),
+            (&own, "2001:db8:1::1", true),
+            (&own, "2001:db9::1", false),
+            (&own, "::1", true),
+            (&own, "192.0.2.7", true),
+            (&["::ffff:10.0.0.0/104"], "10.9.9.9", true),
+            (&["::ffff:10.0.0.0/104"], "11.0.0.1", false),
+            (&["0.0.0.0/0"], "::1", false),
+        ];
+        for (list, address, allowed) in cases {
+            let gate = allowing(list).unwrap();
+            assert_eq!(gate.allows(address.parse().unwrap()), allowed, "{list:?} {address}");
+        }
+        for wrong in ["10.0.0.0/33", "localhost", "", "10.0.0", "10.0.0.0/8/8"] {
+            assert!(allowing(&[wrong]).is_err(), "{wrong:?} would keep out other than was meant");
+        }
+    }
 
-/// What anybody on this machine may read without a token.
-pub fn is_public(method: &Method, path: &str) -> bool {
-    method == Method::GET
-        && (matches!(path, "/status" | "/openapi.json" | "/healthz") || path.starts_with("/.well-known/"))
+    /// Settings that change while the node runs; those that cannot be meant change nothing.
+    #[test]
+    fn settings_are_followed() {
+        let current = Arc::new(Mutex::new(Arc::new(Settings::default())));
+        let source = current.clone();
+        let home = Home::at("/nowhere", "/nowhere/registry");
+        let gate =
+            Gate::new(home, 1, Arc::default(), Arc::new(move || source.lock().unwrap().clone())).unwrap();
+        let set = |rights: &[(&str, &str)], allow: &[&str]| {
+            let mut settings = Settings::default();
+            for (role, verb) in rights {
+                settings.rights.insert((*role).to_owned(), vec![(*verb).to_owned()]);
+            }
+            settings.network.allow = allow.iter().map(|raw| (*raw).to_owned()).collect();
+            *current.lock().unwrap() = Arc::new(settings);
+        };
+        assert_eq!(gate.refresh(), None);
+        set(&[("Reviewer", "read")], &["10.0.0.1"]);
+        assert!(gate.refresh().is_some() && gate.refresh().is_none(), "told once");
+        let kept = gate.rules();
+        assert!(!gate.allows("10.0.0.2".parse().unwrap()));
+        set(&[("Reviewer", "approve")], &[]);
+        assert_eq!(gate.refresh(), None, "nobody can be given this");
+        assert_eq!(gate.rules(), kept);
+        assert!(!gate.allows("10.0.0.2".parse().unwrap()), "nor is half of it used");
+        set(&[], &[]);
+        assert_eq!(gate.refresh().as_deref(), Some(&Rules::default()));
+        assert!(gate.allows("10.0.0.2".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_name_is_a_caller_of_its_own() {
+        let gate = allowing(&[]).unwrap();
+        let named = |role, agent, name| gate.by_name(role, agent, name, Proof::Certificate);
+        let ci = named(Some("Coordinator"), None, "ci").unwrap();
+        assert_eq!((ci.label(), ci.role().map(Label::as_str)), ("ci".into(), Some("Coordinator")));
+        assert_eq!(ci.sender().proof, Proof::Certificate);
+        for (role, agent, name) in
+            [(None, None, "user"), (None, None, "Node"), (None, None, "a b"), (Some(""), None, "x")]
+        {
+            assert!(named(role, agent, name).is_err(), "{role:?} {name}");
+        }
+        assert!(matches!(named(None, Some("nobody"), "x"), Err(Refusal::NoSuchAgent { .. })));
+    }
+
+    #[test]
+    fn what_strangers_may_read() {
+        let near = Peer::tcp("127.0.0.1:5".parse().unwrap(), "127.0.0.1:1".parse().unwrap(), None);
+        let far = Peer::tcp("192.0.2.1:5".parse().unwrap(), "192.0.2.2:1".parse().unwrap(), None);
+        let public = |peer, path| is_public(peer, &Method::GET, path);
+        assert!(public(&near, "/status") && !public(&far, "/status"));
+        assert!(public(&near, "/healthz") && public(&far, "/healthz"));
+        assert!(!public(&near, "/metrics") && !is_public(&near, &Method::POST, "/status"));
+    }
+
+    /// REST-5: what a secret of the settings makes its bearer, over a real connection; and when it makes it none.
+    #[test]
+    fn a_secret_of_the_settings_is_a_caller() {
+        let root = tempfile::tempdir().unwrap();
+        let home = Home::at(root.path().join("home"), root.path().join("registry"));
+        home.ensure().unwrap();
+        synapse_store::token::Token::load_or_make(&home).unwrap();
+        let path = root.path().join("ci");
+        std::fs::write(&path, "of-ci-0123456789abc\n").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let secret = |role: Option<&str>, agent: Option<&str>| synapse_settings::Secret {
+            file: Some(path.clone()),
+            env: None,
+            role: role.map(str::to_owned),
+            agent: agent.map(str::to_owned),
+        };
+        let mut settings = Settings::default();
+        settings.secrets.insert("ci".into(), secret(Some("Coordinator"), None));
+        let current = Arc::new(Mutex::new(Arc::new(settings.clone())));
+        let source = current.clone();
+        let metrics = Arc::new(Metrics::default());
+        let gate =
+            Gate::new(home, 1, metrics.clone(), Arc::new(move || source.lock().unwrap().clone())).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (served, remote) = listener.accept().unwrap();
+        let peer = Peer::tcp(remote, served.local_addr().unwrap(), None);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let call = |header: &str| {
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, header.parse().unwrap())]);
+            runtime.block_on(gate.caller(&peer, &headers))
+        };
+        let label = |raw: &str| Label::parse(raw).unwrap();
+        let ci = Caller::Named { name: label("ci"), role: Some(label("Coordinator")), proof: Proof::Secret };
+        assert_eq!(call("Bearer of-ci-0123456789abc"), Ok(ci.clone()));
+        assert!(matches!(call("Bearer of-ci-0123456789abd"), Err(Refusal::NotProven { .. })));
+        assert!(matches!(call("of-ci-0123456789abc"), Err(Refusal::NotProven { .. })));
+        for _ in 0..Guesses::MAX - 2 {
+            assert!(matches!(call("Bearer guess"), Err(Refusal::NotProven { .. })));
+        }
+        assert!(matches!(call("Bearer guess"), Err(Refusal::TooManyGuesses { .. })));
+        let kept_out = call("Bearer of-ci-0123456789abc");
+        assert!(
+            matches!(kept_out, Err(Refusal::TooManyGuesses { .. })),
+            "a right guess is not told from a wrong one"
+        );
+        *gate.guesses() = Guesses::default();
+        settings.secrets.insert("ci".into(), secret(None, Some("nobody")));
+        *current.lock().unwrap() = Arc::new(settings.clone());
+        gate.refresh();
+        let told = call("Bearer of-ci-0123456789abc").unwrap_err().to_string();
+        assert!(told.contains("the secret \"ci\" is of nobody: no agent is called \"nobody\""), "{told}");
+        settings.secrets.clear();
+        *current.lock().unwrap() = Arc::new(settings);
+        gate.refresh();
+        assert!(matches!(call("Bearer of-ci-0123456789abc"), Err(Refusal::NotProven { .. })), "taken away");
+        assert!(metrics.text().contains("synapse_unproven_total{why=\"wrong\"} "));
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_judged_at_every_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path().join("home"), dir.path().join("home/registry"));
+        let token = synapse_store::token::Token::load_or_make(&home).unwrap();
+        let bearer = format!("Bearer {}", token.as_str()).parse().unwrap();
+        let settings = Arc::new(Settings::default());
+        let gate = Gate::new(home, 8100, Arc::default(), Arc::new(move || settings.clone())).unwrap();
+        let (here, there) = (SocketAddr::from(([192, 0, 2, 2], 8100)), SocketAddr::from(([192, 0, 2, 1], 5)));
+        let with = |not_after_s| {
+            let certificate = Certificate {
+                not_after_s,
+                ..crate::certified::tests::certificate(&[], &[], Some("build-7"))
+            };
+            let tls = TlsPeer { hosts: Arc::default(), certificate: Some(certificate) };
+            Peer::tcp(there, here, Some(tls))
+        };
+        let (fresh, late) = (with(u64::MAX), with(1));
+        let nothing = HeaderMap::new();
+        assert_eq!(gate.caller(&fresh, &nothing).await, Ok(Caller::Stranger));
+        let told = gate.unnamed(&fresh).to_string();
+        assert!(told.contains("build-7") && told.contains("tls.identities"), "{told}");
+        let told = gate.caller(&late, &nothing).await.unwrap_err().to_string();
+        assert!(told.contains("build-7") && told.contains("expired"), "{told}");
+        let token = HeaderMap::from_iter([(header::AUTHORIZATION, bearer)]);
+        assert_eq!(gate.caller(&fresh, &token).await, Ok(Caller::User { proof: Proof::Token }));
+    }
 }

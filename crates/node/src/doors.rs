@@ -6,14 +6,16 @@
 mod api;
 mod events;
 mod inbox;
+mod interrupt;
 mod message;
 mod ops;
+mod share;
 mod stream;
 
 use crate::audit::{self, Audit};
 use crate::auth::{Gate, Peer, is_public};
 use crate::handle::{Handle, Heard};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Unproven};
 use crate::registrar::Shown;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -66,6 +68,13 @@ impl App {
         answer.map_err(|e| Refusal::NotStored { why: e.to_string() })
     }
 
+    /// Tells the driver of other rules, if the settings have changed.
+    pub fn look_at_settings(&self) {
+        if let Some(rules) = self.gate.refresh() {
+            self.handle.tell(synapse_core::effect::Input::Rules((*rules).clone()));
+        }
+    }
+
     pub async fn ask(&self, caller: Caller, command: synapse_core::Command) -> Heard {
         self.handle.ask(caller, command).await
     }
@@ -104,6 +113,10 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(api::task))
         .routes(routes!(api::cancel))
         .routes(routes!(api::reply))
+        .routes(routes!(interrupt::interrupt))
+        .routes(routes!(share::shared))
+        .routes(routes!(share::share))
+        .routes(routes!(share::follow))
         .routes(routes!(api::agents))
         .routes(routes!(events::events))
         .routes(routes!(stream::stream))
@@ -122,21 +135,18 @@ async fn admit(State(app): State<Shared>, request: Request, next: Next) -> Respo
 
 /// First of all: where does this come from, who is it, and is it too large to be read?
 async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Peer>().cloned().unwrap_or(Peer::Tcp);
-    let admitted = app.gate.check_origin(&peer, request.headers()).and_then(|()| {
-        let length =
-            request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
-        match length {
-            Some(bytes) if bytes > app.body_bytes_max => {
-                Err(Refusal::TooLarge { bytes, max: app.body_bytes_max })
-            }
-            _ => app.gate.caller(&peer, request.headers()),
-        }
-    });
+    app.look_at_settings();
+    let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::unknown);
+    audit::note(|facts| facts.from(peer.address()));
+    let admitted = match may_enter(&app, &peer, &request) {
+        Ok(()) => app.gate.caller(&peer, request.headers()).await,
+        Err(refusal) => Err(refusal),
+    };
     let mut answer = match admitted {
         Ok(_) if let Some(refusal) = other_version(&request) => refusal,
-        Ok(Caller::Stranger) if !is_public(request.method(), request.uri().path()) => {
-            Refused(no_token()).into_response()
+        Ok(Caller::Stranger) if !is_public(&peer, request.method(), request.uri().path()) => {
+            app.metrics.unproven(Unproven::Missing);
+            Refused(app.gate.unnamed(&peer)).into_response()
         }
         Ok(caller) => {
             audit::note(|facts| facts.caller(&caller));
@@ -184,13 +194,17 @@ fn other_version(request: &Request) -> Option<Response> {
     Some((status, axum::Json(refusal)).into_response())
 }
 
-fn no_token() -> Refusal {
-    let may = synapse_core::policy::may(
-        &Caller::Stranger,
-        synapse_core::policy::Verb::Read,
-        synapse_core::policy::About::default(),
-    );
-    may.err().unwrap_or(Refusal::Busy)
+/// From where it comes, and how much of it: known before the body is read.
+fn may_enter(app: &App, peer: &Peer, request: &Request) -> Result<(), Refusal> {
+    app.gate.check_address(peer)?;
+    app.gate.check_origin(peer, request.headers())?;
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
+    match length {
+        Some(bytes) if bytes > app.body_bytes_max => {
+            Err(Refusal::TooLarge { bytes, max: app.body_bytes_max })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reads a body within its bounds of size and time.
@@ -230,6 +244,9 @@ impl IntoResponse for Refused {
         let mut answer = (status, axum::Json(ErrorBody::from(&self.0))).into_response();
         if let Some(seconds) = error::retry_after_s(&self.0) {
             answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         answer
     }

@@ -219,14 +219,15 @@ impl Driver {
     /// While the disk is known to be full, nobody waits for another failed commit.
     fn refused_at_once(&self, command: &Command) -> Option<Refusal> {
         let (_, why) = self.disk_pause.as_ref()?;
-        matches!(command, Command::Send(_)).then(|| Refusal::NotStored { why: why.clone() })
+        matches!(command, Command::Send(_) | Command::Interrupt { .. })
+            .then(|| Refusal::NotStored { why: why.clone() })
     }
 
     /// What the store remembers and the core no longer does.
     fn facts(&mut self, caller: &Caller, command: &Command) -> Result<Facts, JournalError> {
         let mut facts = Facts::default();
         match command {
-            Command::Send(draft) => {
+            Command::Send(draft) | Command::Interrupt { draft: Some(draft), .. } => {
                 if let Some(sender_id) = &draft.sender_id {
                     let key = Key { who: caller.sender().who, message: sender_id.clone() }.text();
                     if !self.hub.recently_accepted(&key) {
@@ -254,7 +255,7 @@ impl Driver {
 
     fn fresh(&mut self, command: &Command) -> Fresh {
         match command {
-            Command::Send(_) => {
+            Command::Send(_) | Command::Interrupt { draft: Some(_), .. } => {
                 let task = self.randomness.bytes();
                 Fresh { message: time_ordered(now(), self.randomness.bytes()), task }
             }

@@ -65,8 +65,14 @@ impl Effects {
                         let _ = sender.try_send(ToHand::Stop { task, why });
                     }
                 }
+                Effect::Interrupt { link, task, by, why } => {
+                    if let Some(sender) = self.links.get(&link) {
+                        let _ = sender.try_send(ToHand::Interrupt { task, by, why });
+                    }
+                }
                 Effect::Notify { watcher, entry } => news.extend(self.notify(watcher, entry)),
                 Effect::Presence { agent, presence } => self.registrar.show(agent, presence),
+                Effect::Context { agent, context } => self.registrar.show_context(agent, context),
             }
         }
         self.send_answers();

@@ -34,6 +34,7 @@ pub type Heard = Result<(Answer, Seq), Refusal>;
 pub enum ToHand {
     Deliver { letter: Arc<Letter>, body: Body, tries: u8 },
     Stop { task: TaskId, why: String },
+    Interrupt { task: TaskId, by: String, why: String },
 }
 
 /// A stream of events, and what was missed before it began.

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use synapse_core::agents::Agent;
 use synapse_core::ids::{AgentId, AgentType, Label};
@@ -27,7 +28,29 @@ pub struct Launch {
     /// The port asked for; otherwise the last one, or the first free from 8100 up.
     #[serde(default)]
     pub port: Option<u16>,
+    /// What was said of the network; the rest is in the settings.
+    #[serde(default)]
+    pub listen: Listen,
     pub hand: Hand,
+}
+
+/// Where and how it is to be reached by TCP (REST-8). Paths are absolute.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listen {
+    #[serde(default)]
+    pub address: Option<IpAddr>,
+    /// Names under which callers know this machine.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// Plain HTTP may leave this machine.
+    #[serde(default)]
+    pub insecure: bool,
+    #[serde(default)]
+    pub cert: Option<PathBuf>,
+    #[serde(default)]
+    pub key: Option<PathBuf>,
+    #[serde(default)]
+    pub client_ca: Option<PathBuf>,
 }
 
 /// What does the agent's work.

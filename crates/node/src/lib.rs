@@ -6,22 +6,29 @@
 //! Not here: deciding (`synapse-core`), bytes to words (`synapse-dialects`), the process that restarts this
 //! one (`synapse-holder`).
 
+pub mod ancestry;
 pub mod audit;
 pub mod auth;
+mod certified;
 pub mod doors;
 pub mod driver;
 pub mod effects;
 pub mod handle;
 pub mod hands;
+pub mod handshake;
 pub mod launch;
 pub mod listen;
 pub mod metrics;
+pub mod network;
 mod os;
 pub mod outbox;
+pub mod owner;
 pub mod post;
 pub mod registrar;
+pub mod seal;
+pub mod secrets;
 pub mod serve;
 pub mod settings;
 
-pub use launch::{Hand, Launch};
+pub use launch::{Hand, Launch, Listen};
 pub use serve::{Ready, run};

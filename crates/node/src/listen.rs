@@ -1,8 +1,10 @@
-//! Sockets: a Unix socket for this user alone, and TCP on loopback; limits on connections, heads, bodies, time.
+//! Sockets: a Unix socket for this user alone, and TCP, on loopback or secured by TLS; limits on connections, heads, bodies, time.
 //!
 //! Invariant: a connection costs a bounded amount of memory and time, whatever the other side does.
 
 use crate::auth::Peer;
+use crate::doors::Shared;
+use crate::handshake::Handshakes;
 use crate::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
@@ -10,18 +12,23 @@ use http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use synapse_store::home::socket_address;
+use synapse_tls::Server;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service as _;
 
-const CONNECTIONS_MAX: usize = 1_024;
+/// For each of both sockets, so that callers by TCP cannot keep the user's own commands out.
+const CONNECTIONS_MAX: usize = 512;
+/// Connections from addresses that may not call, at once; further ones are closed unheard.
+const REFUSED_MAX: usize = 32;
 /// Also how long a connection may stay open without a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const HEAD_BYTES_MAX: usize = 32 << 10;
@@ -44,6 +51,8 @@ pub enum ListenError {
         "no port from {PORT_FIRST} to {PORT_LAST} is free; stop an agent (`synapse list`), or name one with --port"
     )]
     NoPort,
+    #[error("{address} cannot be listened on ({why}); --listen takes an address that this machine has")]
+    NoAddress { address: IpAddr, why: std::io::Error },
     #[error("the socket {path} cannot be made: {why}")]
     Socket { path: String, why: String },
 }
@@ -57,49 +66,51 @@ pub struct PortWish<'a> {
 }
 
 impl Listeners {
-    pub async fn bind(socket: &Path, wish: PortWish<'_>) -> Result<Self, ListenError> {
+    pub async fn bind(socket: &Path, address: IpAddr, wish: PortWish<'_>) -> Result<Self, ListenError> {
         let bad = |why: String| ListenError::Socket { path: socket.display().to_string(), why };
-        let (address, _guard) = socket_address(socket).map_err(|e| bad(e.to_string()))?;
+        let (path, _guard) = socket_address(socket).map_err(|e| bad(e.to_string()))?;
         // Ours alone: whoever holds the agent's lock may replace what a killed node left.
         match std::fs::remove_file(socket) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(bad(e.to_string())),
             _ => {}
         }
-        let unix = UnixListener::bind(&address).map_err(|e| bad(e.to_string()))?;
+        let unix = UnixListener::bind(&path).map_err(|e| bad(e.to_string()))?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(socket, mode).map_err(|e| bad(e.to_string()))?;
-        let tcp = bind_port(wish).await?;
+        let tcp = bind_port(address, wish).await?;
         let port = tcp.local_addr().map_err(|e| bad(e.to_string()))?.port();
         Ok(Self { unix, tcp, port })
     }
 
     /// Serves until told to stop, then lets what is under way finish.
-    pub async fn serve(self, router: Router, metrics: Arc<Metrics>, stop: CancellationToken) {
-        let shop = Shop {
-            router,
-            metrics,
-            room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            open: TaskTracker::new(),
-            stop,
-        };
-        tokio::join!(accept_unix(self.unix, &shop), accept_tcp(self.tcp, &shop));
+    pub async fn serve(self, router: Router, app: Shared, tls: Option<Server>, stop: CancellationToken) {
+        let tls = tls.map(|server| Arc::new(Handshakes::new(server)));
+        let lobby = Arc::new(Semaphore::new(REFUSED_MAX));
+        let shop = Shop { router, app, lobby, open: TaskTracker::new(), stop };
+        tokio::join!(accept_unix(self.unix, &shop), accept_tcp(self.tcp, tls, &shop));
         shop.open.close();
         let _ = tokio::time::timeout(STOP_GRACE, shop.open.wait()).await;
     }
 }
 
 /// Binding is the reservation: twenty that start at once each get a port of their own.
-async fn bind_port(wish: PortWish<'_>) -> Result<TcpListener, ListenError> {
-    let bind = |port| TcpListener::bind(("127.0.0.1", port));
+async fn bind_port(address: IpAddr, wish: PortWish<'_>) -> Result<TcpListener, ListenError> {
+    let bind = |port| TcpListener::bind((address, port));
+    let is_absent = |why: &std::io::Error| why.kind() == std::io::ErrorKind::AddrNotAvailable;
     if let Some(port) = wish.asked {
-        return bind(port).await.map_err(|why| ListenError::PortTaken { port, why });
+        return bind(port).await.map_err(|why| match is_absent(&why) {
+            true => ListenError::NoAddress { address, why },
+            false => ListenError::PortTaken { port, why },
+        });
     }
     let spare = |port: &u16| wish.spared.contains(port);
     let range = PORT_FIRST..=PORT_LAST;
     let wanted = wish.last.into_iter().chain(range.clone().filter(|p| !spare(p))).chain(range.filter(spare));
     for port in wanted {
-        if let Ok(listener) = bind(port).await {
-            return Ok(listener);
+        match bind(port).await {
+            Ok(listener) => return Ok(listener),
+            Err(why) if is_absent(&why) => return Err(ListenError::NoAddress { address, why }),
+            Err(_) => {}
         }
     }
     Err(ListenError::NoPort)
@@ -107,16 +118,18 @@ async fn bind_port(wish: PortWish<'_>) -> Result<TcpListener, ListenError> {
 
 struct Shop {
     router: Router,
-    metrics: Arc<Metrics>,
-    room: Arc<Semaphore>,
+    app: Shared,
+    /// For addresses that may not call: they hear so, and take no room from others.
+    lobby: Arc<Semaphore>,
     open: TaskTracker,
     stop: CancellationToken,
 }
 
 async fn accept_unix(listener: UnixListener, shop: &Shop) {
     let own = rustix::process::geteuid().as_raw();
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let Ok(room) = shop.room.clone().acquire_owned().await else { return };
+        let Ok(room) = room.clone().acquire_owned().await else { return };
         let accepted = tokio::select! {
             () = shop.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
@@ -136,19 +149,33 @@ async fn accept_unix(listener: UnixListener, shop: &Shop) {
     }
 }
 
-async fn accept_tcp(listener: TcpListener, shop: &Shop) {
+async fn accept_tcp(listener: TcpListener, tls: Option<Arc<Handshakes>>, shop: &Shop) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let Ok(room) = shop.room.clone().acquire_owned().await else { return };
+        let Ok(room) = room.clone().acquire_owned().await else { return };
         let accepted = tokio::select! {
             () = shop.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, remote)) = accepted else {
             pause().await;
             continue;
         };
+        let Ok(local) = stream.local_addr() else { continue };
         let _ = stream.set_nodelay(true);
-        shop.take(stream, Peer::Tcp, room);
+        let room = if shop.app.gate.allows(remote.ip()) {
+            room
+        } else if let Ok(lobby) = shop.lobby.clone().try_acquire_owned() {
+            drop(room);
+            lobby
+        } else {
+            shop.app.audit.turned_away(remote.ip().to_canonical(), "connect", "address_refused");
+            continue;
+        };
+        match &tls {
+            None => shop.take(stream, Peer::tcp(remote, local, None), room),
+            Some(tls) => shop.take_secured(stream, (remote, local), tls.clone(), room),
+        }
     }
 }
 
@@ -158,34 +185,71 @@ async fn pause() {
 }
 
 impl Shop {
-    fn take<S>(&self, stream: S, peer: Peer, room: tokio::sync::OwnedSemaphorePermit)
+    fn take<S>(&self, stream: S, peer: Peer, room: OwnedSemaphorePermit)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (router, metrics, stop) = (self.router.clone(), self.metrics.clone(), self.stop.clone());
+        let served =
+            serve_one(stream, peer, self.router.clone(), self.app.metrics.clone(), self.stop.clone());
         self.open.spawn(async move {
-            metrics.connected();
-            let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-                let (mut router, peer) = (router.clone(), peer.clone());
-                async move {
-                    let mut request = request.map(Body::new);
-                    request.extensions_mut().insert(peer);
-                    router.call(request).await.map_err(|e: Infallible| match e {})
-                }
-            });
-            let mut http = hyper::server::conn::http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
-            let connection = http.serve_connection(TokioIo::new(stream), service);
-            tokio::pin!(connection);
-            tokio::select! {
-                _ = connection.as_mut() => {}
-                () = stop.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = connection.await;
-                }
-            }
-            metrics.disconnected();
+            served.await;
             drop(room);
         });
     }
+
+    fn take_secured(
+        &self,
+        stream: TcpStream,
+        (remote, local): (SocketAddr, SocketAddr),
+        tls: Arc<Handshakes>,
+        room: OwnedSemaphorePermit,
+    ) {
+        let (router, app, stop) = (self.router.clone(), self.app.clone(), self.stop.clone());
+        self.open.spawn(async move {
+            let shaken = tokio::select! {
+                () = stop.cancelled() => return,
+                shaken = tls.shake(stream) => shaken,
+            };
+            match shaken {
+                Ok((stream, told)) => {
+                    let peer = Peer::tcp(remote, local, Some(told));
+                    serve_one(stream, peer, router, app.metrics.clone(), stop).await;
+                }
+                Err(why) => {
+                    app.metrics.handshake_failed();
+                    app.audit.turned_away(remote.ip().to_canonical(), "connect", "handshake_failed");
+                    // Anybody can make this happen as often as they like.
+                    tracing::debug!(%remote, %why, "no secure connection");
+                }
+            }
+            drop(room);
+        });
+    }
+}
+
+async fn serve_one<S>(stream: S, peer: Peer, router: Router, metrics: Arc<Metrics>, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    metrics.connected();
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let (mut router, peer) = (router.clone(), peer.clone());
+        async move {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(peer);
+            router.call(request).await.map_err(|e: Infallible| match e {})
+        }
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+    metrics.disconnected();
 }

@@ -10,10 +10,39 @@ pub struct Metrics {
     commit_failures: AtomicU64,
     requests: AtomicU64,
     refusals: AtomicU64,
+    handshakes_failed: AtomicU64,
     connections: AtomicUsize,
     waiting: AtomicUsize,
     open_tasks: AtomicUsize,
     watchers: AtomicUsize,
+    unproven: [AtomicU64; Unproven::ALL.len()],
+}
+
+/// Why a caller was not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unproven {
+    /// No secret where one is needed.
+    Missing,
+    Wrong,
+    /// A token that was replaced.
+    Expired,
+    /// Too many wrong ones from one address.
+    Guessing,
+    /// The process could not be seen.
+    Unseen,
+    /// The address may not call.
+    Address,
+}
+
+impl Unproven {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::Missing, "missing"),
+        (Self::Wrong, "wrong"),
+        (Self::Expired, "expired"),
+        (Self::Guessing, "guessing"),
+        (Self::Unseen, "unseen"),
+        (Self::Address, "address"),
+    ];
 }
 
 impl Metrics {
@@ -31,10 +60,18 @@ impl Metrics {
         self.refusals.fetch_add(u64::from(refused), Relaxed);
     }
 
+    pub fn handshake_failed(&self) {
+        self.handshakes_failed.fetch_add(1, Relaxed);
+    }
+
     pub fn gauges(&self, waiting: usize, open_tasks: usize, watchers: usize) {
         self.waiting.store(waiting, Relaxed);
         self.open_tasks.store(open_tasks, Relaxed);
         self.watchers.store(watchers, Relaxed);
+    }
+
+    pub fn unproven(&self, why: Unproven) {
+        self.unproven[why as usize].fetch_add(1, Relaxed);
     }
 
     pub fn connected(&self) {
@@ -67,6 +104,12 @@ impl Metrics {
             ),
             ("synapse_requests_total", "counter", "HTTP requests answered", self.requests.load(Relaxed)),
             ("synapse_refusals_total", "counter", "HTTP requests refused", self.refusals.load(Relaxed)),
+            (
+                "synapse_tls_handshakes_failed_total",
+                "counter",
+                "connections that did not become secure",
+                self.handshakes_failed.load(Relaxed),
+            ),
             ("synapse_connections", "gauge", "open connections", self.connections.load(Relaxed) as u64),
             (
                 "synapse_messages_waiting",
@@ -85,6 +128,12 @@ impl Metrics {
         let mut text = String::new();
         for (name, kind, help, value) in rows {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+        }
+        let name = "synapse_unproven_total";
+        let _ = writeln!(text, "# HELP {name} callers that were not believed\n# TYPE {name} counter");
+        for (why, word) in Unproven::ALL {
+            let count = self.unproven[why as usize].load(Relaxed);
+            let _ = writeln!(text, "{name}{{why=\"{word}\"}} {count}");
         }
         text
     }

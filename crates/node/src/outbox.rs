@@ -10,7 +10,7 @@
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::post;
-use http::Method;
+use http::{HeaderMap, Method};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -303,6 +303,18 @@ fn aside(code: &'static str) -> Line {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An agent's node says when it passes on what lay in the agent's outbox. This only ever lowers what is believed: a
+/// node whose holder is gone no longer stands below its agent, and must not become the person by that.
+pub fn passed_on(caller: Caller, headers: &HeaderMap) -> Caller {
+    if headers.get(synapse_peer::VIA).is_none_or(|via| via != synapse_peer::VIA_OUTBOX) {
+        return caller;
+    }
+    match caller {
+        Caller::Agent { id, label, role, .. } => Caller::Agent { id, label, role, proof: Proof::Outbox },
+        _ => Caller::Stranger,
+    }
 }
 
 /// Makes the outbox, if the working folder allows it, and watches it from now on.

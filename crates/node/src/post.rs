@@ -6,9 +6,9 @@
 //!
 //! Invariant: a damaged file is set aside and reported, and never stops the others.
 
-use crate::audit::Audit;
+use crate::doors::{App, Shared};
 use crate::driver::now;
-use crate::handle::Handle;
+use crate::seal::{self, To};
 use notify::{EventKind, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -16,13 +16,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
-use synapse_core::ids::AgentId;
+use synapse_core::ids::{AgentId, Label};
 use synapse_core::message::{Proof, Sender, Who};
 use synapse_core::policy::Caller;
 use synapse_dialects::audit::{Actor, Line};
 use synapse_dialects::message::{self, MessageRequest};
 use synapse_dialects::parse;
 use synapse_store::home::Home;
+use synapse_store::known::Known;
 use synapse_store::spool::{Found, Spool, SpoolError, SpoolId};
 
 /// What lies in a spool: who says they sent it, and what.
@@ -31,10 +32,19 @@ pub struct SpoolLetter {
     pub v: u32,
     pub from: Sender,
     pub request: MessageRequest,
+    /// What makes the sender more than a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<String>,
 }
 
 impl SpoolLetter {
     pub const VERSION: u32 = 1;
+
+    /// Whether its sender has sealed it, for the one in whose spool it lies.
+    pub fn is_sealed(&self, home: &Home, to: To<'_>) -> bool {
+        let seal = self.seal.as_deref();
+        seal.is_some_and(|seal| seal::is_sealed(home, to, &self.from, &self.request, seal))
+    }
 }
 
 /// Puts a letter into the spool of an agent, running or not. On disk when this returns.
@@ -46,16 +56,21 @@ pub fn spool_to(
 ) -> Result<SpoolId, SpoolError> {
     let dir = home.agent(agent);
     dir.ensure()?;
-    put(&Spool::open(&dir.spool())?, from, request)
+    put(&Spool::open(&dir.spool())?, seal::seal(home, To::Agent(agent), &from, &request), from, request)
 }
 
 /// Puts a letter where the person finds it.
 pub fn spool_to_user(home: &Home, from: Sender, request: MessageRequest) -> Result<SpoolId, SpoolError> {
-    put(&Spool::open(&home.user_spool())?, from, request)
+    put(&Spool::open(&home.user_spool())?, seal::seal(home, To::User, &from, &request), from, request)
 }
 
-fn put(spool: &Spool, from: Sender, request: MessageRequest) -> Result<SpoolId, SpoolError> {
-    let letter = SpoolLetter { v: SpoolLetter::VERSION, from, request };
+fn put(
+    spool: &Spool,
+    seal: Option<String>,
+    from: Sender,
+    request: MessageRequest,
+) -> Result<SpoolId, SpoolError> {
+    let letter = SpoolLetter { v: SpoolLetter::VERSION, from, request, seal };
     let bytes = serde_json::to_vec(&letter).expect("letters are plain data and always have a JSON form");
     spool.put(&bytes)
 }
@@ -70,12 +85,7 @@ pub fn send_back(home: &Home, to: &Sender, from: Sender, request: MessageRequest
 }
 
 /// Takes letters in for as long as the node runs.
-pub async fn take_in(
-    spool: Arc<Spool>,
-    news: Option<Arc<tokio::sync::Notify>>,
-    handle: Handle,
-    audit: Audit,
-) {
+pub async fn take_in(spool: Arc<Spool>, news: Option<Arc<tokio::sync::Notify>>, app: Shared) {
     /// How long a letter waits that could not be taken yet; also how often we look where nobody can tell us.
     const PAUSE: Duration = Duration::from_secs(2);
     let is_watched = news.is_some();
@@ -92,7 +102,7 @@ pub async fn take_in(
             Ok(Ok(found)) => {
                 let all = found.len();
                 for one in found {
-                    left += usize::from(!take_one(&spool, &handle, &audit, one).await);
+                    left += usize::from(!take_one(&spool, &app, one).await);
                 }
                 if left < all {
                     continue;
@@ -132,21 +142,22 @@ pub fn watch(folders: &[(PathBuf, Arc<tokio::sync::Notify>)]) -> Option<notify::
 }
 
 /// False if the letter stays where it is, to be tried again.
-async fn take_one(spool: &Arc<Spool>, handle: &Handle, audit: &Audit, found: Found) -> bool {
+async fn take_one(spool: &Arc<Spool>, app: &App, found: Found) -> bool {
+    app.look_at_settings();
     let (name, bytes) = match found {
         Found::Letter { name, bytes } => (name, bytes),
         Found::Bad { name, why } => {
             tracing::warn!(file = %name, %why, "a file in the spool was set aside");
-            audit.write(aside("bad_file")).await;
+            app.audit.write(aside("bad_file")).await;
             return true;
         }
     };
-    let put_away = match read(&name, &bytes) {
+    let put_away = match read(&name, &bytes, |letter| looked_at(app, letter)) {
         Err(refusal) => {
-            audit.write(aside(refusal.code())).await;
+            app.audit.write(aside(refusal.code())).await;
             set_aside(spool, &name, &refusal)
         }
-        Ok((caller, command)) => match deliver(handle, audit, caller, command).await {
+        Ok((caller, command)) => match deliver(app, caller, command).await {
             Ok(()) => spool.done(&name),
             Err(refusal) if is_passing(&refusal) => {
                 tracing::info!(file = %name, %refusal, "a letter in the spool could not be taken yet");
@@ -167,12 +178,12 @@ fn set_aside(spool: &Spool, name: &SpoolId, refusal: &Refusal) -> Result<(), Spo
 }
 
 /// Leaves a line, unless the letter is to be tried again.
-async fn deliver(handle: &Handle, audit: &Audit, caller: Caller, command: Command) -> Result<(), Refusal> {
-    let mut record = audit.message(&Actor::of(&caller), "spool");
+async fn deliver(app: &App, caller: Caller, command: Command) -> Result<(), Refusal> {
+    let mut record = app.audit.message(&Actor::of(&caller), "spool");
     if let Command::Send(draft) = &command {
         record.add(|facts| facts.draft(draft));
     }
-    let heard = handle.ask(caller, command).await;
+    let heard = app.ask(caller, command).await;
     if let Ok((Answer::Accepted(taken), _)) = &heard
         && let Some(first) = taken.first()
     {
@@ -182,7 +193,7 @@ async fn deliver(handle: &Handle, audit: &Audit, caller: Caller, command: Comman
     if !refusal.is_some_and(is_passing)
         && let Some(line) = record.end("send", refusal)
     {
-        audit.write(line).await;
+        app.audit.write(line).await;
     }
     heard.map(drop)
 }
@@ -193,6 +204,23 @@ fn aside(code: &'static str) -> Line {
     line.status = Some(400);
     line.code = Some(code.into());
     line
+}
+
+/// What is known of the sender of a letter beside what the letter says.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    pub is_sealed: bool,
+    /// As it is known here, if it is an agent.
+    pub label: Option<String>,
+    pub role: Option<Label>,
+}
+
+fn looked_at(app: &App, letter: &SpoolLetter) -> Seen {
+    let is_sealed = letter.is_sealed(&app.home, To::Agent(&app.agent.id));
+    let Who::Agent(id) = &letter.from.who else { return Seen { is_sealed, ..Seen::default() } };
+    let known = Known::load(&app.home.agent(id)).ok().flatten();
+    let label = known.as_ref().map(|known| known.agent().label());
+    Seen { is_sealed, label, role: known.and_then(|known| known.role) }
 }
 
 fn is_passing(refusal: &Refusal) -> bool {
@@ -207,22 +235,28 @@ fn is_passing(refusal: &Refusal) -> bool {
     )
 }
 
-/// A file in core words. The sender in it is a claim, and marked as one.
-pub fn read(name: &SpoolId, bytes: &[u8]) -> Result<(Caller, Command), Refusal> {
+/// A file in core words. The sender in it is a claim, and marked as one unless it is sealed.
+pub fn read(
+    name: &SpoolId,
+    bytes: &[u8],
+    look: impl FnOnce(&SpoolLetter) -> Seen,
+) -> Result<(Caller, Command), Refusal> {
     let letter: SpoolLetter = parse::json(bytes)?;
     if letter.v > SpoolLetter::VERSION {
         return Err(Refusal::bad_field("v", format!("version {} is newer than this program", letter.v)));
     }
+    let Seen { is_sealed, label, role } = look(&letter);
+    let proof = if is_sealed { Proof::Token } else { Proof::Spool };
     let mut request = letter.request;
-    let label = plain_label(&letter.from.label);
+    let label = label.unwrap_or_else(|| plain_label(&letter.from.label));
     request.message_id.get_or_insert_with(|| name.as_str().to_owned());
     request.target = None;
     let draft = message::request_to_core(request)?.draft;
     let caller = match letter.from.who {
-        Who::User => Caller::User { proof: Proof::Spool },
-        Who::Agent(agent) if letter.from.by_user => Caller::UserAs { agent, label, proof: Proof::Spool },
-        Who::Agent(id) => Caller::Agent { id, label, role: None, proof: Proof::Spool },
-        Who::Named(_) => return Err(Refusal::bad_field("from", "a name alone may not write here")),
+        Who::User => Caller::User { proof },
+        Who::Agent(agent) if letter.from.by_user => Caller::UserAs { agent, label, proof },
+        Who::Agent(id) => Caller::Agent { id, label, role, proof },
+        Who::Named(name) => Caller::Named { name, role: None, proof },
     };
     Ok((caller, Command::Send(Box::new(draft))))
 }
@@ -246,8 +280,11 @@ mod tests {
     #[test]
     fn a_letter_keeps_its_name_as_its_id_and_its_sender_is_a_claim() {
         let name = SpoolId::parse("1-2-3").unwrap();
-        let (caller, command) = read(&name, &letter("user", "hi")).unwrap();
+        let (caller, command) = read(&name, &letter("user", "hi"), |_| Seen::default()).unwrap();
         assert_eq!(caller, Caller::User { proof: Proof::Spool });
+        let sealed = Seen { is_sealed: true, ..Seen::default() };
+        let (caller, _) = read(&name, &letter("user", "hi"), |_| sealed).unwrap();
+        assert_eq!(caller, Caller::User { proof: Proof::Token });
         let Command::Send(draft) = command else { panic!("not a message") };
         assert_eq!(draft.sender_id.unwrap().as_str(), "1-2-3");
         assert_eq!(draft.to, synapse_core::routes::Target::Here, "a spool is its agent's own");
@@ -257,7 +294,8 @@ mod tests {
     fn a_letter_of_a_newer_version_is_not_guessed_at() {
         let name = SpoolId::parse("1").unwrap();
         let newer = String::from_utf8(letter("user", "hi")).unwrap().replace("\"v\":1", "\"v\":2");
-        assert!(read(&name, newer.as_bytes()).unwrap_err().to_string().contains("newer"));
+        let read = read(&name, newer.as_bytes(), |_| Seen::default());
+        assert!(read.unwrap_err().to_string().contains("newer"));
     }
 
     #[test]
@@ -270,10 +308,10 @@ mod tests {
     fn fuzz_reading_a_letter_never_panics() {
         let name = SpoolId::parse("1").unwrap();
         bolero::check!().for_each(|bytes: &[u8]| {
-            let _ = read(&name, bytes);
+            let _ = read(&name, bytes, |_| Seen::default());
         });
         bolero::check!().with_type::<String>().for_each(|text: &String| {
-            let _ = read(&name, &letter(text, text));
+            let _ = read(&name, &letter(text, text), |_| Seen::default());
         });
     }
 }

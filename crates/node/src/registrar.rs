@@ -4,54 +4,73 @@
 
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
-use synapse_core::agents::{AgentState, Presence};
+use synapse_core::agents::{AgentState, Context, Presence};
 use synapse_core::ids::{AgentId, Timestamp};
 use synapse_store::home::Home;
 use synapse_store::registry::Entry;
 use tokio::sync::watch;
 
+/// How the agent is, and what it says it is doing.
+#[derive(Clone)]
+pub struct Look {
+    pub presence: Presence,
+    pub context: Option<Context>,
+}
+
 /// What is shown now; read by every `GET /status`.
 #[derive(Clone)]
-pub struct Shown(Arc<RwLock<Presence>>);
+pub struct Shown(Arc<RwLock<Look>>);
 
 impl Shown {
-    pub fn now(&self) -> Presence {
+    pub fn now(&self) -> Look {
         self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 }
 
 pub struct Registrar {
     shown: Shown,
-    changed: watch::Sender<Presence>,
+    changed: watch::Sender<Look>,
     agent: AgentId,
 }
 
 impl Registrar {
-    pub fn new(agent: AgentId, now: Timestamp) -> (Self, Shown, watch::Receiver<Presence>) {
-        let first = Presence::new(now, AgentState::Starting, "starting");
+    pub fn new(agent: AgentId, now: Timestamp) -> (Self, Shown, watch::Receiver<Look>) {
+        let presence = Presence::new(now, AgentState::Starting, "starting");
+        let first = Look { presence, context: None };
         let shown = Shown(Arc::new(RwLock::new(first.clone())));
         let (changed, news) = watch::channel(first);
         (Self { shown: shown.clone(), changed, agent }, shown, news)
     }
 
     pub(crate) fn show(&self, agent: AgentId, presence: Presence) {
+        self.change(agent, |look| look.presence = presence);
+    }
+
+    pub(crate) fn show_context(&self, agent: AgentId, context: Option<Context>) {
+        self.change(agent, |look| look.context = context);
+    }
+
+    fn change(&self, agent: AgentId, change: impl FnOnce(&mut Look)) {
         if agent != self.agent {
             return;
         }
-        *self.shown.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = presence.clone();
-        let _ = self.changed.send(presence);
+        let mut shown = self.shown.0.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        change(&mut shown);
+        let _ = self.changed.send(shown.clone());
     }
 }
 
 /// Writes the registry entry whenever the presence changes, until the driver is gone. Whether it then goes as well
 /// is for whoever ends the node to say.
-pub async fn keep_entry(home: Home, mut entry: Entry, mut news: watch::Receiver<Presence>) {
+pub async fn keep_entry(home: Home, mut entry: Entry, mut news: watch::Receiver<Look>) {
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
-        let presence = news.borrow_and_update().clone();
+        let Look { presence, context } = news.borrow_and_update().clone();
         entry.status = presence.state;
         entry.status_why = presence.why;
         entry.status_since_ms = presence.since.0;
+        entry.context_since_ms = context.as_ref().map(|context| context.since.0);
+        entry.context = context.map(|context| context.text.chars().take(Entry::CONTEXT_CHARS_MAX).collect());
         let (to, copy) = (home.clone(), entry.clone());
         let written = tokio::task::spawn_blocking(move || copy.write(&to)).await;
         if let Ok(Err(e)) = written {

@@ -4,7 +4,7 @@
 //! 75 it was asked to make room for a new one, anything else it died; both are started again.
 
 use crate::audit::Audit;
-use crate::auth::Gate;
+use crate::auth::{Gate, SettingsNow};
 use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
 use crate::effects::{Effects, hand_out};
@@ -12,6 +12,7 @@ use crate::hands::exec::ExecHand;
 use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
+use crate::network::Plan;
 use crate::registrar::{Registrar, keep_entry};
 use crate::settings::{Current, retention};
 use crate::{outbox, post};
@@ -29,8 +30,9 @@ use synapse_store::known::Known;
 use synapse_store::outbox::Outbox;
 use synapse_store::registry::{self, Entry};
 use synapse_store::spool::Spool;
-use synapse_store::token::Token;
+use synapse_store::token::{Token, TokenFile};
 use synapse_store::{History, Journal, OpenError};
+use synapse_tls::Server;
 use tokio_util::sync::CancellationToken;
 
 /// What the launcher hears on the node's standard output: one line.
@@ -39,6 +41,8 @@ use tokio_util::sync::CancellationToken;
 pub enum Ready {
     Ready {
         port: u16,
+        /// How it is called by TCP.
+        endpoint: String,
     },
     CannotRun {
         why: String,
@@ -66,12 +70,13 @@ struct Parts {
     dir: AgentDir,
     launch: Launch,
     known: Known,
-    token: Token,
     spool: Spool,
     journal: Journal,
     history: History,
     hub: Hub,
     settings: Current,
+    plan: Plan,
+    tls: Option<Server>,
 }
 
 /// Runs the node of one agent, in this process, until it is told to stop.
@@ -156,12 +161,19 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     let bytes = files::read_private(&dir.launch(), 1 << 20, Access::Plain).map_err(|e| told(&e))?;
     let launch: Launch =
         serde_json::from_slice(&bytes).map_err(|e| told(&format!("{}: {e}", dir.launch().display())))?;
+    let settings = Current::new(home.root(), &launch.working_dir);
+    let plan = Plan::of(&launch.listen, &settings.get()).map_err(|e| told(&e))?;
+    let tls = plan.tls.clone().map(Server::load).transpose().map_err(|e| match is_restart() {
+        // Somebody may be replacing the files just now; they were good when this agent was started.
+        true => Died::Now(e.to_string()),
+        false => told(&e),
+    })?;
     let known = Known::load(&dir)
         .map_err(|e| told(&e))?
         .ok_or_else(|| told(&"this agent is not known yet; start it with `synapse run`"))?;
-    let token = Token::load_or_make(&home).map_err(|e| told(&e))?;
+    Token::load_or_make(&home).map_err(|e| told(&e))?;
+    TokenFile::of_agent(&dir).load_or_make().map_err(|e| told(&e))?;
     let spool = Spool::open(&dir.spool()).map_err(|e| told(&e))?;
-    let settings = Current::new(home.root(), &launch.working_dir);
     let kept = retention(&settings.get());
     let (journal, state) = Journal::open(&dir.journal(), kept).map_err(|e| match e {
         // A disk that is full or away for a while is no reason to give an agent up that ran before.
@@ -170,23 +182,14 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     })?;
     let history = History::open(&dir.journal()).map_err(|e| told(&e))?;
     let hub = Hub::with_state(Limits::default(), state);
-    Ok(Parts { home, dir, launch, known, token, spool, journal, history, hub, settings })
+    Ok(Parts { home, dir, launch, known, spool, journal, history, hub, settings, plan, tls })
 }
 
 async fn serve(parts: Parts) -> Result<Ended, Died> {
-    let Parts { home, dir, launch, mut known, token, spool, journal, history, hub, settings } = parts;
+    let Parts { home, dir, launch, mut known, spool, journal, history, hub, settings, plan, tls } = parts;
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
-    let spared = ports_of_others(&home, &known.id);
-    let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
-    let listeners = Listeners::bind(&dir.socket(), wish).await.map_err(|e| match e {
-        // It was ours before: whoever has it now may give it back, so the holder tries again.
-        ListenError::PortTaken { port, .. } if known.port == Some(port) => Died::Now(e.to_string()),
-        e => cannot(&e),
-    })?;
-    let port = listeners.port;
-    remember_port(&mut known, port, &home);
-    let entry = entry(&known, port, &dir).map_err(|e| cannot(&e))?;
-    let holder = entry.pid;
+    let (listeners, entry) = take_port(&home, &dir, &launch, &mut known, &plan).await?;
+    let (port, holder, endpoint) = (listeners.port, entry.pid, entry.endpoint.clone());
 
     let agent = launch.agent(Some(port));
     let metrics = Arc::new(Metrics::default());
@@ -200,12 +203,15 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
 
     let audit = Audit::start(dir.audit(), &settings.get().audit).map_err(|e| cannot(&e))?;
     let stop = CancellationToken::new();
+    let gate = Gate::new(home.clone(), port, metrics.clone(), source(&settings)).map_err(|e| cannot(&e))?;
+    let gate = gate.called(plan.hosts);
+    handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
-        gate: Gate::new(home.clone(), token, port),
+        gate,
         agent,
         shown,
-        metrics: metrics.clone(),
+        metrics,
         history: Mutex::new(history),
         home: home.clone(),
         settings,
@@ -224,10 +230,10 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let _watcher = take_files_in(&app, spool, own_outbox);
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());
-    say(&Ready::Ready { port });
-    tracing::info!(port, "serving");
+    tracing::info!(%endpoint, "serving");
+    say(&Ready::Ready { port, endpoint });
 
-    listeners.serve(doors::router(app.clone()), metrics, stop).await;
+    listeners.serve(doors::router(app.clone()), app.clone(), tls, stop).await;
     handle.stop();
     drop(handle);
     let ended = watched.await.unwrap_or_else(|_| Err("the driver panicked".into()));
@@ -243,13 +249,36 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     Ok(Ended::Stopped)
 }
 
-fn remember_port(known: &mut Known, port: u16, home: &Home) {
+/// Takes a port, writes it down, and says what the registry is told of this node.
+async fn take_port(
+    home: &Home,
+    dir: &AgentDir,
+    launch: &Launch,
+    known: &mut Known,
+    plan: &Plan,
+) -> Result<(Listeners, Entry), Died> {
+    let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
+    let spared = ports_of_others(home, &known.id);
+    let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
+    let listeners = Listeners::bind(&dir.socket(), plan.address, wish).await.map_err(|e| match e {
+        // It was ours before: whoever has it now may give it back, so the holder tries again.
+        ListenError::PortTaken { port, .. } if known.port == Some(port) => Died::Now(e.to_string()),
+        e => cannot(&e),
+    })?;
+    let port = listeners.port;
     if known.port.replace(port) != Some(port)
         && let Err(e) = known.save(home)
     {
         // On a full disk: it works on, and has this port again only if that is free.
         tracing::warn!(error = %e, "the port could not be written down");
     }
+    let mut entry = entry(known, port, dir).map_err(|e| cannot(&e))?;
+    entry.endpoint = plan.endpoint(port);
+    if plan.is_open() {
+        let endpoint = &entry.endpoint;
+        tracing::warn!(%endpoint, "other machines can reach this, and nothing is encrypted; it was started with --insecure");
+    }
+    Ok((listeners, entry))
 }
 
 /// What the registry is told of this node.
@@ -259,6 +288,12 @@ fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::Re
     entry.api = synapse_dialects::level::OWN.newest;
     entry.holder_version = std::env::var(HOLDER_VERSION_VARIABLE).unwrap_or_default();
     Ok(entry)
+}
+
+/// Where the settings come from.
+fn source(settings: &Current) -> SettingsNow {
+    let settings = settings.clone();
+    Arc::new(move || settings.get())
 }
 
 fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {
@@ -299,7 +334,7 @@ fn take_files_in(
 ) -> Option<notify::RecommendedWatcher> {
     let (watcher, mail, calls) = outbox::watch(spool.arrivals(), own_outbox.as_deref());
     let mail = watcher.is_some().then_some(mail);
-    tokio::spawn(post::take_in(Arc::new(spool), mail, app.handle.clone(), app.audit.clone()));
+    tokio::spawn(post::take_in(Arc::new(spool), mail, app.clone()));
     if let Some(own_outbox) = own_outbox {
         tokio::spawn(outbox::take_in(own_outbox, calls, app.clone()));
     }

@@ -1,11 +1,15 @@
-//! Everything Synapse says to the socket of another: here, to a node of this user.
+//! Everything Synapse says to the socket of another: here, to a node.
 //!
-//! One small HTTP client: ask, or follow a stream of lines. Over the Unix socket; where a sandbox denies that, over
-//! TCP with a token that was named; where it denies both, through files in the agent's outbox (CLI-10).
+//! One small HTTP client: ask, or follow a stream of lines. Over the Unix socket of a node of this user; where a
+//! sandbox denies that, over loopback with a token that was named, or through files in the agent's outbox (`outbox`,
+//! CLI-10). To a node elsewhere, over TCP and TLS (`remote`).
 //!
 //! Not here: which node to call (`synapse-store`'s registry), what the words mean (`synapse-dialects`).
 
 pub mod outbox;
+pub mod remote;
+
+pub use remote::{Credentials, Url};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -15,11 +19,15 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 use synapse_dialects::error::{ErrorBody, ErrorInfo};
 use synapse_dialects::level;
 use synapse_store::home::socket_address;
-use tokio::net::{TcpStream, UnixStream};
+use synapse_tls::Trouble;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
 
 /// How a forwarded call says where it came from; it can only lower what is believed of the caller.
 pub const VIA: &str = "x-synapse-via";
@@ -34,6 +42,12 @@ pub enum CallError {
     /// Nobody is there, or not any more; nothing is known of what was asked last.
     #[error("the node at {path} does not answer: {why}")]
     Unreachable { path: String, why: String },
+    /// There is no trust between us, one way or the other.
+    #[error("{why}")]
+    Untrusted { code: &'static str, why: String },
+    /// What we were to bring cannot be used; nobody was called.
+    #[error("{why}")]
+    Unusable { why: String },
     #[error("the node's answer was not understood ({why}); is it of another version?")]
     NotUnderstood { why: String },
     /// Both live, and one of them has to be upgraded; says which.
@@ -47,6 +61,7 @@ impl CallError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { info, .. } => matches!(info.code.as_str(), "busy" | "stopping"),
+            Self::Untrusted { .. } | Self::Unusable { .. } => false,
             Self::NotUnderstood { .. } | Self::OtherVersion { .. } => false,
         }
     }
@@ -54,14 +69,21 @@ impl CallError {
 
 /// A connection to one node. Answers come in the order of the questions.
 pub struct Client {
-    path: PathBuf,
+    /// The socket, the URL or the folder.
+    path: String,
     wire: Wire,
-    /// What every request carries besides its own.
+    /// What every request carries besides its own: where it goes, and whatever proves who we are.
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// For a connection that others could have tampered with.
+    trust: Option<(Url, Credentials)>,
 }
 
 enum Wire {
-    Socket(http1::SendRequest<Full<Bytes>>),
+    Socket {
+        sender: http1::SendRequest<Full<Bytes>>,
+        /// Why the connection ended, if it ended badly.
+        ended: JoinHandle<Result<(), hyper::Error>>,
+    },
     Outbox(outbox::Line),
 }
 
@@ -110,69 +132,59 @@ fn is_denied(error: &std::io::Error, socket: &Path) -> bool {
 pub struct Ways<'a> {
     pub socket: &'a Path,
     /// The port on loopback, and a token that somebody named for this process.
-    pub http: Option<(u16, String)>,
+    pub http: Option<(Url, Credentials)>,
     /// Looked for only when it is needed.
     pub outbox: &'a dyn Fn() -> Option<outbox::Line>,
 }
 
+/// How long a node may think before it begins to answer. Whatever takes longer comes as a stream.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
 impl Client {
     pub async fn connect(socket: &Path) -> Result<Self, CallError> {
-        Self::connect_unix(socket).await.map_err(|e| unreachable(socket, &e))
+        let failed = |e: std::io::Error| unreachable(&socket.display().to_string(), &e);
+        let stream = dial(socket).await.map_err(failed)?;
+        Self::over_socket(stream, socket).await
     }
 
     /// The Unix socket; if a sandbox denies it, the port; if it denies that too, the outbox.
     pub async fn reach(ways: Ways<'_>) -> Result<Self, CallError> {
-        let denied = match Self::connect_unix(ways.socket).await {
-            Ok(client) => return Ok(client),
-            Err(e) if is_denied(&e, ways.socket) => e,
-            Err(e) => return Err(unreachable(ways.socket, &e)),
+        let denied = match dial(ways.socket).await {
+            Ok(stream) => return Self::over_socket(stream, ways.socket).await,
+            Err(e) => e,
         };
-        if let Some((port, token)) = &ways.http
-            && let Ok(client) = Self::connect_tcp(*port, token).await
+        let failed = unreachable(&ways.socket.display().to_string(), &denied);
+        if !is_denied(&denied, ways.socket) {
+            return Err(failed);
+        }
+        if let Some((url, with)) = &ways.http
+            && sockets_work()
+            && let Ok(client) = Self::connect_to(url, with).await
         {
             return Ok(client);
         }
-        match (ways.outbox)() {
-            Some(line) => {
-                Ok(Self { path: line.folder().to_owned(), wire: Wire::Outbox(line), headers: Vec::new() })
-            }
-            None => Err(unreachable(ways.socket, &denied)),
-        }
+        let Some(line) = (ways.outbox)() else { return Err(failed) };
+        let path = line.folder().display().to_string();
+        Ok(Self { path, wire: Wire::Outbox(line), headers: Vec::new(), trust: None })
     }
 
-    async fn connect_unix(socket: &Path) -> std::io::Result<Self> {
-        if !sockets_work() {
-            return Err(std::io::ErrorKind::PermissionDenied.into());
-        }
-        let (address, _guard) = socket_address(socket).map_err(std::io::Error::other)?;
-        let stream = UnixStream::connect(&address).await?;
-        Self::over(TokioIo::new(stream), socket.to_owned(), Vec::new()).await
-    }
-
-    async fn connect_tcp(port: u16, token: &str) -> std::io::Result<Self> {
-        if !sockets_work() {
-            return Err(std::io::ErrorKind::PermissionDenied.into());
-        }
-        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        stream.set_nodelay(true)?;
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {token}")).map_err(std::io::Error::other)?;
-        bearer.set_sensitive(true);
-        let host = HeaderValue::from_str(&format!("localhost:{port}")).map_err(std::io::Error::other)?;
-        let headers = vec![(header::AUTHORIZATION, bearer), (header::HOST, host)];
-        Self::over(TokioIo::new(stream), format!("127.0.0.1:{port}").into(), headers).await
+    async fn over_socket(stream: UnixStream, socket: &Path) -> Result<Self, CallError> {
+        let host = HeaderValue::from_static("localhost");
+        Self::over(stream, socket.display().to_string(), vec![(header::HOST, host)]).await
     }
 
     async fn over<S>(
-        stream: TokioIo<S>,
-        path: PathBuf,
+        stream: S,
+        path: String,
         headers: Vec<(HeaderName, HeaderValue)>,
-    ) -> std::io::Result<Self>
+    ) -> Result<Self, CallError>
     where
-        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sender, connection) = http1::handshake(stream).await.map_err(std::io::Error::other)?;
-        tokio::spawn(connection);
-        Ok(Self { path, wire: Wire::Socket(sender), headers })
+        let shaken = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = shaken.map_err(|e| unreachable(&path, &e))?;
+        let wire = Wire::Socket { sender, ended: tokio::spawn(connection) };
+        Ok(Self { path, wire, headers, trust: None })
     }
 
     /// Says with every request that it is passed on from an outbox.
@@ -185,10 +197,8 @@ impl Client {
     pub fn way(&self) -> Way {
         match &self.wire {
             Wire::Outbox(_) => Way::Outbox,
-            Wire::Socket(_) if self.headers.iter().any(|(name, _)| name == header::AUTHORIZATION) => {
-                Way::Http
-            }
-            Wire::Socket(_) => Way::Socket,
+            Wire::Socket { .. } if Url::is_meant(&self.path) => Way::Http,
+            Wire::Socket { .. } => Way::Socket,
         }
     }
 
@@ -266,9 +276,6 @@ impl Client {
             None => Vec::new(),
         };
         let mut request = Request::builder().method(method).uri(path);
-        if !self.headers.iter().any(|(name, _)| name == header::HOST) {
-            request = request.header(header::HOST, "localhost");
-        }
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
@@ -284,18 +291,47 @@ impl Client {
     }
 
     async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<http::Response<Incoming>, CallError> {
-        let sent = match &mut self.wire {
-            Wire::Socket(sender) => match sender.ready().await {
-                Ok(()) => sender.send_request(request).await,
-                Err(e) => Err(e),
-            },
-            Wire::Outbox(_) => return Err(self.unreachable(&"an outbox takes no requests of this kind")),
+        let Wire::Socket { sender, .. } = &mut self.wire else {
+            return Err(self.unreachable(&"an outbox takes no requests of this kind"));
         };
-        let response = sent.map_err(|e| self.unreachable(&e))?;
-        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let (theirs, version) = (text(level::LEVEL_HEADER), text(level::VERSION_HEADER));
-        level::check_answer(level::OWN, theirs, version).map_err(|why| CallError::OtherVersion { why })?;
-        Ok(response)
+        let sent = async {
+            sender.ready().await?;
+            sender.send_request(request).await
+        };
+        match tokio::time::timeout(ANSWER_TIMEOUT, sent).await {
+            Ok(Ok(response)) => same_level(response),
+            Ok(Err(e)) => Err(self.why_not(e).await),
+            Err(_) => Err(self.unreachable(&format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))),
+        }
+    }
+
+    /// A server that wants a certificate of ours says so only after our side of the handshake is done, so its word
+    /// may come as an answer to the first request, or before it, to the connection.
+    async fn why_not(&mut self, error: hyper::Error) -> CallError {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        let Some((url, with)) = &self.trust else {
+            return match error.is_parse() && self.path.starts_with("http://") {
+                true => CallError::Untrusted {
+                    code: "tls_required",
+                    why: format!(
+                        "{} does not answer in HTTP; if it speaks TLS, call it as https://",
+                        self.path
+                    ),
+                },
+                false => self.unreachable(&error),
+            };
+        };
+        let mut found = Trouble::among(&error);
+        if found.is_none()
+            && let Wire::Socket { ended, .. } = &mut self.wire
+            && let Ok(Ok(Err(ended))) = tokio::time::timeout(PATIENCE, ended).await
+        {
+            found = Trouble::among(&ended);
+        }
+        match found {
+            Some((trouble, told)) => remote::untrusted(trouble, url, with, &told),
+            None => self.unreachable(&error),
+        }
     }
 
     async fn read(&self, response: http::Response<Incoming>) -> Result<Bytes, CallError> {
@@ -318,8 +354,17 @@ impl Client {
     }
 }
 
-fn unreachable(path: &Path, why: &dyn std::fmt::Display) -> CallError {
-    CallError::Unreachable { path: path.display().to_string(), why: why.to_string() }
+/// Connects to the Unix socket, if this process may.
+async fn dial(socket: &Path) -> std::io::Result<UnixStream> {
+    if !sockets_work() {
+        return Err(std::io::ErrorKind::PermissionDenied.into());
+    }
+    let (address, _guard) = socket_address(socket).map_err(std::io::Error::other)?;
+    UnixStream::connect(&address).await
+}
+
+fn unreachable(path: &str, why: &dyn std::fmt::Display) -> CallError {
+    CallError::Unreachable { path: path.to_owned(), why: why.to_string() }
 }
 
 fn refused(status: u16, body: Option<ErrorBody>) -> CallError {
@@ -329,6 +374,18 @@ fn refused(status: u16, body: Option<ErrorBody>) -> CallError {
         return CallError::OtherVersion { why: info.message };
     }
     CallError::Refused { status, info }
+}
+
+/// An answer of a node that speaks as we do.
+fn same_level(response: http::Response<Incoming>) -> Result<http::Response<Incoming>, CallError> {
+    let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let (theirs, version) = (text(level::LEVEL_HEADER), text(level::VERSION_HEADER));
+    // A refusal without a level comes from whatever stands before a node, and says itself what is wrong.
+    if theirs.is_none() && !response.status().is_success() {
+        return Ok(response);
+    }
+    level::check_answer(level::OWN, theirs, version).map_err(|why| CallError::OtherVersion { why })?;
+    Ok(response)
 }
 
 /// Lines as they arrive.

@@ -3,7 +3,7 @@
 //! The node of the agent carries the call out as that agent. Waiting is polling: a sandbox that denies sockets may
 //! deny watching files as well, and the one who waits is a command that ends soon.
 
-use crate::{CallError, refused, unreachable};
+use crate::{CallError, refused};
 use http::Method;
 use serde::Serialize;
 use serde_json::Value;
@@ -202,4 +202,8 @@ impl Followed {
             }
         }
     }
+}
+
+fn unreachable(folder: &Path, why: &dyn std::fmt::Display) -> CallError {
+    crate::unreachable(&folder.display().to_string(), why)
 }

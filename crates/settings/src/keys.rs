@@ -165,7 +165,7 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// What a role may be given, in the order of growing weight. `approve` is missing: only the user may.
 pub const VERBS: &[&str] =
-    &["read_status", "read", "message", "interrupt", "assign", "report", "cancel", "manage"];
+    &["read_status", "read", "message", "reply", "interrupt", "assign", "report", "cancel"];
 pub(crate) const APPROVE: &str = "approve";
 
 pub static KEYS: &[Key] = &[

@@ -3,9 +3,11 @@
 //! Invariant: no file is made, changed or removed, whether or not a node has the journal open.
 //! Not here: opening it for work (`journal`), repairing anything.
 
+use crate::journal::{JournalError, replay};
 use crate::schema::{self, OpenError, broken};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::path::{Path, PathBuf};
+use synapse_core::state::State;
 
 /// What a look at a journal tells.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,6 +37,19 @@ pub fn journal(path: &Path) -> Result<Option<Seen>, OpenError> {
     let newest =
         db.query_row("SELECT at FROM journal ORDER BY seq DESC LIMIT 1", [], |row| row.get(0)).optional();
     Ok(Some(Seen { newest_ms: newest.map_err(failed)? }))
+}
+
+/// The state that a journal tells of, without opening it for work; `None` if there is no journal yet.
+pub fn state(path: &Path) -> Result<Option<State>, OpenError> {
+    let Ok(found) = path.symlink_metadata() else { return Ok(None) };
+    schema::look(path)?;
+    if found.len() == 0 {
+        return Ok(None);
+    }
+    let db = open(path).map_err(|e| broken(path, e))?;
+    let damaged =
+        |e: JournalError| OpenError::Damaged { path: path.display().to_string(), why: e.to_string() };
+    replay(&db).map(|(state, _)| Some(state)).map_err(damaged)
 }
 
 /// Without a log beside it nobody has it open, and SQLite is told not to make one. With a log, whoever made that

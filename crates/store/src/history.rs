@@ -25,7 +25,7 @@ pub(crate) struct KeptTask {
 }
 
 pub struct History {
-    db: Connection,
+    pub(crate) db: Connection,
 }
 
 impl History {

@@ -122,6 +122,10 @@ impl AgentDir {
         self.path.join("journal.db")
     }
 
+    pub fn search_index(&self) -> PathBuf {
+        self.path.join("search.db")
+    }
+
     pub fn spool(&self) -> PathBuf {
         self.path.join("spool")
     }
@@ -141,6 +145,10 @@ impl AgentDir {
     /// Names the program that the holder starts as the next node.
     pub fn program(&self) -> PathBuf {
         self.path.join("program")
+    }
+
+    pub fn token(&self) -> PathBuf {
+        self.path.join("token")
     }
 
     pub fn log(&self) -> PathBuf {

@@ -78,30 +78,9 @@ impl Journal {
     }
 
     fn load(&mut self) -> Result<State, JournalError> {
-        let mut state = self.snapshot()?.unwrap_or_default();
-        state.rebuild_indexes();
-        self.tail = 0;
-        loop {
-            // A page at a time: bodies are read along, and there may be gigabytes of them.
-            let page = self.entries_after(state.seq, REPLAY_PAGE)?;
-            if page.is_empty() {
-                return Ok(state);
-            }
-            for entry in page {
-                state.apply(&entry)?;
-                self.tail += 1;
-            }
-        }
-    }
-
-    fn snapshot(&self) -> Result<Option<State>, JournalError> {
-        let mut ask =
-            self.db.prepare_cached("SELECT seq, v, body, crc FROM snapshot ORDER BY seq DESC LIMIT 1")?;
-        let row: Option<(u64, u32, String, u32)> =
-            ask.query_row([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
-        let Some((seq, v, body, crc)) = row else { return Ok(None) };
-        rows::check_version("snapshot", seq, v)?;
-        Ok(Some(rows::read("snapshot", seq, &body, crc)?))
+        let (state, tail) = replay(&self.db)?;
+        self.tail = tail;
+        Ok(state)
     }
 
     /// The records after `after`, in order, from both tables; at most `max` of them.
@@ -208,6 +187,33 @@ impl cycle::Journal for Journal {
     fn recover(&mut self) -> Result<State, JournalError> {
         self.load()
     }
+}
+
+/// The state that the journal tells of, and how many records came after its snapshot.
+pub(crate) fn replay(db: &Connection) -> Result<(State, u64), JournalError> {
+    let mut state = snapshot(db)?.unwrap_or_default();
+    state.rebuild_indexes();
+    let mut tail = 0;
+    loop {
+        // A page at a time: bodies are read along, and there may be gigabytes of them.
+        let page = entries_after(db, state.seq, REPLAY_PAGE)?;
+        if page.is_empty() {
+            return Ok((state, tail));
+        }
+        for entry in page {
+            state.apply(&entry)?;
+            tail += 1;
+        }
+    }
+}
+
+fn snapshot(db: &Connection) -> Result<Option<State>, JournalError> {
+    let mut ask = db.prepare_cached("SELECT seq, v, body, crc FROM snapshot ORDER BY seq DESC LIMIT 1")?;
+    let row: Option<(u64, u32, String, u32)> =
+        ask.query_row([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).optional()?;
+    let Some((seq, v, body, crc)) = row else { return Ok(None) };
+    rows::check_version("snapshot", seq, v)?;
+    Ok(Some(rows::read("snapshot", seq, &body, crc)?))
 }
 
 fn ended_of(archive: Archive) -> Option<EndedTask> {

@@ -3,9 +3,11 @@
 //! Not here: what it means (`synapse-core`), sockets and processes (`synapse-node`, `synapse-holder`).
 
 pub mod audit;
+pub mod browse;
 pub mod check;
 pub mod compact;
 pub mod files;
+pub mod grams;
 pub mod history;
 pub mod holders;
 pub mod home;
@@ -15,6 +17,7 @@ pub mod outbox;
 pub mod registry;
 pub mod rows;
 pub mod schema;
+pub mod search;
 pub mod spool;
 pub mod token;
 

@@ -47,6 +47,11 @@ pub struct Entry {
     pub status_why: String,
     #[serde(default)]
     pub status_since_ms: u64,
+    /// What the agent says it is doing, the beginning of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_since_ms: Option<u64>,
     /// The holder: as long as it lives, so does the agent.
     pub pid: u32,
     /// 0 if the system would not tell; then the pid alone has to do.
@@ -131,6 +136,9 @@ pub enum RegistryError {
 }
 
 impl Entry {
+    /// As much of the shared context as a list has room for; the node has all of it.
+    pub const CONTEXT_CHARS_MAX: usize = 240;
+
     /// The entry of an agent that starts now: held by process `holder`, its node is this process.
     pub fn starting(
         known: &Known,
@@ -156,6 +164,8 @@ impl Entry {
             status: AgentState::Starting,
             status_why: "just started".to_owned(),
             status_since_ms: now_ms,
+            context: None,
+            context_since_ms: None,
             pid: holder,
             start_time: start_time(holder)?,
             place: Place::here(),

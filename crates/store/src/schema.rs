@@ -126,15 +126,21 @@ pub(crate) fn make_private(path: &Path) -> Result<(), OpenError> {
 
 /// The version of an opened database, log and all; asks and writes nothing.
 pub(crate) fn ask(db: &Connection, path: &Path) -> Result<u32, OpenError> {
+    let found = version(db, path)?;
+    if db.is_readonly("main").map_err(|e| broken(path, e))? {
+        return Err(OpenError::Unreachable { path: shown(path), why: "it may only be read".to_owned() });
+    }
+    Ok(found)
+}
+
+/// As `ask`, for whoever only reads.
+pub(crate) fn version(db: &Connection, path: &Path) -> Result<u32, OpenError> {
     let broken = |e| broken(path, e);
     // The numbers are unsigned in the file, and SQLite shows them signed.
     let pragma = |name| db.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map(i32::cast_unsigned);
     let (mark, found) = (pragma("application_id").map_err(broken)?, pragma("user_version").map_err(broken)?);
     let tables: u64 =
         db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(broken)?;
-    if db.is_readonly("main").map_err(broken)? {
-        return Err(OpenError::Unreachable { path: shown(path), why: "it may only be read".to_owned() });
-    }
     match (mark, found, tables) {
         // Empty, or killed during its very first start: to be finished.
         (0, 0, 0) => Ok(0),

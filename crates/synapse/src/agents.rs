@@ -6,8 +6,7 @@ use synapse_core::ids::{AgentId, TaskRef};
 use synapse_core::routes::{self, Candidate, Target};
 use synapse_dialects::api::TaskView;
 use synapse_peer::outbox::Own;
-use synapse_peer::{CallError, Client, Ways};
-use synapse_store::files::{self, Access};
+use synapse_peer::{CallError, Client, Credentials, Url, Ways};
 use synapse_store::holders;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
@@ -31,9 +30,8 @@ impl Roll {
         if let Some(roll) = Self::call_from_sandbox(&home)? {
             return Ok(roll);
         }
-        let scan = registry::scan(&home);
-        let (known, problems) = Known::all(&home);
-        for problem in scan.problems.iter().chain(&problems) {
+        let (roll, problems) = Self::look(home);
+        for problem in roll.scan.problems.iter().chain(&problems) {
             eprintln!(
                 "{}: {} ({})",
                 crate::show::paint_err("33", "warning"),
@@ -41,8 +39,20 @@ impl Roll {
                 problem.path.display()
             );
         }
+        Ok(roll)
+    }
+
+    /// As `call`, without a word on what was passed over: for those who look again and again.
+    pub fn look(home: Home) -> (Self, Vec<synapse_store::files::Problem>) {
+        let scan = registry::scan(&home);
+        let (known, problems) = Known::all(&home);
         let candidates = registry::merge(&scan, &known);
-        Ok(Self { home, scan, known, candidates, outbox: None, way: std::sync::Mutex::default() })
+        let way = std::sync::Mutex::default();
+        (Self { home, scan, known, candidates, outbox: None, way }, problems)
+    }
+
+    pub fn is_held(&self, id: &AgentId) -> bool {
+        synapse_holder::holder_of(self.home.agent(id).path()).is_some_and(|mark| mark.is_alive())
     }
 
     /// In a sandbox without sockets, or without the home, the agent's own node tells who is here (CLI-10).
@@ -100,13 +110,13 @@ impl Roll {
     }
 
     /// The port of an agent, and the token that was named for this process; no other is taken, since the user's
-    /// own would make an agent the user.
-    fn http(&self, id: &AgentId) -> Option<(u16, String)> {
-        let file = std::env::var_os("SYNAPSE_TOKEN_FILE").filter(|file| !file.is_empty())?;
-        let bytes = files::read_private(file.as_ref(), 4096, Access::Secret).ok()?;
-        let token = String::from_utf8(bytes).ok()?.lines().next()?.trim().to_owned();
-        let port = self.candidates.iter().find(|c| c.id == *id)?.port?;
-        Some((port, token))
+    /// own would make an agent the user. A port with TLS is for those who bring an authority.
+    fn http(&self, id: &AgentId) -> Option<(Url, Credentials)> {
+        let token_file = std::env::var_os("SYNAPSE_TOKEN_FILE").filter(|file| !file.is_empty())?;
+        let entry = self.scan.agents.iter().find(|entry| entry.agent_id == *id)?;
+        let is_plain = !entry.endpoint.starts_with("https://");
+        let url = is_plain.then(|| Url { is_https: false, host: "127.0.0.1".into(), port: entry.port })?;
+        Some((url, Credentials { token_file: Some(token_file.into()), ..Credentials::default() }))
     }
 
     pub fn went(&self, way: &'static str) {
@@ -135,16 +145,35 @@ impl Roll {
         })
     }
 
+    /// Asks again for a while if the node is between two lives: it may be the one that knows.
+    async fn ask_for_task(&self, id: &AgentId, task: &TaskRef) -> Result<TaskView, CallError> {
+        const TRIES: u32 = 30;
+        const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+        let mut tries = 0;
+        loop {
+            let asked = match self.connect(id).await {
+                Ok(mut client) => client.get(&format!("/api/v1/tasks/{}", task.as_str())).await,
+                Err(e) => Err(e),
+            };
+            tries += 1;
+            match asked {
+                Err(e) if e.is_passing() && tries < TRIES && self.is_held(id) => {
+                    tokio::time::sleep(PAUSE).await
+                }
+                other => return other,
+            }
+        }
+    }
+
     /// The running node that knows a task: our own agent's first, then all others.
     pub async fn node_of_task(&self, task: &TaskRef) -> Result<(AgentId, TaskView), Fail> {
         let own = self.own_agent();
         let live = self.candidates.iter().filter(|c| c.live).map(|c| c.id);
         let order = own.into_iter().chain(live.filter(|id| Some(*id) != own));
         for id in order {
-            let Ok(mut client) = self.connect(&id).await else { continue };
-            match client.get::<TaskView>(&format!("/api/v1/tasks/{}", task.as_str())).await {
+            match self.ask_for_task(&id, task).await {
                 Ok(view) => return Ok((id, view)),
-                Err(CallError::Refused { status: 404, .. }) => {}
+                Err(CallError::Refused { status: 404, .. } | CallError::Unreachable { .. }) => {}
                 Err(other) => return Err(other.into()),
             }
         }

@@ -1,20 +1,42 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod audit;
+mod bell;
+mod broadcast;
 mod cancel;
+mod certs;
+mod clean;
 mod config;
 mod doctor;
+mod examples;
+mod explain;
+mod facts;
+mod follow;
+mod history;
 mod inbox;
 mod init;
+mod interrupt;
 mod join;
 mod kill;
 mod list;
+mod live;
+mod logs;
+mod man;
+mod reason;
 mod reply;
 mod run;
 mod send;
+mod share;
 mod status;
+mod there;
+mod token;
+mod uninstall;
 mod upgrade;
 mod wait;
+mod wait_command;
+mod watchdog;
+
+pub use watchdog::detached as watch_detached;
 
 use crate::fail::{Done, Fail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,55 +51,137 @@ use std::time::Duration;
     max_term_width = 100,
     after_help = "\
 First steps:
-  synapse demo                                   see it work, in a throw-away home
-  synapse run --name shout --exec 'tr a-z A-Z'   make any command an agent
-  synapse send shout 'hello' --response          give it a task and wait for the answer
-  synapse list                                   who is here
+  synapse demo                                      see it work, in a throw-away home
+  synapse run -d --name shout --exec 'tr a-z A-Z'   make any command an agent, in the background
+  synapse send shout 'hello' --response             give it a task and wait for the answer
+  synapse list                                      who is here
 
-Targets are a name, a type (`claude`), a handle (`claude-8100`) or the start of an id.
+Targets are a name, a type (`claude`), a handle (`claude-8100`), the start of an id, or the URL of a node.
 Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous."
 )]
 struct Cli {
     /// Print JSON, for programs
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    calling: Calling,
     #[command(subcommand)]
     command: Command,
 }
 
+/// What is brought to a node that is called by its URL (REST-8).
+#[derive(Args)]
+struct Calling {
+    /// Believe only this authority (PEM); or SYNAPSE_CA. Default: the public ones
+    #[arg(id = "calling_ca", help_heading = CALLING, long = "ca", global = true, hide_short_help = true, value_name = "FILE")]
+    ca: Option<std::path::PathBuf>,
+    /// The certificate to show (PEM); or SYNAPSE_CERT
+    #[arg(id = "calling_cert", help_heading = CALLING, long = "cert", global = true, hide_short_help = true, value_name = "FILE")]
+    cert: Option<std::path::PathBuf>,
+    /// Its key (PEM); or SYNAPSE_KEY
+    #[arg(id = "calling_key", help_heading = CALLING, long = "key", global = true, hide_short_help = true, value_name = "FILE")]
+    key: Option<std::path::PathBuf>,
+    /// The file with the token to bring; or SYNAPSE_TOKEN_FILE
+    #[arg(id = "calling_token_file", help_heading = CALLING, long = "token-file", global = true, hide_short_help = true, value_name = "FILE")]
+    token_file: Option<std::path::PathBuf>,
+}
+
+const CALLING: &str = "Calling a node by URL (https://HOST:PORT)";
+
 #[derive(Subcommand)]
 enum Command {
     /// Make a command an agent: one process per task
+    #[command(after_help = examples::RUN)]
     Run(Run),
     /// Join as an agent: messages on stdout, answers on stdin, one JSON per line
+    #[command(after_help = examples::JOIN)]
     Join(Join),
     /// Send a message to an agent
+    #[command(after_help = examples::SEND)]
     Send(Send),
+    /// Send a message to all agents, and tell who got it
+    #[command(after_help = examples::BROADCAST)]
+    Broadcast(broadcast::Broadcast),
+    /// Interrupt what an agent is doing
+    #[command(after_help = examples::INTERRUPT)]
+    Interrupt(interrupt::Interrupt),
+    /// Wait until agents are idle or tasks are done
+    #[command(after_help = examples::WAIT)]
+    Wait(wait_command::Wait),
     /// Answer a task, by default the last one you were given
+    #[command(after_help = examples::REPLY)]
     Reply(Reply),
     /// Show the mail that waits
+    #[command(after_help = examples::INBOX)]
     Inbox(Inbox),
     /// List the agents on this machine
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = examples::LIST)]
     List(List),
     /// Show how an agent is
+    #[command(after_help = examples::STATUS)]
     Status(Status),
+    /// Tell why an agent, a task or a message is where it is, and what to do
+    #[command(after_help = examples::EXPLAIN)]
+    Explain(explain::Explain),
+    /// Show an agent's log, or what a task has said
+    #[command(after_help = examples::LOGS)]
+    Logs(logs::Logs),
+    /// Say what the agent you run under is doing; its followers get a note
+    #[command(after_help = examples::SHARE)]
+    Share(share::Share),
+    /// Hear what an agent shares
+    #[command(after_help = examples::FOLLOW)]
+    Follow(follow::Follow),
+    /// No longer hear what an agent shares
+    #[command(after_help = examples::UNFOLLOW)]
+    Unfollow(follow::Unfollow),
+    /// Poke an agent that stopped half-way
+    #[command(after_help = examples::WATCH)]
+    Watch(watchdog::Watch),
+    /// Look back: what was said, by whom, and what became of it
+    #[command(after_help = examples::HISTORY)]
+    History(history::History),
     /// Stop a task
-    Cancel(Cancel),
+    #[command(after_help = examples::CANCEL)]
+    Cancel(cancel::Cancel),
     /// Stop an agent and everything it started; its mail stays
-    #[command(visible_alias = "stop")]
-    Kill(Kill),
+    #[command(visible_alias = "stop", after_help = examples::KILL)]
+    Kill(kill::Kill),
     /// Show who did what, or check that the log of it is whole
+    #[command(after_help = examples::AUDIT)]
     Audit(audit::Audit),
     /// Show and change settings: each value, and where it came from
+    #[command(after_help = examples::CONFIG)]
     Config(config::Config),
     /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
-    Init(Init),
+    #[command(after_help = examples::INIT)]
+    Init(init::Init),
     /// Look whether everything is as it should be, and say what helps
-    Doctor(Doctor),
+    #[command(after_help = examples::DOCTOR)]
+    Doctor(doctor::Doctor),
+    /// Remove what nobody uses any more: stale files, and agents that did not run for long
+    #[command(after_help = examples::CLEAN)]
+    Clean(clean::Clean),
     /// Restart nodes with the version that is installed now; agents, mail and running commands stay
-    UpgradeAgents(UpgradeAgents),
+    #[command(after_help = examples::UPGRADE_AGENTS)]
+    UpgradeAgents(upgrade::UpgradeAgents),
+    /// Stop all agents and remove everything that synapse keeps
+    #[command(after_help = examples::UNINSTALL)]
+    Uninstall(uninstall::Uninstall),
+    /// Print the completions of a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(man::Completions),
+    /// Print the manual, or write a page for each command
+    #[command(after_help = examples::MAN)]
+    Man(man::Man),
+    /// Replace the secrets by which callers on TCP are known, or see where they are
+    #[command(subcommand, after_help = examples::TOKEN)]
+    Token(token::Token),
+    /// Make and look at certificates for TLS
+    #[command(subcommand, after_help = examples::CERTS)]
+    Certs(certs::Certs),
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
+    #[command(after_help = examples::DEMO)]
     Demo(Demo),
 }
 
@@ -96,12 +200,37 @@ struct Who {
     /// Something it can do; may be given several times, found as `skill:<NAME>`
     #[arg(long = "skill", value_name = "NAME")]
     skills: Vec<String>,
-    /// The TCP port on loopback; default: the one it had, or the first free from 8100
+    /// The TCP port; default: the one it had, or the first free from 8100
     #[arg(long)]
     port: Option<u16>,
     /// The folder it works in; default: this one
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    network: Network,
+}
+
+/// How an agent is reached from other machines (REST-8).
+#[derive(Args)]
+struct Network {
+    /// The address to listen on; default: loopback only
+    #[arg(help_heading = "Network", long, value_name = "ADDRESS")]
+    listen: Option<std::net::IpAddr>,
+    /// A name under which callers know this machine; may be given several times
+    #[arg(help_heading = "Network", long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// Speak TLS with this certificate (PEM); `synapse certs make` makes one
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    tls_cert: Option<std::path::PathBuf>,
+    /// Its key (PEM), readable by you alone
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    tls_key: Option<std::path::PathBuf>,
+    /// Let in only callers with a certificate of this authority (PEM)
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    client_ca: Option<std::path::PathBuf>,
+    /// Speak plain HTTP to other machines: everything can be read on the way
+    #[arg(help_heading = "Network", long)]
+    insecure: bool,
 }
 
 #[derive(Args)]
@@ -139,7 +268,7 @@ struct Join {
 
 #[derive(Args)]
 struct Send {
-    /// Who: a name, type, handle, start of an id, `skill:<NAME>`
+    /// Who: a name, type, handle, start of an id, `skill:<NAME>`, or the URL of a node
     agent: String,
     /// What; `-` or nothing reads it from stdin
     message: Option<String>,
@@ -216,86 +345,18 @@ struct List {
     /// Also those that are known but not running
     #[arg(short, long)]
     all: bool,
+    /// Tab-separated, without a head or colours
+    #[arg(long, conflicts_with = "json")]
+    plain: bool,
+    /// Stay, and show each change
+    #[arg(short, long)]
+    watch: bool,
 }
 
 #[derive(Args)]
 struct Status {
+    /// Who, or the URL of a node
     agent: String,
-}
-
-#[derive(Args)]
-struct Cancel {
-    /// The task's id, or its first eight digits
-    task: String,
-    /// Why, for the task's history
-    #[arg(long, default_value = "canceled by the user")]
-    why: String,
-}
-
-#[derive(Args)]
-struct Kill {
-    /// Which
-    #[arg(required_unless_present = "all")]
-    agents: Vec<String>,
-    /// All that run
-    #[arg(long, conflicts_with = "agents")]
-    all: bool,
-}
-
-#[derive(Args)]
-struct Init {
-    /// For these programs only; default: the files that are there
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI")]
-    cli: Vec<AgentCli>,
-    /// In your own files, for all projects
-    #[arg(long, conflicts_with = "project")]
-    user: bool,
-    /// In the files of this folder (default)
-    #[arg(long)]
-    project: bool,
-    /// Take it out again
-    #[arg(long)]
-    remove: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
-    /// Only show what would change
-    #[arg(long)]
-    dry_run: bool,
-}
-
-/// The programs that read instructions from files.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum AgentCli {
-    Claude,
-    Codex,
-    Gemini,
-    Opencode,
-    Copilot,
-}
-
-impl AgentCli {
-    const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Copilot];
-}
-
-#[derive(Args)]
-struct Doctor {
-    /// Mend what is safe to mend: permissions, and files that nobody uses any more
-    #[arg(long)]
-    fix: bool,
-}
-
-#[derive(Args)]
-struct UpgradeAgents {
-    /// Which
-    #[arg(required_unless_present = "all")]
-    agents: Vec<String>,
-    /// All that run
-    #[arg(long, conflicts_with = "agents")]
-    all: bool,
-    /// Only say what would be done
-    #[arg(long)]
-    dry_run: bool,
 }
 
 #[derive(Args)]
@@ -338,18 +399,35 @@ fn dispatch(cli: Cli) -> Done {
     match cli.command {
         Command::Run(args) => run::run(args, json),
         Command::Join(args) => block_on(join::join(args)),
-        Command::Send(args) => block_on(send::send(args, json)),
+        Command::Send(args) => block_on(send::send(args, &cli.calling, json)),
+        Command::Broadcast(args) => block_on(broadcast::broadcast(args, json)),
+        Command::Interrupt(args) => block_on(interrupt::interrupt(args, json)),
+        Command::Wait(args) => block_on(wait_command::wait(args, json)),
+        Command::Explain(args) => block_on(explain::explain(args, json)),
+        Command::Logs(args) => block_on(logs::logs(args, json)),
+        Command::Share(args) => block_on(share::share(args, json)),
+        Command::Follow(args) => block_on(follow::follow(args, json)),
+        Command::Unfollow(args) => block_on(follow::unfollow(args, json)),
+        Command::Watch(args) => watchdog::watch(args, json),
         Command::Reply(args) => block_on(reply::reply(args, json)),
-        Command::Inbox(args) => block_on(inbox::inbox(args, json)),
+        Command::Inbox(args) => block_on(inbox::inbox(args, &cli.calling, json)),
+        Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
-        Command::Status(args) => block_on(status::status(args, json)),
+        Command::Status(args) => block_on(status::status(args, &cli.calling, json)),
+        Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
         Command::Audit(args) => audit::audit(args, json),
         Command::Config(args) => config::config(&args, json),
         Command::Init(args) => init::init(&args, json),
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
+        Command::Clean(args) => clean::clean(&args, json),
+        Command::Uninstall(args) => block_on(uninstall::uninstall(&args, json)),
+        Command::Completions(args) => man::completions(&args),
+        Command::Man(args) => man::man(&args),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
+        Command::Token(args) => token::token(args, json),
+        Command::Certs(args) => certs::certs(args, json),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }
@@ -366,6 +444,21 @@ fn block_on(work: impl Future<Output = Done>) -> Done {
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done
+}
+
+/// Asks the person; where nobody can be asked, `--yes` has to have said it.
+fn confirm(question: &str, if_not: &str, json: bool) -> Done {
+    use std::io::{BufRead as _, IsTerminal as _, Write as _};
+    if json || !std::io::stdin().is_terminal() || !crate::show::err_on_terminal() {
+        return Err(Fail::usage(format!("{if_not}; say that it may be with --yes")));
+    }
+    let _ = write!(std::io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Fail::refused(if_not)),
+    }
 }
 
 /// The message: given, from a file, or from stdin.

@@ -40,11 +40,12 @@ impl Fail {
             return;
         }
         let red = crate::show::paint_err("31;1", "error");
-        eprintln!("{red}: {}", self.info.message);
+        // A node elsewhere may have written it.
+        eprintln!("{red}: {}", crate::show::safe(&self.info.message));
         let list = |name: &str| self.info.details.as_ref()?.get(name)?.as_array().cloned();
         if let Some(candidates) = list("candidates") {
             for candidate in candidates.iter().filter_map(|c| c.as_str()) {
-                eprintln!("  {candidate}");
+                eprintln!("  {}", crate::show::safe(candidate));
             }
         }
     }
@@ -71,6 +72,8 @@ impl From<CallError> for Fail {
                 Self { code, info }
             }
             CallError::OtherVersion { why } => Self::new(ERROR, "other_version", why),
+            CallError::Untrusted { code, why } => Self::new(ERROR, code, why),
+            CallError::Unusable { why } => Self::usage(why),
             other => Self::new(ERROR, "unreachable", other.to_string()),
         }
     }

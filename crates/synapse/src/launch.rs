@@ -7,9 +7,10 @@ use crate::fail::{self, Fail};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use synapse_core::ids::{AgentId, AgentType, Label};
-use synapse_node::{Hand, Launch, Ready};
+use synapse_node::{Hand, Launch, Listen, Ready};
 use synapse_store::files;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
@@ -23,6 +24,7 @@ pub struct Wish {
     pub capabilities: Vec<Label>,
     pub working_dir: PathBuf,
     pub port: Option<u16>,
+    pub listen: Listen,
     pub hand: Hand,
 }
 
@@ -33,6 +35,8 @@ pub struct Started {
     pub label: String,
     pub handle: String,
     pub port: u16,
+    /// How it is called by TCP.
+    pub endpoint: String,
     pub suffix: Option<String>,
     /// Messages that waited for it while it was away.
     pub resumed: bool,
@@ -64,16 +68,18 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
             working_dir: wish.working_dir.clone(),
             hostname: hostname.clone(),
             port: wish.port,
+            listen: wish.listen.clone(),
             hand: wish.hand.clone(),
         };
         match start_holder(home, &launch)? {
-            Ready::Ready { port } => {
+            Ready::Ready { port, endpoint } => {
                 let agent = launch.agent(Some(port));
                 return Ok(Started {
                     id,
                     label: agent.label(),
                     handle: agent.handle().unwrap_or_default(),
                     port,
+                    endpoint,
                     suffix,
                     resumed: before.is_some(),
                     waiting,
@@ -116,6 +122,7 @@ fn hostname(home: &Home) -> Result<String, Fail> {
 fn start_holder(home: &Home, launch: &Launch) -> Result<Ready, Fail> {
     let dir = home.agent(&launch.id);
     dir.ensure()?;
+    crate::logfile::rotate_if_large(&dir.log());
     let log = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(dir.log())?;
     let mut holder = Command::new(std::env::current_exe()?)
         .arg("__hold")
@@ -135,12 +142,21 @@ fn start_holder(home: &Home, launch: &Launch) -> Result<Ready, Fail> {
     let ready = serde_json::from_str(&line).map_err(|_| {
         let message = format!("the agent did not start; its log tells more: {}", dir.log().display());
         Fail::new(fail::ERROR, "not_started", message)
-    })?;
-    if let Ready::CannotRun { .. } = ready {
-        // It holds the agent until it has ended: whoever tries again at once would be told that it runs.
-        holder.wait()?;
+    });
+    if let Ok(Ready::CannotRun { .. }) = ready {
+        see_it_end(&mut holder);
     }
-    Ok(ready)
+    ready
+}
+
+/// A holder whose node cannot run ends by itself, a moment later. Whoever mends what was wrong and starts the agent
+/// again must not find it still held.
+fn see_it_end(holder: &mut Child) {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let began = Instant::now();
+    while matches!(holder.try_wait(), Ok(None)) && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// What a starting process tells its launcher.

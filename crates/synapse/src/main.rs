@@ -10,8 +10,10 @@ mod diff;
 mod doctor;
 mod fail;
 mod launch;
+mod logfile;
 mod processes;
 mod program;
+mod remove;
 mod show;
 mod teach;
 

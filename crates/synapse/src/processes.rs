@@ -19,6 +19,7 @@ pub fn inner(name: &str, mut args: impl Iterator<Item = OsString>) -> Option<Exi
         "__run" => Some(run(Path::new(&first.unwrap_or_default()))),
         "__hold" => Some(id().map_or(ExitCode::from(2), |id| hold(&id))),
         "__node" => Some(id().map_or(ExitCode::from(2), |id| node(&id))),
+        "__watch" => Some(crate::cli::watch_detached(first.unwrap_or_default().to_str().unwrap_or_default())),
         "__demo" => Some(crate::demo::program(first.unwrap_or_default().to_str().unwrap_or_default())),
         _ => None,
     }
@@ -43,14 +44,16 @@ fn run(dir: &Path) -> ExitCode {
 fn node(id: &AgentId) -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("SYNAPSE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let home = Home::from_env();
+    let log = home.as_ref().map(|home| home.agent(id).log()).unwrap_or_default();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(std::sync::Mutex::new(crate::logfile::Bounded::new(log, std::io::stderr())))
         .with_ansi(false)
         // A log that cannot be written, on a full disk, must not end whoever writes it.
         .log_internal_errors(false)
         .init();
-    match Home::from_env() {
+    match home {
         Ok(home) => synapse_node::run(home, id),
         Err(e) => {
             eprintln!("{e}");

@@ -44,6 +44,29 @@ pub fn line(text: &str, width: usize) -> String {
     cut
 }
 
+/// Cut to so many columns of a screen, where some characters are two wide.
+pub fn fit(text: &str, columns: usize) -> String {
+    if visible(text) <= columns {
+        return text.to_owned();
+    }
+    let mut used = 1;
+    let kept = text.chars().take_while(|c| {
+        used += wide(*c);
+        used <= columns
+    });
+    kept.chain(['…']).collect()
+}
+
+/// How many columns there are: those of the terminal, or many in a pipe.
+pub fn columns() -> usize {
+    const IN_A_PIPE: usize = 240;
+    if !on_terminal() {
+        return IN_A_PIPE;
+    }
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| usize::from(size.ws_col));
+    size.ok().filter(|columns| *columns >= 40).unwrap_or(100)
+}
+
 /// A table with aligned columns; the head is dimmed on a terminal.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = head.iter().map(|h| h.chars().count()).collect();
@@ -69,17 +92,26 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// How wide it is on the screen, colours left out.
-fn visible(cell: &str) -> usize {
+pub fn visible(cell: &str) -> usize {
     let mut count = 0;
     let mut chars = cell.chars();
     while let Some(c) = chars.next() {
         if c == '\u{1b}' {
             chars.by_ref().find(|c| c.is_ascii_alphabetic());
         } else {
-            count += if c > '\u{1100}' { 2 } else { 1 };
+            count += wide(c);
         }
     }
     count
+}
+
+fn wide(c: char) -> usize {
+    match c {
+        // Punctuation, arrows, boxes and the like.
+        '\u{1e00}'..='\u{2e7f}' => 1,
+        c if c > '\u{1100}' => 2,
+        _ => 1,
+    }
 }
 
 /// "5 s", "3 min", "2 h", "4 d".
@@ -126,6 +158,8 @@ mod tests {
         assert_eq!(safe("a\u{1b}[2Jb\u{7}\r\u{202e}c\td\n"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}\u{fffd}c\td\n");
         assert_eq!(line("one\n  two\tthree", 80), "one two three");
         assert_eq!(line("abcdef", 4), "abc…");
+        assert_eq!((fit("abcdef", 4), fit("漢字漢字", 5)), ("abc…".into(), "漢字…".into()));
+        assert_eq!(visible("a → b"), 5);
     }
 
     #[test]

@@ -92,7 +92,7 @@ fn who_did_what_is_written_down_and_what_was_said_is_not() {
     assert_eq!(lines(&world, &["--max", "2"]).len(), 2);
     assert!(lines(&world, &["--since", "2200-01-01T00:00:00Z"]).is_empty());
     let shown = world.ok(&["audit", "shout"]);
-    assert!(shown.contains("401 not_allowed") && shown.contains("start"), "{shown}");
+    assert!(shown.contains("401 not_proven") && shown.contains("start"), "{shown}");
 
     world.ok(&["kill", "shout"]);
     let dir = world.agent_dir(&agent.id).join("audit");

@@ -11,8 +11,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use synapse_testkit::{Ran, World};
 
-/// What the README says that its commands print.
-const README_PRINTS: &[&str] = &["HELLO", "WELCOME BACK", "3 words", "desserts"];
+/// What the pages say that their commands print, where it is always the same: whole lines.
+const PRINTS: &[(&str, &[&str])] = &[
+    ("heavy_readme", &["HELLO", "WELCOME BACK"]),
+    (
+        "heavy_docs_five-minutes",
+        &["HELLO", "all steps done", "GREETINGS FROM USER", "ARE YOU THERE?", "done: a long job"],
+    ),
+    (
+        "heavy_docs_scripts-as-agents",
+        &["3 words", "it is a folder", "the shed is blue", "half of it", "send exits with 3"],
+    ),
+    (
+        "heavy_docs_two-agents",
+        &[
+            "THE TITLE, PLEASE",
+            "from user",
+            "from asker",
+            "from asker (by user)",
+            "user: desserts",
+            "visitor: diaper",
+        ],
+    ),
+    ("heavy_docs_http", &["\"duplicate\":true", "completed HELLO", "/api/v1/stream"]),
+];
 
 struct Page {
     /// `heavy_readme`, `heavy_docs_upgrading`: pages start many agents.
@@ -77,12 +99,14 @@ fn run(page: &Page) {
     // Also a person's own folder of its own: what is written for `~` must not reach that of whoever runs the tests.
     let person = world.home().with_file_name("person");
     std::fs::create_dir(&person).unwrap();
-    let ran = Ran::new(&[&page.test], shell.env("PATH", &path).env("HOME", &person).output().unwrap()).ok();
-    if page.test == "heavy_readme" {
-        assert!(blocks.len() >= 3, "the README shows {} things to try", blocks.len());
-        for line in README_PRINTS {
-            assert!(ran.stdout.lines().any(|own| own == *line), "{line} is not in\n{}", ran.stdout);
-        }
+    let ran = Ran::new(
+        &[&page.test],
+        shell.env("PATH", &path).env("HOME", &person).env("TMPDIR", &person).output().unwrap(),
+    )
+    .ok();
+    let printed = PRINTS.iter().filter(|(test, _)| *test == page.test).flat_map(|(_, lines)| *lines);
+    for line in printed {
+        assert!(ran.stdout.lines().any(|own| own == *line), "{line} is not in\n{}", ran.stdout);
     }
     world.wait_until("the page has ended all that it started", || world.processes().is_empty());
 }
@@ -97,6 +121,10 @@ fn blocks(text: &str) -> Vec<String> {
 }
 
 fn blocks_are_found() {
+    let pages = pages();
+    for (test, _) in PRINTS {
+        assert!(pages.iter().any(|page| page.test == *test), "no page is called {test}");
+    }
     let page = "```sh\none\ntwo\n```\n```console\nno\n```\n\n```sh\nthree\n```\n";
     assert_eq!(blocks(page), ["one\ntwo", "three"]);
     assert_eq!(blocks("no code"), [""; 0]);

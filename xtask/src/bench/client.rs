@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, bail, ensure};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::rustls::ClientConfig;
 
 use super::streaming;
 
@@ -26,6 +27,7 @@ const TEXT_BYTES: usize = 300;
 pub(super) enum Door {
     Unix(PathBuf),
     Tcp(u16),
+    Tls(u16, Arc<ClientConfig>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -175,16 +177,23 @@ pub(super) struct Line {
 }
 
 impl Line {
-    async fn connect(door: &Door) -> anyhow::Result<Self> {
+    pub(super) async fn connect(door: &Door) -> anyhow::Result<Self> {
+        let dial = async |port: u16| {
+            let stream = TcpStream::connect(("127.0.0.1", port)).await.context("connecting by TCP")?;
+            stream.set_nodelay(true)?;
+            anyhow::Ok(stream)
+        };
         let wire: Box<dyn Wire> = match door {
             Door::Unix(path) => {
                 let (address, _guard) = synapse_store::home::socket_address(path)?;
                 Box::new(UnixStream::connect(&address).await.context("connecting to the Unix socket")?)
             }
-            Door::Tcp(port) => {
-                let stream = TcpStream::connect(("127.0.0.1", *port)).await.context("connecting by TCP")?;
-                stream.set_nodelay(true)?;
-                Box::new(stream)
+            Door::Tcp(port) => Box::new(dial(*port).await?),
+            Door::Tls(port, config) => {
+                let name = synapse_tls::client::server_name("localhost")?;
+                let connector = tokio_rustls::TlsConnector::from(config.clone());
+                let stream = connector.connect(name, dial(*port).await?).await;
+                Box::new(stream.context("the TLS handshake")?)
             }
         };
         Ok(Self { wire, answer: vec![0; 16 << 10] })
@@ -215,7 +224,7 @@ impl Line {
         }
     }
 
-    async fn ask(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
+    pub(super) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
         self.wire.write_all(request).await?;
         let mut have = 0;
         loop {
@@ -283,7 +292,7 @@ impl Request {
 fn host(door: &Door) -> String {
     match door {
         Door::Unix(_) => "localhost".to_owned(),
-        Door::Tcp(port) => format!("localhost:{port}"),
+        Door::Tcp(port) | Door::Tls(port, _) => format!("localhost:{port}"),
     }
 }
 

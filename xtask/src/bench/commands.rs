@@ -64,13 +64,13 @@ fn idle_process() -> Command {
 }
 
 #[derive(Clone, Copy)]
-struct Cost {
-    cpu_ms: f64,
-    wall_ms: f64,
+pub(super) struct Cost {
+    pub(super) cpu_ms: f64,
+    pub(super) wall_ms: f64,
 }
 
 /// Runs it so often, one after another; nothing else may be waited for meanwhile.
-fn median_of(runs: usize, command: impl Fn() -> Command) -> anyhow::Result<Cost> {
+pub(super) fn median_of(runs: usize, command: impl Fn() -> Command) -> anyhow::Result<Cost> {
     let (mut cpu, mut wall) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
     for _ in 0..runs {
         let mut command = command();

@@ -42,6 +42,10 @@ impl Stage {
         Self { home: Home::at(&root, root.join("registry")), synapse }
     }
 
+    pub(super) fn home(&self) -> &Home {
+        &self.home
+    }
+
     /// A command line of ours, ready to be started in this home.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.synapse);
@@ -61,6 +65,11 @@ impl Stage {
     /// An agent that runs a command for each task; none is ever sent.
     pub(super) fn start(&self, name: &str) -> anyhow::Result<()> {
         self.must(&["run", "--detach", "--name", name, "--exec", "cat"])
+    }
+
+    /// Where `synapse certs make` puts what it makes.
+    pub(super) fn certs(&self) -> PathBuf {
+        self.home.root().join("certs")
     }
 
     /// An agent with a mailbox that nobody reads: its program joined and was killed.

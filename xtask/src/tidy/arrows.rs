@@ -17,12 +17,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("dialects", &["core"]),
     ("store", &["core"]),
     ("holder", &[]),
-    ("peer", &["core", "dialects", "store"]),
+    ("tls", &[]),
+    ("peer", &["core", "dialects", "store", "tls"]),
     ("settings", &["core"]),
-    ("node", &["core", "dialects", "store", "holder", "peer", "settings"]),
-    ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings"]),
+    ("node", &["core", "dialects", "store", "holder", "peer", "settings", "tls"]),
+    ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings", "tls"]),
     ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse"]),
-    ("xtask", &["core", "store", "testkit"]),
+    ("xtask", &["core", "store", "testkit", "tls"]),
 ];
 
 /// Rooms that decide and never touch the world.

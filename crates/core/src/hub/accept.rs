@@ -7,7 +7,7 @@ use super::Hub;
 use crate::effect::{Answer, Draft, Facts, Fresh, Output, Prior, Taken};
 use crate::ids::{AgentId, MessageId, TaskId, Timestamp};
 use crate::message::{Chain, Digest, Key, Letter, Sender};
-use crate::policy::{self, About, Caller, Verb};
+use crate::policy::{About, Caller, Verb};
 use crate::record::{Opens, Record};
 use crate::refusal::Refusal;
 use crate::routes::{self, Candidate, NoRoute, Target};
@@ -25,13 +25,13 @@ impl Hub {
         fresh: Fresh,
         out: &mut Output,
     ) -> Result<Answer, Refusal> {
-        policy::may(caller, Verb::Message, About::default())?;
+        self.may(caller, Verb::Message, About::default())?;
         self.check_draft(now, &draft)?;
         let from = caller.sender();
         if let Some(taken) = self.repeated(&from, &draft, facts)? {
             return Ok(Answer::Accepted(vec![taken]));
         }
-        let continued = self.continued(&draft, facts)?;
+        let continued = self.continued(caller, &draft, facts)?;
         let receivers = match continued {
             Some((_, agent)) => vec![agent],
             None => self.receivers(&draft.to)?,
@@ -87,11 +87,20 @@ impl Hub {
         }
     }
 
-    fn continued(&self, draft: &Draft, facts: &Facts) -> Result<Option<(TaskId, AgentId)>, Refusal> {
+    fn continued(
+        &self,
+        caller: &Caller,
+        draft: &Draft,
+        facts: &Facts,
+    ) -> Result<Option<(TaskId, AgentId)>, Refusal> {
         let Some(name) = &draft.continues else { return Ok(None) };
         let task = self.open_task(name, facts)?;
         if !matches!(task.state, TaskState::InputRequired | TaskState::AuthRequired) {
             return Err(Refusal::NotNow { task: task.label(), state: task.state });
+        }
+        // The answer to "may I?" is an approval, whatever it is called on the wire.
+        if task.state == TaskState::AuthRequired {
+            self.may(caller, Verb::Approve, About::default())?;
         }
         Ok(Some((task.id, task.agent)))
     }
@@ -181,7 +190,7 @@ impl Hub {
         }
     }
 
-    fn pass_guard(
+    pub(super) fn pass_guard(
         &mut self,
         now: Timestamp,
         from: &Sender,

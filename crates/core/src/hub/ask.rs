@@ -1,10 +1,11 @@
 //! Questions: answered from memory; what has left memory is in the store, and the node asks there.
 
 use super::Hub;
-use crate::effect::{Answer, Command, Facts, InboxView};
+use crate::effect::{Answer, Command, Facts, InboxView, Place};
 use crate::ids::{AgentId, Timestamp};
-use crate::policy::{self, About, Caller, Verb};
+use crate::policy::{About, Caller, Verb};
 use crate::refusal::Refusal;
+use crate::state::Open;
 
 impl Hub {
     pub(super) fn answer(
@@ -14,7 +15,7 @@ impl Hub {
         question: Command,
         facts: &Facts,
     ) -> Result<Answer, Refusal> {
-        policy::may(caller, Verb::Read, About::default())?;
+        self.may(caller, Verb::Read, About::default())?;
         match question {
             Command::Watch { watcher, topic, after } => {
                 let latest = self.state.seq;
@@ -27,7 +28,8 @@ impl Hub {
             Command::Inbox { agent, max } => Ok(Answer::Inbox(self.inbox(now, agent, max))),
             Command::Receipt { message } => {
                 let open = self.open_message(&message)?;
-                Ok(Answer::Receipt { letter: open.letter.clone(), trail: open.trail.clone() })
+                let place = self.place(now, open);
+                Ok(Answer::Receipt { letter: open.letter.clone(), trail: open.trail.clone(), place })
             }
             Command::Task { task } => Ok(Answer::Task(Box::new(self.open_task(&task, facts)?.clone()))),
             Command::Tasks { max } => {
@@ -43,10 +45,29 @@ impl Hub {
                     })
                     .collect(),
             )),
+            Command::Shared { agent } => Ok(self.shared(&agent)),
+            Command::Interrupt { .. } | Command::Share { .. } | Command::Follow { .. } => {
+                unreachable!("handled before questions are")
+            }
             Command::Send(_) | Command::Reply { .. } | Command::Report { .. } | Command::Cancel { .. } => {
                 unreachable!("handled before questions are")
             }
         }
+    }
+
+    fn place(&self, now: Timestamp, open: &Open) -> Place {
+        let Some(mailbox) = self.state.mailboxes.get(&open.letter.to).filter(|_| !open.handed) else {
+            return Place::Handed;
+        };
+        if let Some(lease) = mailbox.lease_of(open.at) {
+            return Place::Leased { until: lease.until, tries: lease.slot.tries };
+        }
+        if let Some((until, tries)) = mailbox.rest_of(open.at) {
+            return Place::Resting { until, tries };
+        }
+        let order = mailbox.in_order(now, self.limits.ageing_ms);
+        let ahead = order.iter().position(|at| *at == open.at).unwrap_or(0);
+        Place::Waiting { ahead, tries: mailbox.tries_of(open.at) }
     }
 
     fn inbox(&self, now: Timestamp, agent: AgentId, max: usize) -> InboxView {

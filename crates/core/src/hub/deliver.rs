@@ -52,6 +52,11 @@ impl Link {
         self.leased.len() + self.tasks.len() < self.window
     }
 
+    /// Whether what works at it can be told something while it works.
+    pub(super) fn hears(&self) -> bool {
+        !matches!(self.serves, Serves::UntilEnded { hears: false })
+    }
+
     fn wants_notes(&self) -> bool {
         matches!(self.serves, Serves::UntilSeen { notes: true })
     }

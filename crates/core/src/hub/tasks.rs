@@ -2,10 +2,10 @@
 
 use super::Hub;
 use super::deliver::Link;
-use crate::effect::{Answer, Effect, EndedTask, Facts, Output, Replied, Report, Serves};
+use crate::effect::{Answer, Effect, EndedTask, Facts, Output, Replied, Report};
 use crate::ids::{AgentId, MessageId, TaskId, TaskRef, Timestamp};
 use crate::message::{Body, Expects};
-use crate::policy::{self, About, Caller, Verb};
+use crate::policy::{About, Caller, Verb};
 use crate::receipt::{Happened, Step};
 use crate::record::{Archive, Record, Said};
 use crate::refusal::Refusal;
@@ -23,7 +23,7 @@ impl Hub {
     ) -> Result<Answer, Refusal> {
         let open = self.open_message(message)?;
         let (task, handed, agent) = (open.letter.task, open.handed, open.letter.to);
-        policy::may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
+        self.may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
         let by = self.who_moves(caller);
         let begins_or_ends = matches!(report, Report::Working | Report::Refused { .. });
         if begins_or_ends && handed && self.is_of_another(caller, &task) {
@@ -70,7 +70,7 @@ impl Hub {
     /// begun twice.
     fn is_of_another(&self, caller: &Caller, task: &TaskId) -> bool {
         let Caller::Hand { link, .. } = caller else { return false };
-        self.links.get(link).is_none_or(|l| l.serves == Serves::UntilEnded && !l.tasks.contains(task))
+        self.links.get(link).is_none_or(|l| l.serves.until_ended() && !l.tasks.contains(task))
     }
 
     /// The agent has it. A one-way message is done with that; otherwise its task is now worked on.
@@ -87,7 +87,7 @@ impl Hub {
         let Some(open) = self.state.letters.get(message) else { return };
         let (task, agent) = (open.letter.task, open.letter.to);
         let serves_until_ended = matches!(caller, Caller::Hand { link, .. }
-            if self.links.get(link).is_some_and(|l| l.serves == Serves::UntilEnded));
+            if self.links.get(link).is_some_and(|l| l.serves.until_ended()));
         if open.letter.expects == Expects::Receipt && !open.letter.follow_up && !serves_until_ended {
             let ending = Ending { state: TaskState::Completed, by, why: "seen".into(), answer: None };
             self.end(now, task, ending, false, out);
@@ -118,7 +118,7 @@ impl Hub {
         if let Caller::Hand { link, .. } = caller
             && !open.handed
             && !open.letter.follow_up
-            && let Some(link) = self.links.get_mut(link).filter(|l| l.serves == Serves::UntilEnded)
+            && let Some(link) = self.links.get_mut(link).filter(|l| l.serves.until_ended())
         {
             link.tasks.insert(open.letter.task);
         }
@@ -216,10 +216,10 @@ impl Hub {
                 task: task.map_or_else(|| "the last one".to_owned(), |name| name.as_str().to_owned()),
             })?;
             let EndedTask { id, agent, requester, message, .. } = ended;
-            policy::may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
+            self.may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
             return Ok(Answer::Replied(Replied::Send { to: requester, task: id, parent: message }));
         };
-        policy::may(caller, Verb::Report, About { worker: Some(open.agent), requester: None })?;
+        self.may(caller, Verb::Report, About { worker: Some(open.agent), requester: None })?;
         let (id, requester, parent) = (open.id, open.requester.clone(), open.messages[0].clone());
         if open.expects == Expects::Receipt {
             return Ok(Answer::Replied(Replied::Send { to: requester, task: id, parent }));
@@ -241,7 +241,7 @@ impl Hub {
     ) -> Result<Answer, Refusal> {
         let task = self.open_task(name, facts)?;
         let (id, by) = (task.id, self.who_moves(caller));
-        policy::may(caller, Verb::Cancel, About { worker: None, requester: Some(&task.requester.who) })?;
+        self.may(caller, Verb::Cancel, About { worker: None, requester: Some(&task.requester.who) })?;
         match self.held_by(&id) {
             Some(link) => {
                 let asked = CancelAsked { by, why: why.clone() };
@@ -329,7 +329,7 @@ impl Hub {
     /// have seen it.
     fn tell_to_stop(&self, id: &TaskId, why: &str, out: &mut Output) {
         let Some(task) = self.state.tasks.get(id) else { return };
-        let seen = |link: &Link| link.serves != Serves::UntilEnded && task.has_begun();
+        let seen = |link: &Link| !link.serves.until_ended() && task.has_begun();
         let at_work = |link: &Link| {
             link.agent == task.agent
                 && (seen(link) || link.tasks.contains(id) || link.has_any(&task.messages))

@@ -73,7 +73,7 @@ impl World {
         // A flooder pauses now and then, or nobody else would ever be heard.
         let pause = if pace < 100 && self.dice.percent(10) { 60_000 } else { self.dice.within(1, pace) };
         self.after(pause, Event::Client(client));
-        let command = match self.dice.below(100) {
+        let command = match self.dice.below(107) {
             0..=61 => Some(self.new_message(client)),
             62..=69 => self.repeat(client),
             70..=74 => self.contradict(client),
@@ -90,6 +90,9 @@ impl World {
             }),
             96 => Some(Command::Tasks { max: 5 }),
             97 => Some(Command::Agents),
+            100..=102 => Some(self.interruption(client)),
+            103..=105 => Some(self.sharing(client)),
+            106 => Some(self.following(client)),
             _ => self.own_inbox(client),
         };
         let Some(command) = command else { return };
@@ -179,6 +182,34 @@ impl World {
         Some(Command::Send(draft))
     }
 
+    fn interruption(&mut self, client: usize) -> Command {
+        let agents = &self.nodes[self.clients[client].node].agents;
+        let agent = self.dice.pick(agents).clone();
+        let mut draft = None;
+        if self.dice.percent(60)
+            && let Command::Send(mut said) = self.new_message(client)
+        {
+            (said.to, said.priority) = (Target::Named(agent.label()), Priority::new(10).expect("ten is one"));
+            draft = Some(said);
+        }
+        Command::Interrupt { agent: agent.id, why: "look up".into(), draft }
+    }
+
+    /// Mostly of its own agent; what it may not say for another is refused.
+    fn sharing(&mut self, client: usize) -> Command {
+        let agents = &self.nodes[self.clients[client].node].agents;
+        let any = self.dice.pick(agents).id;
+        let agent = self.clients[client].caller.agent().filter(|_| self.dice.percent(80)).unwrap_or(any);
+        let text = self.dice.percent(85).then(|| format!("step {}", self.dice.below(6)));
+        Command::Share { agent, text }
+    }
+
+    fn following(&mut self, client: usize) -> Command {
+        let agents = &self.nodes[self.clients[client].node].agents;
+        let agent = self.dice.pick(agents).id;
+        Command::Follow { agent, on: self.dice.percent(70) }
+    }
+
     fn own_inbox(&mut self, client: usize) -> Option<Command> {
         let agents = &self.nodes[self.clients[client].node].agents;
         let agent = self.dice.pick(agents).id;
@@ -264,7 +295,7 @@ impl World {
                     }
                 }
             }
-            Ok(Answer::Receipt { letter, trail }) => {
+            Ok(Answer::Receipt { letter, trail, .. }) => {
                 self.nodes[node].checker.honest(&letter.id, letter.task, &trail)?;
             }
             Err(Refusal::NotStored { .. } | Refusal::Busy) => {}

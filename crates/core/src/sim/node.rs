@@ -167,7 +167,7 @@ impl Node {
     fn look_up(&self, input: &mut Input) {
         let Input::Asked { caller, command, facts, .. } = input else { return };
         let named = match command {
-            Command::Send(draft) => {
+            Command::Send(draft) | Command::Interrupt { draft: Some(draft), .. } => {
                 let key = draft.sender_id.as_ref();
                 let key = key.map(|id| Key { who: caller.sender().who, message: id.clone() }.text());
                 let prior = key.and_then(|key| self.disk.priors.get(&key).cloned());

@@ -60,7 +60,7 @@ impl Program {
     }
 
     fn is_hand(&self) -> bool {
-        self.serves == Serves::UntilEnded
+        self.serves.until_ended()
     }
 }
 
@@ -71,7 +71,8 @@ impl World {
             let notes = self.dice.percent(50);
             let steady = self.dice.percent(40);
             let window = usize::try_from(self.dice.within(1, 3)).expect("three at most");
-            let serves = if is_hand { Serves::UntilEnded } else { Serves::UntilSeen { notes } };
+            let hears = self.dice.percent(50);
+            let serves = if is_hand { Serves::UntilEnded { hears } } else { Serves::UntilSeen { notes } };
             let number = self.programs.len();
             self.programs.push(Program {
                 node,

@@ -352,7 +352,8 @@ impl World {
             }
             Effect::Stop { link, task, .. } => self.program_stops(node, link, task),
             Effect::Notify { watcher, entry } => return self.watcher_sees(watcher, &entry),
-            Effect::Presence { .. } => {}
+            // Programs here do not care about interruptions, and nobody looks at presence or context.
+            Effect::Interrupt { .. } | Effect::Presence { .. } | Effect::Context { .. } => {}
         }
         Ok(())
     }

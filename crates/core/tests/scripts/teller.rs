@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use synapse_core::agents::Agent;
 use synapse_core::cycle::{self, Journal, Turned};
-use synapse_core::effect::{Draft, EndedTask, Prior, Replied, Report, Serves};
+use synapse_core::effect::{Draft, EndedTask, Place, Prior, Replied, Report, Serves};
 use synapse_core::ids::{AskId, TaskRef, WatcherId};
 use synapse_core::message::{Content, Expects, Key, Proof};
-use synapse_core::policy::Caller;
+use synapse_core::policy::{Caller, Rules};
 use synapse_core::receipt::Step;
 use synapse_core::record::Entry;
 use synapse_core::routes::Target;
@@ -110,7 +110,8 @@ impl Teller {
             ["agent", name] => Input::AgentUp { agent: self.agent(name) },
             ["link", link, agent, window, kind, rest @ ..] => {
                 let serves = match *kind {
-                    "hand" => Serves::UntilEnded,
+                    "hand" => Serves::UntilEnded { hears: false },
+                    "listener" => Serves::UntilEnded { hears: true },
                     kind => Serves::UntilSeen { notes: kind == "notes" },
                 };
                 let running = rest.iter().skip(1).map(|name| self.messages[*name].1).collect();
@@ -128,6 +129,10 @@ impl Teller {
             ["clock", ms] => {
                 self.now += ms.parse::<u64>().unwrap();
                 Input::Clock
+            }
+            ["rule", role, verbs @ ..] => {
+                let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect();
+                Input::Rules(Rules::with(&[((*role).to_owned(), verbs)].into()).unwrap())
             }
             ["unwatch", who] => Input::WatcherLeft { watcher: watcher(who) },
             _ => self.ask(words),
@@ -162,6 +167,26 @@ impl Teller {
             }
             ["cancel", name, ..] => {
                 Command::Cancel { task: self.messages[*name].1.into(), why: "enough".into() }
+            }
+            ["interrupt", name, ..] => {
+                let agent = self.agents[value("at").unwrap()];
+                let draft = (*name != "-").then(|| {
+                    let mut draft = self.draft(words, &value);
+                    draft.to = Target::parse(value("at").unwrap()).unwrap();
+                    Box::new(draft)
+                });
+                Command::Interrupt { agent, why: "look up".into(), draft }
+            }
+            ["share", agent, text, ..] => Command::Share {
+                agent: self.agents[*agent],
+                text: (*text != "-").then(|| (*text).to_owned()),
+            },
+            [what @ ("follow" | "unfollow"), agent, ..] => {
+                Command::Follow { agent: self.agents[*agent], on: *what == "follow" }
+            }
+            ["place", name] => {
+                self.asked.insert(ask, "where".into());
+                Command::Receipt { message: self.messages[*name].0.clone() }
             }
             ["receipt", name, ..] => Command::Receipt { message: self.messages[*name].0.clone() },
             ["inbox", agent, ..] => Command::Inbox { agent: self.agents[*agent], max: 10 },
@@ -200,6 +225,7 @@ impl Teller {
     fn caller(&self, who: &str) -> Caller {
         match who {
             "user" => Caller::User { proof: Proof::Socket },
+            "token" => Caller::User { proof: Proof::Token },
             "stranger" => Caller::Stranger,
             name => {
                 let id = self.agents.get(name).copied().unwrap_or(AgentId::from_bytes([9; 32]));
@@ -212,7 +238,7 @@ impl Teller {
     fn facts(&self, caller: &Caller, command: &Command) -> Facts {
         let mut facts = Facts::default();
         let key = match command {
-            Command::Send(draft) => {
+            Command::Send(draft) | Command::Interrupt { draft: Some(draft), .. } => {
                 draft.sender_id.clone().map(|message| Key { who: caller.sender().who, message }.text())
             }
             _ => None,
@@ -277,10 +303,13 @@ impl Teller {
 
     fn words(&mut self, before: usize, turned: Turned) -> String {
         for effect in &turned.effects {
-            if let Effect::Reply { ask, answer } = effect
-                && let Ok(Answer::Accepted(taken)) = &**answer
-            {
-                self.name(&self.asked[ask].clone(), taken);
+            let Effect::Reply { ask, answer } = effect else { continue };
+            match &**answer {
+                Ok(Answer::Accepted(taken)) => self.name(&self.asked[ask].clone(), taken),
+                Ok(Answer::Interrupted { taken: Some(taken), .. }) => {
+                    self.name(&self.asked[ask].clone(), std::slice::from_ref(taken));
+                }
+                _ => {}
             }
         }
         let fresh = self.disk.entries[before..].to_vec();
@@ -309,6 +338,12 @@ impl Teller {
                 let dead = if archive.dead_letter { " as a dead letter" } else { "" };
                 Some(format!("{} ended {}{dead}", task_name(task)?, ending.state.name()))
             }
+            Record::Interrupted { task, .. } => Some(format!("{} interrupted", task_name(task)?)),
+            Record::Shared { context: Some(context), .. } => Some(format!("shared {}", context.text)),
+            Record::Shared { context: None, .. } => Some("shared nothing".into()),
+            Record::Followed { follower, on, .. } => {
+                Some(format!("{} {}", follower.label, if *on { "follows" } else { "unfollows" }))
+            }
             Record::Tripped { .. } => Some("loop".into()),
             _ => None,
         }
@@ -324,12 +359,16 @@ impl Teller {
                 let (name, _) = self.messages.iter().find(|(_, (_, id))| *id == task)?;
                 Some(format!("stop {name} at {}", link.0))
             }
+            Effect::Interrupt { link, task, .. } => {
+                let (name, _) = self.messages.iter().find(|(_, (_, id))| *id == task)?;
+                Some(format!("tell {name} at {}", link.0))
+            }
             Effect::Notify { watcher, entry } => Some(format!("w{} saw {}", watcher.0, entry.record.name())),
             Effect::Presence { agent, presence } if self.shows_presence => {
                 let (name, _) = self.agents.iter().find(|(_, id)| **id == agent)?;
                 Some(format!("{name} is {}", presence.state.name()))
             }
-            Effect::Presence { .. } => None,
+            Effect::Presence { .. } | Effect::Context { .. } => None,
             Effect::Reply { ask, answer } => Some(match *answer {
                 Ok(answer) => self.answer(&self.asked[&ask], answer),
                 Err(refusal) => format!("refused {}", refusal.code()),
@@ -356,6 +395,20 @@ impl Teller {
                 format!("replied {name}")
             }
             Answer::Replied(Replied::Send { to, .. }) => format!("send on to {}", to.label),
+            Answer::Interrupted { tasks, taken } => {
+                let again = if taken.is_some_and(|taken| taken.duplicate) { ", again" } else { "" };
+                format!("{} interrupted{again}", tasks.len())
+            }
+            Answer::Shared { followers, .. } => {
+                let who: Vec<&str> = followers.iter().map(|follower| follower.label.as_str()).collect();
+                format!("followed by [{}]", who.join(" "))
+            }
+            Answer::Receipt { place, .. } if name == "where" => match place {
+                Place::Waiting { ahead, tries } => format!("waits behind {ahead}, tried {tries}"),
+                Place::Resting { until, tries } => format!("rests until {}, tried {tries}", until.0),
+                Place::Leased { until, tries } => format!("leased until {}, try {tries}", until.0),
+                Place::Handed => "with its agent".into(),
+            },
             Answer::Receipt { trail, .. } => format!("{name} reached {}", trail.reached().unwrap().name()),
             Answer::Inbox(view) => {
                 format!("{} waiting, {} notes:{}", view.waiting, view.notes, names(&view.letters))
@@ -385,6 +438,7 @@ fn report(what: &str) -> Report {
         "working" => Report::Working,
         "refused" => Report::Refused { why: "not now".into() },
         "asks" => Report::NeedsInput { prompt: Body::of(&Content::text("which?")), auth: false },
+        "may-i" => Report::NeedsInput { prompt: Body::of(&Content::text("may I?")), auth: true },
         other => match Step::parse(other) {
             Some(step) => Report::Step(step),
             None => done(TaskState::parse(other).unwrap()),

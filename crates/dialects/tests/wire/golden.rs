@@ -7,19 +7,25 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use synapse_core::Refusal;
 use synapse_core::agents::{AgentState, Presence};
-use synapse_core::effect::{Report, Taken};
+use synapse_core::effect::{Interruption, Place, Report, Taken};
 use synapse_core::ids::{LinkId, MessageId, Seq, Timestamp};
 use synapse_core::message::{Body, Content, Proof};
 use synapse_core::receipt::{Happened, Step};
 use synapse_core::record::{Archive, Entry, Opens, Record, Said};
 use synapse_core::task::{CancelAsked, Ending, Move, TaskState};
 use synapse_dialects::api::{
-    AgentView, AnswerView, InboxPage, MessageView, ReceiptView, ReplyAnswer, TaskView,
+    AgentView, AnswerView, InboxPage, MarkView, MessageView, MoveView, PlaceView, ReceiptView, ReplyAnswer,
+    TaskView,
 };
 use synapse_dialects::error::{ErrorBody, retry_after_s, status};
 use synapse_dialects::event::EventView;
+use synapse_dialects::history::{
+    AgentRecord, ArtifactRecord, ConversationMessage, ConversationView, EndedRecord, HistoryLine,
+    HistoryRecord, MessageRecord, Outcome, SearchHit, SearchView,
+};
 use synapse_dialects::jsonl::{self, Line, ToProgram};
 use synapse_dialects::message::MessageAccepted;
+use synapse_dialects::share::{InterruptAnswer, InterruptedTask, NotTold, SharedView};
 use synapse_dialects::status::StatusView;
 use synapse_testkit::golden;
 
@@ -108,9 +114,57 @@ fn golden_agent() {
 fn golden_status() {
     let full = crate::samples::status();
     check("status", &full);
-    let plain =
-        StatusView { role: None, current_task: None, available_tools: Vec::new(), context: None, ..full };
+    let plain = StatusView {
+        role: None,
+        current_task: None,
+        available_tools: Vec::new(),
+        context: None,
+        context_since: None,
+        ..full
+    };
     check("status_for_strangers", plain);
+}
+
+#[test]
+fn golden_shared() {
+    let (agent_id, followers) = (letter().to.to_string(), vec![(&sender(Proof::Own)).into()]);
+    let context = Some((&crate::samples::context()).into());
+    let not_told = vec![NotTold { follower: (&sender(Proof::Own)).into(), why: "the disk is full".into() }];
+    let full = SharedView { agent_id, context, followers, not_told };
+    check("shared", &full);
+    check(
+        "shared_nothing",
+        SharedView { context: None, followers: Vec::new(), not_told: Vec::new(), ..full },
+    );
+}
+
+#[test]
+fn golden_interrupted() {
+    let task = |what| InterruptedTask::from(&(letter().task, what));
+    let message = MessageAccepted {
+        message_id: letter().id.to_string(),
+        task_id: Some(letter().task.to_string()),
+        agent_id: letter().to.to_string(),
+        status: "stored".into(),
+        duplicate: false,
+        ahead: 0,
+        event_id: Some(7),
+    };
+    let tasks = vec![task(Interruption::Told), task(Interruption::Stopping)];
+    check("interrupted", InterruptAnswer { tasks, message: Some(message) });
+    check("interrupted_nothing", InterruptAnswer { tasks: Vec::new(), message: None });
+}
+
+#[test]
+fn golden_places() {
+    let until = Timestamp(T0 + 60_000);
+    let places = [
+        Place::Waiting { ahead: 2, tries: 0 },
+        Place::Resting { until, tries: 1 },
+        Place::Leased { until, tries: 2 },
+        Place::Handed,
+    ];
+    check("places", places.iter().map(PlaceView::from).collect::<Vec<_>>());
 }
 
 #[test]
@@ -147,11 +201,9 @@ fn refusals() -> Vec<Refusal> {
         Refusal::TaskEnded { task: text("0123abcd"), state: TaskState::Completed },
         Refusal::NotNow { task: text("0123abcd"), state: TaskState::Submitted },
         Refusal::NotAllowed { who: text("ana"), verb: "approve", need: "being the user" },
-        Refusal::NotAllowed {
-            who: text("a caller without a token"),
-            verb: "send messages",
-            need: "the token",
-        },
+        Refusal::NotProven { why: text("a caller without a token may not send messages") },
+        Refusal::AddressRefused { address: text("192.0.2.7") },
+        Refusal::TooManyGuesses { address: text("192.0.2.7"), retry_after_ms: 41_000 },
         Refusal::ChainTooLong { hops: 17, max: 16 },
         Refusal::TooFast { to: text("ana"), max: 60, retry_after_ms: 1_500 },
         Refusal::NoProgress { to: text("ana"), repeats: 5 },
@@ -173,7 +225,8 @@ fn is_listed(refusal: &Refusal) -> bool {
         Refusal::NoSuchMessage { .. } | Refusal::TaskEnded { .. } | Refusal::NotNow { .. } => true,
         Refusal::NotAllowed { .. } | Refusal::ChainTooLong { .. } | Refusal::TooFast { .. } => true,
         Refusal::NoProgress { .. } | Refusal::TooManyTasks { .. } | Refusal::Busy => true,
-        Refusal::Stopping | Refusal::NotStored { .. } => true,
+        Refusal::Stopping | Refusal::NotStored { .. } | Refusal::NotProven { .. } => true,
+        Refusal::AddressRefused { .. } | Refusal::TooManyGuesses { .. } => true,
     }
 }
 
@@ -231,6 +284,10 @@ fn records() -> Vec<Record> {
         },
         Record::Said { task: id, what: Said::Progress { text: "half way".into(), percent: Some(50) } },
         Record::Said { task: id, what: artifact },
+        Record::Interrupted { task: id, by: "bo".into(), why: "the tests moved".into() },
+        Record::Shared { agent: letter.to, context: Some(crate::samples::context()) },
+        Record::Shared { agent: letter.to, context: None },
+        Record::Followed { agent: letter.to, follower: sender(Proof::Own), on: true },
         Record::CancelAsked {
             task: id,
             asked: CancelAsked { by: "user".into(), why: "changed my mind".into() },
@@ -259,6 +316,7 @@ fn kind(record: &Record) -> &'static str {
             record.name()
         }
         Record::CancelAsked { .. } | Record::Ended { .. } | Record::Tripped { .. } => record.name(),
+        Record::Interrupted { .. } | Record::Shared { .. } | Record::Followed { .. } => record.name(),
     }
 }
 
@@ -272,7 +330,8 @@ fn golden_events() {
         lines.push_str(&serde_json::to_string(&EventView::from(&entry)).unwrap());
         lines.push('\n');
     }
-    let all = "accepted agent artifact cancel ended handed leased loop progress receipt returned task";
+    let all = "accepted agent artifact cancel ended followed handed interrupt leased loop progress receipt returned \
+               shared task";
     assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), all);
     golden::check(&file("events.jsonl"), &lines);
 }
@@ -281,10 +340,19 @@ fn golden_events() {
 fn golden_lines_to_programs() {
     let view = || Box::new(MessageView::new(&letter(), Some(&Body::of(&content())), Some(&trail())));
     let all = [
-        ToProgram::Hello { agent_id: letter().to.to_string(), label: "ana".into() },
+        ToProgram::Hello {
+            agent_id: letter().to.to_string(),
+            label: "ana".into(),
+            token_file: Some("/agents/ana/token".into()),
+        },
         ToProgram::Message(view()),
         ToProgram::Input(view()),
         ToProgram::Cancel { task_id: letter().task.to_string(), why: "changed my mind".into() },
+        ToProgram::Interrupt {
+            task_id: letter().task.to_string(),
+            from: "bo".into(),
+            why: "the tests moved".into(),
+        },
         ToProgram::Error { message: "type: this is not JSON".into(), line: "hello".into() },
         ToProgram::Ok { of: "send".into() },
     ];
@@ -316,4 +384,72 @@ fn golden_lines_from_programs() {
         told.push_str(&format!("> {line}\n{read}\n\n"));
     }
     golden::check(&file("lines_from_programs.txt"), &told);
+}
+
+/// One of each kind of an export, as a line, and what the other commands print.
+#[test]
+fn golden_history() {
+    let (body, letter) = (Body::of(&content()), letter());
+    let ending = Ending {
+        state: TaskState::Completed,
+        by: "ana".into(),
+        why: "replied".into(),
+        answer: Some(body.clone()),
+    };
+    let archive = Archive {
+        task: task(TaskState::Completed),
+        trails: vec![(letter.id.clone(), trail())],
+        dead_letter: false,
+    };
+    let message = || MessageRecord::new(Seq(7), "ana", &letter, &body, Some(&trail()));
+    let ended = || EndedRecord::new(Seq(9), Timestamp(T0 + 5_000), &ending, &archive);
+    let said = Said::Artifact {
+        id: "report".into(),
+        name: Some("report.md".into()),
+        content: body.clone(),
+        append: false,
+        last: true,
+    };
+    let artifact =
+        ArtifactRecord::new(Seq(8), letter.to.to_string(), letter.task.to_string(), &said).unwrap();
+    let agent = AgentRecord {
+        agent_id: letter.to.to_string(),
+        label: "ana".into(),
+        kind: Some("claude".into()),
+        name: Some("ana".into()),
+        folder: Some("/srv/project".into()),
+    };
+    let records = [
+        HistoryRecord::Agent(agent),
+        HistoryRecord::Message(Box::new(message())),
+        HistoryRecord::Artifact(artifact),
+        HistoryRecord::Ended(Box::new(ended())),
+    ];
+    let mut lines = String::new();
+    for record in &records {
+        let line = serde_json::to_string(record).unwrap();
+        assert_eq!(serde_json::from_str::<HistoryRecord>(&line).unwrap(), *record, "it comes back as it was");
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    golden::check(&file("history_export.jsonl"), &lines);
+    let line = |outcome| HistoryLine { record: message(), outcome };
+    let done = line(Outcome::ended(Timestamp(T0 + 5_000), &ending));
+    let open = line(Outcome::open(Some(&task(TaskState::InputRequired))));
+    check("history_list", vec![done.clone(), open, line(Outcome::open(None))]);
+    let hit = |record, snippet: &str, matches| SearchHit { record, snippet: snippet.into(), matches };
+    let hits = vec![
+        hit(HistoryRecord::Message(Box::new(message())), "…hello 世界", vec![(7, 2)]),
+        hit(HistoryRecord::Ended(Box::new(ended())), "hello 世界", vec![(6, 2)]),
+    ];
+    let note = Some("these are the newest 2".into());
+    check("history_search", SearchView { query: "世界".into(), hits, complete: false, note });
+    let shown = ConversationMessage {
+        depth: 0,
+        line: done,
+        trail: trail().marks().iter().map(MarkView::from).collect(),
+        moves: archive.task.history.iter().map(MoveView::from).collect(),
+    };
+    let correlation_id = letter.chain.correlation.to_string();
+    check("history_show", ConversationView { correlation_id, messages: vec![shown], complete: true });
 }

@@ -137,14 +137,22 @@ fn the_views_without_variety_come_back() {
     let taken =
         Taken { message: letter().id, task: letter().task, agent: letter().to, duplicate: true, ahead: 0 };
     check(&MessageAccepted::stored(&taken, Seq(u64::MAX)));
-    for proof in [Proof::Socket, Proof::Token, Proof::Spool, Proof::Outbox, Proof::Own] {
+    for proof in [
+        Proof::Socket,
+        Proof::Token,
+        Proof::Secret,
+        Proof::Certificate,
+        Proof::Spool,
+        Proof::Outbox,
+        Proof::Own,
+    ] {
         check(&ReplyAnswer {
             status: "sent".into(),
             task_id: "x".into(),
             sent_to: Some((&sender(proof)).into()),
         });
     }
-    check(&ToProgram::Hello { agent_id: "x".into(), label: "ana".into() });
+    check(&ToProgram::Hello { agent_id: "x".into(), label: "ana".into(), token_file: None });
 }
 
 #[test]

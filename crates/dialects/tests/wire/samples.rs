@@ -1,7 +1,7 @@
 //! One of each, with every field filled in.
 
 use serde_json::json;
-use synapse_core::agents::Agent;
+use synapse_core::agents::{Agent, Context};
 use synapse_core::ids::{AgentId, AgentType, Label, MessageId, TaskId, Timestamp};
 use synapse_core::message::{
     Body, Chain, Content, Expects, Letter, Part, Piece, Priority, Proof, Sender, Who,
@@ -90,6 +90,10 @@ pub(crate) fn agent() -> Agent {
     }
 }
 
+pub(crate) fn context() -> Context {
+    Context { text: "reads the tests".into(), since: Timestamp(T0), by_user: true }
+}
+
 pub(crate) fn status() -> StatusView {
     StatusView {
         agent_name: "ana".into(),
@@ -105,5 +109,6 @@ pub(crate) fn status() -> StatusView {
         waiting: 3,
         version: "0.1.0".into(),
         context: Some("reads the tests".into()),
+        context_since: Some(synapse_dialects::time::show(Timestamp(T0))),
     }
 }

@@ -8,7 +8,7 @@ use axum::extract::{Extension, Path, State};
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command, Replied};
 use synapse_core::ids::{MessageId, TaskRef};
-use synapse_core::message::{Content, Key};
+use synapse_core::message::{Content, Key, Proof, Sender, Who};
 use synapse_core::policy::Caller;
 use synapse_dialects::api::{AgentView, CancelRequest, ReceiptView, ReplyAnswer, ReplyRequest, TaskView};
 use synapse_dialects::error::ErrorBody;
@@ -27,8 +27,10 @@ pub(super) async fn receipt(
     let id = MessageId::parse(&raw).map_err(Refusal::from)?;
     let id = own_name(&app, &caller, id).await?;
     match app.ask(caller, Command::Receipt { message: id.clone() }).await {
-        Ok((Answer::Receipt { letter, trail }, _)) => {
-            Ok(Json(ReceiptView::new(&letter.id, &letter.task.to_string(), &trail)))
+        Ok((Answer::Receipt { letter, trail, place }, _)) => {
+            let mut view = ReceiptView::new(&letter.id, &letter.task.to_string(), &trail);
+            view.place = Some((&place).into());
+            Ok(Json(view))
         }
         Ok(_) => Err(unexpected()),
         Err(Refusal::NoSuchMessage { .. }) => {
@@ -131,17 +133,25 @@ pub(super) async fn reply(
         }
         Answer::Replied(Replied::Send { to, task, parent }) => {
             let chain = chain_after(&app, parent.clone()).await?;
-            let from = synapse_core::Sender {
-                who: synapse_core::message::Who::Agent(app.agent.id),
-                label: app.agent.label(),
-                by_user: caller.agent().is_none(),
-                proof: synapse_core::message::Proof::Own,
-            };
+            let from = author(&app, &caller);
             post::send_back(&app.home, &to, from, linked(content, &task.to_string(), chain))?;
             let sent_to = Some((&to).into());
             Ok(Json(ReplyAnswer { status: "sent".into(), task_id: task.to_string(), sent_to }))
         }
         _ => Err(unexpected()),
+    }
+}
+
+/// Who says it: the agent whose task it is, a person for that agent, or a third that may report on any task.
+fn author(app: &Shared, caller: &Caller) -> Sender {
+    if !caller.is_person() && caller.agent() != Some(app.agent.id) {
+        return caller.sender();
+    }
+    Sender {
+        who: Who::Agent(app.agent.id),
+        label: app.agent.label(),
+        by_user: caller.is_person(),
+        proof: Proof::Own,
     }
 }
 

@@ -70,12 +70,17 @@ pub(super) async fn stream(
     Query(stay): Query<Stay>,
 ) -> Result<Response, Refused> {
     const WINDOW_MAX: usize = 256;
-    policy::may(&caller, Verb::Report, About { worker: Some(app.agent.id), requester: None })?;
+    let about = About { worker: Some(app.agent.id), requester: None };
+    policy::may(&app.gate.rules(), &caller, Verb::Report, about)?;
     let window = stay.window.unwrap_or(8).clamp(1, WINDOW_MAX);
     let (link, mut orders) =
         app.handle.link(app.agent.id, window, Serves::UntilSeen { notes: true }, Vec::new()).await?;
     let guard = LinkGuard { app: app.clone(), link };
-    let hello = ToProgram::Hello { agent_id: app.agent.id.to_string(), label: app.agent.label() };
+    let hello = ToProgram::Hello {
+        agent_id: app.agent.id.to_string(),
+        label: app.agent.label(),
+        token_file: Some(app.home.agent(&app.agent.id).token().display().to_string()),
+    };
     let (lines, body) = tokio::sync::mpsc::channel::<String>(window + 8);
     tokio::spawn(async move {
         // Lives as long as the connection: when the reader goes, its leases go back.
@@ -105,6 +110,9 @@ fn line_of(order: ToHand) -> String {
             if letter.follow_up { ToProgram::Input(view).line() } else { ToProgram::Message(view).line() }
         }
         ToHand::Stop { task, why } => ToProgram::Cancel { task_id: task.to_string(), why }.line(),
+        ToHand::Interrupt { task, by, why } => {
+            ToProgram::Interrupt { task_id: task.to_string(), from: by, why }.line()
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use axum::extract::{Extension, State};
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::AgentId;
-use synapse_core::policy::Caller;
+use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_core::routes::{self, Target};
 use synapse_dialects::error::ErrorBody;
 use synapse_dialects::message::{self, MessageAccepted, MessageRequest};
@@ -65,6 +65,7 @@ fn relay(
     to: AgentId,
     request: MessageRequest,
 ) -> Result<Json<MessageAccepted>, Refused> {
+    policy::may(&app.gate.rules(), &caller, Verb::Message, About::default())?;
     let put = post::spool_to(&app.home, &to, caller.sender(), request.clone());
     let name = put.map_err(|e| Refusal::NotStored { why: e.to_string() })?;
     Ok(Json(MessageAccepted {

@@ -19,9 +19,10 @@ pub(super) async fn status(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
 ) -> Json<StatusView> {
-    let presence = app.shown.now();
+    let crate::registrar::Look { presence, context } = app.shown.now();
     let busy_with = (presence.state == AgentState::Busy).then(|| presence.why.clone());
     let known = caller != Caller::Stranger;
+    let context = context.filter(|_| known);
     Json(StatusView {
         agent_name: app.agent.label(),
         role: app.agent.role.as_ref().map(ToString::to_string),
@@ -35,7 +36,8 @@ pub(super) async fn status(
         agent_type: app.agent.kind.to_string(),
         waiting: app.handle.waiting(),
         version: env!("CARGO_PKG_VERSION").into(),
-        context: busy_with.filter(|_| known),
+        context_since: context.as_ref().map(|context| time::show(context.since)),
+        context: context.map(|context| context.text).or(busy_with.filter(|_| known)),
     })
 }
 
@@ -57,7 +59,7 @@ pub(super) async fn stop(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
 ) -> Result<StatusCode, Refused> {
-    policy::may(&caller, Verb::Manage, About::default())?;
+    policy::may(&app.gate.rules(), &caller, Verb::Manage, About::default())?;
     app.stop.cancel();
     Ok(StatusCode::ACCEPTED)
 }
@@ -68,7 +70,7 @@ pub(super) async fn restart(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
 ) -> Result<StatusCode, Refused> {
-    policy::may(&caller, Verb::Manage, About::default())?;
+    policy::may(&app.gate.rules(), &caller, Verb::Manage, About::default())?;
     app.restart.store(true, Ordering::Relaxed);
     app.stop.cancel();
     Ok(StatusCode::ACCEPTED)

@@ -109,6 +109,7 @@ async fn take(app: &Shared, caller: &Caller, who: &Actor, line: &[u8]) -> Asked 
 }
 
 async fn send(app: &Shared, caller: &Caller, line: &[u8], record: &mut Record) -> Coming {
+    app.look_at_settings();
     let asked = message::to_core(line)?;
     let mut draft = asked.draft;
     record.add(|facts| facts.draft(&draft));

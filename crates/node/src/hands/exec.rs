@@ -19,7 +19,7 @@ use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command, Report, Serves};
 use synapse_core::ids::{LinkId, MessageId, TaskId};
 use synapse_core::message::{Body, Content, Letter};
-use synapse_core::policy::Caller;
+use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_core::receipt::Step;
 use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
@@ -64,8 +64,8 @@ impl ExecHand {
         let adopted = self.adopt().await?;
         let running = adopted.iter().map(|run| run.task).collect();
         let agent = self.app.agent.id;
-        let (link, mut orders) =
-            self.app.handle.link(agent, self.exec.parallel, Serves::UntilEnded, running).await?;
+        let serves = Serves::UntilEnded { hears: self.exec.jsonl };
+        let (link, mut orders) = self.app.handle.link(agent, self.exec.parallel, serves, running).await?;
         let _ = self.link.set(link);
         let _ = ready.send(());
         for run in adopted {
@@ -81,6 +81,7 @@ impl ExecHand {
                     tokio::spawn(async move { hand.start(&letter, body).await });
                 }
                 ToHand::Stop { task, why } => self.stop(task, &why),
+                ToHand::Interrupt { task, by, why } => self.interrupt(task, by, why),
             }
         }
         Ok(())
@@ -154,7 +155,7 @@ impl ExecHand {
         };
         let dir = RunDir::prepare(&self.runs, &task.to_string(), &self.spec(view, &text), &input)?;
         let child = match dir.state()? {
-            RunState::Prepared => Some(dir.spawn_runner(runner_command(&dir)?)?),
+            RunState::Prepared => Some(dir.spawn_runner(self.runner_command(&dir)?)?),
             RunState::Running { .. } | RunState::Ended(_) | RunState::Vanished => None,
         };
         Ok((dir, child))
@@ -163,7 +164,10 @@ impl ExecHand {
     fn spec(&self, view: &MessageView, prompt: &str) -> RunSpec {
         let mut env = self.exec.env.clone();
         let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
+        let own = self.app.home.agent(&self.app.agent.id);
         set("SYNAPSE_AGENT_ID", self.app.agent.id.to_string());
+        // Where its token is, never the token: environments are seen by many.
+        set("SYNAPSE_TOKEN_FILE", own.token().display().to_string());
         set("SYNAPSE_TASK_ID", view.task_id.clone());
         set("SYNAPSE_MESSAGE_ID", view.message_id.clone());
         set("SYNAPSE_SENDER", view.from.shown());
@@ -205,7 +209,7 @@ impl ExecHand {
                     break;
                 }
                 RunState::Prepared => {
-                    if let Err(why) = see_to_runner(&mut run).await {
+                    if let Err(why) = self.see_to_runner(&mut run).await {
                         self.done(&run.message, TaskState::Failed, None, why).await;
                         break;
                     }
@@ -269,6 +273,15 @@ impl ExecHand {
         }
     }
 
+    fn interrupt(&self, task: TaskId, from: String, why: String) {
+        let line = ToProgram::Interrupt { task_id: task.to_string(), from, why }.line();
+        if let Some(dir) = self.lock().get(&task).cloned()
+            && let Err(e) = dir.append_input(line.as_bytes())
+        {
+            tracing::warn!(%task, error = %e, "its program could not be told of an interruption");
+        }
+    }
+
     pub(super) async fn report(&self, message: &MessageId, report: Report) -> Result<(), Refusal> {
         loop {
             let command = Command::Report { message: message.clone(), report: report.clone() };
@@ -314,32 +327,42 @@ impl ExecHand {
         }
     }
 
+    /// A run that nobody has begun: its runner is on its way, was never started, or found no room on the disk, which
+    /// is waited for. One that could not begin for another reason will not begin the next time either.
+    async fn see_to_runner(&self, run: &mut Run) -> Result<(), String> {
+        if let Some(child) = &mut run.child {
+            match child.try_wait() {
+                Ok(Some(status)) if matches!(run.dir.state(), Ok(RunState::Prepared)) => {
+                    if status.code() != Some(i32::from(EXIT_WANT_OF_ROOM)) {
+                        return Err(format!("its runner could not begin ({status})"));
+                    }
+                    tokio::time::sleep(ROOM_PAUSE).await;
+                }
+                Ok(_) => return Ok(()),
+                Err(e) => return Err(format!("its runner cannot be watched: {e}")),
+            }
+        }
+        match self.runner_command(&run.dir).and_then(|command| run.dir.spawn_runner(command)) {
+            Ok(child) => run.child = Some(child),
+            Err(e) if is_want_of_room(&e) => tokio::time::sleep(ROOM_PAUSE).await,
+            Err(e) => return Err(format!("no runner could be started: {e}")),
+        }
+        Ok(())
+    }
+
+    /// Secrets that came to this node in variables are not for what it runs.
+    fn runner_command(&self, dir: &RunDir) -> std::io::Result<std::process::Command> {
+        let mut command = synapse_holder::same_program()?;
+        command.arg("__run").arg(dir.path());
+        for variable in self.app.gate.secret_variables() {
+            command.env_remove(variable);
+        }
+        Ok(command)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, RunDir>> {
         self.under_way.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
-}
-
-/// A run that nobody has begun: its runner is on its way, was never started, or found no room on the disk, which
-/// is waited for. One that could not begin for another reason will not begin the next time either.
-async fn see_to_runner(run: &mut Run) -> Result<(), String> {
-    if let Some(child) = &mut run.child {
-        match child.try_wait() {
-            Ok(Some(status)) if matches!(run.dir.state(), Ok(RunState::Prepared)) => {
-                if status.code() != Some(i32::from(EXIT_WANT_OF_ROOM)) {
-                    return Err(format!("its runner could not begin ({status})"));
-                }
-                tokio::time::sleep(ROOM_PAUSE).await;
-            }
-            Ok(_) => return Ok(()),
-            Err(e) => return Err(format!("its runner cannot be watched: {e}")),
-        }
-    }
-    match runner_command(&run.dir).and_then(|command| run.dir.spawn_runner(command)) {
-        Ok(child) => run.child = Some(child),
-        Err(e) if is_want_of_room(&e) => tokio::time::sleep(ROOM_PAUSE).await,
-        Err(e) => return Err(format!("no runner could be started: {e}")),
-    }
-    Ok(())
 }
 
 /// Watches from before the first look, so that nothing between look and wait is missed.
@@ -354,12 +377,6 @@ async fn wait(run: &Run, watch: &mut Option<RunWatch>) {
             *watch = Some(RunWatch::new(run.dir.path(), runner));
         }
     }
-}
-
-fn runner_command(dir: &RunDir) -> std::io::Result<std::process::Command> {
-    let mut command = synapse_holder::same_program()?;
-    command.arg("__run").arg(dir.path());
-    Ok(command)
 }
 
 fn read_all(dir: &RunDir) -> Vec<u8> {
@@ -405,9 +422,10 @@ impl App {
         let from = Caller::Agent {
             id: self.agent.id,
             label: self.agent.label(),
-            role: None,
+            role: self.agent.role.clone(),
             proof: synapse_core::message::Proof::Own,
         };
+        policy::may(&self.gate.rules(), &from, Verb::Message, About::default())?;
         for id in ids.into_iter().filter(|id| *id != self.agent.id) {
             crate::post::spool_to(&self.home, &id, from.sender(), request.clone())
                 .map_err(|e| Refusal::NotStored { why: e.to_string() })?;

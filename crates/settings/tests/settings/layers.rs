@@ -49,7 +49,7 @@ fn empty_files_say_nothing() {
 fn all_settings_at_once() {
     let text = r#"{
         "a2a": { "flow": "oneway" },
-        "rights": { "Guest": [], "Lead": ["read_status", "read", "message", "interrupt", "assign", "report", "cancel", "manage"] },
+        "rights": { "Guest": [], "Lead": ["read_status", "read", "message", "reply", "interrupt", "assign", "report", "cancel"] },
         "secrets": { "ci": { "file": "~/ci.secret", "role": "Lead" }, "bot.2": { "env": "BOT", "agent": "bot" } },
         "network": { "listen": "::", "allow": ["10.0.0.0/8", "::1"], "hosts": ["Box.example.org"] },
         "tls": { "cert": "cert.pem", "key": "/etc/key.pem", "client_ca": "ca.pem", "identities": { "ci.example.org": { "role": "Lead" } } },

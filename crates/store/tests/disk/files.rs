@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use synapse_core::ids::AgentId;
 use synapse_store::files::{self, Access, FileError};
 use synapse_store::home::{Home, HomeError, socket_address};
-use synapse_store::token::{Token, TokenError};
+use synapse_store::token::{Token, TokenError, TokenFile};
 
 use crate::{NOBODY, chmod, give_away, mode, names, pipe, temp};
 
@@ -212,4 +212,61 @@ fn a_token_that_others_could_know_is_refused() {
     if give_away(&path) {
         assert!(matches!(refused(), FileError::Foreign { uid: NOBODY, .. }));
     }
+}
+
+/// REST-5: the token before stays good for the overlap, and only its hash is on disk.
+#[test]
+fn a_rotated_token_is_remembered_by_its_hash_and_its_end() {
+    let temp = temp();
+    let file = TokenFile::of_user(&temp.home);
+    let first = file.load_or_make().unwrap();
+    file.rotate(1_000, 500).unwrap();
+    let second = file.load().unwrap();
+    assert_ne!(first, second);
+    let replaced = file.replaced().unwrap();
+    assert_eq!(replaced.len(), 1);
+    assert_eq!((replaced[0].digest, replaced[0].until_ms), (first.digest(), 1_500));
+    assert_eq!(mode(&file.old_path()), 0o600);
+    let kept = fs::read_to_string(file.old_path()).unwrap();
+    assert!(!kept.contains(first.as_str()) && !kept.contains(second.as_str()));
+    for round in 0..20 {
+        file.rotate(2_000 + round, 0).unwrap();
+    }
+    assert_eq!(file.replaced().unwrap().len(), TokenFile::REPLACED_MAX, "no more than needed to tell");
+    fs::write(file.old_path(), "what?\n").unwrap();
+    assert!(matches!(file.replaced(), Err(TokenError::Damaged { .. })));
+}
+
+#[test]
+fn those_who_rotate_at_once_leave_one_token_and_all_before_it() {
+    let temp = temp();
+    let file = TokenFile::of_user(&temp.home);
+    let first = file.load_or_make().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..5 {
+            scope.spawn(|| file.rotate(1_000, 500).unwrap());
+        }
+    });
+    let replaced = file.replaced().unwrap();
+    assert_eq!(replaced.len(), 5);
+    assert_eq!(replaced[0].digest, first.digest());
+    assert!(replaced.iter().all(|old| old.digest != file.load().unwrap().digest()));
+}
+
+/// An agent's token says whose it is; in another's place it is damaged.
+#[test]
+fn the_token_of_an_agent_names_it() {
+    let temp = temp();
+    let (one, other) = (AgentId::from_bytes([1; 32]), AgentId::from_bytes([2; 32]));
+    let file = TokenFile::of_agent(&temp.home.agent(&one));
+    let token = file.load_or_make().unwrap();
+    assert_eq!(mode(file.path()), 0o600);
+    assert_eq!(Token::claims(token.as_str().as_bytes()), Some(one));
+    assert_eq!(Token::claims(&token.as_str().as_bytes()[1..]), None);
+    let stolen = TokenFile::of_agent(&temp.home.agent(&other));
+    stolen.load_or_make().unwrap();
+    fs::copy(file.path(), stolen.path()).unwrap();
+    assert!(matches!(stolen.load(), Err(TokenError::Damaged { .. })));
+    fs::copy(file.path(), temp.home.token_file()).unwrap();
+    assert!(matches!(Token::load(&temp.home), Err(TokenError::Damaged { .. })));
 }

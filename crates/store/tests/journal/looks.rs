@@ -22,7 +22,7 @@ fn a_look_changes_nothing_and_finds_the_newest_record() {
     assert_eq!(check::journal(&path).unwrap(), None, "there is none yet");
 
     let mut rig = Rig::new(3, Retention::default());
-    rig.open_link(0, 4, Serves::UntilEnded);
+    rig.open_link(0, 4, Serves::UntilEnded { hears: false });
     (0..20).for_each(|_| rig.step());
     let (from, _, _) = rig.close();
     std::fs::copy(from.path().join("journal.db"), &path).unwrap();
@@ -31,7 +31,11 @@ fn a_look_changes_nothing_and_finds_the_newest_record() {
     assert!(seen.newest_ms.is_some());
     assert_eq!(names(dir.path()), before);
 
-    let (open, _) = Journal::open(&path, Retention::default()).unwrap();
+    let looked = check::state(&path).unwrap().unwrap();
+    assert_eq!(names(dir.path()), before);
+
+    let (open, state) = Journal::open(&path, Retention::default()).unwrap();
+    assert_eq!(looked, state);
     let before = names(dir.path());
     assert_eq!(check::journal(&path).unwrap().unwrap(), seen, "also while it is open");
     assert_eq!(names(dir.path()), before);

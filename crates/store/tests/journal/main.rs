@@ -10,4 +10,5 @@ mod lookups;
 mod replay;
 mod retention;
 mod rig;
+mod search;
 mod versions;

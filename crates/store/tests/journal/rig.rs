@@ -184,7 +184,8 @@ impl Rig {
                 let (agent, window) =
                     (self.dice.below(u64::from(AGENTS)) as u8, 1 + self.dice.below(4) as usize);
                 let notes = Serves::UntilSeen { notes: true };
-                let serves = if self.dice.below(2) == 0 { Serves::UntilEnded } else { notes };
+                let serves =
+                    if self.dice.below(2) == 0 { Serves::UntilEnded { hears: false } } else { notes };
                 return self.open_link(agent, window, serves);
             }
             86..89 => vec![Input::LinkClosed { link: LinkId(1 + self.dice.below(self.links.max(1))) }],

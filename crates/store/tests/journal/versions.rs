@@ -63,7 +63,7 @@ fn a_start_that_was_killed_before_its_first_table_is_finished() {
 #[test]
 fn an_orderly_end_leaves_one_file() {
     let mut rig = Rig::new(3, Retention::default());
-    rig.open_link(0, 4, Serves::UntilEnded);
+    rig.open_link(0, 4, Serves::UntilEnded { hears: false });
     (0..20).for_each(|_| rig.step());
     let (dir, _, _) = rig.close();
     let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();

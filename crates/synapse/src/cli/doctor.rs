@@ -1,11 +1,18 @@
 //! `synapse doctor`: shows what was found, and mends what is safe to mend.
 
-use super::Doctor;
 use crate::doctor::{Finding, Mark, facts, judge, mend};
 use crate::fail::{self, Done, Fail};
 use crate::show;
+use clap::Args;
 use serde_json::json;
 use synapse_store::home::Home;
+
+#[derive(Args)]
+pub(super) struct Doctor {
+    /// Mend what is safe to mend: permissions, and files that nobody uses any more
+    #[arg(long)]
+    fix: bool,
+}
 
 pub(super) async fn doctor(args: &Doctor, json: bool) -> Done {
     let home = Home::from_env()?;

@@ -1,6 +1,7 @@
 //! `synapse inbox`: the mail of an agent, or of the person.
 
-use super::Inbox;
+use super::there::There;
+use super::{Calling, Inbox};
 use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
@@ -9,13 +10,20 @@ use synapse_core::ids::AgentId;
 use synapse_dialects::api::{InboxPage, MessageView, SenderView};
 use synapse_dialects::jsonl::FromProgram;
 use synapse_node::post::SpoolLetter;
+use synapse_node::seal::To;
 use synapse_peer::Client;
 use synapse_store::spool::{Found, Spool};
 
 /// Messages up to this priority are notes.
 const NOTE_MAX: u8 = 2;
 
-pub(super) async fn inbox(args: Inbox, json: bool) -> Done {
+pub(super) async fn inbox(args: Inbox, calling: &Calling, json: bool) -> Done {
+    if let Some(there) = There::named(args.agent.as_deref().unwrap_or_default(), calling)? {
+        let path = format!("/api/v1/inbox?max={}", args.max);
+        let page = there.ask(async |client| client.get(&path).await).await?;
+        tell_page(&page, &there.to_string(), json);
+        return Ok(());
+    }
     let roll = Roll::call()?;
     let own = roll.own_agent();
     let agent = match &args.agent {
@@ -51,15 +59,20 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
     if take {
         return read_notes(&mut client, &page, json).await;
     }
+    tell_page(&page, &label, json);
+    Ok(())
+}
+
+fn tell_page(page: &InboxPage, label: &str, json: bool) {
     if json {
-        show::json(&page);
-        return Ok(());
+        show::json(page);
+        return;
     }
     if page.messages.is_empty() {
         let leased =
             if page.leased > 0 { format!(" ({} being handed over)", page.leased) } else { String::new() };
         show::out(&format!("no mail waits for {label}{leased}"));
-        return Ok(());
+        return;
     }
     let rows: Vec<Vec<String>> = page
         .messages
@@ -69,15 +82,15 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
             let held =
                 m.held.as_deref().map_or_else(String::new, |why| format!("  ({})", show::line(why, 60)));
             vec![
-                m.task_id[..8].to_owned(),
-                show::line(&from(&m.from), 24),
-                m.priority.to_string(),
+                show::line(m.task_id.get(..8).unwrap_or("?"), 8),
+                show::line(&m.from.shown(), 32),
+                // On the scale on which people send.
+                m.priority.div_ceil(2).to_string(),
                 format!("{}{held}", show::line(text, 80)),
             ]
         })
         .collect();
     show::out(&show::table(&["TASK", "FROM", "PRIO", "MESSAGE"], &rows));
-    Ok(())
 }
 
 /// The agent reads its notes: each is shown whole, and only then reported as seen. What is not a note comes
@@ -100,11 +113,6 @@ async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
     Ok(())
 }
 
-fn from(sender: &SenderView) -> String {
-    let claim = if sender.proof == "spool" { "?" } else { "" };
-    format!("{}{claim}", sender.shown())
-}
-
 fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
     let spool = Spool::open(&roll.home.user_spool())?;
     let (mut rows, mut read) = (Vec::new(), Vec::new());
@@ -117,13 +125,15 @@ fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
         let message = letter.request.message.clone();
         let parts = synapse_dialects::message::parts("message", message).unwrap_or_default();
         let text = synapse_core::message::Content { parts, ..Default::default() }.as_text();
+        let mut from = SenderView::from(&letter.from);
+        from.proof = if letter.is_sealed(&roll.home, To::User) { "token" } else { "spool" }.into();
         let task = letter.request.metadata.get("reply_to").and_then(|t| t.as_str()).unwrap_or("");
         if json {
-            show::json(&json!({ "from": SenderView::from(&letter.from), "reply_to": task, "text": text }));
+            show::json(&json!({ "from": from, "reply_to": task, "text": text }));
         }
         rows.push(vec![
             task.get(..8).unwrap_or("").to_owned(),
-            show::line(&letter.from.label, 24),
+            show::line(&from.shown(), 32),
             show::line(&text, 100),
         ]);
         read.push(name);

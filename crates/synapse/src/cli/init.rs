@@ -5,15 +5,52 @@
 //!
 //! Not here: the block itself (`teach`).
 
-use super::{AgentCli, Init};
+use super::confirm;
 use crate::fail::{self, Done, Fail};
 use crate::teach::{self, Left};
 use crate::{diff, show};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use synapse_store::files;
+
+#[derive(Args)]
+pub(super) struct Init {
+    /// For these programs only; default: the files that are there
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI")]
+    cli: Vec<AgentCli>,
+    /// In your own files, for all projects
+    #[arg(long, conflicts_with = "project")]
+    user: bool,
+    /// In the files of this folder (default)
+    #[arg(long)]
+    project: bool,
+    /// Take it out again
+    #[arg(long)]
+    remove: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The programs that read instructions from files.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum AgentCli {
+    Claude,
+    Codex,
+    Gemini,
+    Opencode,
+    Copilot,
+}
+
+impl AgentCli {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Copilot];
+}
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const NEW_MODE: u32 = 0o644;
@@ -56,7 +93,7 @@ pub(super) fn init(args: &Init, json: bool) -> Done {
     }
     let write = some_change && !args.dry_run;
     if write && !args.yes {
-        ask(json)?;
+        confirm("Write this?", "nothing was written", json)?;
     }
     for change in changes.iter().filter(|change| write && change.is_one()) {
         change.write()?;
@@ -81,15 +118,16 @@ fn base(user: bool) -> Result<PathBuf, Fail> {
     Ok(folder.canonicalize()?)
 }
 
+/// The files that these programs read, in this folder or of the user.
+pub(super) fn files_of(clis: &[AgentCli], user: bool) -> Result<Vec<PathBuf>, Fail> {
+    let base = base(user)?;
+    Ok(unique(clis.iter().map(|cli| if user { user_file(&base, cli) } else { project_file(&base, cli) })))
+}
+
 /// The files of a project: those asked for, or those that are there, or else the one that most programs read.
 fn of_project(args: &Init, base: &Path) -> Vec<PathBuf> {
-    let name = |cli: &AgentCli| match cli {
-        AgentCli::Claude => "CLAUDE.md",
-        AgentCli::Gemini => "GEMINI.md",
-        AgentCli::Codex | AgentCli::Opencode | AgentCli::Copilot => "AGENTS.md",
-    };
     if !args.cli.is_empty() {
-        return unique(args.cli.iter().map(|cli| base.join(name(cli))));
+        return unique(args.cli.iter().map(|cli| project_file(base, cli)));
     }
     let all = ["CLAUDE.md", "GEMINI.md", "AGENTS.md"].map(|name| base.join(name));
     let there: Vec<PathBuf> = all.iter().filter(|path| path.symlink_metadata().is_ok()).cloned().collect();
@@ -98,17 +136,7 @@ fn of_project(args: &Init, base: &Path) -> Vec<PathBuf> {
 
 /// The user's own files: those asked for, or those of the programs that have a folder there.
 fn of_user(args: &Init, base: &Path) -> Result<Vec<PathBuf>, Fail> {
-    let folder = |variable: &str, default: &str| match std::env::var_os(variable) {
-        Some(own) if Path::new(&own).is_absolute() => PathBuf::from(own),
-        _ => base.join(default),
-    };
-    let file = |cli: &AgentCli| match cli {
-        AgentCli::Claude => folder("CLAUDE_CONFIG_DIR", ".claude").join("CLAUDE.md"),
-        AgentCli::Codex => folder("CODEX_HOME", ".codex").join("AGENTS.md"),
-        AgentCli::Gemini => base.join(".gemini/GEMINI.md"),
-        AgentCli::Opencode => folder("XDG_CONFIG_HOME", ".config").join("opencode/AGENTS.md"),
-        AgentCli::Copilot => base.join(".copilot/copilot-instructions.md"),
-    };
+    let file = |cli: &AgentCli| user_file(base, cli);
     if !args.cli.is_empty() {
         return Ok(unique(args.cli.iter().map(file)));
     }
@@ -118,6 +146,28 @@ fn of_user(args: &Init, base: &Path) -> Result<Vec<PathBuf>, Fail> {
         return Err(Fail::usage("none of the agent programs has a folder here yet; name one with --cli"));
     }
     Ok(here)
+}
+
+fn project_file(base: &Path, cli: &AgentCli) -> PathBuf {
+    base.join(match cli {
+        AgentCli::Claude => "CLAUDE.md",
+        AgentCli::Gemini => "GEMINI.md",
+        AgentCli::Codex | AgentCli::Opencode | AgentCli::Copilot => "AGENTS.md",
+    })
+}
+
+fn user_file(base: &Path, cli: &AgentCli) -> PathBuf {
+    let folder = |variable: &str, default: &str| match std::env::var_os(variable) {
+        Some(own) if Path::new(&own).is_absolute() => PathBuf::from(own),
+        _ => base.join(default),
+    };
+    match cli {
+        AgentCli::Claude => folder("CLAUDE_CONFIG_DIR", ".claude").join("CLAUDE.md"),
+        AgentCli::Codex => folder("CODEX_HOME", ".codex").join("AGENTS.md"),
+        AgentCli::Gemini => base.join(".gemini/GEMINI.md"),
+        AgentCli::Opencode => folder("XDG_CONFIG_HOME", ".config").join("opencode/AGENTS.md"),
+        AgentCli::Copilot => base.join(".copilot/copilot-instructions.md"),
+    }
 }
 
 fn unique(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
@@ -186,19 +236,6 @@ fn read(path: &Path, found: &std::fs::Metadata) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|e| e.to_string())
 }
 
-fn ask(json: bool) -> Done {
-    if json || !std::io::stdin().is_terminal() || !show::err_on_terminal() {
-        return Err(Fail::usage("nothing was written; say that it may be with --yes"));
-    }
-    let _ = write!(std::io::stderr(), "Write this? [y/N] ");
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
-        return Ok(());
-    }
-    Err(Fail::refused("nothing was written"))
-}
-
 impl Change {
     fn is_one(&self) -> bool {
         self.old != self.new
@@ -261,6 +298,6 @@ impl Change {
     }
 }
 
-fn teaches(file: &[u8]) -> bool {
+pub(super) fn teaches(file: &[u8]) -> bool {
     !matches!(teach::take_out(file), Ok(Left::AsItIs))
 }

@@ -1,15 +1,25 @@
 //! `synapse kill`: ends an agent with everything it started. Its mail and its history stay.
 
-use super::Kill;
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::show;
+use clap::Args;
 use serde_json::json;
 use std::time::Duration;
 use synapse_core::ids::AgentId;
 use synapse_holder::ProcessMark;
 
 const PATIENCE: Duration = Duration::from_secs(15);
+
+#[derive(Args)]
+pub(super) struct Kill {
+    /// Which
+    #[arg(required_unless_present = "all")]
+    agents: Vec<String>,
+    /// All that run
+    #[arg(long, conflicts_with = "agents")]
+    all: bool,
+}
 
 pub(super) async fn kill(args: Kill, json: bool) -> Done {
     let roll = Roll::call()?;
@@ -23,10 +33,17 @@ pub(super) async fn kill(args: Kill, json: bool) -> Done {
     {
         return Err(Fail::refused("an agent may not stop another; only a person may"));
     }
+    if ids.is_empty() && !json {
+        show::out("no agent is running");
+    }
     for id in ids {
         let label = roll.label(&id);
         let Some(entry) = roll.scan.agents.iter().find(|entry| entry.agent_id == id) else {
-            show::out(&format!("{label} is not running"));
+            if json {
+                show::json(&json!({ "agent_id": id, "stopped": false }));
+            } else {
+                show::out(&format!("{label} is not running"));
+            }
             continue;
         };
         stop(entry.pid, entry.start_time, &label).await?;

@@ -11,69 +11,103 @@ use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
 
 /// One line of `list --json`; stable.
-#[derive(Serialize)]
-struct Row {
-    name: String,
+#[derive(Clone, PartialEq, Serialize)]
+pub(super) struct Row {
+    pub name: String,
     #[serde(rename = "type")]
-    kind: String,
-    agent_id: String,
-    state: String,
-    why: String,
-    since_ms: Option<u64>,
+    pub kind: String,
+    pub agent_id: String,
+    pub state: String,
+    pub why: String,
+    pub since_ms: Option<u64>,
+    /// What the agent says it is doing, and since when.
     #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<String>,
-    skills: Vec<String>,
+    pub context: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    handle: Option<String>,
+    pub context_since_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    endpoint: Option<String>,
+    pub role: Option<String>,
+    pub skills: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<u32>,
-    folder: String,
-    running: bool,
-    /// Of its node, and of its holder.
+    pub handle: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
+    pub version: Option<String>,
+    /// Of its holder.
     #[serde(skip_serializing_if = "Option::is_none")]
-    holder_version: Option<String>,
+    pub holder_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    spooled: Option<usize>,
+    pub endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    pub folder: String,
+    pub running: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spooled: Option<usize>,
 }
 
 pub(super) fn list(args: &List, json: bool) -> Done {
     let roll = Roll::call()?;
     let now = synapse_node::driver::now().0;
-    let mut rows: Vec<Row> = roll.scan.agents.iter().map(|entry| running(&roll, entry)).collect();
-    let stopped: Vec<&Known> =
-        roll.known.iter().filter(|k| !roll.scan.agents.iter().any(|e| e.agent_id == k.id)).collect();
-    if args.all {
-        rows.extend(stopped.iter().map(|known| known_only(&roll, known)));
-    }
-    rows.sort_by(|a, b| (!a.running, &a.name).cmp(&(!b.running, &b.name)));
+    let rows = rows(&roll, args.all);
     if json {
         show::json(&rows);
+        return Ok(());
+    }
+    if args.plain {
+        rows.iter().for_each(|row| show::out(&plain(row, now)));
         return Ok(());
     }
     if rows.is_empty() {
         show::out("no agent is running");
         show::out(&show::paint(
             "2",
-            "start one: synapse run --name shout --exec 'tr a-z A-Z'   or see it work: synapse demo",
+            "start one: synapse run -d --name shout --exec 'tr a-z A-Z'   or see it work: synapse demo",
         ));
     } else {
-        show::out(&table(&rows, now));
+        show::out(&table(&rows, now).join("\n"));
     }
     for hint in super::upgrade::hints(&roll) {
         show::out(&show::paint("2", &hint));
     }
-    if !args.all && !stopped.is_empty() {
-        let hint = format!("{} more known but not running: synapse list --all", stopped.len());
+    let stopped = stopped(&roll).count();
+    if !args.all && stopped > 0 {
+        let hint = format!("{stopped} more known but not running: synapse list --all");
         show::out(&show::paint("2", &hint));
     }
     Ok(())
 }
 
-fn table(rows: &[Row], now: u64) -> String {
+pub(super) fn rows(roll: &Roll, all: bool) -> Vec<Row> {
+    let mut rows: Vec<Row> = roll.scan.agents.iter().map(|entry| running(roll, entry)).collect();
+    if all {
+        rows.extend(stopped(roll).map(|known| known_only(roll, known)));
+    }
+    rows.sort_by(|a, b| (!a.running, &a.name, &a.agent_id).cmp(&(!b.running, &b.name, &b.agent_id)));
+    rows
+}
+
+fn stopped(roll: &Roll) -> impl Iterator<Item = &Known> {
+    roll.known.iter().filter(|k| !roll.scan.agents.iter().any(|e| e.agent_id == k.id))
+}
+
+/// Name, type, state, seconds in it, why, handle, folder, context; separated by tabs.
+pub(super) fn plain(row: &Row, now: u64) -> String {
+    let since = row.since_ms.map_or_else(String::new, |at| (now.saturating_sub(at) / 1000).to_string());
+    let cells = [
+        row.name.as_str(),
+        &row.kind,
+        &row.state,
+        &since,
+        &row.why,
+        row.handle.as_deref().unwrap_or_default(),
+        &row.folder,
+        row.context.as_deref().unwrap_or_default(),
+    ];
+    cells.map(|cell| show::line(cell, usize::MAX)).join("\t")
+}
+
+/// One line for each agent, and one more for what it shares.
+pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
     let home = std::env::var("HOME").unwrap_or_default();
     let cells: Vec<Vec<String>> = rows
         .iter()
@@ -94,7 +128,19 @@ fn table(rows: &[Row], now: u64) -> String {
             ]
         })
         .collect();
-    show::table(&["NAME", "TYPE", "STATE", "SINCE", "WHY", "HANDLE", "FOLDER"], &cells)
+    let table = show::table(&["NAME", "TYPE", "STATE", "SINCE", "WHY", "HANDLE", "FOLDER"], &cells);
+    let mut lines = Vec::new();
+    // The head stands before the first row.
+    for (n, line) in table.lines().enumerate() {
+        lines.push(line.to_owned());
+        let Some(row) = n.checked_sub(1).and_then(|n| rows.get(n)) else { continue };
+        if let Some(context) = &row.context {
+            let since = row.context_since_ms.map_or(0, |at| now.saturating_sub(at));
+            let text = format!("  shares, {} ago: {}", show::ago(since), show::line(context, 90));
+            lines.push(show::paint("2", &text));
+        }
+    }
+    lines
 }
 
 fn running(roll: &Roll, entry: &Entry) -> Row {
@@ -113,6 +159,8 @@ fn running(roll: &Roll, entry: &Entry) -> Row {
         state: state.name().into(),
         why,
         since_ms: Some(entry.status_since_ms),
+        context: entry.context.clone(),
+        context_since_ms: entry.context_since_ms,
         role: entry.role.as_ref().map(ToString::to_string),
         skills: entry.capabilities.iter().map(ToString::to_string).collect(),
         handle: Some(format!("synapse-{}-{}", entry.agent_type, entry.port)),
@@ -140,6 +188,8 @@ fn known_only(roll: &Roll, known: &Known) -> Row {
         state: AgentState::Offline.name().into(),
         why,
         since_ms: None,
+        context: None,
+        context_since_ms: None,
         role: known.role.as_ref().map(ToString::to_string),
         skills: known.capabilities.iter().map(ToString::to_string).collect(),
         handle: None,

@@ -1,5 +1,6 @@
 //! `synapse reply`: answers a task by its id, never by a port (CLI-6).
 
+use super::there::There;
 use super::{Reply, text_of};
 use crate::agents::Roll;
 use crate::fail::{Done, Fail};
@@ -24,6 +25,14 @@ pub(super) async fn to_task(roll: &Roll, task: &str, text: String, failed: bool,
     at_node(roll, &node, Some(task.to_owned()), text, failed, json).await
 }
 
+pub(super) async fn to_task_there(there: &There, task: &str, text: String, json: bool) -> Done {
+    TaskRef::parse(task).map_err(|bad| Fail::usage(bad.to_string()))?;
+    let request = ReplyRequest { task_id: Some(task.to_owned()), message: text.into(), failed: false };
+    let answer = there.ask(async |client| client.post("/api/v1/reply", &request).await).await?;
+    tell(None, &answer, json);
+    Ok(())
+}
+
 async fn at_node(
     roll: &Roll,
     node: &AgentId,
@@ -34,17 +43,24 @@ async fn at_node(
 ) -> Done {
     let request = ReplyRequest { task_id: task, message: text.into(), failed };
     let answer: ReplyAnswer = roll.connect(node).await?.post("/api/v1/reply", &request).await?;
+    tell(Some(roll), &answer, json);
+    Ok(())
+}
+
+fn tell(roll: Option<&Roll>, answer: &ReplyAnswer, json: bool) {
     if json {
-        show::json(&roll.with_way(&answer));
-        return Ok(());
+        match roll {
+            Some(roll) => show::json(&roll.with_way(answer)),
+            None => show::json(answer),
+        }
+        return;
     }
-    let short = &answer.task_id[..8.min(answer.task_id.len())];
-    match answer.sent_to {
+    let short = show::line(answer.task_id.get(..8).unwrap_or("?"), 8);
+    match &answer.sent_to {
         None => show::out(&format!("task {short} answered")),
         Some(to) => show::out(&format!(
             "nobody waits for task {short}; sent to {} as a message linked to it",
-            to.label
+            show::line(&to.label, 60)
         )),
     }
-    Ok(())
 }

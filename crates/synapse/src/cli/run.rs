@@ -1,6 +1,6 @@
 //! `synapse run`: makes a command an agent, in the background or until Ctrl-C.
 
-use super::{Run, Who};
+use super::{Network, Run, Who};
 use crate::fail::{Done, Fail};
 use crate::launch::{self, Started, Wish};
 use crate::show;
@@ -8,8 +8,8 @@ use serde_json::json;
 use std::path::PathBuf;
 use synapse_core::ids::{AgentType, Label};
 use synapse_dialects::event::EventView;
-use synapse_node::Hand;
 use synapse_node::launch::Exec;
+use synapse_node::{Hand, Listen};
 use synapse_peer::Client;
 use synapse_store::home::Home;
 
@@ -53,7 +53,21 @@ pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
         capabilities: who.skills.iter().map(label).collect::<Result<_, _>>()?,
         working_dir,
         port: who.port,
+        listen: listen(who.network)?,
         hand,
+    })
+}
+
+/// Paths are made absolute: the node works elsewhere.
+fn listen(said: Network) -> Result<Listen, Fail> {
+    let absolute = |path: Option<PathBuf>| path.map(std::path::absolute).transpose();
+    Ok(Listen {
+        address: said.listen,
+        hosts: said.hosts,
+        insecure: said.insecure,
+        cert: absolute(said.tls_cert)?,
+        key: absolute(said.tls_key)?,
+        client_ca: absolute(said.client_ca)?,
     })
 }
 
@@ -69,13 +83,14 @@ pub(super) fn tell(started: &Started, json: bool) {
     if json {
         show::json(&json!({
             "agent_id": started.id, "name": started.label, "handle": started.handle, "port": started.port,
-            "endpoint": format!("http://localhost:{}", started.port), "resumed": started.resumed,
+            "endpoint": started.endpoint, "resumed": started.resumed,
         }));
         return;
     }
     let resumed = match (started.resumed, &started.suffix) {
         (false, _) => String::new(),
         (true, None) => ", with the mailbox of the one before it".to_owned(),
+        (true, Some(name)) if *name == started.label => ", with the mailbox it had before".to_owned(),
         (true, Some(suffix)) => format!(", with the mailbox of #{suffix}"),
     };
     show::out(&format!("{} runs as {}{resumed}", show::paint("1", &started.label), started.handle));
@@ -158,7 +173,7 @@ fn tell_event(view: &EventView) {
                 .unwrap_or(text("why"));
             format!("{task} → {} {}", show::state(text("state")), show::line(answer, 70))
         }
-        "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::line(text("why"), 90)),
+        "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::line(text("why"), 130)),
         _ => return,
     };
     show::out(&line);

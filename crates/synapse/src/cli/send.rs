@@ -1,12 +1,14 @@
 //! `synapse send`: find the agent, hand it the message, and wait as long as was asked.
 
-use super::wait::{self, Reached};
-use super::{Send, WaitFor, text_of};
+use super::there::There;
+use super::wait::{self, Place, Reached};
+use super::{Calling, Send, WaitFor, text_of};
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::show;
 use serde_json::json;
 use std::time::Duration;
+use synapse_core::ids::TaskRef;
 use synapse_core::message::{Proof, Sender, Who};
 use synapse_core::routes::Candidate;
 use synapse_dialects::message::{ChainField, MessageAccepted, MessageRequest, request_to_core};
@@ -15,14 +17,17 @@ use synapse_settings::Places;
 
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-pub(super) async fn send(args: Send, json: bool) -> Done {
+pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
     let text = text_of(args.message.clone(), args.file.as_deref())?;
     let roll = Roll::call()?;
+    let there = There::named(&args.agent, calling)?;
+    if let (Some(there), Some(task)) = (&there, &args.reply_to) {
+        return super::reply::to_task_there(there, task, text, json).await;
+    }
     if let Some(task) = args.reply_to {
         return super::reply::to_task(&roll, &task, text, false, json).await;
     }
     let wait_for = wait_for(&roll, args.wait_for, args.response)?;
-    let found = roll.find(&args.agent)?;
     let request = MessageRequest {
         message: text.into(),
         priority: Some(args.priority),
@@ -38,7 +43,10 @@ pub(super) async fn send(args: Send, json: bool) -> Done {
     // A wrong message is refused here as it would be there, whoever runs.
     request_to_core(request.clone())?;
     let timeout = args.timeout.unwrap_or(TIMEOUT);
-    match found[..] {
+    if let Some(there) = there {
+        return to_there(&there, request, wait_for, timeout, json).await;
+    }
+    match roll.find(&args.agent)?[..] {
         [one] => to_one(&roll, one, request, wait_for, timeout, json).await,
         [] => Err(Fail::refused("nobody is running; `synapse list --all` shows who is known")),
         ref several => to_many(&roll, several, &request, json).await,
@@ -46,7 +54,7 @@ pub(super) async fn send(args: Send, json: bool) -> Done {
 }
 
 /// What the flags ask for, unless the settings say otherwise (CLI-7); then that is told.
-fn wait_for(roll: &Roll, step: Option<WaitFor>, response: bool) -> Result<WaitFor, Fail> {
+pub(super) fn wait_for(roll: &Roll, step: Option<WaitFor>, response: bool) -> Result<WaitFor, Fail> {
     let asked = step.unwrap_or(if response { WaitFor::Answer } else { WaitFor::Stored });
     let places = Places::here(roll.home.root(), &std::env::current_dir()?);
     let loaded = synapse_settings::load(&places).faultless()?;
@@ -87,7 +95,9 @@ async fn to_one(
         }
         if spooled && wait_for != WaitFor::Stored {
             let message = format!(
-                "{label} is not running, so nothing will come back; start it, then look with `synapse inbox`"
+                "{label} is not running, so no answer can come yet. Start it, then send the same again with \
+                 `--message-id {} --response`: it is done once, and you get the answer",
+                accepted.message_id
             );
             return Err(Fail::new(fail::TIMED_OUT, "not_running", message));
         }
@@ -97,7 +107,41 @@ async fn to_one(
         eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
     }
     let reached = wait::until(roll, &to.id, &accepted, wait_for, timeout, !json).await?;
-    tell(roll, &reached, &accepted, &label, json)
+    if let Reached::TimedOut { after, last } = &reached {
+        let last = last.as_deref().unwrap_or("stored");
+        return Err(nothing_came(roll, to, &accepted, *after, last).await);
+    }
+    tell(Some(roll), &reached, &accepted, &label, json)
+}
+
+/// There is no spool on another machine: it is stored there, or it is not.
+async fn to_there(
+    there: &There,
+    request: MessageRequest,
+    wait_for: WaitFor,
+    timeout: Duration,
+    json: bool,
+) -> Done {
+    let accepted: MessageAccepted = there.ask(async |client| client.post("/message", &request).await).await?;
+    // Whoever answers may be anybody; from here on its ids are used as ours would be.
+    if accepted.task_id.as_deref().is_some_and(|task| TaskRef::parse(task).is_err()) {
+        return Err(CallError::NotUnderstood { why: "its task has no id of ours".into() }.into());
+    }
+    let label = there.to_string();
+    if wait_for == WaitFor::Stored {
+        if json {
+            show::json(&accepted);
+        } else {
+            show::out(&stored_line(&accepted, &label));
+        }
+        return Ok(());
+    }
+    if show::err_on_terminal() && !json {
+        eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
+    }
+    let place = Place::There(there);
+    let reached = wait::until_at(&place, &accepted, wait_for, timeout, !json).await?;
+    tell(None, &reached, &accepted, &label, json)
 }
 
 fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
@@ -113,7 +157,11 @@ fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
 }
 
 /// To the node if it runs, to the spool if it does not; twice at most, since a node may restart in between.
-async fn hand_over(roll: &Roll, to: &Candidate, request: &MessageRequest) -> Result<MessageAccepted, Fail> {
+pub(super) async fn hand_over(
+    roll: &Roll,
+    to: &Candidate,
+    request: &MessageRequest,
+) -> Result<MessageAccepted, Fail> {
     if to.live {
         let sent = wait::patiently(Duration::from_secs(5), async || {
             let mut client = roll.connect(&to.id).await?;
@@ -192,14 +240,19 @@ async fn to_many(roll: &Roll, to: &[&Candidate], request: &MessageRequest, json:
     failed.map_or(Ok(()), Err)
 }
 
-fn tell(roll: &Roll, reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) -> Done {
+/// With the way it went, if that is ours to know.
+fn tell(roll: Option<&Roll>, reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) -> Done {
     let task = accepted.task_id.clone().unwrap_or_default();
     let short = &task[..8.min(task.len())];
+    let show_json = |told: serde_json::Value| match roll {
+        Some(roll) => show::json(&roll.with_way(&told)),
+        None => show::json(&told),
+    };
     match reached {
         Reached::Step(step) => {
             if json {
                 let told = json!({ "message_id": accepted.message_id, "task_id": task, "receipt": step });
-                show::json(&roll.with_way(&told));
+                show_json(told);
             } else {
                 show::out(&format!("{step} by {label}, task {short}"));
             }
@@ -207,9 +260,9 @@ fn tell(roll: &Roll, reached: &Reached, accepted: &MessageAccepted, label: &str,
         }
         Reached::Ended { state, why, answer } => {
             if json {
-                show::json(&roll.with_way(&json!({
+                show_json(json!({
                     "message_id": accepted.message_id, "task_id": task, "state": state, "why": why, "answer": answer,
-                })));
+                }));
             } else if let Some(answer) = answer {
                 show::out(&show::safe(&answer.text));
             }
@@ -220,13 +273,30 @@ fn tell(roll: &Roll, reached: &Reached, accepted: &MessageAccepted, label: &str,
             Err(Fail::new(fail::TASK_FAILED, "task_failed", message))
         }
         Reached::TimedOut { after, last } => {
-            let last = last.as_deref().unwrap_or("stored");
+            let (after, last) = (after.as_secs(), last.as_deref().unwrap_or("stored"));
             let message = format!(
-                "nothing more from {label} within {} s; the message is {last}, and the task goes on. \
-                 `synapse status {label}` tells how it is, `synapse cancel {short}` stops it",
-                after.as_secs()
+                "nothing more from {label} within {after} s; the message is {last}, and task {short} goes on"
             );
             Err(Fail::new(fail::TIMED_OUT, "timed_out", message))
         }
     }
+}
+
+/// Why no answer came (CLI-11), in two lines.
+async fn nothing_came(
+    roll: &Roll,
+    to: &Candidate,
+    accepted: &MessageAccepted,
+    after: Duration,
+    last: &str,
+) -> Fail {
+    let label = roll.label(&to.id);
+    let task = accepted.task_id.as_deref().unwrap_or_default();
+    let why = super::explain::why_not(roll, &to.id, task).await;
+    let message = format!(
+        "nothing more from {label} within {} s; the message is {last}, and the task goes on: {why}\n  `synapse explain {}` tells all of it",
+        after.as_secs(),
+        &task[..8.min(task.len())]
+    );
+    Fail::new(fail::TIMED_OUT, "timed_out", message)
 }

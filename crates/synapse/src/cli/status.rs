@@ -1,15 +1,20 @@
 //! `synapse status`: how one agent is, and what it has to do.
 
-use super::Status;
+use super::there::There;
+use super::{Calling, Status};
 use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
 use serde_json::json;
 use synapse_dialects::api::TaskView;
 use synapse_dialects::status::StatusView;
+use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
 
-pub(super) async fn status(args: Status, json: bool) -> Done {
+pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done {
+    if let Some(there) = There::named(&args.agent, calling)? {
+        return of_there(&there, json).await;
+    }
     let roll = Roll::call()?;
     let one = roll.find_one(&args.agent)?;
     let label = roll.label(&one.id);
@@ -31,14 +36,11 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
             .await?;
     let status: StatusView = client.get("/status").await?;
     let tasks: Vec<TaskView> = client.get("/api/v1/tasks").await?;
+    let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id);
     if json {
-        let mut value = serde_json::to_value(&status).unwrap_or_default();
-        value["running"] = true.into();
-        value["tasks"] = serde_json::to_value(&tasks).unwrap_or_default();
-        show::json(&value);
+        show::json(&all_told(&status, &tasks, entry));
         return Ok(());
     }
-    let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id);
     let mut lines = vec![
         vec!["agent".to_owned(), format!("{} ({})", label, status.agent_type)],
         vec![
@@ -50,7 +52,7 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
                 status.since
             ),
         ],
-        vec!["waiting".to_owned(), format!("{} messages", status.waiting)],
+        vec!["waiting".to_owned(), messages(status.waiting)],
         vec!["id".to_owned(), status.agent_id.clone()],
     ];
     if let Some(entry) = entry {
@@ -70,9 +72,52 @@ pub(super) async fn status(args: Status, json: bool) -> Done {
             ),
         ]);
     }
+    print(&lines);
+    Ok(())
+}
+
+/// What anybody may see of a node elsewhere; its tasks are shown to those who may read them.
+async fn of_there(there: &There, json: bool) -> Done {
+    let status = there.status().await?;
+    if json {
+        let mut value = serde_json::to_value(&status).unwrap_or_default();
+        value["running"] = true.into();
+        show::json(&value);
+        return Ok(());
+    }
+    let row = |name: &str, text: String| vec![name.to_owned(), text];
+    print(&[
+        row(
+            "agent",
+            format!("{} ({})", show::line(&status.agent_name, 60), show::line(&status.agent_type, 40)),
+        ),
+        row("state", format!("{} ({})", show::line(&status.state, 20), show::line(&status.why, 60))),
+        row("waiting", format!("{} messages", status.waiting)),
+        row("id", show::line(&status.agent_id, 64)),
+        row("endpoint", there.to_string()),
+    ]);
+    Ok(())
+}
+
+fn print(lines: &[Vec<String>]) {
     let width = lines.iter().map(|l| l[0].len()).max().unwrap_or(0);
     for line in lines {
         show::out(&format!("{}  {}", show::paint("2", &format!("{:width$}", line[0])), line[1]));
     }
-    Ok(())
+}
+
+fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> serde_json::Value {
+    let mut value = serde_json::to_value(status).unwrap_or_default();
+    value["running"] = true.into();
+    value["tasks"] = serde_json::to_value(tasks).unwrap_or_default();
+    if let Some(entry) = entry {
+        value["handle"] = format!("synapse-{}-{}", entry.agent_type, entry.port).into();
+        value["endpoint"] = entry.endpoint.clone().into();
+        value["folder"] = entry.working_dir.clone().into();
+    }
+    value
+}
+
+fn messages(count: usize) -> String {
+    if count == 1 { "1 message".to_owned() } else { format!("{count} messages") }
 }

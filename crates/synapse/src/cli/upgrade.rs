@@ -5,10 +5,10 @@
 //!
 //! Not here: which program a holder starts (`program`), what a node does with what runs (`synapse-node`'s hands).
 
-use super::UpgradeAgents;
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::{program, show};
+use clap::Args;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,6 +17,19 @@ use synapse_dialects::level::VERSION;
 use synapse_holder::ProcessMark;
 use synapse_peer::{CallError, Client};
 use synapse_store::registry::{self, Entry};
+
+#[derive(Args)]
+pub(super) struct UpgradeAgents {
+    /// Which
+    #[arg(required_unless_present = "all")]
+    agents: Vec<String>,
+    /// All that run
+    #[arg(long, conflicts_with = "agents")]
+    all: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
 
 /// How long a node may take to finish what is under way, and the next one to open its journal.
 const PATIENCE: Duration = Duration::from_secs(30);

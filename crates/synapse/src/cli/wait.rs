@@ -1,6 +1,7 @@
 //! Waiting for a task: follows its events, across restarts of its node, and misses none.
 
 use super::WaitFor;
+use super::there::There;
 use crate::agents::Roll;
 use crate::fail::{self, Fail};
 use crate::show;
@@ -10,13 +11,45 @@ use synapse_core::receipt::Step;
 use synapse_dialects::api::AnswerView;
 use synapse_dialects::event::EventView;
 use synapse_dialects::message::MessageAccepted;
-use synapse_peer::CallError;
+use synapse_peer::{CallError, Client};
 use tokio::time::Instant;
 
 pub(super) enum Reached {
     Step(String),
     Ended { state: String, why: String, answer: Option<AnswerView> },
     TimedOut { after: Duration, last: Option<String> },
+}
+
+/// Whose events are followed.
+pub(super) enum Place<'a> {
+    Here(&'a Roll, &'a AgentId),
+    There(&'a There),
+}
+
+impl Place<'_> {
+    async fn connect(&self) -> Result<Client, CallError> {
+        match self {
+            Self::Here(roll, agent) => roll.connect(agent).await,
+            Self::There(there) => there.connect().await,
+        }
+    }
+
+    /// Between two connections. Through an outbox each costs files.
+    fn pause(&self) -> Duration {
+        let is_boxed = matches!(self, Self::Here(roll, _) if roll.sandboxed().is_some());
+        Duration::from_millis(if is_boxed { 500 } else { 50 })
+    }
+
+    /// The agent's name if it was stopped for good. Of one elsewhere we cannot know: it is waited for.
+    fn stopped(&self) -> Option<String> {
+        let Self::Here(roll, agent) = self else { return None };
+        if roll.sandboxed().is_some() {
+            // Who lives cannot be seen from here; the limit of time ends the wait.
+            return None;
+        }
+        let held = synapse_holder::holder_of(roll.home.agent(agent).path());
+        (!held.is_some_and(|mark| mark.is_alive())).then(|| roll.label(agent))
+    }
 }
 
 pub(super) async fn until(
@@ -27,12 +60,22 @@ pub(super) async fn until(
     timeout: Duration,
     talk: bool,
 ) -> Result<Reached, Fail> {
+    until_at(&Place::Here(roll, agent), accepted, wait_for, timeout, talk).await
+}
+
+pub(super) async fn until_at(
+    place: &Place<'_>,
+    accepted: &MessageAccepted,
+    wait_for: WaitFor,
+    timeout: Duration,
+    talk: bool,
+) -> Result<Reached, Fail> {
     let task = accepted.task_id.clone().unwrap_or_default();
     // A repeat may be answered long ago: its events begin before this acceptance.
     let after = if accepted.duplicate { Some(0) } else { accepted.event_id.map(|id| id.saturating_sub(1)) };
     let mut follower =
         Follower { task, message: accepted.message_id.clone(), wait_for, after, last: None, talk };
-    match tokio::time::timeout(timeout, follower.follow(roll, agent)).await {
+    match tokio::time::timeout(timeout, follower.follow(place)).await {
         Ok(reached) => reached,
         Err(_) => Ok(Reached::TimedOut { after: timeout, last: follower.last }),
     }
@@ -48,10 +91,10 @@ struct Follower {
 }
 
 impl Follower {
-    async fn follow(&mut self, roll: &Roll, agent: &AgentId) -> Result<Reached, Fail> {
+    async fn follow(&mut self, place: &Place<'_>) -> Result<Reached, Fail> {
         loop {
             let path = format!("/api/v1/events?task={}", self.task);
-            let opened = match roll.connect(agent).await {
+            let opened = match place.connect().await {
                 Ok(client) => client.lines(&path, self.after).await,
                 Err(e) => Err(e),
             };
@@ -68,19 +111,13 @@ impl Follower {
                 Err(e) if e.is_passing() => {}
                 Err(e) => return Err(e.into()),
             }
-            if roll.sandboxed().is_some() {
-                // Who lives cannot be seen from here; the limit of time ends the wait.
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                continue;
-            }
-            if !synapse_holder::holder_of(roll.home.agent(agent).path()).is_some_and(|mark| mark.is_alive()) {
-                let label = roll.label(agent);
+            if let Some(label) = place.stopped() {
                 let message =
                     format!("{label} was stopped; what it had not finished is kept for its next start");
                 return Err(Fail::new(fail::TIMED_OUT, "stopped", message));
             }
             // The node was stopped or killed; its holder starts the next one, and the journal has the rest.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(place.pause()).await;
         }
     }
 

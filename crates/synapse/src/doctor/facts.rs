@@ -162,13 +162,22 @@ impl Agents {
     }
 }
 
-pub async fn gather(home: &Home) -> Facts {
+/// Only what is stale.
+pub fn stale_files(home: &Home) -> Vec<Stale> {
+    stale(home, &agents(home).0)
+}
+
+fn agents(home: &Home) -> (Agents, Vec<files::Problem>) {
     let scan = registry::look(home);
-    let (known, mut unread) = Known::all(home);
-    unread.extend(scan.problems.iter().cloned());
-    let problems = unread.into_iter().map(|problem| (problem.path, problem.why)).take(LISTED_MAX).collect();
+    let (known, unread) = Known::all(home);
     let candidates = registry::merge(&scan, &known);
-    let agents = Agents { scan, known, candidates, ids: agent_ids(home) };
+    (Agents { scan, known, candidates, ids: agent_ids(home) }, unread)
+}
+
+pub async fn gather(home: &Home) -> Facts {
+    let (agents, mut unread) = agents(home);
+    unread.extend(agents.scan.problems.iter().cloned());
+    let problems = unread.into_iter().map(|problem| (problem.path, problem.why)).take(LISTED_MAX).collect();
     let (journals, newest) = journals(home, &agents);
     let room = statvfs(home.root()).ok();
     Facts {

@@ -203,7 +203,11 @@ fn journals(facts: &Facts) -> Vec<Finding> {
 }
 
 fn stale(facts: &Facts) -> Vec<Finding> {
-    facts.stale.iter().map(left).collect()
+    stale_findings(&facts.stale)
+}
+
+pub fn stale_findings(stale: &[Stale]) -> Vec<Finding> {
+    stale.iter().map(left).collect()
 }
 
 fn left(stale: &Stale) -> Finding {

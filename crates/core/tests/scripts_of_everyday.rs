@@ -1,0 +1,99 @@
+//! Stories of interruptions, of what agents share, and of where a message is; told as in `scripts.rs`.
+
+#[path = "scripts/teller.rs"]
+mod teller;
+
+use teller::check;
+
+/// X-4: what cannot be told anything is stopped, and the urgent message is next.
+#[test]
+fn a_plain_command_that_is_interrupted_is_stopped() {
+    check(
+        "agent a
+         link 1 a 1 hand
+         send m1 to a => m1>1, m1 accepted
+         say 1 m1 working => m1 working, ok
+         send m2 to a => m2 accepted
+         interrupt m3 at a prio 10 key k => m1 cancel asked, stop m1 at 1, 1 interrupted
+         interrupt m3 at a prio 10 key k => 0 interrupted, again
+         interrupt - at a => 0 interrupted
+         say 1 m1 canceled => m1 ended canceled, m3>1, ok",
+    );
+}
+
+/// PTY-9: the interruption is part of the task's history, and the task goes on.
+#[test]
+fn a_program_that_listens_is_told_and_decides() {
+    check(
+        "agent a
+         link 1 a 1 listener
+         interrupt - at a => 0 interrupted
+         send m1 to a => m1>1, m1 accepted
+         interrupt - at a => 0 interrupted
+         say 1 m1 working => m1 working, ok
+         interrupt - at a by b => m1 interrupted, tell m1 at 1, 1 interrupted
+         interrupt - at a by stranger => refused not_proven
+         say 1 m1 completed => m1 ended completed, ok",
+    );
+    check(
+        "agent a
+         link 1 a 4 reader
+         send m1 to a => m1>1, m1 accepted
+         say 1 m1 seen => m1 working, ok
+         interrupt - at a => m1 interrupted, tell m1 at 1, 1 interrupted
+         close 1
+         interrupt - at a => 0 interrupted",
+    );
+}
+
+#[test]
+fn an_interruption_whose_message_is_refused_does_nothing() {
+    check(
+        "agent a
+         link 1 a 1 hand
+         send m1 to a key k => m1>1, m1 accepted
+         say 1 m1 working => m1 working, ok
+         interrupt m2 at a key k text other => refused conflict
+         interrupt m3 at a hops 17 => loop, refused chain_too_long
+         say 1 m1 completed => m1 ended completed, ok",
+    );
+}
+
+/// PTY-10: shared once, kept over a restart, said by nobody else.
+#[test]
+fn what_an_agent_shares_is_kept_and_who_follows_is_known() {
+    check(
+        "agent a
+         agent b
+         follow a by b => b follows, followed by [b]
+         follow a by b => followed by [b]
+         follow a => user follows, followed by [b user]
+         share a tests by a => shared tests, followed by [b user]
+         share a tests by a => followed by [b user]
+         share a lies by b => refused not_allowed
+         share a lies by stranger => refused not_proven
+         restart
+         agent a
+         share a tests by a => followed by [b user]
+         unfollow a by b => b unfollows, followed by [user]
+         unfollow a by b => followed by [user]
+         share a - => shared nothing, followed by [user]",
+    );
+}
+
+#[test]
+fn a_message_is_waiting_leased_resting_or_with_its_agent() {
+    check(
+        "agent a
+         send m1 to a => m1 accepted
+         send m2 to a => m2 accepted, 1 ahead
+         place m2 => waits behind 1, tried 0
+         link 1 a 1 hand => m1>1
+         place m1 => leased until 60000, try 1
+         place m2 => waits behind 0, tried 0
+         say 1 m1 refused => m1 back, m2>1, ok
+         place m1 => rests until 1000, tried 1
+         say 1 m2 working => m2 working, ok
+         place m2 => with its agent",
+    );
+}

@@ -1,0 +1,158 @@
+//! `synapse clean`: removes what nobody uses any more: stale files, and agents that did not run for long.
+//!
+//! An agent that mail waits for is kept, unless it is named and its mail is given up in so many words.
+
+use super::confirm;
+use crate::agents::Roll;
+use crate::doctor::{Finding, facts, judge, mend};
+use crate::fail::{self, Done, Fail};
+use crate::{remove, show};
+use clap::Args;
+use serde::Serialize;
+use std::time::{Duration, SystemTime};
+use synapse_core::ids::AgentId;
+use synapse_store::home::AgentDir;
+
+#[derive(Args)]
+pub(super) struct Clean {
+    /// Agents that did not run for so many days, and that no mail waits for
+    #[arg(long, value_name = "DAYS", default_value_t = 90)]
+    older_than: u64,
+    /// This agent, whenever it ran last; may be given several times
+    #[arg(long, value_name = "AGENT")]
+    forget: Vec<String>,
+    /// Also the mail that waits for those named
+    #[arg(long, requires = "forget")]
+    with_mail: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Only show what would be removed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// One thing of `clean --json`; stable.
+#[derive(Serialize)]
+struct Row {
+    what: String,
+    removed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+pub(super) fn clean(args: &Clean, json: bool) -> Done {
+    let roll = Roll::call()?;
+    if roll.own_agent().is_some() {
+        return Err(Fail::refused("an agent may not remove things; only a person may"));
+    }
+    let stale: Vec<Finding> = judge::stale_findings(&facts::stale_files(&roll.home));
+    let agents = agents(&roll, args)?;
+    if stale.is_empty() && agents.is_empty() {
+        if json {
+            show::json(&Vec::<Row>::new());
+        } else {
+            show::out("there is nothing to remove");
+        }
+        return Ok(());
+    }
+    let what = |id: &AgentId, why: &str| format!("the agent {} with its history ({why})", roll.label(id));
+    if !json {
+        for finding in &stale {
+            show::out(&show::safe(&finding.what));
+        }
+        for (id, why) in &agents {
+            show::out(&what(id, why));
+        }
+    }
+    if !args.dry_run && !args.yes {
+        confirm("Remove this?", "nothing was removed", json)?;
+    }
+    let mut rows = Vec::new();
+    let mut add = |what: String, done: Result<(), String>| {
+        let done = if args.dry_run { None } else { Some(done) };
+        let removed = matches!(done, Some(Ok(())));
+        rows.push(Row { what, removed, why: done.and_then(Result::err) });
+    };
+    for finding in stale {
+        let fix = finding.fix.as_ref().filter(|_| !args.dry_run);
+        add(finding.what.clone(), fix.map_or(Ok(()), |fix| mend::mend(&roll.home, fix)));
+    }
+    for (id, why) in agents {
+        let done = if args.dry_run { Ok(()) } else { remove::forget(&roll.home.agent(&id)) };
+        add(what(&id, &why), done);
+    }
+    tell(&rows, args.dry_run, json)
+}
+
+fn tell(rows: &[Row], dry_run: bool, json: bool) -> Done {
+    let failed: Vec<&Row> = rows.iter().filter(|row| row.why.is_some()).collect();
+    if json {
+        show::json(&rows);
+    } else if !dry_run {
+        show::out(&format!("{} removed", rows.len() - failed.len()));
+        for row in &failed {
+            show::out(&show::safe(&format!(
+                "not removed: {}: {}",
+                row.what,
+                row.why.as_deref().unwrap_or_default()
+            )));
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Fail::new(
+        fail::ERROR,
+        "not_removed",
+        format!("{} of {} could not be removed", failed.len(), rows.len()),
+    ))
+}
+
+/// Which agents go, and why.
+fn agents(roll: &Roll, args: &Clean) -> Result<Vec<(AgentId, String)>, Fail> {
+    let mut gone = Vec::new();
+    for raw in &args.forget {
+        let one = roll.find_one(raw)?;
+        let label = roll.label(&one.id);
+        if one.live {
+            return Err(Fail::refused(format!("{label} runs; stop it first: `synapse kill {label}`")));
+        }
+        match remove::mail_of(&roll.home.agent(&one.id)) {
+            Ok(mail) if mail.is_none() => gone.push((one.id, "no mail waits for it".to_owned())),
+            Ok(mail) if args.with_mail => gone.push((one.id, format!("and {}", mail.shown()))),
+            Err(why) if args.with_mail => gone.push((one.id, format!("its mail cannot be read: {why}"))),
+            Ok(mail) => {
+                let message = format!("{} wait for {label}; add --with-mail to give them up", mail.shown());
+                return Err(Fail::refused(message));
+            }
+            Err(why) => {
+                let message = format!(
+                    "whether mail waits for {label} cannot be told ({why}); add --with-mail to give it up"
+                );
+                return Err(Fail::refused(message));
+            }
+        }
+    }
+    let age = Duration::from_secs(args.older_than.saturating_mul(86_400));
+    let is_named = |id: &AgentId, gone: &[(AgentId, String)]| gone.iter().any(|(named, _)| named == id);
+    for known in &roll.known {
+        let dir = roll.home.agent(&known.id);
+        let runs = roll.scan.agents.iter().any(|entry| entry.agent_id == known.id);
+        let Some(idle) = idle_for(&dir).filter(|idle| !runs && *idle >= age && !is_named(&known.id, &gone))
+        else {
+            continue;
+        };
+        if remove::mail_of(&dir).is_ok_and(remove::Mail::is_none) {
+            gone.push((known.id, format!("it did not run for {} days", idle.as_secs() / 86_400)));
+        }
+    }
+    Ok(gone)
+}
+
+/// Since when nothing was written for the agent; none if that cannot be told.
+fn idle_for(dir: &AgentDir) -> Option<Duration> {
+    let files = [dir.journal(), dir.log(), dir.known(), dir.spool().join("new")];
+    let dates = files.iter().filter_map(|path| path.metadata().and_then(|found| found.modified()).ok());
+    SystemTime::now().duration_since(dates.max()?).ok()
+}

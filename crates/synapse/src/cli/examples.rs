@@ -1,0 +1,235 @@
+//! What is shown below the help of each command: how it is used, in one to three lines that work as they stand.
+//!
+//! A test parses every line that begins with `synapse`, and finds commands that have none.
+
+pub(super) const CERTS: &str = "\
+Examples:
+  synapse certs make --name build.example --client ci   an authority, a certificate for this machine, one for ci
+  synapse certs show ~/.synapse/certs/server.pem";
+
+pub(super) const HISTORY: &str = "\
+Examples:
+  synapse history --since 2h                            what was said lately, to whom
+  synapse history search 'parser error'                 in all messages and answers, in any language
+  synapse history show 1a2b3c4d --mermaid               a conversation, as a diagram";
+
+pub(super) const BROADCAST: &str = "\
+Examples:
+  synapse broadcast 'the build is broken, please wait'
+  synapse broadcast 'who can look at the parser?' --to skill:rust --response --timeout 1m
+  synapse broadcast 'welcome back' --all                also those that do not run, at their next start";
+
+pub(super) const INTERRUPT: &str = "\
+Examples:
+  synapse interrupt review 'stop, main has changed'     stops what it does; the message is next
+  synapse interrupt review --only                       only stops it";
+
+pub(super) const WAIT: &str = "\
+Examples:
+  synapse wait review tests --all --until idle
+  synapse wait 1a2b3c4d --until done --timeout 10m";
+
+pub(super) const EXPLAIN: &str = "\
+Examples:
+  synapse explain review                                why it does what it does
+  synapse explain 1a2b3c4d                              where a task or a message is, and what to do";
+
+pub(super) const LOGS: &str = "\
+Examples:
+  synapse logs review -f
+  synapse logs review --task 1a2b3c4d";
+
+pub(super) const SHARE: &str = "\
+Examples:
+  synapse share 'rewriting the parser, tests are red until noon'
+  synapse share --clear";
+
+pub(super) const FOLLOW: &str = "\
+Examples:
+  synapse follow review                                 its notes come into your inbox
+  synapse follow review --tail                          only print what it shares";
+
+pub(super) const UNFOLLOW: &str = "\
+Examples:
+  synapse unfollow review";
+
+pub(super) const WATCH: &str = "\
+Examples:
+  synapse watch review --idle 5m --say 'please go on'
+  synapse watch review --idle 10m --say 'are you done?' --max 2 -d
+  synapse watch --list";
+
+pub(super) const TOKEN: &str = "\
+Examples:
+  synapse token rotate --overlap 10m                    a new one for you; the old one works for ten minutes
+  synapse token show --path";
+
+pub(super) const AUDIT: &str = "\
+Examples:
+  synapse audit                                         of all agents
+  synapse audit reviewer --since 1h --refused           what it said no to
+  synapse audit --who reviewer --verb send --json
+  synapse audit verify --all                            whether the logs are whole";
+
+pub(super) const CONFIG: &str = "\
+Examples:
+  synapse config show                          every setting, and where its value comes from
+  synapse config set a2a.flow roundtrip        for you, everywhere
+  synapse config set a2a.flow oneway --project here only";
+
+pub(super) const RUN: &str = "\
+Examples:
+  synapse run --name shout --exec 'tr a-z A-Z'          until Ctrl-C, showing what happens
+  synapse run -d --name review --exec ./review.sh --parallel 2 --time-limit 10m
+  synapse run -d --name count --jsonl --exec 'python3 agent.py'
+
+The command gets the message on standard input, and its standard output is the answer. Its exit code says \
+whether the task was completed. It finds SYNAPSE_TASK_ID, SYNAPSE_SENDER and others in its environment.";
+
+pub(super) const JOIN: &str = "\
+Examples:
+  synapse join --name desk
+  synapse join --name desk --role Reviewer --skill rust --window 1
+
+Messages come as lines of JSON, and lines of JSON report on them: {\"type\": \"seen\", \"message_id\": …}, then \
+{\"type\": \"completed\", \"message_id\": …, \"text\": …}. When the input ends, the agent stops; mail for it is kept.";
+
+pub(super) const SEND: &str = "\
+Examples:
+  synapse send shout 'hello' --response                 wait for the answer and print it
+  synapse send review --file change.diff --wait-for seen
+  synapse send shout 'for 20 as well' --task 1a2b3c4d   go on with a task that asked
+
+`synapse list` shows whom you can send to. An agent that does not run gets the message at its next start.";
+
+pub(super) const REPLY: &str = "\
+Examples:
+  synapse reply 'done, see src/lib.rs'                  to the task that this process works on
+  synapse reply --task 1a2b3c4d --fail 'the tests do not build'";
+
+pub(super) const INBOX: &str = "\
+Examples:
+  synapse inbox                                         yours, or that of the agent you run under
+  synapse inbox shout --peek --max 5";
+
+pub(super) const LIST: &str = "\
+Examples:
+  synapse list
+  synapse list --all                                    also those that do not run
+  synapse list --json";
+
+pub(super) const STATUS: &str = "\
+Examples:
+  synapse status shout
+  synapse status tr-8100 --json";
+
+pub(super) const CANCEL: &str = "\
+Examples:
+  synapse cancel 1a2b3c4d
+  synapse cancel 1a2b3c4d --why 'the plan has changed'
+
+`synapse status <AGENT>` shows what an agent works on.";
+
+pub(super) const KILL: &str = "\
+Examples:
+  synapse kill shout
+  synapse kill --all";
+
+pub(super) const INIT: &str = "\
+Examples:
+  synapse init --dry-run                                show what would be written
+  synapse init --cli claude,codex --yes                 in CLAUDE.md and AGENTS.md of this folder
+  synapse init --user --remove                          take it out of your own files
+
+Without --cli: those of CLAUDE.md, GEMINI.md and AGENTS.md that are there, or else a new AGENTS.md. The lesson \
+stands between two markers; everything else in the file stays as it is, byte for byte.";
+
+pub(super) const DOCTOR: &str = "\
+Examples:
+  synapse doctor
+  synapse doctor --fix                                  close and clear up what is safe to
+  synapse doctor --json
+
+Exit code 1 if something is bad; a warning is none.";
+
+pub(super) const CLEAN: &str = "\
+Examples:
+  synapse clean --dry-run                               show what would be removed
+  synapse clean --older-than 30
+  synapse clean --forget shout";
+
+pub(super) const UPGRADE_AGENTS: &str = "\
+Examples:
+  synapse upgrade-agents --all --dry-run                which are not of this version
+  synapse upgrade-agents --all
+  synapse upgrade-agents shout
+
+The agent, its port, its mail and the commands it runs stay. Its holder stays of the old version as well, until \
+the agent is stopped and started again.";
+
+pub(super) const UNINSTALL: &str = "\
+Examples:
+  synapse uninstall
+  synapse uninstall --keep-mail --yes
+
+Stops what runs, then removes ~/.synapse (or SYNAPSE_HOME) and our entries in the registry. What is not ours, the \
+program itself, and what `synapse init` wrote into files of yours are named and left.";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  synapse completions bash > ~/.local/share/bash-completion/completions/synapse
+  synapse completions zsh > ~/.zfunc/_synapse           with ~/.zfunc in fpath
+  synapse completions fish > ~/.config/fish/completions/synapse.fish";
+
+pub(super) const MAN: &str = "\
+Examples:
+  synapse man --dir ~/.local/share/man/man1             then: man synapse-send
+  synapse man > synapse.1";
+
+pub(super) const DEMO: &str = "\
+Examples:
+  synapse demo
+  synapse demo --keep
+
+Nothing of yours is touched: it has a home of its own, which is removed at the end.";
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::Cli;
+    use clap::{CommandFactory as _, Parser as _};
+
+    /// Words as a shell would split them, as far as examples need it; what comes after two spaces is a remark.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quoted = false;
+        let line = line.split("  ").next().unwrap_or_default();
+        let line = line.split(" > ").next().unwrap_or_default();
+        for c in line.chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                ' ' if !quoted => words.push(String::new()),
+                c => words.last_mut().unwrap().push(c),
+            }
+        }
+        words
+    }
+
+    /// CLI-9: each command shows how it is used, and what it shows is understood.
+    #[test]
+    fn every_command_has_examples_that_parse() {
+        let mut without = Vec::new();
+        for command in Cli::command().get_subcommands() {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples: Vec<&str> =
+                text.lines().map(str::trim_start).filter(|line| line.starts_with("synapse ")).collect();
+            if !text.starts_with("Examples:\n") || examples.is_empty() {
+                without.push(command.get_name().to_owned());
+            }
+            for example in examples {
+                let parsed = Cli::try_parse_from(words(example));
+                assert!(parsed.is_ok(), "{example}: {}", parsed.err().unwrap());
+            }
+        }
+        assert!(without.is_empty(), "commands without examples: {without:?}");
+    }
+}

@@ -1,0 +1,79 @@
+//! What is known of an agent right now: one look at its files, and a few questions to its node.
+
+use super::wait;
+use crate::agents::Roll;
+use std::time::Duration;
+use synapse_core::ids::AgentId;
+use synapse_dialects::api::{InboxPage, TaskView};
+use synapse_dialects::share::SharedView;
+use synapse_dialects::status::StatusView;
+use synapse_peer::CallError;
+use synapse_store::registry::Entry;
+use synapse_store::spool::Spool;
+
+/// How long a node that is between two lives is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+
+pub struct AgentFacts {
+    pub id: AgentId,
+    pub label: String,
+    pub entry: Option<Entry>,
+    /// Whether its port on loopback takes connections; unknown if it has none.
+    pub port_open: Option<bool>,
+    /// Its holder lives.
+    pub held: bool,
+    /// Letters that its node has not taken in yet.
+    pub spooled: usize,
+    /// What its node says, or why it says nothing.
+    pub node: Result<NodeFacts, String>,
+}
+
+pub struct NodeFacts {
+    pub status: StatusView,
+    pub inbox: InboxPage,
+    pub tasks: Vec<TaskView>,
+    pub shared: Option<SharedView>,
+}
+
+pub(super) async fn gather(roll: &Roll, id: &AgentId, patience: Duration) -> AgentFacts {
+    let held = roll.is_held(id);
+    let spool = Spool::open(&roll.home.agent(id).spool());
+    let node = if held { ask(roll, id, patience).await } else { Err("it is not running".to_owned()) };
+    let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == *id).cloned();
+    let port_open = match &entry {
+        Some(entry) if held && !patience.is_zero() => Some(is_open(entry.port).await),
+        _ => None,
+    };
+    AgentFacts {
+        id: *id,
+        label: roll.label(id),
+        entry,
+        port_open,
+        held,
+        spooled: spool.and_then(|spool| spool.waiting()).unwrap_or(0),
+        node,
+    }
+}
+
+async fn is_open(port: u16) -> bool {
+    const LIMIT: Duration = Duration::from_secs(1);
+    let connecting = tokio::net::TcpStream::connect(("127.0.0.1", port));
+    matches!(tokio::time::timeout(LIMIT, connecting).await, Ok(Ok(_)))
+}
+
+async fn ask(roll: &Roll, id: &AgentId, patience: Duration) -> Result<NodeFacts, String> {
+    let asked = wait::patiently(patience, async || {
+        let mut client = roll.connect(id).await?;
+        Ok::<_, CallError>(NodeFacts {
+            status: client.get("/status").await?,
+            inbox: client.get("/api/v1/inbox?max=10").await?,
+            tasks: client.get("/api/v1/tasks").await?,
+            shared: client.get("/api/v1/shared").await.ok(),
+        })
+    });
+    // A node that takes the connection and says nothing is not waited for either.
+    match tokio::time::timeout(patience + Duration::from_secs(5), asked).await {
+        Ok(facts) => facts.map_err(|e| e.to_string()),
+        Err(_) => Err("it takes connections and does not answer".to_owned()),
+    }
+}

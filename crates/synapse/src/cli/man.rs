@@ -1,0 +1,46 @@
+//! `synapse completions` and `synapse man`: both are made from the command line itself, so they cannot differ from it.
+//!
+//! Not here: completing names of agents, which would have to ask the registry at each key.
+
+use super::Cli;
+use crate::fail::{Done, Fail};
+use crate::show;
+use clap::{Args, CommandFactory as _};
+
+#[derive(Args)]
+pub(super) struct Completions {
+    #[arg(value_enum)]
+    shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(super) struct Man {
+    /// Write one page for each command into this folder
+    #[arg(long, value_name = "DIR")]
+    dir: Option<std::path::PathBuf>,
+}
+
+pub(super) fn completions(args: &Completions) -> Done {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "synapse", &mut text);
+    print(&text);
+    Ok(())
+}
+
+pub(super) fn man(args: &Man) -> Done {
+    let Some(dir) = &args.dir else {
+        let mut text = Vec::new();
+        clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+        print(&text);
+        return Ok(());
+    };
+    let failed = |e: std::io::Error| Fail::usage(format!("{}: {e}", dir.display()));
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    clap_mangen::generate_to(Cli::command(), dir).map_err(failed)?;
+    show::out(&format!("the pages are in {}; `man -l {0}/synapse.1` shows the first", dir.display()));
+    Ok(())
+}
+
+fn print(text: &[u8]) {
+    show::out(String::from_utf8_lossy(text).trim_end());
+}

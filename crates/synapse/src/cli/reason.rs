@@ -1,0 +1,360 @@
+//! Why nothing comes back, and what helps (CLI-11). Pure: what is known in, one sentence and one command out.
+//!
+//! Not here: finding out what is known (`facts`), and showing all of it (`explain`).
+
+use super::facts::{AgentFacts, NodeFacts};
+use crate::show;
+use serde::Serialize;
+use synapse_core::settings::Limits;
+use synapse_dialects::api::{ReceiptView, TaskView};
+use synapse_dialects::time;
+
+/// One reason; the code is stable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Reason {
+    pub code: &'static str,
+    pub because: String,
+    pub help: String,
+}
+
+impl Reason {
+    fn new(code: &'static str, because: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { code, because: because.into(), help: help.into() }
+    }
+
+    /// Both in one line.
+    pub(super) fn line(&self) -> String {
+        if self.help.is_empty() { self.because.clone() } else { format!("{}; {}", self.because, self.help) }
+    }
+}
+
+/// How long ago a time of the wire was.
+pub(super) fn ago(at: &str, now: u64) -> String {
+    time::read("at", at).map_or_else(|_| "?".to_owned(), |at| show::ago(now.saturating_sub(at.0)))
+}
+
+/// How long it is until a time of the wire.
+fn in_time(at: &str, now: u64) -> String {
+    time::read("at", at).map_or_else(|_| "?".to_owned(), |at| show::ago(at.0.saturating_sub(now)))
+}
+
+/// What an agent waits for, or why it does nothing.
+pub(super) fn of_agent(facts: &AgentFacts, now: u64) -> Reason {
+    let label = &facts.label;
+    if !facts.held {
+        let mail = match facts.spooled {
+            0 => String::new(),
+            n => format!(", and {n} new in its spool"),
+        };
+        return Reason::new(
+            "not_running",
+            format!("{label} is not running{mail}"),
+            "start it again with the `synapse run` or `join` that started it; mail for it is kept",
+        );
+    }
+    match &facts.node {
+        Ok(node) => of_node(label, node, now),
+        Err(why) => Reason::new(
+            "no_answer",
+            format!("{label} runs, but its node does not answer: {why}"),
+            format!("its holder starts it again; `synapse logs {label}` tells more"),
+        ),
+    }
+}
+
+fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
+    let status = &node.status;
+    let since = ago(&status.since, now);
+    let asks = node.tasks.iter().find(|task| task.state == "input-required" || task.state == "auth-required");
+    if let Some(task) = asks {
+        let since = task.history.last().map_or_else(String::new, |to| format!(" for {}", ago(&to.at, now)));
+        return Reason::new(
+            "asks",
+            format!("{label} has been waiting{since} for an answer to what task {} asked", task.short_id),
+            format!("`synapse send {label} '…' --task {}`", task.short_id),
+        );
+    }
+    let why = show::line(&status.why, 60);
+    let first = node.tasks.iter().find(|task| task.state == "working");
+    let task = first.map_or_else(|| "<TASK>".to_owned(), |task| task.short_id.clone());
+    match status.state.as_str() {
+        "waiting" => Reason::new(
+            "approval",
+            format!("{label} has been waiting for an approval for {since} ({why})"),
+            "approve or deny it in its terminal",
+        ),
+        "busy" => Reason::new(
+            "busy",
+            format!("{label} has been busy for {since} ({why})"),
+            format!("wait with `synapse wait {label}`, or `synapse cancel {task}`"),
+        ),
+        "starting" => {
+            Reason::new("starting", format!("{label} has been starting for {since}"), "wait a moment")
+        }
+        "offline" => Reason::new(
+            "offline",
+            format!("no program takes the messages of {label} for {since}"),
+            format!("start its program: `synapse join --name {label}`"),
+        ),
+        "error" | "maintenance" | "unknown" => Reason::new(
+            "error",
+            format!("{label} is in state {} for {since} ({why})", status.state),
+            format!("`synapse logs {label}` tells more"),
+        ),
+        _ => of_idle(label, node, &since, now),
+    }
+}
+
+fn of_idle(label: &str, node: &NodeFacts, since: &str, now: u64) -> Reason {
+    if let Some(task) = node.tasks.iter().find(|task| task.state == "working") {
+        let begun = task.history.last().map_or_else(String::new, |to| format!(" {} ago", ago(&to.at, now)));
+        return Reason::new(
+            "silent",
+            format!("{label} took task {}{begun} and has not answered", task.short_id),
+            format!("`synapse interrupt {label} '…'` asks it, `synapse cancel {}` ends it", task.short_id),
+        );
+    }
+    let mail = node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased;
+    if mail > 0 {
+        return Reason::new(
+            "mail",
+            format!("{label} is idle, and {mail} messages are on their way to it"),
+            format!("`synapse inbox {label}` shows them"),
+        );
+    }
+    Reason::new("idle", format!("{label} has been idle for {since}, and nothing waits for it"), "")
+}
+
+/// Why a task is not done.
+pub(super) fn of_task(
+    facts: &AgentFacts,
+    task: &TaskView,
+    receipt: Option<&ReceiptView>,
+    now: u64,
+) -> Reason {
+    let (label, short) = (&facts.label, &task.short_id);
+    if let "completed" | "failed" | "canceled" | "rejected" = task.state.as_str() {
+        let end = task.history.last();
+        let why = end.map_or_else(String::new, |end| format!(": {}", show::line(&end.why, 120)));
+        let help = if task.state == "completed" { "" } else { "send it again if it is still wanted" };
+        return Reason::new("ended", format!("task {short} is {}{why}", task.state), help);
+    }
+    if !facts.held || facts.node.is_err() {
+        return of_agent(facts, now);
+    }
+    if task.canceling {
+        let help = format!("`synapse kill {label}` ends the agent if that does not help");
+        return Reason::new("canceling", format!("task {short} is being stopped"), help);
+    }
+    let place = receipt.and_then(|receipt| receipt.place.as_ref());
+    match (task.state.as_str(), place.map(|place| place.place.as_str())) {
+        ("input-required" | "auth-required", _) => of_agent(facts, now),
+        (_, Some("waiting")) => of_waiting(facts, receipt, now),
+        (_, Some("resting")) => {
+            let place = place.expect("it was looked at just now");
+            let until = place.until.as_deref().map_or_else(String::new, |at| in_time(at, now));
+            let last = last_return(receipt);
+            Reason::new(
+                "resting",
+                format!(
+                    "it was not taken{last}; try {} of {} is in {until}",
+                    place.tries + 1,
+                    Limits::default().tries_max
+                ),
+                format!("`synapse logs {label}` may tell why"),
+            )
+        }
+        (_, Some("leased")) => {
+            let until = place
+                .and_then(|place| place.until.as_deref())
+                .map_or_else(String::new, |at| in_time(at, now));
+            Reason::new(
+                "leased",
+                format!(
+                    "it was handed to {label}, which has not said that it has it; it goes back in {until}"
+                ),
+                "",
+            )
+        }
+        _ => of_begun(facts, task, now),
+    }
+}
+
+fn of_waiting(facts: &AgentFacts, receipt: Option<&ReceiptView>, now: u64) -> Reason {
+    let ahead = receipt.and_then(|receipt| receipt.place.as_ref()?.ahead).unwrap_or(0);
+    let agent = of_agent(facts, now);
+    let queue = match ahead {
+        0 => "it is next in the mailbox".to_owned(),
+        1 => "it waits behind 1 other message".to_owned(),
+        n => format!("it waits behind {n} other messages"),
+    };
+    if agent.code == "idle" || agent.code == "mail" {
+        // Nothing stands in its way but its kind: command agents are not started for notes.
+        let help = format!("`synapse inbox {}` shows it", facts.label);
+        return Reason::new("note", format!("{queue}; notes are read when the agent looks for them"), help);
+    }
+    Reason::new("queued", format!("{queue}, and {}", agent.because), agent.help)
+}
+
+fn of_begun(facts: &AgentFacts, task: &TaskView, now: u64) -> Reason {
+    let (label, short) = (&facts.label, &task.short_id);
+    let since = task.history.last().map_or_else(String::new, |to| format!(" for {}", ago(&to.at, now)));
+    let oneway =
+        if task.response_expected { "" } else { "; it was sent one way, so no answer will come back" };
+    Reason::new(
+        "working",
+        format!("{label} has worked on task {short}{since}{oneway}"),
+        format!("`synapse logs {label} --task {short} -f` follows it, `synapse cancel {short}` stops it"),
+    )
+}
+
+fn last_return(receipt: Option<&ReceiptView>) -> String {
+    let marks = receipt.map_or(&[][..], |receipt| receipt.trail.as_slice());
+    let back = marks.iter().rev().find(|mark| mark.what == "returned");
+    back.and_then(|mark| mark.why.as_deref())
+        .map_or_else(String::new, |why| format!(" ({})", show::line(why, 80)))
+}
+
+/// Idle, and with nothing that it took or is about to be handed (CLI-9, `wait --until idle`).
+pub(super) fn is_idle(node: &NodeFacts) -> bool {
+    let mail = node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased;
+    let at_work = node.tasks.iter().any(|task| task.state != "submitted");
+    node.status.state == "idle" && mail == 0 && !at_work
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use synapse_core::ids::AgentId;
+
+    const NOW: u64 = 1_794_735_300_000;
+    const SINCE: &str = "2026-11-15T09:30:00.000Z";
+
+    fn facts(held: bool, node: Result<NodeFacts, &str>) -> AgentFacts {
+        AgentFacts {
+            id: AgentId::from_bytes([1; 32]),
+            label: "ana".into(),
+            entry: None,
+            port_open: None,
+            held,
+            spooled: 2,
+            node: node.map_err(str::to_owned),
+        }
+    }
+
+    fn node(state: &str, waiting: usize, notes: usize, tasks: &[Value]) -> NodeFacts {
+        let status = json!({
+            "agentName": "ana", "status": "busy", "state": state, "why": "task 0123abcd", "since": SINCE,
+            "agentId": "a", "agentType": "claude", "waiting": waiting, "version": "0",
+        });
+        let inbox =
+            json!({ "agent_id": "a", "waiting": waiting, "notes": notes, "leased": 0, "messages": [] });
+        NodeFacts {
+            status: serde_json::from_value(status).unwrap(),
+            inbox: serde_json::from_value(inbox).unwrap(),
+            tasks: tasks.iter().map(|task| serde_json::from_value(task.clone()).unwrap()).collect(),
+            shared: None,
+        }
+    }
+
+    fn task(state: &str) -> Value {
+        let sender = json!({ "sender_id": "user", "label": "user", "by_user": false, "proof": "socket" });
+        json!({
+            "task_id": "0123abcd", "short_id": "0123abcd", "agent_id": "a", "requester": sender, "state": state,
+            "response_expected": true, "messages": ["m"], "canceling": false,
+            "history": [{ "at": SINCE, "to": state, "by": "ana", "why": "so it went" }],
+        })
+    }
+
+    fn receipt(place: Value) -> ReceiptView {
+        let trail = json!([{ "at": SINCE, "what": "returned", "why": "its lease ran out" }]);
+        let view =
+            json!({ "message_id": "m", "task_id": "t", "reached": "stored", "trail": trail, "place": place });
+        serde_json::from_value(view).unwrap()
+    }
+
+    /// CLI-11: each cause by its name, and the words that a person reads.
+    #[test]
+    fn why_an_agent_does_nothing() {
+        let cases = [
+            (facts(false, Err("")), "not_running", "2 new in its spool"),
+            (facts(true, Err("no such socket")), "no_answer", "no such socket"),
+            (
+                facts(true, Ok(node("busy", 0, 0, &[task("working")]))),
+                "busy",
+                "busy for 5 min (task 0123abcd)",
+            ),
+            (
+                facts(true, Ok(node("idle", 0, 0, &[task("input-required")]))),
+                "asks",
+                "has been waiting for 5 min",
+            ),
+            (facts(true, Ok(node("waiting", 0, 0, &[]))), "approval", "an approval for 5 min"),
+            (facts(true, Ok(node("offline", 3, 0, &[]))), "offline", "no program takes"),
+            (facts(true, Ok(node("error", 0, 0, &[]))), "error", "in state error"),
+            (facts(true, Ok(node("starting", 0, 0, &[]))), "starting", "starting for"),
+            (facts(true, Ok(node("idle", 0, 0, &[task("working")]))), "silent", "has not answered"),
+            (facts(true, Ok(node("idle", 3, 1, &[]))), "mail", "2 messages are on their way"),
+            (facts(true, Ok(node("idle", 1, 1, &[]))), "idle", "nothing waits"),
+        ];
+        for (facts, code, words) in cases {
+            let reason = of_agent(&facts, NOW);
+            assert!(reason.code == code && reason.because.contains(words), "{code}: {reason:?}");
+        }
+    }
+
+    #[test]
+    fn why_a_task_is_not_done() {
+        let busy = || node("busy", 2, 0, &[]);
+        let until = "2026-11-15T09:35:10.000Z";
+        let check = |facts: AgentFacts, task: Value, place: Value, code: &str, words: &str| {
+            let reason = of_task(&facts, &serde_json::from_value(task).unwrap(), Some(&receipt(place)), NOW);
+            assert!(reason.code == code && reason.because.contains(words), "{code}: {reason:?}");
+        };
+        let handed = || json!({ "place": "handed", "tries": 1 });
+        check(facts(true, Ok(busy())), task("failed"), Value::Null, "ended", "is failed: so it went");
+        check(facts(false, Err("")), task("submitted"), handed(), "not_running", "not running");
+        let queued = json!({ "place": "waiting", "ahead": 2, "tries": 0 });
+        check(
+            facts(true, Ok(busy())),
+            task("submitted"),
+            queued.clone(),
+            "queued",
+            "2 other messages, and ana has been busy",
+        );
+        check(facts(true, Ok(node("idle", 1, 1, &[]))), task("submitted"), queued, "note", "notes are read");
+        let resting = json!({ "place": "resting", "until": until, "tries": 1 });
+        check(
+            facts(true, Ok(busy())),
+            task("submitted"),
+            resting,
+            "resting",
+            "(its lease ran out); try 2 of 3 is in 10 s",
+        );
+        let leased = json!({ "place": "leased", "until": until, "tries": 1 });
+        check(facts(true, Ok(busy())), task("submitted"), leased, "leased", "goes back in 10 s");
+        check(
+            facts(true, Ok(busy())),
+            task("working"),
+            handed(),
+            "working",
+            "has worked on task 0123abcd for 5 min",
+        );
+        let mut oneway = task("working");
+        oneway["response_expected"] = false.into();
+        check(facts(true, Ok(busy())), oneway, handed(), "working", "sent one way");
+        let mut canceling = task("working");
+        canceling["canceling"] = true.into();
+        check(facts(true, Ok(busy())), canceling, handed(), "canceling", "being stopped");
+    }
+
+    #[test]
+    fn idle_is_without_work_and_without_mail() {
+        assert!(is_idle(&node("idle", 0, 0, &[])));
+        assert!(is_idle(&node("idle", 1, 1, &[task("submitted")])), "a note is no work");
+        assert!(!is_idle(&node("idle", 1, 0, &[task("submitted")])));
+        assert!(!is_idle(&node("idle", 0, 0, &[task("working")])));
+        assert!(!is_idle(&node("busy", 0, 0, &[])));
+    }
+}

@@ -1,0 +1,61 @@
+//! `synapse share`: an agent says what it is doing (PTY-10); shown in `list` and `status`, told to its followers.
+
+use super::{text_of, wait};
+use crate::agents::Roll;
+use crate::fail::{self, Done, Fail};
+use crate::show;
+use clap::Args;
+use synapse_dialects::share::{ShareRequest, SharedView};
+
+#[derive(Args)]
+pub(super) struct Share {
+    /// What the agent is doing; `-` or nothing reads it from stdin
+    text: Option<String>,
+    /// Take back what was shared
+    #[arg(long, conflicts_with = "text")]
+    clear: bool,
+    /// For this agent of yours; default: the one you run under
+    #[arg(short, long, value_name = "AGENT")]
+    from: Option<String>,
+}
+
+pub(super) async fn share(args: Share, json: bool) -> Done {
+    let text = if args.clear { None } else { Some(text_of(args.text, None)?) };
+    let roll = Roll::call()?;
+    let agent = match &args.from {
+        Some(raw) => roll.find_one(raw)?.id,
+        None => roll.own_agent().ok_or_else(|| {
+            Fail::usage("who shares? Run this under an agent, or name one of yours with --from")
+        })?,
+    };
+    let label = roll.label(&agent);
+    if !roll.is_held(&agent) {
+        let message = format!("{label} is not running; start it, then share");
+        return Err(Fail::new(fail::TIMED_OUT, "not_running", message));
+    }
+    let chain = std::env::var("SYNAPSE_CHAIN").ok().and_then(|raw| serde_json::from_str(&raw).ok());
+    let request = ShareRequest { text, chain };
+    let shared: SharedView = wait::patiently(super::facts::PATIENCE, async || {
+        roll.connect(&agent).await?.post("/api/v1/shared", &request).await
+    })
+    .await?;
+    if json {
+        show::json(&shared);
+    } else if shared.context.is_none() {
+        show::out(&format!("{label} shares nothing now"));
+    } else {
+        let told = shared.followers.len() - shared.not_told.len();
+        show::out(&format!("shared by {label}; {told} of {} followers told", shared.followers.len()));
+    }
+    match shared.not_told.first() {
+        None => Ok(()),
+        Some(one) => {
+            let message = format!(
+                "{} could not be told: {}; share the same again to try once more",
+                one.follower.shown(),
+                one.why
+            );
+            Err(Fail::new(fail::ERROR, "not_told", message))
+        }
+    }
+}

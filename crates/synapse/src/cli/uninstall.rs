@@ -1,0 +1,119 @@
+//! `synapse uninstall`: stops all agents and removes the home. What was put into files of others is only named.
+
+use super::init::AgentCli;
+use super::{confirm, init};
+use crate::agents::Roll;
+use crate::fail::{self, Done, Fail};
+use crate::remove::{self, Looks, Plan};
+use crate::{program, show};
+use clap::Args;
+use serde_json::json;
+use std::path::PathBuf;
+use synapse_core::ids::AgentId;
+use synapse_holder::ProcessMark;
+use synapse_store::registry;
+
+#[derive(Args)]
+pub(super) struct Uninstall {
+    /// Keep mail and history: a later start of the same agents has them again
+    #[arg(long)]
+    keep_mail: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
+    let roll = Roll::call()?;
+    if roll.own_agent().is_some() {
+        return Err(Fail::refused("an agent may not uninstall; only a person may"));
+    }
+    let root = roll.home.root();
+    let looks = Looks::at(root);
+    if !looks.is_there {
+        show::out(&format!("there is nothing at {}", root.display()));
+        return Ok(());
+    }
+    if let Some(why) = looks.objection() {
+        let message = format!(
+            "{} is not removed: {why}; look at it, and remove it by hand if it is to go",
+            root.display()
+        );
+        return Err(Fail::refused(message));
+    }
+    let ids: Vec<AgentId> = remove::names_in(&roll.home.agents_dir())
+        .iter()
+        .filter_map(|name| AgentId::parse(name).ok())
+        .collect();
+    let held: Vec<(AgentId, ProcessMark)> = ids
+        .iter()
+        .filter_map(|id| Some((*id, synapse_holder::holder_of(roll.home.agent(id).path())?)))
+        .collect();
+    let plan = remove::plan(&remove::names_in(root), args.keep_mail);
+    let lessons = lessons();
+    if !json {
+        tell(&roll, &held, &ids, &plan, &lessons);
+    }
+    if !args.yes {
+        confirm("Stop and remove this?", "nothing was stopped or removed", json)?;
+    }
+    for (id, mark) in &held {
+        super::kill::stop(mark.pid, mark.start_time, &roll.label(id)).await?;
+    }
+    // Entries of ours whose agents are gone now; those of other tools stay.
+    registry::scan(&roll.home);
+    let told = |why: String| Fail::new(fail::ERROR, "not_removed", why);
+    remove::remove_home(&roll.home, &ids, &plan, args.keep_mail).map_err(told)?;
+    if json {
+        show::json(&json!({
+            "home": root, "stopped": held.len(), "agents": ids.len(), "removed": plan.goes,
+            "kept": plan.stays, "left": plan.not_ours, "lessons": lessons,
+        }));
+    } else {
+        show::out(&format!(
+            "stopped {}, removed {}",
+            held.len(),
+            if root.exists() { "what is ours" } else { "all of it" }
+        ));
+    }
+    Ok(())
+}
+
+/// Files in which agents are still taught to use this program.
+fn lessons() -> Vec<PathBuf> {
+    let everywhere = [false, true].map(|user| init::files_of(&AgentCli::ALL, user).unwrap_or_default());
+    let files = everywhere.into_iter().flatten();
+    files.filter(|path| std::fs::read(path).is_ok_and(|text| init::teaches(&text))).collect()
+}
+
+fn tell(roll: &Roll, held: &[(AgentId, ProcessMark)], ids: &[AgentId], plan: &Plan, lessons: &[PathBuf]) {
+    let root = roll.home.root();
+    if !held.is_empty() {
+        let mut names: Vec<String> = held.iter().map(|(id, _)| roll.label(id)).collect();
+        names.sort();
+        show::out(&format!("stops    {}", names.join(", ")));
+    }
+    for name in &plan.goes {
+        let more = match name.as_str() {
+            "agents" => format!("  ({} with mail and history)", ids.len()),
+            "registry" => "  (entries of ours)".to_owned(),
+            _ => String::new(),
+        };
+        show::out(&show::safe(&format!("removes  {}{more}", root.join(name).display())));
+    }
+    for name in &plan.stays {
+        show::out(&format!("keeps    {}", root.join(name).display()));
+    }
+    for name in &plan.not_ours {
+        show::out(&show::safe(&format!("leaves   {}, which is not ours", root.join(name).display())));
+    }
+    for path in lessons {
+        show::out(&format!(
+            "leaves   the lesson in {}: `synapse init --remove` takes it out",
+            path.display()
+        ));
+    }
+    if let Ok(program) = program::installed() {
+        show::out(&format!("leaves   {}, the program itself", program.display()));
+    }
+}

@@ -1,0 +1,392 @@
+//! `synapse watch`: pokes an agent that stopped half-way (PTY-12).
+//!
+//! It watches the agent's events. When the agent is idle and nothing has happened for a while, it sends it a
+//! message, and only so often. It never pokes while mail waits, while the agent waits for somebody, or while it
+//! is busy. A watch ends by itself when it has poked as often as it may, or when the agent is stopped.
+//!
+//! Each watch has a file in `watches/` of the home, so that it can be listed and stopped.
+
+use super::{duration, facts, reason};
+use crate::agents::Roll;
+use crate::fail::{Done, Fail};
+use crate::show;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+use synapse_core::ids::AgentId;
+use synapse_dialects::message::{MessageAccepted, MessageRequest};
+use synapse_dialects::time;
+use synapse_holder::ProcessMark;
+use synapse_peer::LineStream;
+use synapse_store::files::{self, Access};
+use synapse_store::home::Home;
+
+/// Watches of one home at the same time.
+const WATCHES_MAX: usize = 64;
+const FILE_BYTES_MAX: usize = 64 << 10;
+const SAY_BYTES_MAX: usize = 16 << 10;
+
+#[derive(Args)]
+pub(super) struct Watch {
+    /// Whom to watch
+    #[arg(required_unless_present_any = ["list", "stop"])]
+    agent: Option<String>,
+    /// How long nothing must have happened, e.g. 90s, 5m
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    idle: Duration,
+    /// What to say then
+    #[arg(long, value_name = "TEXT", default_value = "please go on")]
+    say: String,
+    /// How often at most
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    max: u32,
+    /// The least time between two pokes; default: as --idle
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    every: Option<Duration>,
+    /// In the background
+    #[arg(short, long)]
+    detach: bool,
+    /// Show what is being watched
+    #[arg(long, conflicts_with_all = ["agent", "stop"])]
+    list: bool,
+    /// Stop watching: the number of a watch, an agent, or `all`
+    #[arg(long, value_name = "WATCH", conflicts_with = "agent")]
+    stop: Option<String>,
+}
+
+/// What is watched, as its file says.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Plan {
+    id: String,
+    agent_id: AgentId,
+    agent: String,
+    idle_ms: u64,
+    every_ms: u64,
+    say: String,
+    max: u32,
+    pokes: u32,
+    #[serde(default)]
+    last_poke: Option<String>,
+    started: String,
+    /// Who watches; none until it has begun.
+    #[serde(default)]
+    process: Option<ProcessMark>,
+}
+
+pub(super) fn watch(args: Watch, json: bool) -> Done {
+    let home = Home::from_env()?;
+    if args.list {
+        return list(&home, json);
+    }
+    if let Some(what) = &args.stop {
+        return stop(&home, what, json);
+    }
+    let roll = Roll::call()?;
+    let id = roll.find_one(args.agent.as_deref().unwrap_or_default())?.id;
+    let plan = plan(&roll, id, &args)?;
+    if !args.detach {
+        return super::block_on(keep_watch(home, plan, json));
+    }
+    write(&home, &plan)?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("__watch").arg(&plan.id).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn()?;
+    if json {
+        show::json(&plan);
+    } else {
+        show::out(&format!(
+            "watch {} on {}: at most {} times, after {} s without news; `synapse watch --stop {}` ends it",
+            plan.id,
+            plan.agent,
+            plan.max,
+            plan.idle_ms / 1000,
+            plan.id
+        ));
+    }
+    Ok(())
+}
+
+fn plan(roll: &Roll, agent_id: AgentId, args: &Watch) -> Result<Plan, Fail> {
+    let agent = roll.label(&agent_id);
+    if !roll.is_held(&agent_id) {
+        return Err(Fail::refused(format!("{agent} is not running; there is nothing to watch")));
+    }
+    if roll.own_agent() == Some(agent_id) {
+        return Err(Fail::refused("an agent cannot watch itself; ask another one, or a person"));
+    }
+    if args.idle < Duration::from_millis(500) {
+        return Err(Fail::usage("--idle must be at least 500ms"));
+    }
+    if args.say.len() > SAY_BYTES_MAX || args.say.trim().is_empty() {
+        return Err(Fail::usage(format!("--say must be 1 to {SAY_BYTES_MAX} bytes of text")));
+    }
+    if all(&roll.home)?.len() >= WATCHES_MAX {
+        return Err(Fail::refused(format!(
+            "{WATCHES_MAX} watches run already; `synapse watch --list` shows them"
+        )));
+    }
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let id = uuid::Uuid::now_v7().simple().to_string();
+    Ok(Plan {
+        id: id[id.len() - 8..].to_owned(),
+        agent_id,
+        agent,
+        idle_ms: ms(args.idle),
+        every_ms: ms(args.every.unwrap_or(args.idle)),
+        say: args.say.clone(),
+        max: args.max,
+        pokes: 0,
+        last_poke: None,
+        started: time::show(synapse_node::driver::now()),
+        process: None,
+    })
+}
+
+/// The process behind `--detach`.
+pub fn detached(id: &str) -> ExitCode {
+    let _ = rustix::process::setsid();
+    let read = Home::from_env().ok().and_then(|home| Some((home.clone(), read(&home, id)?)));
+    let Some((home, plan)) = read else { return ExitCode::from(2) };
+    match super::block_on(keep_watch(home, plan, false)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fail) => ExitCode::from(fail.code),
+    }
+}
+
+async fn keep_watch(home: Home, mut plan: Plan, json: bool) -> Done {
+    use tokio::signal::unix::{SignalKind, signal};
+    plan.process = ProcessMark::own().ok();
+    write(&home, &plan)?;
+    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let ended = tokio::select! {
+        ended = poke_on(&home, &mut plan, json) => ended,
+        _ = int.recv() => Ok("stopped".to_owned()),
+        _ = term.recv() => Ok("stopped".to_owned()),
+    };
+    let _ = files::remove(&path(&home, &plan.id));
+    let why = ended?;
+    say(
+        json,
+        &json!({ "watch": plan.id, "ended": why, "pokes": plan.pokes }),
+        &format!("watch ended: {why}"),
+    );
+    Ok(())
+}
+
+/// Until there is a reason to end; the reason.
+async fn poke_on(home: &Home, plan: &mut Plan, json: bool) -> Result<String, Fail> {
+    let id = plan.agent_id;
+    let mut events: Option<LineStream> = None;
+    let mut quiet_since = tokio::time::Instant::now();
+    let mut poked: Option<tokio::time::Instant> = None;
+    loop {
+        let (roll, _) = Roll::look(home.clone());
+        if !roll.is_held(&id) {
+            return Ok(format!("{} was stopped", plan.agent));
+        }
+        if events.is_none() {
+            events = match roll.connect(&id).await {
+                Ok(client) => client.lines("/api/v1/events", None).await.ok(),
+                Err(_) => None,
+            };
+        }
+        let idle = Duration::from_millis(plan.idle_ms);
+        let every = Duration::from_millis(plan.every_ms);
+        let due = (quiet_since + idle).max(poked.map_or(quiet_since, |at| at + every));
+        let now = tokio::time::Instant::now();
+        if now >= due {
+            let known = facts::gather(&roll, &id, facts::PATIENCE).await;
+            match why_not_poke(&known) {
+                None => {
+                    poke(&roll, plan).await?;
+                    (poked, quiet_since) = (Some(now), now);
+                    write(home, plan)?;
+                    let told = json!({ "watch": plan.id, "poke": plan.pokes, "agent": plan.agent });
+                    say(json, &told, &format!("poked {} ({} of {})", plan.agent, plan.pokes, plan.max));
+                    if plan.pokes >= plan.max {
+                        return Ok(format!("poked {} times, as often as it may", plan.pokes));
+                    }
+                }
+                // Not now, and not again before it has been quiet for as long once more.
+                Some(_) => quiet_since = now,
+            }
+            continue;
+        }
+        if something_happened(&mut events, due).await {
+            quiet_since = tokio::time::Instant::now();
+        }
+    }
+}
+
+/// Waits for news of the agent, until the given moment at most; true if there was any.
+async fn something_happened(events: &mut Option<LineStream>, until: tokio::time::Instant) -> bool {
+    /// A node that is away, or an agent that was stopped, is noticed after this long.
+    const LOOK_AGAIN: Duration = Duration::from_secs(2);
+    let soon = until.min(tokio::time::Instant::now() + LOOK_AGAIN);
+    let Some(stream) = events else {
+        tokio::time::sleep_until(soon).await;
+        return false;
+    };
+    match tokio::time::timeout_at(until, stream.next_event()).await {
+        Ok(Some(_)) => true,
+        Ok(None) => {
+            *events = None;
+            tokio::time::sleep_until(until.min(tokio::time::Instant::now() + Duration::from_millis(200)))
+                .await;
+            false
+        }
+        Err(_) => false,
+    }
+}
+
+/// Pure: why an agent that has been quiet is left alone all the same.
+fn why_not_poke(known: &facts::AgentFacts) -> Option<&'static str> {
+    let Ok(node) = &known.node else { return Some("its node does not answer") };
+    if node.tasks.iter().any(|task| task.state == "input-required" || task.state == "auth-required") {
+        return Some("it waits for an answer");
+    }
+    if node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased + known.spooled > 0 {
+        return Some("mail waits for it");
+    }
+    match node.status.state.as_str() {
+        "idle" => None,
+        "waiting" => Some("it waits for an approval"),
+        _ => Some("it is not idle"),
+    }
+}
+
+async fn poke(roll: &Roll, plan: &mut Plan) -> Done {
+    let request = MessageRequest {
+        message: plan.say.clone().into(),
+        priority: Some(3),
+        // A watch that asks twice because it did not hear the answer pokes once.
+        message_id: Some(format!("watch-{}-{}", plan.id, plan.pokes + 1)),
+        response_expected: Some(false),
+        ..MessageRequest::default()
+    };
+    super::wait::patiently(facts::PATIENCE, async || {
+        roll.connect(&plan.agent_id).await?.post::<MessageAccepted>("/message", &request).await
+    })
+    .await?;
+    plan.pokes += 1;
+    plan.last_poke = Some(time::show(synapse_node::driver::now()));
+    Ok(())
+}
+
+fn say(json: bool, value: &serde_json::Value, text: &str) {
+    if json { show::json(value) } else { show::out(text) }
+}
+
+fn folder(home: &Home) -> PathBuf {
+    home.root().join("watches")
+}
+
+fn path(home: &Home, id: &str) -> PathBuf {
+    folder(home).join(format!("{id}.json"))
+}
+
+fn write(home: &Home, plan: &Plan) -> Done {
+    files::private_dir(&folder(home))?;
+    let text = serde_json::to_vec_pretty(plan).map_err(|e| Fail::usage(e.to_string()))?;
+    Ok(files::write_volatile(&path(home, &plan.id), &text)?)
+}
+
+fn read(home: &Home, id: &str) -> Option<Plan> {
+    let plain = id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !plain {
+        return None;
+    }
+    let bytes = files::read_private(&path(home, id), FILE_BYTES_MAX, Access::Plain).ok()?;
+    serde_json::from_slice::<Plan>(&bytes).ok().filter(|plan| plan.id == id)
+}
+
+/// All that are kept; files of watches that were killed are removed.
+fn all(home: &Home) -> Result<Vec<Plan>, Fail> {
+    let files = match std::fs::read_dir(folder(home)) {
+        Ok(files) => files,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e.into()),
+    };
+    let mut plans = Vec::new();
+    for file in files.flatten() {
+        let name = file.file_name();
+        let Some(id) = name.to_str().and_then(|name| name.strip_suffix(".json")) else { continue };
+        let Some(plan) = read(home, id) else { continue };
+        match &plan.process {
+            Some(mark) if !mark.is_alive() => files::remove(&path(home, id))?,
+            None if is_old(&plan) => files::remove(&path(home, id))?,
+            _ => plans.push(plan),
+        }
+    }
+    plans.sort_by(|a, b| a.started.cmp(&b.started));
+    Ok(plans)
+}
+
+/// It should have begun by now.
+fn is_old(plan: &Plan) -> bool {
+    const BEGIN_MS: u64 = 60_000;
+    let now = synapse_node::driver::now();
+    time::read("started", &plan.started).map_or(true, |at| now.since_ms(at) > BEGIN_MS)
+}
+
+fn list(home: &Home, json: bool) -> Done {
+    let plans = all(home)?;
+    if json {
+        show::json(&plans);
+        return Ok(());
+    }
+    if plans.is_empty() {
+        show::out("nothing is being watched");
+        return Ok(());
+    }
+    let now = synapse_node::driver::now().0;
+    let rows: Vec<Vec<String>> = plans
+        .iter()
+        .map(|plan| {
+            let last = plan.last_poke.as_ref().map_or_else(|| "-".to_owned(), |at| reason::ago(at, now));
+            vec![
+                plan.id.clone(),
+                plan.agent.clone(),
+                show::ago(plan.idle_ms),
+                format!("{} of {}", plan.pokes, plan.max),
+                last,
+                show::line(&plan.say, 60),
+            ]
+        })
+        .collect();
+    show::out(&show::table(&["WATCH", "AGENT", "IDLE", "POKES", "LAST", "SAYS"], &rows));
+    Ok(())
+}
+
+fn stop(home: &Home, what: &str, json: bool) -> Done {
+    let plans = all(home)?;
+    let meant: Vec<&Plan> = plans
+        .iter()
+        .filter(|plan| {
+            what == "all" || plan.id == what || plan.agent == what || plan.agent_id.to_string() == what
+        })
+        .collect();
+    if meant.is_empty() && what != "all" {
+        return Err(Fail::refused(format!("no watch is called {what:?}; `synapse watch --list` shows them")));
+    }
+    for plan in &meant {
+        // One that has just been asked for says in a moment who it is.
+        let begun = (0..50).find_map(|_| {
+            let mark = read(home, &plan.id).and_then(|plan| plan.process);
+            if mark.is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            mark
+        });
+        match begun {
+            Some(mark) => drop(mark.terminate()),
+            None => files::remove(&path(home, &plan.id))?,
+        }
+    }
+    let ids: Vec<&str> = meant.iter().map(|plan| plan.id.as_str()).collect();
+    say(json, &json!({ "stopped": ids }), &format!("{} stopped", ids.len()));
+    Ok(())
+}

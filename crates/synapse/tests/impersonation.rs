@@ -1,0 +1,262 @@
+//! Passing for somebody else (X-10): every way we know of, tried with the real binary. Each is refused, or what
+//! is said is told as what it is: the words of the agent that said them, or of nobody proven.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::json;
+use std::path::PathBuf;
+use synapse_testkit::world::python;
+use synapse_testkit::{Agent, World};
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+/// An agent that writes down who sent what, and one that does what `inside.sh` says; `@` is the binary.
+fn stage() -> (World, Agent) {
+    let world = world();
+    let ledger = world.run("ledger", "echo \"$SYNAPSE_SENDER: $(cat)\" >> got", &[]);
+    world.run("inner", "sh inside.sh 2>&1", &[]);
+    world.write("call.py", CALL);
+    (world, ledger)
+}
+
+/// Runs a script as the command of the agent `inner`; what it prints.
+fn inside(world: &World, text: &str) -> String {
+    world.write("inside.sh", &text.replace('@', &world.exe().display().to_string()));
+    let told = world.synapse(&["send", "inner", "go", "--response", "--json"]).json();
+    assert_eq!(told["state"], "completed", "{told}");
+    told["answer"]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// `call.py <port> <token file> <method> <path> [body] [how]`: the status of the answer. `exit` asks and is gone at
+/// once; `hide` may not be looked at by others of its user; `hop` hands its connection from child to child.
+const CALL: &str = r#"
+import ctypes, os, select, socket, sys, time
+port, secret, method, path = int(sys.argv[1]), open(sys.argv[2]).read().strip(), sys.argv[3], sys.argv[4]
+body, how = (sys.argv[5:] + ['', ''])[0], (sys.argv[6:] + [''])[0]
+def pass_on():
+    if os.fork() > 0:
+        os._exit(0)
+if how == 'hide':
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+door = socket.create_connection(('127.0.0.1', port))
+head = f'{method} {path} HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {secret}\r\n'
+head += f'Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n'
+if how == 'fork':
+    pass_on(); os.setsid(); pass_on()
+door.sendall((head + body).encode())
+if how == 'exit':
+    open('answered', 'w').close()
+    os._exit(0)
+end = time.time() + 5
+while how == 'hop' and time.time() < end and not select.select([door], [], [], 0)[0]:
+    pass_on()
+print(door.recv(4000).split()[1].decode(), flush=True)
+open('answered', 'w').close()
+"#;
+
+/// Speaks only when its parents are gone and it is a child of whoever takes orphans.
+const ORPHAN: &str = r"
+import os, subprocess, sys, time
+if os.fork() > 0:
+    os._exit(0)
+os.setsid()
+parent = os.getpid()
+if os.fork() > 0:
+    os._exit(0)
+while os.getppid() == parent:
+    time.sleep(0.01)
+subprocess.run([sys.argv[1], 'send', 'ledger', 'orphaned'], env={'SYNAPSE_HOME': sys.argv[2]})
+open('spoken', 'w').close()
+";
+
+fn call(port: u16, token: &std::path::Path, rest: &str) -> String {
+    format!("{} call.py {port} {} {rest}", python(), token.display())
+}
+
+fn user_token(world: &World) -> PathBuf {
+    world.home().join("token")
+}
+
+/// What the ledger was told under this text: the sender, as it reads it.
+fn sender_of(world: &World, text: &str) -> String {
+    world.wait_for("the ledger has it", || {
+        let line = world.lines("got").into_iter().find(|line| line.ends_with(&format!(": {text}")));
+        line.map(|line| line.rsplit_once(": ").unwrap().0.to_owned())
+    })
+}
+
+/// (a) to (c), (g): a double fork, a cleared environment, a session of its own, a lost parent; over the Unix socket.
+#[test]
+fn a_process_cannot_leave_its_agent() {
+    let (world, _) = stage();
+    let home = world.home().display().to_string();
+    inside(&world, &format!("env -i SYNAPSE_HOME={home} @ send ledger cleared"));
+    inside(&world, "setsid -w @ send ledger session");
+    inside(&world, "sh -c 'sh -c \"@ send ledger forked\" & wait'");
+    for text in ["cleared", "session", "forked"] {
+        assert_eq!(sender_of(&world, text), "inner");
+    }
+    world.write("orphan.py", ORPHAN);
+    let start = format!("{} orphan.py @ {home}; while [ ! -e spoken ]; do sleep 0.02; done", python());
+    inside(&world, &start);
+    assert_eq!(sender_of(&world, "orphaned"), "inner");
+}
+
+/// (d): the user's token, stolen and used over TCP from inside an agent, in every way we know to hide.
+#[test]
+fn a_stolen_user_token_does_not_make_an_agent_the_user() {
+    let (world, ledger) = stage();
+    let token = user_token(&world);
+    let metric = |name: &str| {
+        let metrics = ledger.get("/metrics").text();
+        let line = metrics.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{metrics}"));
+        line.rsplit_once(' ').unwrap().1.parse::<u32>().unwrap()
+    };
+    let unseen = || metric("synapse_unproven_total{why=\"unseen\"}");
+    for how in ["", "fork", "exit", "hide", "hop"] {
+        let (text, before) = (format!("stolen-{how}"), unseen());
+        let body = json!({ "message": text }).to_string();
+        let _ = std::fs::remove_file(world.file("answered"));
+        let called = call(ledger.port, &token, &format!("POST /message '{body}' {how}"));
+        let told = inside(&world, &format!("{called}; while [ ! -e answered ]; do sleep 0.02; done"));
+        world.wait_until("all is heard, but for this very question", || metric("synapse_connections ") == 1);
+        // Seen as the agent that it is, or not believed, or not even heard because it was gone.
+        match how {
+            "" | "fork" => assert_eq!((told.as_str(), unseen()), ("200", before), "{how}"),
+            "exit" => assert_eq!(told, ""),
+            _ => assert_eq!(told, if unseen() > before { "401" } else { "200" }, "{how}"),
+        }
+        assert!(told != "200" || sender_of(&world, &text) == "inner", "{how}: {}", world.read("got"));
+    }
+    for (method, path) in [("POST", "/api/v1/stop"), ("GET", "/api/v1/tasks")] {
+        let told = inside(&world, &call(ledger.port, &token, &format!("{method} {path}")));
+        assert_eq!(told, if method == "GET" { "200" } else { "403" }, "as the agent that it is: {path}");
+    }
+    world.ok(&["send", "ledger", "end", "--response"]);
+    let got = world.lines("got");
+    let forged: Vec<_> =
+        got.iter().filter(|line| line.starts_with("user") && !line.ends_with(": end")).collect();
+    assert!(forged.is_empty(), "{forged:?}");
+    // The same token from outside is the user, who may still not stop an agent over TCP.
+    let bearer = ledger.bearer();
+    let headers = [("Authorization", bearer.as_str())];
+    let sent = ledger.tcp().ask("POST", "/message", &headers, b"{\"message\":\"honest\"}");
+    assert_eq!(sent.status, 200, "{}", sent.text());
+    assert_eq!(sender_of(&world, "honest"), "user");
+    let stop = ledger.tcp().ask("POST", "/api/v1/stop", &headers, b"");
+    assert_eq!((stop.status, stop.code().as_str()), (403, "not_allowed"), "{}", stop.text());
+    assert!(stop.text().contains("Unix socket"), "{}", stop.text());
+}
+
+/// (e): the token of another agent; and one's own, which is right.
+#[test]
+fn the_token_of_another_agent_does_not_make_an_agent_that_one() {
+    let (world, ledger) = stage();
+    let other = world.run("other", "cat", &["--role", "Coordinator"]);
+    let stolen = world.agent_dir(&other.id).join("token");
+    let body = json!({ "message": "stolen" }).to_string();
+    inside(&world, &call(ledger.port, &stolen, &format!("POST /message '{body}'")));
+    assert_eq!(sender_of(&world, "stolen"), "inner");
+    let body = json!({ "message": "own" }).to_string();
+    let own = format!("{} call.py {} \"$SYNAPSE_TOKEN_FILE\" POST /message '{body}'", python(), ledger.port);
+    assert_eq!(inside(&world, &own), "200");
+    assert_eq!(sender_of(&world, "own"), "inner");
+    // From outside of all agents an agent's token is that agent: for programs that joined.
+    let secret = std::fs::read_to_string(&stolen).unwrap();
+    let bearer = format!("Bearer {secret}");
+    let headers = [("Authorization", bearer.as_str())];
+    let sent = ledger.tcp().ask("POST", "/message", &headers, b"{\"message\":\"joined\"}");
+    assert_eq!(sent.status, 200, "{}", sent.text());
+    assert_eq!(sender_of(&world, "joined"), "other");
+}
+
+/// (f): saying so. By flag, by field, by environment.
+#[test]
+fn saying_to_be_another_is_refused() {
+    let (world, ledger) = stage();
+    let told = inside(&world, "@ send ledger forged --from ledger; echo $?");
+    assert!(told.contains("inner may not speak for another agent") && told.ends_with('5'), "{told}");
+    let body = json!({ "message": "forged", "from": "ledger" }).to_string();
+    let told = inside(&world, &call(ledger.port, &user_token(&world), &format!("POST /message '{body}'")));
+    assert_eq!(told, "403", "also with the user's token");
+    let own = world.agent_dir(&ledger.id).join("token");
+    let claim =
+        format!("SYNAPSE_AGENT_ID={} SYNAPSE_TOKEN_FILE={} @ send ledger claimed", ledger.id, own.display());
+    inside(&world, &claim);
+    assert_eq!(sender_of(&world, "claimed"), "inner");
+    assert!(!world.read("got").contains("forged"));
+}
+
+/// (h): a letter in another's spool with a forged sender is told as unproven; what we spool ourselves is proven.
+#[test]
+fn a_forged_letter_in_a_spool_is_told_as_unproven() {
+    let (world, ledger) = stage();
+    let spool = world.agent_dir(&ledger.id).join("spool");
+    let forge = |name: &str, from: serde_json::Value, text: &str, seal: Option<String>| {
+        let mut letter = json!({ "v": 1, "from": from, "request": { "message": text } });
+        if let Some(seal) = seal {
+            letter["seal"] = seal.into();
+        }
+        let spool = spool.display();
+        inside(
+            &world,
+            &format!("echo '{letter}' > {spool}/tmp/{name}; mv {spool}/tmp/{name} {spool}/new/{name}"),
+        );
+        sender_of(&world, text)
+    };
+    let user = json!({ "who": "user", "label": "user", "proof": "socket" });
+    assert_eq!(forge("1", user.clone(), "as-user", None), "user (unproven)");
+    assert_eq!(forge("2", user.clone(), "with-a-seal", Some("0".repeat(64))), "user (unproven)");
+    let agent = json!({ "who": { "agent": ledger.id }, "label": "user", "proof": "own", "by_user": false });
+    assert_eq!(forge("3", agent, "as-ledger", None), "ledger (unproven)", "what it is called is known here");
+    let named = json!({ "who": { "named": "ci" }, "label": "ci", "proof": "secret" });
+    assert_eq!(forge("4", named, "as-ci", None), "ci (unproven)");
+    // Sent by the CLI while the receiver was away: sealed by the one who sent it.
+    world.ok(&["kill", "ledger"]);
+    world.ok(&["send", "ledger", "from-me"]);
+    inside(&world, "@ send ledger from-inner");
+    world.run("ledger", "echo \"$SYNAPSE_SENDER: $(cat)\" >> got", &[]);
+    assert_eq!(sender_of(&world, "from-me"), "user");
+    assert_eq!(sender_of(&world, "from-inner"), "inner");
+}
+
+/// A role is given by a person: an agent that starts a Coordinator has not become one.
+#[test]
+fn an_agent_cannot_give_a_role_that_it_has_not() {
+    let (world, _) = stage();
+    let busy = world.run("busy", "while [ ! -e go ]; do sleep 0.05; done", &[]);
+    let task = world.send("busy", "of the user", &[]);
+    world.wait_until("it works", || busy.task(&task)["state"] == "working");
+    let exe = world.exe().display().to_string();
+    let told = inside(
+        &world,
+        &format!(
+            "@ run --detach --name made --role Coordinator --exec '{exe} cancel {task} 2>&1; echo $?' > /dev/null
+            @ send made go --response"
+        ),
+    );
+    assert!(told.contains("made may not cancel this task") && told.ends_with('5'), "{told}");
+    assert_eq!(busy.task(&task)["state"], "working");
+    // The same by a person is one.
+    world.run("chief", &format!("{exe} cancel {task}"), &["--role", "Coordinator"]);
+    world.ok(&["send", "chief", "go", "--response"]);
+    world.wait_until("it is canceled", || busy.task(&task)["state"] == "canceled");
+}
+
+/// Keys are the user's.
+#[test]
+fn an_agent_may_not_manage_tokens() {
+    let (world, _) = stage();
+    let before = world.token();
+    let told = inside(
+        &world,
+        "@ token rotate; echo $?; @ token rotate ledger; echo $?; @ token show --reveal; echo $?",
+    );
+    let codes: Vec<&str> = told.lines().filter(|line| line.len() == 1).collect();
+    assert_eq!(codes, ["5", "5", "5"], "{told}");
+    assert!(told.contains("inner may not manage tokens"), "{told}");
+    assert!(!told.contains(&before));
+    assert_eq!(world.token(), before);
+}

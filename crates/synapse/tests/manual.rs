@@ -1,0 +1,50 @@
+//! Completions, manual pages and help are made from the command line itself, and cost nothing when unused (CLI-9).
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+use synapse_testkit::{Ran, World};
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+#[test]
+fn every_shell_completes_every_command() {
+    let world = world();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = world.ok(&["completions", shell]);
+        for word in ["upgrade-agents", "doctor", "response", "uninstall"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        assert!(!script.contains("__node"), "inner words are nobody's to complete");
+    }
+    world.synapse(&["completions", "csh"]).exits(2);
+    assert!(!world.home().exists(), "nothing was made");
+    // Bash itself takes it, and knows what comes next.
+    world.write("synapse.bash", &world.ok(&["completions", "bash"]));
+    let script = "set -e; source ./synapse.bash; COMP_WORDS=(synapse upg); COMP_CWORD=1; \
+                  _synapse synapse upg synapse; echo \"${COMPREPLY[@]}\"";
+    let output = world.prepare(Command::new("bash"), &["-c", script]).output().unwrap();
+    assert_eq!(Ran::new(&["bash"], output).ok().out(), "upgrade-agents");
+}
+
+#[test]
+fn every_command_has_a_page() {
+    let world = world();
+    let first = world.ok(&["man"]);
+    assert!(first.contains(".TH synapse 1") && first.contains("First steps"), "{first}");
+    world.ok(&["man", "--dir", "pages/man1"]);
+    let mut pages: Vec<String> = std::fs::read_dir(world.file("pages/man1"))
+        .unwrap()
+        .map(|page| page.unwrap().file_name().into_string().unwrap())
+        .collect();
+    pages.sort();
+    for command in ["send", "init", "doctor", "clean", "uninstall", "upgrade-agents", "completions", "man"] {
+        assert!(pages.contains(&format!("synapse-{command}.1")), "{command}: {pages:?}");
+        let page = world.read(&format!("pages/man1/synapse-{command}.1"));
+        assert!(page.contains("Examples:"), "{command} has no examples: {page}");
+    }
+    assert!(pages.contains(&"synapse.1".to_owned()));
+    world.synapse(&["man", "--dir", "/proc/none"]).fails(2, &["/proc/none"]);
+}
