@@ -117,14 +117,13 @@ pub fn sockets_work() -> bool {
 
 /// Whether this is the answer of a sandbox rather than of a node that is not there.
 fn is_denied(error: &std::io::Error, socket: &Path) -> bool {
-    use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
-    let hidden = || socket.parent().is_none_or(|dir| !dir.exists());
+    use std::io::ErrorKind::{PermissionDenied, Unsupported};
     let no_family = error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error());
     no_family
         || match error.kind() {
             PermissionDenied | Unsupported => true,
-            NotFound => hidden(),
-            _ => false,
+            // Its folder is hidden; however that came to light.
+            _ => socket.parent().is_none_or(|dir| !dir.exists()),
         }
 }
 
