@@ -338,3 +338,34 @@ pub fn watch(
     folders.extend(outbox.map(|outbox| (outbox.spool().arrivals().to_owned(), calls.clone())));
     (post::watch(&folders), mail, calls)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synapse_core::ids::AgentId;
+
+    /// CLI-10: what came through an outbox is the agent's, and never the person's.
+    #[test]
+    fn what_is_passed_on_is_believed_less() {
+        let agent =
+            |proof| Caller::Agent { id: AgentId::from_bytes([1; 32]), label: "a".into(), role: None, proof };
+        let (socket, user) = (Proof::Socket, Caller::User { proof: Proof::Socket });
+        let with = |via: &'static str| {
+            HeaderMap::from_iter([(
+                http::HeaderName::from_static(synapse_peer::VIA),
+                http::HeaderValue::from_static(via),
+            )])
+        };
+        let cases = [
+            (agent(socket), HeaderMap::new(), agent(socket)),
+            (agent(socket), with("outbox"), agent(Proof::Outbox)),
+            (agent(socket), with("post"), agent(socket)),
+            (user.clone(), HeaderMap::new(), user.clone()),
+            (user, with("outbox"), Caller::Stranger),
+            (Caller::Stranger, with("outbox"), Caller::Stranger),
+        ];
+        for (caller, headers, expected) in cases {
+            assert_eq!(passed_on(caller.clone(), &headers), expected, "{caller:?} {headers:?}");
+        }
+    }
+}

@@ -261,6 +261,7 @@ fn columns(line: &Line) -> Vec<String> {
     }
     let result = match (&line.code, line.status) {
         (Some(code), Some(status)) => show::paint("31", &format!("{status} {}", show::line(code, 30))),
+        (Some(code), None) => show::paint("31", &show::line(code, 30)),
         (_, Some(status)) => status.to_string(),
         _ => String::new(),
     };
