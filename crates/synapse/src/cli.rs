@@ -1,5 +1,6 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
+mod audit;
 mod bell;
 mod broadcast;
 mod cancel;
@@ -142,10 +143,13 @@ enum Command {
     History(history::History),
     /// Stop a task
     #[command(after_help = examples::CANCEL)]
-    Cancel(Cancel),
+    Cancel(cancel::Cancel),
     /// Stop an agent and everything it started; its mail stays
     #[command(visible_alias = "stop", after_help = examples::KILL)]
-    Kill(Kill),
+    Kill(kill::Kill),
+    /// Show who did what, or check that the log of it is whole
+    #[command(after_help = examples::AUDIT)]
+    Audit(audit::Audit),
     /// Show and change settings: each value, and where it came from
     #[command(after_help = examples::CONFIG)]
     Config(config::Config),
@@ -356,25 +360,6 @@ struct Status {
 }
 
 #[derive(Args)]
-struct Cancel {
-    /// The task's id, or its first eight digits
-    task: String,
-    /// Why, for the task's history
-    #[arg(long, default_value = "canceled by the user")]
-    why: String,
-}
-
-#[derive(Args)]
-struct Kill {
-    /// Which
-    #[arg(required_unless_present = "all")]
-    agents: Vec<String>,
-    /// All that run
-    #[arg(long, conflicts_with = "agents")]
-    all: bool,
-}
-
-#[derive(Args)]
 pub struct Demo {
     /// Keep the throw-away home and say where it is
     #[arg(long)]
@@ -432,6 +417,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
+        Command::Audit(args) => audit::audit(args, json),
         Command::Config(args) => config::config(&args, json),
         Command::Init(args) => init::init(&args, json),
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
@@ -448,7 +434,13 @@ fn dispatch(cli: Cli) -> Done {
 
 /// Most commands are one question and one answer: a single thread is enough.
 fn block_on(work: impl Future<Output = Done>) -> Done {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time();
+    // The runtime needs sockets for itself; in a sandbox without any, there is only the outbox to wait for.
+    if synapse_peer::sockets_work() {
+        runtime.enable_io();
+    }
+    let runtime = runtime.build()?;
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done

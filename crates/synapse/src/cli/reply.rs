@@ -29,7 +29,7 @@ pub(super) async fn to_task_there(there: &There, task: &str, text: String, json:
     TaskRef::parse(task).map_err(|bad| Fail::usage(bad.to_string()))?;
     let request = ReplyRequest { task_id: Some(task.to_owned()), message: text.into(), failed: false };
     let answer = there.ask(async |client| client.post("/api/v1/reply", &request).await).await?;
-    tell(answer, json);
+    tell(None, &answer, json);
     Ok(())
 }
 
@@ -43,17 +43,20 @@ async fn at_node(
 ) -> Done {
     let request = ReplyRequest { task_id: task, message: text.into(), failed };
     let answer: ReplyAnswer = roll.connect(node).await?.post("/api/v1/reply", &request).await?;
-    tell(answer, json);
+    tell(Some(roll), &answer, json);
     Ok(())
 }
 
-fn tell(answer: ReplyAnswer, json: bool) {
+fn tell(roll: Option<&Roll>, answer: &ReplyAnswer, json: bool) {
     if json {
-        show::json(&answer);
+        match roll {
+            Some(roll) => show::json(&roll.with_way(answer)),
+            None => show::json(answer),
+        }
         return;
     }
     let short = show::line(answer.task_id.get(..8).unwrap_or("?"), 8);
-    match answer.sent_to {
+    match &answer.sent_to {
         None => show::out(&format!("task {short} answered")),
         Some(to) => show::out(&format!(
             "nobody waits for task {short}; sent to {} as a message linked to it",
