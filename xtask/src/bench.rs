@@ -7,6 +7,7 @@
 //! terminal, a hub or A2A will be sets of their own beside them.
 
 mod accept;
+mod audit;
 mod client;
 mod commands;
 mod idle;
@@ -91,7 +92,8 @@ const SPINE: &[(&str, Measure)] = &[
     ("opening", opening::measure),
 ];
 
-const PEOPLE: &[(&str, Measure)] = &[("tls", tls::measure), ("search", search::measure)];
+const PEOPLE: &[(&str, Measure)] =
+    &[("tls", tls::measure), ("search", search::measure), ("audit", audit::measure)];
 
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;

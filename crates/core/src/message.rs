@@ -95,6 +95,8 @@ pub enum Proof {
     Certificate,
     /// A file in the spool, owned by this user; the name in it is a claim.
     Spool,
+    /// A file in the agent's outbox, under the key that its node gave to its processes.
+    Outbox,
     /// This very process.
     Own,
 }

@@ -411,7 +411,7 @@ mod tests {
 
     // tidy: table
     fn callers() -> Vec<(&'static str, Caller)> {
-        use Proof::{Certificate, Secret, Socket, Spool, Token};
+        use Proof::{Certificate, Outbox, Secret, Socket, Spool, Token};
         let id = AgentId::from_bytes([3; 32]);
         let user_as = |proof| Caller::UserAs { agent: id, label: "x".into(), proof };
         vec![
@@ -424,6 +424,7 @@ mod tests {
             ("requester", agent(2, None, Token)),
             ("other", agent(3, Some("Reviewer"), Socket)),
             ("coordinator", agent(4, Some("coordinator"), Socket)),
+            ("worker-boxed", agent(1, None, Outbox)),
             ("coordinator-file", agent(4, Some("Coordinator"), Spool)),
             ("hand", Caller::Hand { link: LinkId(1), agent: AgentId::from_bytes([1; 32]) }),
             ("secret-coordinator", named("ci", Some("Coordinator"), Secret)),
@@ -452,11 +453,11 @@ mod tests {
     #[test]
     fn the_default_table() {
         let people = "user user-as user-tcp user-as-tcp";
-        let agents = "worker requester other coordinator";
+        let agents = "worker requester other coordinator worker-boxed";
         let remote = "secret-coordinator secret-developer";
         let known = format!("{people} {agents} hand {remote}");
         let messages = format!("{people} user-file {agents} coordinator-file hand {remote} passed-on");
-        let reports = format!("{people} worker coordinator hand secret-coordinator");
+        let reports = format!("{people} worker coordinator worker-boxed hand secret-coordinator");
         check(
             &Rules::default(),
             &[
@@ -468,7 +469,7 @@ mod tests {
                 (Verb::Assign, &format!("{people} coordinator secret-coordinator")),
                 (Verb::Report, &reports),
                 (Verb::Cancel, &format!("{people} requester coordinator secret-coordinator")),
-                (Verb::Share, &format!("{people} worker hand")),
+                (Verb::Share, &format!("{people} worker worker-boxed hand")),
                 (Verb::Approve, "user user-as"),
                 (Verb::Manage, "user user-as"),
             ],
@@ -493,7 +494,7 @@ mod tests {
                 (Verb::Read, &format!("{people} other hand")),
                 (Verb::Message, &format!("{people} user-file hand passed-on")),
                 (Verb::Assign, &format!("{people} coordinator secret-coordinator")),
-                (Verb::Report, &format!("{people} worker hand")),
+                (Verb::Report, &format!("{people} worker worker-boxed hand")),
                 (Verb::Cancel, &format!("{people} other")),
                 (Verb::Approve, "user user-as"),
             ],

@@ -4,12 +4,14 @@
 //! Not here: deciding anything (`synapse-core`), HTTP itself (`synapse-node`'s doors).
 
 pub mod api;
+pub mod audit;
 pub mod error;
 pub mod event;
 pub mod history;
 pub mod jsonl;
 pub mod level;
 pub mod message;
+pub mod outbox;
 pub mod parse;
 pub mod share;
 pub mod status;

@@ -13,6 +13,7 @@ use crate::certified::{as_label, identity, shown};
 use crate::driver::now;
 use crate::metrics::{Metrics, Unproven};
 use crate::network::Names;
+use crate::outbox;
 use crate::owner::{self, Owner};
 use crate::secrets::{Bearer, Found, Guesses, Secrets};
 use http::{HeaderMap, Method, header};
@@ -256,7 +257,10 @@ impl Gate {
 
     pub async fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
         match peer {
-            Peer::Unix(peer) => Ok(peer.caller.get_or_init(|| self.by_ancestry(peer.pid)).clone()),
+            Peer::Unix(peer) => {
+                let caller = peer.caller.get_or_init(|| self.by_ancestry(peer.pid)).clone();
+                Ok(outbox::passed_on(caller, headers))
+            }
             Peer::Tcp(tcp) => match tcp.certificate() {
                 // A secret says who it is whatever the machine it comes from.
                 Some(certificate) if !headers.contains_key(header::AUTHORIZATION) => {

@@ -13,6 +13,7 @@ mod screen;
 mod share;
 mod stream;
 
+use crate::audit::{self, Audit};
 use crate::auth::{Gate, Peer, is_public};
 use crate::handle::{Handle, Heard};
 use crate::hands::terminal::Seat;
@@ -52,6 +53,7 @@ pub struct App {
     /// Whether the stop is to be followed by a new node of the same agent.
     pub restart: AtomicBool,
     pub body_bytes_max: usize,
+    pub audit: Audit,
 }
 
 pub type Shared = Arc<App>;
@@ -131,10 +133,17 @@ pub fn description() -> utoipa::openapi::OpenApi {
     described().into_openapi()
 }
 
+/// Before all else: whatever becomes of it is written down (REST-9).
+async fn admit(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let (method, uri, audit) = (request.method().clone(), request.uri().clone(), app.audit.clone());
+    audit.request(method, uri, look_at(app, request, next)).await
+}
+
 /// First of all: where does this come from, who is it, and is it too large to be read?
-async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     app.look_at_settings();
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::unknown);
+    audit::note(|facts| facts.from(peer.address()));
     let admitted = match may_enter(&app, &peer, &request) {
         Ok(()) => app.gate.caller(&peer, request.headers()).await,
         Err(refusal) => Err(refusal),
@@ -146,10 +155,12 @@ async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> R
             Refused(app.gate.unnamed(&peer)).into_response()
         }
         Ok(caller) => {
+            audit::note(|facts| facts.caller(&caller));
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
         Err(Refusal::BadField { field, why }) => {
+            audit::note(|facts| facts.code("bad_origin"));
             let info = ErrorBody::new("bad_origin", format!("{field}: {why}"));
             (StatusCode::FORBIDDEN, axum::Json(info)).into_response()
         }
@@ -209,7 +220,11 @@ pub(crate) async fn read_body(app: &App, body: axum::body::Body) -> Result<bytes
     let max = app.body_bytes_max;
     let limited = http_body_util::Limited::new(body, max);
     match tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Ok(collected)) => {
+            let bytes = collected.to_bytes();
+            audit::note(|facts| facts.raw(&bytes));
+            Ok(bytes)
+        }
         Ok(Err(e)) if e.is::<http_body_util::LengthLimitError>() => {
             Err(Refusal::TooLarge { bytes: max + 1, max })
         }
@@ -229,6 +244,7 @@ impl From<Refusal> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
+        audit::note(|facts| facts.refusal(&self.0));
         let status =
             StatusCode::from_u16(error::status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut answer = (status, axum::Json(ErrorBody::from(&self.0))).into_response();

@@ -7,6 +7,7 @@
 //! one (`synapse-holder`).
 
 pub mod ancestry;
+pub mod audit;
 pub mod auth;
 mod certified;
 pub mod doors;
@@ -20,6 +21,7 @@ pub mod listen;
 pub mod metrics;
 pub mod network;
 mod os;
+pub mod outbox;
 pub mod owner;
 pub mod post;
 pub mod registrar;

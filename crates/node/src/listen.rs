@@ -169,6 +169,7 @@ async fn accept_tcp(listener: TcpListener, tls: Option<Arc<Handshakes>>, shop: &
             drop(room);
             lobby
         } else {
+            shop.app.audit.turned_away(remote.ip().to_canonical(), "connect", "address_refused");
             continue;
         };
         match &tls {
@@ -203,7 +204,7 @@ impl Shop {
         tls: Arc<Handshakes>,
         room: OwnedSemaphorePermit,
     ) {
-        let (router, metrics, stop) = (self.router.clone(), self.app.metrics.clone(), self.stop.clone());
+        let (router, app, stop) = (self.router.clone(), self.app.clone(), self.stop.clone());
         self.open.spawn(async move {
             let shaken = tokio::select! {
                 () = stop.cancelled() => return,
@@ -212,10 +213,11 @@ impl Shop {
             match shaken {
                 Ok((stream, told)) => {
                     let peer = Peer::tcp(remote, local, Some(told));
-                    serve_one(stream, peer, router, metrics, stop).await;
+                    serve_one(stream, peer, router, app.metrics.clone(), stop).await;
                 }
                 Err(why) => {
-                    metrics.handshake_failed();
+                    app.metrics.handshake_failed();
+                    app.audit.turned_away(remote.ip().to_canonical(), "connect", "handshake_failed");
                     // Anybody can make this happen as often as they like.
                     tracing::debug!(%remote, %why, "no secure connection");
                 }

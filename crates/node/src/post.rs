@@ -7,17 +7,19 @@
 //! Invariant: a damaged file is set aside and reported, and never stops the others.
 
 use crate::doors::{App, Shared};
+use crate::driver::now;
 use crate::seal::{self, To};
 use notify::{EventKind, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
-use synapse_core::effect::Command;
+use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::{AgentId, Label};
 use synapse_core::message::{Proof, Sender, Who};
 use synapse_core::policy::Caller;
+use synapse_dialects::audit::{Actor, Line};
 use synapse_dialects::message::{self, MessageRequest};
 use synapse_dialects::parse;
 use synapse_store::home::Home;
@@ -83,12 +85,12 @@ pub fn send_back(home: &Home, to: &Sender, from: Sender, request: MessageRequest
 }
 
 /// Takes letters in for as long as the node runs.
-pub async fn take_in(spool: Arc<Spool>, app: Shared) {
+pub async fn take_in(spool: Arc<Spool>, news: Option<Arc<tokio::sync::Notify>>, app: Shared) {
     /// How long a letter waits that could not be taken yet; also how often we look where nobody can tell us.
     const PAUSE: Duration = Duration::from_secs(2);
-    let news = Arc::new(tokio::sync::Notify::new());
-    let watcher = watch(spool.arrivals(), news.clone());
-    if watcher.is_none() {
+    let is_watched = news.is_some();
+    let news = news.unwrap_or_default();
+    if !is_watched {
         tracing::warn!(
             "the spool cannot be watched (too many watches?); it is looked at every {PAUSE:?} instead"
         );
@@ -109,7 +111,7 @@ pub async fn take_in(spool: Arc<Spool>, app: Shared) {
             Ok(Err(e)) => tracing::error!(error = %e, "the spool cannot be read"),
             Err(_) => return,
         }
-        if left > 0 || watcher.is_none() {
+        if left > 0 || !is_watched {
             let _ = tokio::time::timeout(PAUSE, news.notified()).await;
         } else {
             news.notified().await;
@@ -117,16 +119,25 @@ pub async fn take_in(spool: Arc<Spool>, app: Shared) {
     }
 }
 
-fn watch(dir: &Path, news: Arc<tokio::sync::Notify>) -> Option<notify::RecommendedWatcher> {
+/// Tells when something comes into one of these folders, by one watcher: a system has few of them to give.
+pub fn watch(folders: &[(PathBuf, Arc<tokio::sync::Notify>)]) -> Option<notify::RecommendedWatcher> {
+    let news = folders.to_vec();
     let told = move |event: notify::Result<notify::Event>| {
+        let Ok(event) = event else { return };
         // Our own removals and reads are no news.
-        let is_news = event.is_ok_and(|e| matches!(e.kind, EventKind::Create(_) | EventKind::Modify(_)));
-        if is_news {
-            news.notify_one();
+        if !matches!(event.kind, EventKind::Create(_) | EventKind::Modify(_)) {
+            return;
+        }
+        for (folder, news) in &news {
+            if event.paths.iter().any(|path| path.starts_with(folder)) {
+                news.notify_one();
+            }
         }
     };
     let mut watcher = notify::recommended_watcher(told).ok()?;
-    watcher.watch(dir, RecursiveMode::NonRecursive).ok()?;
+    for (folder, _) in folders {
+        watcher.watch(folder, RecursiveMode::NonRecursive).ok()?;
+    }
     Some(watcher)
 }
 
@@ -137,11 +148,15 @@ async fn take_one(spool: &Arc<Spool>, app: &App, found: Found) -> bool {
         Found::Letter { name, bytes } => (name, bytes),
         Found::Bad { name, why } => {
             tracing::warn!(file = %name, %why, "a file in the spool was set aside");
+            app.audit.write(aside("bad_file")).await;
             return true;
         }
     };
     let put_away = match read(&name, &bytes, |letter| looked_at(app, letter)) {
-        Err(refusal) => set_aside(spool, &name, &refusal),
+        Err(refusal) => {
+            app.audit.write(aside(refusal.code())).await;
+            set_aside(spool, &name, &refusal)
+        }
         Ok((caller, command)) => match deliver(app, caller, command).await {
             Ok(()) => spool.done(&name),
             Err(refusal) if is_passing(&refusal) => {
@@ -162,8 +177,33 @@ fn set_aside(spool: &Spool, name: &SpoolId, refusal: &Refusal) -> Result<(), Spo
     spool.set_aside(name, &refusal.to_string())
 }
 
+/// Leaves a line, unless the letter is to be tried again.
 async fn deliver(app: &App, caller: Caller, command: Command) -> Result<(), Refusal> {
-    app.ask(caller, command).await.map(drop)
+    let mut record = app.audit.message(&Actor::of(&caller), "spool");
+    if let Command::Send(draft) = &command {
+        record.add(|facts| facts.draft(draft));
+    }
+    let heard = app.ask(caller, command).await;
+    if let Ok((Answer::Accepted(taken), _)) = &heard
+        && let Some(first) = taken.first()
+    {
+        record.add(|facts| facts.taken(first));
+    }
+    let refusal = heard.as_ref().err();
+    if !refusal.is_some_and(is_passing)
+        && let Some(line) = record.end("send", refusal)
+    {
+        app.audit.write(line).await;
+    }
+    heard.map(drop)
+}
+
+/// What lay in the spool and is no letter.
+fn aside(code: &'static str) -> Line {
+    let mut line = Line::new(now(), &Actor::node(), "spool", "set_aside");
+    line.status = Some(400);
+    line.code = Some(code.into());
+    line
 }
 
 /// What is known of the sender of a letter beside what the letter says.

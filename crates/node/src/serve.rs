@@ -3,6 +3,7 @@
 //! Exit codes for the holder: 0 it was asked to stop, 78 it cannot run (and trying again would not help),
 //! 75 it was asked to make room for a new one, anything else it died; both are started again.
 
+use crate::audit::Audit;
 use crate::auth::{Gate, SettingsNow};
 use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
@@ -13,9 +14,9 @@ use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
 use crate::network::Plan;
-use crate::post;
 use crate::registrar::{Registrar, keep_entry};
 use crate::settings::{Current, retention};
+use crate::{outbox, post};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +28,7 @@ use synapse_core::{Hub, Limits};
 use synapse_store::files::{self, Access};
 use synapse_store::home::{AgentDir, Home};
 use synapse_store::known::Known;
+use synapse_store::outbox::Outbox;
 use synapse_store::registry::{self, Entry};
 use synapse_store::spool::Spool;
 use synapse_store::token::{Token, TokenFile};
@@ -123,6 +125,9 @@ fn is_restart() -> bool {
     std::env::var_os(RESTART_VARIABLE).is_some()
 }
 
+/// Tells a command where the outbox of its agent is.
+pub const OUTBOX_VARIABLE: &str = "SYNAPSE_OUTBOX";
+
 /// Set by the holder for every node but its first.
 pub const RESTART_VARIABLE: &str = "SYNAPSE_NODE_RESTART";
 /// Set by the holder: its own version, which stays when nodes are replaced.
@@ -198,6 +203,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let driver = std::thread::Builder::new().name("driver".into()).spawn(move || driver.run());
     let driver = driver.map_err(|e| cannot(&e))?;
 
+    let audit = Audit::start(dir.audit(), &settings.get().audit).map_err(|e| cannot(&e))?;
     let stop = CancellationToken::new();
     let gate = Gate::new(home.clone(), port, metrics.clone(), source(&settings)).map_err(|e| cannot(&e))?;
     let gate = gate.called(plan.hosts);
@@ -215,14 +221,16 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         stop: stop.clone(),
         restart: AtomicBool::new(false),
         body_bytes_max,
+        audit: audit.clone(),
     });
     // A restart on a full disk goes on with the entry of the node before it.
     if let Err(e) = entry.write(&home) {
         tracing::warn!(error = %e, "the registry entry could not be written");
     }
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news));
-    start_hand(&app, &launch, &dir).await;
-    tokio::spawn(post::take_in(Arc::new(spool), app.clone()));
+    let own_outbox = outbox::open(&launch.working_dir, &dir);
+    start_hand(&app, &launch, &dir, own_outbox.as_deref()).await;
+    let _watcher = take_files_in(&app, spool, own_outbox);
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());
     tracing::info!(%endpoint, "serving");
@@ -234,6 +242,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let ended = watched.await.unwrap_or_else(|_| Err("the driver panicked".into()));
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), registered).await;
     let _ = std::fs::remove_file(dir.socket());
+    audit.close(if ended.is_ok() { "asked to stop" } else { "its driver ended" }).await;
     ended.map_err(Died::Now)?;
     if app.restart.load(Ordering::Relaxed) {
         // The agent lives on, so its entry stays.
@@ -302,10 +311,14 @@ fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {
 }
 
 /// Returns when the hand takes messages.
-async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir) {
+async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: Option<&Outbox>) {
     match &launch.hand {
         Hand::Exec(exec) => {
-            let hand = ExecHand::new(app.clone(), exec.clone(), dir.runs(), launch.working_dir.clone());
+            let mut exec = exec.clone();
+            if let Some(path) = own_outbox.and_then(|own| own.path().to_str()) {
+                exec.env.insert(OUTBOX_VARIABLE.into(), path.to_owned());
+            }
+            let hand = ExecHand::new(app.clone(), exec, dir.runs(), launch.working_dir.clone());
             let (ready, linked) = tokio::sync::oneshot::channel();
             tokio::spawn(async move {
                 if let Err(refusal) = hand.work(ready).await {
@@ -332,6 +345,21 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir) {
             why: "no program has joined yet".into(),
         }),
     }
+}
+
+/// Whatever comes as a file is taken in from now on. Ends when what it gives back is dropped.
+fn take_files_in(
+    app: &Shared,
+    spool: Spool,
+    own_outbox: Option<Arc<Outbox>>,
+) -> Option<notify::RecommendedWatcher> {
+    let (watcher, mail, calls) = outbox::watch(spool.arrivals(), own_outbox.as_deref());
+    let mail = watcher.is_some().then_some(mail);
+    tokio::spawn(post::take_in(Arc::new(spool), mail, app.clone()));
+    if let Some(own_outbox) = own_outbox {
+        tokio::spawn(outbox::take_in(own_outbox, calls, app.clone()));
+    }
+    watcher
 }
 
 async fn stop_on_signal(stop: CancellationToken) {

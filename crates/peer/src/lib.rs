@@ -1,16 +1,18 @@
 //! Everything Synapse says to the socket of another: here, to a node.
 //!
-//! One small HTTP client: ask, or follow a stream of lines. Over the Unix socket of a node of this user, or over TCP
-//! and TLS to a node elsewhere (`remote`).
+//! One small HTTP client: ask, or follow a stream of lines. Over the Unix socket of a node of this user; where a
+//! sandbox denies that, over loopback with a token that was named, or through files in the agent's outbox (`outbox`,
+//! CLI-10). To a node elsewhere, over TCP and TLS (`remote`).
 //!
 //! Not here: which node to call (`synapse-store`'s registry), what the words mean (`synapse-dialects`).
 
+pub mod outbox;
 pub mod remote;
 
 pub use remote::{Credentials, Url};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -26,6 +28,10 @@ use synapse_tls::Trouble;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
+
+/// How a forwarded call says where it came from; it can only lower what is believed of the caller.
+pub const VIA: &str = "x-synapse-via";
+pub const VIA_OUTBOX: &str = "outbox";
 
 /// Why a node did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -63,15 +69,71 @@ impl CallError {
 
 /// A connection to one node. Answers come in the order of the questions.
 pub struct Client {
-    /// The socket or the URL.
+    /// The socket, the URL or the folder.
     path: String,
-    host: String,
-    bearer: Option<HeaderValue>,
-    sender: http1::SendRequest<Full<Bytes>>,
-    /// Why the connection ended, if it ended badly.
-    ended: JoinHandle<Result<(), hyper::Error>>,
+    wire: Wire,
+    /// What every request carries besides its own: where it goes, and whatever proves who we are.
+    headers: Vec<(HeaderName, HeaderValue)>,
     /// For a connection that others could have tampered with.
     trust: Option<(Url, Credentials)>,
+}
+
+enum Wire {
+    Socket {
+        sender: http1::SendRequest<Full<Bytes>>,
+        /// Why the connection ended, if it ended badly.
+        ended: JoinHandle<Result<(), hyper::Error>>,
+    },
+    Outbox(outbox::Line),
+}
+
+/// By which way a node was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Socket,
+    Http,
+    Outbox,
+}
+
+impl Way {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Http => "http",
+            Self::Outbox => "outbox",
+        }
+    }
+}
+
+/// Whether this process may use sockets at all. A sandbox answers at once; nothing is sent.
+pub fn sockets_work() -> bool {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair};
+    static WORK: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    let one = |family| socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).is_ok();
+    // The pair, because the runtime needs one for itself before it can use any other.
+    let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).is_ok();
+    *WORK.get_or_init(|| pair() && (one(AddressFamily::UNIX) || one(AddressFamily::INET)))
+}
+
+/// Whether this is the answer of a sandbox rather than of a node that is not there.
+fn is_denied(error: &std::io::Error, socket: &Path) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, Unsupported};
+    let no_family = error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error());
+    no_family
+        || match error.kind() {
+            PermissionDenied | Unsupported => true,
+            // Its folder is hidden; however that came to light.
+            _ => socket.parent().is_none_or(|dir| !dir.exists()),
+        }
+}
+
+/// A place to ask, and the other ways there if a sandbox denies the first.
+pub struct Ways<'a> {
+    pub socket: &'a Path,
+    /// The port on loopback, and a token that somebody named for this process.
+    pub http: Option<(Url, Credentials)>,
+    /// Looked for only when it is needed.
+    pub outbox: &'a dyn Fn() -> Option<outbox::Line>,
 }
 
 /// How long a node may think before it begins to answer. Whatever takes longer comes as a stream.
@@ -79,25 +141,64 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Client {
     pub async fn connect(socket: &Path) -> Result<Self, CallError> {
-        let unreachable = |why: String| CallError::Unreachable { path: socket.display().to_string(), why };
-        let (address, _guard) = socket_address(socket).map_err(|e| unreachable(e.to_string()))?;
-        let stream = UnixStream::connect(&address).await.map_err(|e| unreachable(e.to_string()))?;
-        Self::over(stream, socket.display().to_string(), "localhost".into(), None).await
+        let failed = |e: std::io::Error| unreachable(&socket.display().to_string(), &e);
+        let stream = dial(socket).await.map_err(failed)?;
+        Self::over_socket(stream, socket).await
+    }
+
+    /// The Unix socket; if a sandbox denies it, the port; if it denies that too, the outbox.
+    pub async fn reach(ways: Ways<'_>) -> Result<Self, CallError> {
+        let denied = match dial(ways.socket).await {
+            Ok(stream) => return Self::over_socket(stream, ways.socket).await,
+            Err(e) => e,
+        };
+        let failed = unreachable(&ways.socket.display().to_string(), &denied);
+        if !is_denied(&denied, ways.socket) {
+            return Err(failed);
+        }
+        if let Some((url, with)) = &ways.http
+            && sockets_work()
+            && let Ok(client) = Self::connect_to(url, with).await
+        {
+            return Ok(client);
+        }
+        let Some(line) = (ways.outbox)() else { return Err(failed) };
+        let path = line.folder().display().to_string();
+        Ok(Self { path, wire: Wire::Outbox(line), headers: Vec::new(), trust: None })
+    }
+
+    async fn over_socket(stream: UnixStream, socket: &Path) -> Result<Self, CallError> {
+        let host = HeaderValue::from_static("localhost");
+        Self::over(stream, socket.display().to_string(), vec![(header::HOST, host)]).await
     }
 
     async fn over<S>(
         stream: S,
         path: String,
-        host: String,
-        bearer: Option<HeaderValue>,
+        headers: Vec<(HeaderName, HeaderValue)>,
     ) -> Result<Self, CallError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let shaken = http1::handshake(TokioIo::new(stream)).await;
-        let (sender, connection) =
-            shaken.map_err(|e| CallError::Unreachable { path: path.clone(), why: e.to_string() })?;
-        Ok(Self { path, host, bearer, sender, ended: tokio::spawn(connection), trust: None })
+        let (sender, connection) = shaken.map_err(|e| unreachable(&path, &e))?;
+        let wire = Wire::Socket { sender, ended: tokio::spawn(connection) };
+        Ok(Self { path, wire, headers, trust: None })
+    }
+
+    /// Says with every request that it is passed on from an outbox.
+    #[must_use]
+    pub fn for_outbox(mut self) -> Self {
+        self.headers.push((HeaderName::from_static(VIA), HeaderValue::from_static(VIA_OUTBOX)));
+        self
+    }
+
+    pub fn way(&self) -> Way {
+        match &self.wire {
+            Wire::Outbox(_) => Way::Outbox,
+            Wire::Socket { .. } if Url::is_meant(&self.path) => Way::Http,
+            Wire::Socket { .. } => Way::Socket,
+        }
     }
 
     pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, CallError> {
@@ -125,12 +226,30 @@ impl Client {
 
     /// Follows a stream, line by line.
     pub async fn lines(mut self, path: &str, after: Option<u64>) -> Result<LineStream, CallError> {
+        if let Wire::Outbox(line) = &self.wire {
+            let body = Source::Outbox(line.follow(path, after).await?);
+            return Ok(LineStream { body, rest: Vec::new(), scanned: 0, _keep: self });
+        }
         let request = self.request(Method::GET, path, None::<&()>, after)?;
         let response = self.send(request).await?;
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
-        Ok(LineStream { body: response.into_body(), rest: Vec::new(), scanned: 0, _keep: self })
+        let body = Source::Http(response.into_body());
+        Ok(LineStream { body, rest: Vec::new(), scanned: 0, _keep: self })
+    }
+
+    /// Asks without a word of its own on the answer: its status and what it says.
+    pub async fn forward(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&serde_json::Value>,
+    ) -> Result<(u16, Bytes), CallError> {
+        let request = self.request(method, path, body, None)?;
+        let response = self.send(request).await?;
+        let status = response.status().as_u16();
+        Ok((status, self.read(response).await?))
     }
 
     async fn ask<T: DeserializeOwned>(
@@ -139,6 +258,10 @@ impl Client {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<T, CallError> {
+        if let Wire::Outbox(line) = &self.wire {
+            let text = line.ask(&method, path, body).await?;
+            return serde_json::from_str(&text).map_err(|e| CallError::NotUnderstood { why: e.to_string() });
+        }
         let request = self.request(method, path, body, None)?;
         let response = self.send(request).await?;
         if !response.status().is_success() {
@@ -162,12 +285,12 @@ impl Client {
             Some(body) => serde_json::to_vec(body).map_err(|e| wrong(e.to_string()))?,
             None => Vec::new(),
         };
-        let mut request = Request::builder().method(method).uri(path).header(header::HOST, &self.host);
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
         request = request.header(level::LEVEL_HEADER, level::OWN.to_string());
         request = request.header(level::VERSION_HEADER, level::VERSION);
-        if let Some(bearer) = &self.bearer {
-            request = request.header(header::AUTHORIZATION, bearer);
-        }
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
@@ -178,9 +301,12 @@ impl Client {
     }
 
     async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<http::Response<Incoming>, CallError> {
+        let Wire::Socket { sender, .. } = &mut self.wire else {
+            return Err(self.unreachable(&"an outbox takes no requests of this kind"));
+        };
         let sent = async {
-            self.sender.ready().await?;
-            self.sender.send_request(request).await
+            sender.ready().await?;
+            sender.send_request(request).await
         };
         match tokio::time::timeout(ANSWER_TIMEOUT, sent).await {
             Ok(Ok(response)) => same_level(response),
@@ -207,7 +333,8 @@ impl Client {
         };
         let mut found = Trouble::among(&error);
         if found.is_none()
-            && let Ok(Ok(Err(ended))) = tokio::time::timeout(PATIENCE, &mut self.ended).await
+            && let Wire::Socket { ended, .. } = &mut self.wire
+            && let Ok(Ok(Err(ended))) = tokio::time::timeout(PATIENCE, ended).await
         {
             found = Trouble::among(&ended);
         }
@@ -229,17 +356,34 @@ impl Client {
             Ok(bytes) => serde_json::from_slice::<ErrorBody>(&bytes).ok(),
             Err(e) => return e,
         };
-        let info = body.map(|body| body.error);
-        let info = info.unwrap_or_else(|| ErrorBody::new("unknown", format!("HTTP status {status}")).error);
-        if status == level::UPGRADE_REQUIRED {
-            return CallError::OtherVersion { why: info.message };
-        }
-        CallError::Refused { status, info }
+        refused(status, body)
     }
 
     fn unreachable(&self, why: &dyn std::fmt::Display) -> CallError {
-        CallError::Unreachable { path: self.path.clone(), why: why.to_string() }
+        unreachable(&self.path, why)
     }
+}
+
+/// Connects to the Unix socket, if this process may.
+async fn dial(socket: &Path) -> std::io::Result<UnixStream> {
+    if !sockets_work() {
+        return Err(std::io::ErrorKind::PermissionDenied.into());
+    }
+    let (address, _guard) = socket_address(socket).map_err(std::io::Error::other)?;
+    UnixStream::connect(&address).await
+}
+
+fn unreachable(path: &str, why: &dyn std::fmt::Display) -> CallError {
+    CallError::Unreachable { path: path.to_owned(), why: why.to_string() }
+}
+
+fn refused(status: u16, body: Option<ErrorBody>) -> CallError {
+    let info = body.map(|body| body.error);
+    let info = info.unwrap_or_else(|| ErrorBody::new("unknown", format!("HTTP status {status}")).error);
+    if status == level::UPGRADE_REQUIRED {
+        return CallError::OtherVersion { why: info.message };
+    }
+    CallError::Refused { status, info }
 }
 
 /// An answer of a node that speaks as we do.
@@ -256,10 +400,15 @@ fn same_level(response: http::Response<Incoming>) -> Result<http::Response<Incom
 
 /// Lines as they arrive.
 pub struct LineStream {
-    body: Incoming,
+    body: Source,
     rest: Vec<u8>,
     scanned: usize,
     _keep: Client,
+}
+
+enum Source {
+    Http(Incoming),
+    Outbox(outbox::Followed),
 }
 
 /// More than any line of ours; a stream without line ends is not ours.
@@ -278,9 +427,17 @@ impl LineStream {
             if self.rest.len() > LINE_BYTES_MAX {
                 return None;
             }
-            let frame = self.body.frame().await?.ok()?;
-            if let Ok(data) = frame.into_data() {
-                self.rest.extend_from_slice(&data);
+            match &mut self.body {
+                Source::Http(body) => {
+                    let frame = body.frame().await?.ok()?;
+                    if let Ok(data) = frame.into_data() {
+                        self.rest.extend_from_slice(&data);
+                    }
+                }
+                Source::Outbox(followed) => {
+                    self.rest.extend(followed.next().await?.into_bytes());
+                    self.rest.push(b'\n');
+                }
             }
         }
     }

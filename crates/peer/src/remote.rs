@@ -3,6 +3,7 @@
 //! Invariant: a secret leaves this machine only encrypted, and only for a server that has proven its name.
 
 use crate::{CallError, Client};
+use http::{HeaderValue, header};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -95,10 +96,12 @@ impl Client {
     /// Connects to a node by TCP, with TLS if the URL says so.
     pub async fn connect_to(url: &Url, with: &Credentials) -> Result<Self, CallError> {
         let unusable = |why: String| CallError::Unusable { why };
-        let bearer = bearer(url, with)?;
+        let host = HeaderValue::from_str(&url.address()).map_err(|e| unusable(e.to_string()))?;
+        let mut headers = vec![(header::HOST, host)];
+        headers.extend(bearer(url, with)?.map(|bearer| (header::AUTHORIZATION, bearer)));
         if !url.is_https {
             let stream = dial(url).await?;
-            return Self::over(stream, url.to_string(), url.address(), bearer).await;
+            return Self::over(stream, url.to_string(), headers).await;
         }
         let config = client::config(&with.tls).map_err(|e| unusable(e.to_string()))?;
         let name = client::server_name(&url.host).map_err(|e| unusable(e.to_string()))?;
@@ -110,7 +113,7 @@ impl Client {
             // It sends nothing we could look at, or hears what it does not know and closes.
             None => untrusted(Trouble::HungUp, url, with, &e.to_string()),
         })?;
-        let mut client = Self::over(stream, url.to_string(), url.address(), bearer).await?;
+        let mut client = Self::over(stream, url.to_string(), headers).await?;
         client.trust = Some((url.clone(), with.clone()));
         Ok(client)
     }
@@ -132,7 +135,7 @@ pub(crate) fn untrusted(trouble: Trouble, url: &Url, with: &Credentials, told: &
 }
 
 /// The token as a header; not for a wire on which others could read it.
-fn bearer(url: &Url, with: &Credentials) -> Result<Option<http::HeaderValue>, CallError> {
+fn bearer(url: &Url, with: &Credentials) -> Result<Option<HeaderValue>, CallError> {
     let unusable = |why: String| CallError::Unusable { why };
     let Some(path) = &with.token_file else { return Ok(None) };
     if !url.is_https && !url.is_loopback() {
@@ -144,7 +147,7 @@ fn bearer(url: &Url, with: &Credentials) -> Result<Option<http::HeaderValue>, Ca
         files::read_private(path, TOKEN_BYTES_MAX, Access::Secret).map_err(|e| unusable(e.to_string()))?;
     let text = String::from_utf8_lossy(&bytes);
     let token = text.lines().next().unwrap_or_default().trim();
-    let header = http::HeaderValue::from_str(&format!("Bearer {token}"));
+    let header = HeaderValue::from_str(&format!("Bearer {token}"));
     let mut header = header
         .ok()
         .filter(|_| !token.is_empty())

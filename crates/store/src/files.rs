@@ -36,6 +36,8 @@ pub enum FileError {
          then: `chmod {wanted:03o} {0}`", .path.display()
     )]
     TooOpen { path: PathBuf, mode: u32, wanted: u32 },
+    #[error("{} has a second name (a hard link), so it is not trusted; move it away: `ls -l {0}`", .path.display())]
+    HardLink { path: PathBuf },
     #[error("{} is not a plain file; move it away: `ls -l {0}`", .path.display())]
     NotAFile { path: PathBuf },
     #[error("{} is not a directory; move it away: `ls -l {0}`", .path.display())]
@@ -85,6 +87,8 @@ pub enum Access {
     Secret,
     /// Others may read it, but not write.
     Plain,
+    /// As secret, and under one name only: a second one may be anywhere.
+    Sole,
     /// Not looked at; for files of other tools in a directory that is ours.
     Any,
 }
@@ -102,6 +106,11 @@ pub fn private_dir(path: &Path) -> Result<(), FileError> {
 pub fn adopt_dir(path: &Path) -> Result<(), FileError> {
     let dir = open_or_make(path)?;
     close_to_others(path, &dir)
+}
+
+/// Makes `path` a directory of ours if there is none; others may look into it.
+pub fn own_dir(path: &Path) -> Result<(), FileError> {
+    open_or_make(path).map(drop)
 }
 
 /// As `private_dir`, and keeps it open: whatever happens to its name, this is the one that was checked.
@@ -202,6 +211,12 @@ pub(crate) fn read_at(
     }
     let bytes = read_up_to(file, stated, max).map_err(|error| FileError::io(&path(), "read", error))?;
     bytes.ok_or_else(|| FileError::TooLarge { path: path(), max })
+}
+
+/// Whether an open file is ours, plain, and no more open to others than it may be.
+pub(crate) fn check_open(file: &File, access: Access, path: &Path) -> Result<(), FileError> {
+    let stat = rustix::fs::fstat(file).map_err(|errno| FileError::io(path, "look at", errno))?;
+    check_file(&stat, access, &|| path.to_owned())
 }
 
 /// Removes the file; it is well if there is none.
@@ -330,10 +345,13 @@ fn check_file(stat: &Stat, access: Access, path: &impl Fn() -> PathBuf) -> Resul
         return Err(FileError::Foreign { path: path(), uid: stat.st_uid });
     }
     let (forbidden, wanted) = match access {
-        Access::Secret => (0o077, 0o600),
+        Access::Secret | Access::Sole => (0o077, 0o600),
         Access::Plain => (WRITABLE_BY_OTHERS, 0o600),
         Access::Any => (0, 0o600),
     };
+    if access == Access::Sole && stat.st_nlink != 1 {
+        return Err(FileError::HardLink { path: path() });
+    }
     let mode = mode_of(stat);
     if mode & forbidden != 0 {
         return Err(FileError::TooOpen { path: path(), mode, wanted });

@@ -160,6 +160,11 @@ impl AgentDir {
         self.path.join("log")
     }
 
+    /// The folder of its audit log.
+    pub fn audit(&self) -> PathBuf {
+        self.path.join("audit")
+    }
+
     pub fn runs(&self) -> PathBuf {
         self.path.join("runs")
     }

@@ -2,6 +2,7 @@
 //!
 //! Not here: what it means (`synapse-core`), sockets and processes (`synapse-node`, `synapse-holder`).
 
+pub mod audit;
 pub mod browse;
 pub mod check;
 pub mod compact;
@@ -12,6 +13,7 @@ pub mod holders;
 pub mod home;
 pub mod journal;
 pub mod known;
+pub mod outbox;
 pub mod registry;
 pub mod rows;
 pub mod schema;

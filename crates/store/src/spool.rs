@@ -35,6 +35,7 @@ pub struct Spool {
     /// What could not even be set aside; told once, then passed over.
     stuck: Mutex<HashSet<OsString>>,
     swept: Mutex<Option<Instant>>,
+    access: Access,
 }
 
 /// The name of a letter: sorts by arrival, unique for good, made of `A-Z a-z 0-9 . -` only.
@@ -106,6 +107,16 @@ impl Spool {
 
     /// Opens the spool in this directory, and makes it if there is none.
     pub fn open(dir: &Path) -> Result<Self, SpoolError> {
+        Self::open_for(dir, Access::Any)
+    }
+
+    /// As `open`, for a folder that lies among the files of others: a letter that others could read, or that has
+    /// a second name somewhere, is none.
+    pub fn open_strict(dir: &Path) -> Result<Self, SpoolError> {
+        Self::open_for(dir, Access::Sole)
+    }
+
+    fn open_for(dir: &Path, access: Access) -> Result<Self, SpoolError> {
         files::private_dir(dir)?;
         let open = |name: &str| files::open_private_dir(&dir.join(name));
         Ok(Self {
@@ -117,6 +128,7 @@ impl Spool {
             room: AtomicUsize::new(0),
             stuck: Mutex::default(),
             swept: Mutex::default(),
+            access,
         })
     }
 
@@ -223,7 +235,7 @@ impl Spool {
         let id = name.to_str().and_then(SpoolId::parse);
         let id = id.ok_or("its name is not one of a letter (letters, digits, dots and dashes)")?;
         let path = || self.arrivals.join(name);
-        match files::read_at(self.new.as_fd(), name, Self::LETTER_BYTES_MAX, Access::Any, path) {
+        match files::read_at(self.new.as_fd(), name, Self::LETTER_BYTES_MAX, self.access, path) {
             Ok(bytes) if bytes.is_empty() => Err("it is empty".to_owned()),
             Ok(bytes) => Ok(Some((id, bytes))),
             Err(error) if error.is_missing() => Ok(None),

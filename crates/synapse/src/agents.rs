@@ -5,7 +5,8 @@ use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, TaskRef};
 use synapse_core::routes::{self, Candidate, Target};
 use synapse_dialects::api::TaskView;
-use synapse_peer::{CallError, Client};
+use synapse_peer::outbox::Own;
+use synapse_peer::{CallError, Client, Credentials, Url, Ways};
 use synapse_store::holders;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
@@ -17,11 +18,19 @@ pub struct Roll {
     pub scan: Scan,
     pub known: Vec<Known>,
     pub candidates: Vec<Candidate>,
+    /// Where a sandbox keeps us from sockets, or the home from us: the outbox of the agent we run under.
+    outbox: Option<Own>,
+    /// By which way a node was last reached.
+    way: std::sync::Mutex<Option<&'static str>>,
 }
 
 impl Roll {
     pub fn call() -> Result<Self, Fail> {
-        let (roll, problems) = Self::look(Home::from_env()?);
+        let home = Home::from_env()?;
+        if let Some(roll) = Self::call_from_sandbox(&home)? {
+            return Ok(roll);
+        }
+        let (roll, problems) = Self::look(home);
         for problem in roll.scan.problems.iter().chain(&problems) {
             eprintln!(
                 "{}: {} ({})",
@@ -38,11 +47,29 @@ impl Roll {
         let scan = registry::scan(&home);
         let (known, problems) = Known::all(&home);
         let candidates = registry::merge(&scan, &known);
-        (Self { home, scan, known, candidates }, problems)
+        let way = std::sync::Mutex::default();
+        (Self { home, scan, known, candidates, outbox: None, way }, problems)
     }
 
     pub fn is_held(&self, id: &AgentId) -> bool {
         synapse_holder::holder_of(self.home.agent(id).path()).is_some_and(|mark| mark.is_alive())
+    }
+
+    /// In a sandbox without sockets, or without the home, the agent's own node tells who is here (CLI-10).
+    fn call_from_sandbox(home: &Home) -> Result<Option<Self>, Fail> {
+        let hidden = !home.agents_dir().is_dir();
+        if synapse_peer::sockets_work() && !hidden {
+            return Ok(None);
+        }
+        let Some(own) = own_outbox() else { return Ok(None) };
+        let candidates = own.roll()?;
+        let (scan, known, way) = (Scan::default(), Vec::new(), std::sync::Mutex::default());
+        Ok(Some(Self { home: home.clone(), scan, known, candidates, outbox: Some(own), way }))
+    }
+
+    /// The outbox, if we are in a sandbox that leaves no other way.
+    pub fn sandboxed(&self) -> Option<&Own> {
+        self.outbox.as_ref()
     }
 
     /// The agents a target means.
@@ -68,12 +95,49 @@ impl Roll {
         candidate.map_or_else(|| id.short(), |c| c.call_it(&self.candidates))
     }
 
+    /// The outbox of the agent we run under, if there is one.
+    pub fn outbox(&self) -> Option<Own> {
+        self.outbox.clone().or_else(own_outbox)
+    }
+
     pub async fn connect(&self, id: &AgentId) -> Result<Client, CallError> {
-        Client::connect(&self.home.agent(id).socket()).await
+        let socket = self.home.agent(id).socket();
+        let outbox = || self.outbox().map(|own| own.line(Some(*id)));
+        let ways = Ways { socket: &socket, http: self.http(id), outbox: &outbox };
+        let client = Client::reach(ways).await?;
+        self.went(client.way().name());
+        Ok(client)
+    }
+
+    /// The port of an agent, and the token that was named for this process; no other is taken, since the user's
+    /// own would make an agent the user. A port with TLS is for those who bring an authority.
+    fn http(&self, id: &AgentId) -> Option<(Url, Credentials)> {
+        let token_file = std::env::var_os("SYNAPSE_TOKEN_FILE").filter(|file| !file.is_empty())?;
+        let entry = self.scan.agents.iter().find(|entry| entry.agent_id == *id)?;
+        let is_plain = !entry.endpoint.starts_with("https://");
+        let url = is_plain.then(|| Url { is_https: false, host: "127.0.0.1".into(), port: entry.port })?;
+        Some((url, Credentials { token_file: Some(token_file.into()), ..Credentials::default() }))
+    }
+
+    pub fn went(&self, way: &'static str) {
+        *self.way.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(way);
+    }
+
+    /// What is told as JSON, with the way by which it went.
+    pub fn with_way(&self, told: &impl serde::Serialize) -> serde_json::Value {
+        let mut told = serde_json::to_value(told).unwrap_or_default();
+        let way = *self.way.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let (Some(way), Some(told)) = (way, told.as_object_mut()) {
+            told.insert("via".into(), way.into());
+        }
+        told
     }
 
     /// The agent whose descendant this process is; the node checks it again.
     pub fn own_agent(&self) -> Option<AgentId> {
+        if let Some(own) = &self.outbox {
+            return Some(own.agent);
+        }
         synapse_holder::ancestors(std::process::id()).into_iter().find_map(|pid| {
             let id = holders::claimed_by(&self.home, pid)?;
             let mark = synapse_holder::holder_of(self.home.agent(&id).path())?;
@@ -104,7 +168,7 @@ impl Roll {
     /// The running node that knows a task: our own agent's first, then all others.
     pub async fn node_of_task(&self, task: &TaskRef) -> Result<(AgentId, TaskView), Fail> {
         let own = self.own_agent();
-        let live = self.scan.agents.iter().map(|entry| entry.agent_id);
+        let live = self.candidates.iter().filter(|c| c.live).map(|c| c.id);
         let order = own.into_iter().chain(live.filter(|id| Some(*id) != own));
         for id in order {
             match self.ask_for_task(&id, task).await {
@@ -115,4 +179,11 @@ impl Roll {
         }
         Err(Refusal::NoSuchTask { task: task.as_str().to_owned() }.into())
     }
+}
+
+/// The outbox of the agent that this process says it belongs to; its node believes only who has the key.
+fn own_outbox() -> Option<Own> {
+    let agent = AgentId::parse(&std::env::var("SYNAPSE_AGENT_ID").ok()?).ok()?;
+    let named = std::env::var_os(synapse_node::serve::OUTBOX_VARIABLE).map(std::path::PathBuf::from);
+    Own::find(named.as_deref(), &std::env::current_dir().ok()?, agent)
 }

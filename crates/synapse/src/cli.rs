@@ -1,6 +1,7 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod attach;
+mod audit;
 mod bell;
 mod broadcast;
 mod cancel;
@@ -121,10 +122,10 @@ enum Command {
     Wait(wait_command::Wait),
     /// Answer a task, by default the last one you were given
     #[command(after_help = examples::REPLY)]
-    Reply(Reply),
+    Reply(reply::Reply),
     /// Show the mail that waits
     #[command(after_help = examples::INBOX)]
-    Inbox(Inbox),
+    Inbox(inbox::Inbox),
     /// List the agents on this machine
     #[command(visible_alias = "ls", after_help = examples::LIST)]
     List(List),
@@ -154,10 +155,13 @@ enum Command {
     History(history::History),
     /// Stop a task
     #[command(after_help = examples::CANCEL)]
-    Cancel(Cancel),
+    Cancel(cancel::Cancel),
     /// Stop an agent and everything it started; its mail stays
     #[command(visible_alias = "stop", after_help = examples::KILL)]
-    Kill(Kill),
+    Kill(kill::Kill),
+    /// Show who did what, or check that the log of it is whole
+    #[command(after_help = examples::AUDIT)]
+    Audit(audit::Audit),
     /// Show and change settings: each value, and where it came from
     #[command(after_help = examples::CONFIG)]
     Config(config::Config),
@@ -331,30 +335,6 @@ enum WaitFor {
 }
 
 #[derive(Args)]
-struct Reply {
-    /// What; `-` or nothing reads it from stdin
-    message: Option<String>,
-    /// The task; default: the last one that reached the agent you run under
-    #[arg(long, value_name = "TASK")]
-    task: Option<String>,
-    /// It could not be done; the message says why
-    #[arg(long)]
-    fail: bool,
-}
-
-#[derive(Args)]
-struct Inbox {
-    /// Whose; default: the agent you run under, or else yours
-    agent: Option<String>,
-    /// Only look: what is shown stays unread
-    #[arg(long)]
-    peek: bool,
-    /// At most this many
-    #[arg(long, default_value_t = 50)]
-    max: usize,
-}
-
-#[derive(Args)]
 struct List {
     /// Also those that are known but not running
     #[arg(short, long)]
@@ -371,25 +351,6 @@ struct List {
 struct Status {
     /// Who, or the URL of a node
     agent: String,
-}
-
-#[derive(Args)]
-struct Cancel {
-    /// The task's id, or its first eight digits
-    task: String,
-    /// Why, for the task's history
-    #[arg(long, default_value = "canceled by the user")]
-    why: String,
-}
-
-#[derive(Args)]
-struct Kill {
-    /// Which
-    #[arg(required_unless_present = "all")]
-    agents: Vec<String>,
-    /// All that run
-    #[arg(long, conflicts_with = "agents")]
-    all: bool,
 }
 
 #[derive(Args)]
@@ -454,6 +415,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
+        Command::Audit(args) => audit::audit(args, json),
         Command::Config(args) => config::config(&args, json),
         Command::Init(args) => init::init(&args, json),
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
@@ -470,7 +432,13 @@ fn dispatch(cli: Cli) -> Done {
 
 /// Most commands are one question and one answer: a single thread is enough.
 fn block_on(work: impl Future<Output = Done>) -> Done {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time();
+    // The runtime needs sockets for itself; in a sandbox without any, there is only the outbox to wait for.
+    if synapse_peer::sockets_work() {
+        runtime.enable_io();
+    }
+    let runtime = runtime.build()?;
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done

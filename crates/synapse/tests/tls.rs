@@ -340,6 +340,10 @@ fn plain_http_on_a_tls_port_is_told_so() {
         shout.port
     );
     assert_eq!(sh(&world, &call).ok().out(), "ok");
+    world.wait_until("REST-9: those who were sent away are written down", || {
+        let told = world.ok(&["audit", "--verb", "connect", "--refused"]);
+        told.contains("handshake_failed") && told.contains("from 127.0.0.1")
+    });
 }
 
 /// More than may be under way at once: the oldest make room, and nobody who means well is kept out.

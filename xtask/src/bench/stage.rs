@@ -122,6 +122,15 @@ impl Stage {
         self.home.agent(&entry.agent_id).journal()
     }
 
+    /// The user's settings of this home.
+    pub(super) fn settings_file(&self) -> PathBuf {
+        self.home.root().join("settings.json")
+    }
+
+    pub(super) fn audit_of(&self, entry: &Entry) -> PathBuf {
+        self.home.agent(&entry.agent_id).audit()
+    }
+
     pub(super) fn stop(&self, name: &str) -> anyhow::Result<()> {
         self.must(&["kill", name])
     }

@@ -137,7 +137,15 @@ fn the_views_without_variety_come_back() {
     let taken =
         Taken { message: letter().id, task: letter().task, agent: letter().to, duplicate: true, ahead: 0 };
     check(&MessageAccepted::stored(&taken, Seq(u64::MAX)));
-    for proof in [Proof::Socket, Proof::Token, Proof::Secret, Proof::Certificate, Proof::Spool, Proof::Own] {
+    for proof in [
+        Proof::Socket,
+        Proof::Token,
+        Proof::Secret,
+        Proof::Certificate,
+        Proof::Spool,
+        Proof::Outbox,
+        Proof::Own,
+    ] {
         check(&ReplyAnswer {
             status: "sent".into(),
             task_id: "x".into(),

@@ -102,7 +102,7 @@ impl Frames {
     }
 
     /// The next frame, if it is whole.
-    pub fn next(&mut self) -> Result<Option<(u8, Vec<u8>)>, BadFrame> {
+    fn take(&mut self) -> Result<Option<(u8, Vec<u8>)>, BadFrame> {
         if self.rest.len() < HEAD {
             return Ok(None);
         }
@@ -120,11 +120,11 @@ impl Frames {
     }
 
     pub fn next_ask(&mut self) -> Result<Option<Ask>, BadFrame> {
-        self.next()?.map(|(kind, content)| Ask::read(kind, content)).transpose()
+        self.take()?.map(|(kind, content)| Ask::read(kind, content)).transpose()
     }
 
     pub fn next_tell(&mut self) -> Result<Option<Tell>, BadFrame> {
-        self.next()?.map(|(kind, content)| Tell::read(kind, content)).transpose()
+        self.take()?.map(|(kind, content)| Tell::read(kind, content)).transpose()
     }
 }
 

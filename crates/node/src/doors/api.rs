@@ -1,7 +1,7 @@
 //! `/api/v1`: receipts, tasks, replies, cancels, agents. Open ones from memory, ended ones from the archive.
 
 use super::{Refused, Shared, read_body, unexpected};
-use crate::post;
+use crate::{audit, post};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
@@ -107,6 +107,7 @@ pub(super) async fn cancel(
         if bytes.is_empty() { CancelRequest::default() } else { parse::json(&bytes)? };
     let name = TaskRef::parse(&raw).map_err(Refusal::from)?;
     let why = request.why.unwrap_or_else(|| "canceled".into());
+    audit::note(|facts| facts.task(&raw));
     app.ask(caller.clone(), Command::Cancel { task: name, why }).await?;
     task(State(app), Extension(caller), Path(raw)).await
 }
@@ -121,11 +122,13 @@ pub(super) async fn reply(
     body: Body,
 ) -> Result<Json<ReplyAnswer>, Refused> {
     let request: ReplyRequest = parse::json(&read_body(&app, body).await?)?;
+    audit::note(|facts| facts.task(request.task_id.as_deref().unwrap_or_default()));
     let command = request.to_core()?;
     let Command::Reply { body: said, .. } = &command else { return Err(unexpected()) };
     let content = said.content().unwrap_or_default();
     match app.ask(caller.clone(), command).await?.0 {
         Answer::Replied(Replied::Completed { task }) => {
+            audit::note(|facts| facts.task(&task.to_string()));
             Ok(Json(ReplyAnswer { status: "completed".into(), task_id: task.to_string(), sent_to: None }))
         }
         Answer::Replied(Replied::Send { to, task, parent }) => {

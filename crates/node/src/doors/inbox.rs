@@ -1,6 +1,7 @@
 //! The mailbox from outside: look into it, take from it, or stay and be handed each message (`synapse join`).
 
 use super::{Refused, Shared, read_body, unexpected};
+use crate::audit;
 use crate::handle::ToHand;
 use axum::Json;
 use axum::body::Body;
@@ -140,6 +141,7 @@ pub(super) async fn report(
         return Err(Refusal::bad_field("message_id", "it must say which message this is about").into());
     };
     let message = MessageId::parse(&id).map_err(|bad| Refusal::bad_field("message_id", bad.to_string()))?;
+    audit::note(|facts| facts.message(&message));
     app.ask(caller, Command::Report { message, report }).await?;
     Ok(Json("stored"))
 }

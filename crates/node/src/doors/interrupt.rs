@@ -1,6 +1,7 @@
 //! `POST /api/v1/interrupt`: interrupt what this agent is doing, with or without a message.
 
 use super::{Refused, Shared, read_body, unexpected};
+use crate::audit;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -29,6 +30,7 @@ pub(super) async fn interrupt(
     let request: InterruptRequest =
         if bytes.is_empty() { InterruptRequest::default() } else { parse::json(&bytes)? };
     let caller = app.gate.speaking_for(caller, request.from.as_deref())?;
+    audit::note(|facts| facts.caller(&caller));
     let why = request.why.unwrap_or_else(|| "interrupted".into());
     let why = why.chars().filter(|c| !c.is_control()).take(WHY_CHARS_MAX).collect();
     let draft = match request.message {
@@ -43,6 +45,7 @@ pub(super) async fn interrupt(
             };
             let mut draft = request_to_core(message)?.draft;
             draft.to = Target::Here;
+            audit::note(|facts| facts.draft(&draft));
             Some(Box::new(draft))
         }
         None => None,
@@ -51,6 +54,9 @@ pub(super) async fn interrupt(
     let (Answer::Interrupted { tasks, taken }, latest) = app.ask(caller, command).await? else {
         return Err(unexpected());
     };
+    if let Some(taken) = &taken {
+        audit::note(|facts| facts.taken(taken));
+    }
     Ok(Json(InterruptAnswer {
         tasks: tasks.iter().map(InterruptedTask::from).collect(),
         message: taken.map(|taken| MessageAccepted::stored(&taken, latest)),

@@ -1,7 +1,7 @@
 //! `POST /message`: the simple door for tools and scripts (PTY-7).
 
 use super::{Refused, Shared, read_body, unexpected};
-use crate::post;
+use crate::{audit, post};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -29,6 +29,10 @@ pub(super) async fn send(
     let asked = message::to_core(&bytes)?;
     let caller = app.gate.speaking_for(caller, asked.speak_for.as_deref())?;
     let mut draft = asked.draft;
+    audit::note(|facts| {
+        facts.caller(&caller);
+        facts.draft(&draft);
+    });
     if let Some(other) = elsewhere(&app, &draft.to)? {
         return relay(&app, caller, other, parse::json(&bytes)?);
     }
@@ -36,6 +40,7 @@ pub(super) async fn send(
     let (answer, latest) = app.ask(caller, Command::Send(Box::new(draft))).await?;
     let Answer::Accepted(taken) = answer else { return Err(unexpected()) };
     let first = taken.first().ok_or_else(unexpected)?;
+    audit::note(|facts| facts.taken(first));
     Ok(Json(MessageAccepted::stored(first, latest)))
 }
 

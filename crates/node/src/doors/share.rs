@@ -4,7 +4,7 @@
 //! is made of what was shared and when, so that sharing the same again tells nobody twice.
 
 use super::{Refused, Shared, read_body, unexpected};
-use crate::post;
+use crate::{audit, post};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -62,6 +62,7 @@ pub(super) async fn follow(
 ) -> Result<Json<SharedView>, Refused> {
     let request: FollowRequest = parse::json(&read_body(&app, body).await?)?;
     let caller = app.gate.speaking_for(caller, request.from.as_deref())?;
+    audit::note(|facts| facts.caller(&caller));
     let agent = app.agent.id;
     if caller.sender().who == Who::Agent(agent) && request.follow {
         return Err(Refusal::bad_field("follow", "an agent knows what it shares itself").into());

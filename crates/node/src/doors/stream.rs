@@ -2,6 +2,7 @@
 //! out is its answer, in the same order, each after its commit. For bridges and hubs that send all day.
 
 use super::{Shared, events};
+use crate::audit::{self, Record};
 use crate::handle::Heard;
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -11,6 +12,7 @@ use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
 use synapse_core::policy::Caller;
 use synapse_core::routes::Target;
+use synapse_dialects::audit::Actor;
 use synapse_dialects::error::ErrorBody;
 use synapse_dialects::message::{self, MessageAccepted};
 use tokio::sync::{mpsc, oneshot};
@@ -24,6 +26,9 @@ const PIECE_BYTES: usize = 16 << 10;
 /// What is known of a line: refused at once, or on its way.
 type Coming = Result<oneshot::Receiver<Heard>, Refusal>;
 
+/// What comes, and what is to be written down of it.
+type Asked = (Coming, Record);
+
 /// Send many messages to this agent: one JSON per line in, one answer per line out, in order.
 #[utoipa::path(post, path = "/api/v1/stream",
     request_body(content = String, content_type = "application/x-ndjson"),
@@ -36,25 +41,30 @@ pub(super) async fn stream(
     Extension(caller): Extension<Caller>,
     body: Body,
 ) -> Response {
-    let (coming, mut answers) = mpsc::channel::<Coming>(IN_FLIGHT_MAX);
+    audit::note(|facts| facts.line_each = true);
+    let (coming, mut answers) = mpsc::channel::<Asked>(IN_FLIGHT_MAX);
     let (lines, out) = mpsc::channel::<String>(IN_FLIGHT_MAX);
+    let log = app.audit.clone();
     tokio::spawn(read_lines(app, caller, body, coming));
     tokio::spawn(async move {
         let mut next = answers.recv().await;
-        while let Some(coming) = next.take() {
+        while let Some((coming, record)) = next.take() {
             let mut text = String::new();
-            push_line(&mut text, heard(coming).await);
+            let mut told = vec![push_line(&mut text, heard(coming).await, record)];
             // One commit answers many: what is already there goes out in one piece.
             while text.len() < PIECE_BYTES
-                && let Ok(coming) = answers.try_recv()
+                && let Ok((coming, record)) = answers.try_recv()
             {
                 match ready(coming) {
-                    Ok(heard) => push_line(&mut text, heard),
+                    Ok(heard) => told.push(push_line(&mut text, heard, record)),
                     Err(coming) => {
-                        next = Some(coming);
+                        next = Some((coming, record));
                         break;
                     }
                 }
+            }
+            for line in told.into_iter().flatten() {
+                log.write(line).await;
             }
             if lines.send(text).await.is_err() {
                 return;
@@ -67,7 +77,8 @@ pub(super) async fn stream(
     events::lines_response(out, "application/x-ndjson")
 }
 
-async fn read_lines(app: Shared, caller: Caller, mut body: Body, coming: mpsc::Sender<Coming>) {
+async fn read_lines(app: Shared, caller: Caller, mut body: Body, coming: mpsc::Sender<Asked>) {
+    let who = Actor::of(&caller);
     let mut rest = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
@@ -77,7 +88,7 @@ async fn read_lines(app: Shared, caller: Caller, mut body: Body, coming: mpsc::S
             let line = &rest[from..from + end];
             from += end + 1;
             if !line.iter().all(u8::is_ascii_whitespace)
-                && coming.send(take(&app, &caller, line).await).await.is_err()
+                && coming.send(take(&app, &caller, &who, line).await).await.is_err()
             {
                 return;
             }
@@ -85,17 +96,27 @@ async fn read_lines(app: Shared, caller: Caller, mut body: Body, coming: mpsc::S
         rest.drain(..from);
         if rest.len() > app.body_bytes_max {
             let refusal = Refusal::TooLarge { bytes: rest.len(), max: app.body_bytes_max };
-            let _ = coming.send(Err(refusal)).await;
+            let _ = coming.send((Err(refusal), app.audit.message(&who, "stream"))).await;
             return;
         }
     }
 }
 
-async fn take(app: &Shared, caller: &Caller, line: &[u8]) -> Coming {
+async fn take(app: &Shared, caller: &Caller, who: &Actor, line: &[u8]) -> Asked {
+    let mut record = app.audit.message(who, "stream");
+    let coming = send(app, caller, line, &mut record).await;
+    (coming, record)
+}
+
+async fn send(app: &Shared, caller: &Caller, line: &[u8], record: &mut Record) -> Coming {
     app.look_at_settings();
     let asked = message::to_core(line)?;
-    let caller = app.gate.speaking_for(caller.clone(), asked.speak_for.as_deref())?;
     let mut draft = asked.draft;
+    record.add(|facts| facts.draft(&draft));
+    let caller = app.gate.speaking_for(caller.clone(), asked.speak_for.as_deref())?;
+    if asked.speak_for.is_some() {
+        record.add(|facts| facts.caller(&caller));
+    }
     if super::message::elsewhere(app, &draft.to)?.is_some() {
         return Err(Refusal::bad_field("target", "a stream is for the agent of this node; leave it out"));
     }
@@ -123,7 +144,14 @@ fn ready(coming: Coming) -> Result<Heard, Coming> {
     }
 }
 
-fn push_line(text: &mut String, heard: Heard) {
+/// The answer, and what is written down.
+fn push_line(text: &mut String, heard: Heard, mut record: Record) -> Option<synapse_dialects::audit::Line> {
+    if let Ok((Answer::Accepted(taken), _)) = &heard
+        && let Some(first) = taken.first()
+    {
+        record.add(|facts| facts.taken(first));
+    }
+    let written = record.end("send", heard.as_ref().err());
     let line = match heard {
         Ok((Answer::Accepted(taken), latest)) => {
             taken.first().and_then(|one| serde_json::to_string(&MessageAccepted::stored(one, latest)).ok())
@@ -133,4 +161,5 @@ fn push_line(text: &mut String, heard: Heard) {
     };
     text.push_str(&line.unwrap_or_default());
     text.push('\n');
+    written
 }

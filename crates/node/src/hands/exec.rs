@@ -23,6 +23,7 @@ use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_core::receipt::Step;
 use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
+use synapse_dialects::audit::Actor;
 use synapse_dialects::jsonl::ToProgram;
 use synapse_holder::{EXIT_WANT_OF_ROOM, Exit, How, RunDir, RunMode, RunSpec, RunState, is_want_of_room};
 
@@ -295,7 +296,14 @@ impl ExecHand {
     }
 
     async fn done(&self, message: &MessageId, state: TaskState, answer: Option<Body>, why: String) {
-        if let Err(refusal) = self.report(message, Report::Done { state, answer, why }).await {
+        let mut record = self.app.audit.message(&Actor::of(&self.caller()), "hand");
+        record.add(|facts| facts.ended(message, answer.as_ref()));
+        let told = self.report(message, Report::Done { state, answer, why }).await;
+        if let Some(mut line) = record.end("ended", told.as_ref().err()) {
+            line.note = Some(state.name().into());
+            self.app.audit.write(line).await;
+        }
+        if let Err(refusal) = told {
             tracing::info!(%message, %refusal, "the end of a run was not needed");
         }
     }
@@ -402,7 +410,7 @@ fn ending(exit: &Exit) -> (TaskState, String) {
 
 impl App {
     /// Sends a message from this node's agent to another, by its spool.
-    pub(super) fn send_from_agent(
+    fn send_from_agent(
         &self,
         to: &str,
         request: synapse_dialects::message::MessageRequest,
@@ -423,5 +431,21 @@ impl App {
                 .map_err(|e| Refusal::NotStored { why: e.to_string() })?;
         }
         Ok(())
+    }
+
+    /// As `send_from_agent`, and writes it down.
+    pub(super) async fn say_for_agent(
+        &self,
+        to: &str,
+        request: synapse_dialects::message::MessageRequest,
+    ) -> Result<(), Refusal> {
+        let hand = Caller::Hand { link: LinkId(0), agent: self.agent.id };
+        let mut record = self.audit.message(&Actor::of(&hand), "hand");
+        record.add(|facts| facts.said(to, &request.message));
+        let sent = self.send_from_agent(to, request);
+        if let Some(line) = record.end("send", sent.as_ref().err()) {
+            self.audit.write(line).await;
+        }
+        sent
     }
 }

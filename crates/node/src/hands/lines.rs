@@ -74,7 +74,7 @@ async fn pass_one(hand: &ExecHand, run: &Run, line: &[u8]) -> bool {
             let chain = run.view.as_ref().map(synapse_dialects::api::MessageView::caused);
             let request =
                 MessageRequest { message: text.into(), priority, chain, ..MessageRequest::default() };
-            hand.app.send_from_agent(&to, request)
+            hand.app.say_for_agent(&to, request).await
         }
         Err(refusal) => Err(refusal),
     };

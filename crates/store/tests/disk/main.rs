@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agents;
+mod audit;
 mod files;
 mod spool;
 

@@ -1,10 +1,11 @@
 //! `synapse cancel`: stops a task, and says how it ended.
 
+use super::WaitFor;
 use super::wait::{self, Reached};
-use super::{Cancel, WaitFor};
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::show;
+use clap::Args;
 use std::time::Duration;
 use synapse_core::ids::TaskRef;
 use synapse_dialects::api::{CancelRequest, TaskView};
@@ -12,6 +13,15 @@ use synapse_dialects::message::MessageAccepted;
 
 /// More than the hand gives a stubborn process before it is killed.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+#[derive(Args)]
+pub(super) struct Cancel {
+    /// The task's id, or its first eight digits
+    task: String,
+    /// Why, for the task's history
+    #[arg(long, default_value = "canceled by the user")]
+    why: String,
+}
 
 pub(super) async fn cancel(args: Cancel, json: bool) -> Done {
     let name = TaskRef::parse(&args.task).map_err(|bad| Fail::usage(bad.to_string()))?;

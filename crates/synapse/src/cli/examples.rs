@@ -80,6 +80,13 @@ Examples:
   synapse token rotate --overlap 10m                    a new one for you; the old one works for ten minutes
   synapse token show --path";
 
+pub(super) const AUDIT: &str = "\
+Examples:
+  synapse audit                                         of all agents
+  synapse audit reviewer --since 1h --refused           what it said no to
+  synapse audit --who reviewer --verb send --json
+  synapse audit verify --all                            whether the logs are whole";
+
 pub(super) const CONFIG: &str = "\
 Examples:
   synapse config show                          every setting, and where its value comes from

@@ -1,15 +1,25 @@
 //! `synapse kill`: ends an agent with everything it started. Its mail and its history stay.
 
-use super::Kill;
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::show;
+use clap::Args;
 use serde_json::json;
 use std::time::Duration;
 use synapse_core::ids::AgentId;
 use synapse_holder::ProcessMark;
 
 const PATIENCE: Duration = Duration::from_secs(15);
+
+#[derive(Args)]
+pub(super) struct Kill {
+    /// Which
+    #[arg(required_unless_present = "all")]
+    agents: Vec<String>,
+    /// All that run
+    #[arg(long, conflicts_with = "agents")]
+    all: bool,
+}
 
 pub(super) async fn kill(args: Kill, json: bool) -> Done {
     let roll = Roll::call()?;

@@ -1,12 +1,25 @@
 //! `synapse reply`: answers a task by its id, never by a port (CLI-6).
 
+use super::text_of;
 use super::there::There;
-use super::{Reply, text_of};
 use crate::agents::Roll;
 use crate::fail::{Done, Fail};
 use crate::show;
+use clap::Args;
 use synapse_core::ids::{AgentId, TaskRef};
 use synapse_dialects::api::{ReplyAnswer, ReplyRequest};
+
+#[derive(Args)]
+pub(super) struct Reply {
+    /// What; `-` or nothing reads it from stdin
+    message: Option<String>,
+    /// The task; default: the last one that reached the agent you run under
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// It could not be done; the message says why
+    #[arg(long)]
+    fail: bool,
+}
 
 pub(super) async fn reply(args: Reply, json: bool) -> Done {
     let text = text_of(args.message, None)?;
@@ -29,7 +42,7 @@ pub(super) async fn to_task_there(there: &There, task: &str, text: String, json:
     TaskRef::parse(task).map_err(|bad| Fail::usage(bad.to_string()))?;
     let request = ReplyRequest { task_id: Some(task.to_owned()), message: text.into(), failed: false };
     let answer = there.ask(async |client| client.post("/api/v1/reply", &request).await).await?;
-    tell(answer, json);
+    tell(None, &answer, json);
     Ok(())
 }
 
@@ -43,17 +56,20 @@ async fn at_node(
 ) -> Done {
     let request = ReplyRequest { task_id: task, message: text.into(), failed };
     let answer: ReplyAnswer = roll.connect(node).await?.post("/api/v1/reply", &request).await?;
-    tell(answer, json);
+    tell(Some(roll), &answer, json);
     Ok(())
 }
 
-fn tell(answer: ReplyAnswer, json: bool) {
+fn tell(roll: Option<&Roll>, answer: &ReplyAnswer, json: bool) {
     if json {
-        show::json(&answer);
+        match roll {
+            Some(roll) => show::json(&roll.with_way(answer)),
+            None => show::json(answer),
+        }
         return;
     }
     let short = show::line(answer.task_id.get(..8).unwrap_or("?"), 8);
-    match answer.sent_to {
+    match &answer.sent_to {
         None => show::out(&format!("task {short} answered")),
         Some(to) => show::out(&format!(
             "nobody waits for task {short}; sent to {} as a message linked to it",

@@ -89,7 +89,7 @@ async fn to_one(
     let spooled = accepted.status == "spooled";
     if wait_for == WaitFor::Stored || spooled {
         if json {
-            show::json(&accepted);
+            show::json(&roll.with_way(&accepted));
         } else {
             show::out(&stored_line(&accepted, &label));
         }
@@ -111,7 +111,7 @@ async fn to_one(
         let last = last.as_deref().unwrap_or("stored");
         return Err(nothing_came(roll, to, &accepted, *after, last).await);
     }
-    tell(&reached, &accepted, &label, json)
+    tell(Some(roll), &reached, &accepted, &label, json)
 }
 
 /// There is no spool on another machine: it is stored there, or it is not.
@@ -141,7 +141,7 @@ async fn to_there(
     }
     let place = Place::There(there);
     let reached = wait::until_at(&place, &accepted, wait_for, timeout, !json).await?;
-    tell(&reached, &accepted, &label, json)
+    tell(None, &reached, &accepted, &label, json)
 }
 
 fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
@@ -174,7 +174,23 @@ pub(super) async fn hand_over(
             Err(other) => return Err(other.into()),
         }
     }
-    spool(roll, to, request)
+    let spooled = match roll.sandboxed() {
+        Some(_) => Err(Fail::refused("the home cannot be written to from here")),
+        None => spool(roll, to, request),
+    };
+    match (spooled, roll.outbox()) {
+        (Ok(accepted), _) => {
+            roll.went("spool");
+            Ok(accepted)
+        }
+        // Our own node writes the file that we may not.
+        (Err(_), Some(own)) => {
+            let mut client = roll.connect(&own.agent).await?;
+            let target = Some(to.id.to_string());
+            Ok(client.post("/message", &MessageRequest { target, ..request.clone() }).await?)
+        }
+        (Err(fail), None) => Err(fail),
+    }
 }
 
 fn spool(roll: &Roll, to: &Candidate, request: &MessageRequest) -> Result<MessageAccepted, Fail> {
@@ -213,7 +229,7 @@ async fn to_many(roll: &Roll, to: &[&Candidate], request: &MessageRequest, json:
     let mut failed = None;
     for one in to {
         match hand_over(roll, one, request).await {
-            Ok(accepted) if json => show::json(&accepted),
+            Ok(accepted) if json => show::json(&roll.with_way(&accepted)),
             Ok(accepted) => show::out(&stored_line(&accepted, &roll.label(&one.id))),
             Err(fail) => {
                 fail.tell(json);
@@ -224,13 +240,19 @@ async fn to_many(roll: &Roll, to: &[&Candidate], request: &MessageRequest, json:
     failed.map_or(Ok(()), Err)
 }
 
-fn tell(reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) -> Done {
+/// With the way it went, if that is ours to know.
+fn tell(roll: Option<&Roll>, reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) -> Done {
     let task = accepted.task_id.clone().unwrap_or_default();
     let short = &task[..8.min(task.len())];
+    let show_json = |told: serde_json::Value| match roll {
+        Some(roll) => show::json(&roll.with_way(&told)),
+        None => show::json(&told),
+    };
     match reached {
         Reached::Step(step) => {
             if json {
-                show::json(&json!({ "message_id": accepted.message_id, "task_id": task, "receipt": step }));
+                let told = json!({ "message_id": accepted.message_id, "task_id": task, "receipt": step });
+                show_json(told);
             } else {
                 show::out(&format!("{step} by {label}, task {short}"));
             }
@@ -238,7 +260,7 @@ fn tell(reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) 
         }
         Reached::Ended { state, why, answer } => {
             if json {
-                show::json(&json!({
+                show_json(json!({
                     "message_id": accepted.message_id, "task_id": task, "state": state, "why": why, "answer": answer,
                 }));
             } else if let Some(answer) = answer {
@@ -250,7 +272,13 @@ fn tell(reached: &Reached, accepted: &MessageAccepted, label: &str, json: bool) 
             let message = format!("task {short} {state}: {}", show::safe(why));
             Err(Fail::new(fail::TASK_FAILED, "task_failed", message))
         }
-        Reached::TimedOut { .. } => Ok(()),
+        Reached::TimedOut { after, last } => {
+            let (after, last) = (after.as_secs(), last.as_deref().unwrap_or("stored"));
+            let message = format!(
+                "nothing more from {label} within {after} s; the message is {last}, and task {short} goes on"
+            );
+            Err(Fail::new(fail::TIMED_OUT, "timed_out", message))
+        }
     }
 }
 

@@ -166,7 +166,7 @@ async fn replace(roll: &Roll, entry: &Entry, installed: &Path) -> Result<Entry, 
     let asked = async { Client::connect(&dir.socket()).await?.post::<()>("/api/v1/restart", &()).await };
     match tokio::time::timeout(ANSWER_PATIENCE, asked).await {
         Ok(Ok(())) => {}
-        Ok(Err(CallError::Refused { info, .. })) if info.code != "not_found" => return Err(info.message),
+        Ok(Err(CallError::Refused { status, info })) if status != 404 => return Err(info.message),
         // Too old to be asked, or not able to answer. Its death is like any other: nothing stored is lost.
         _ => drop(node.map(|node| node.kill())),
     }

@@ -1,0 +1,374 @@
+//! The audit of a node: a line for whatever changes something, and for whatever was refused (REST-9).
+//!
+//! A request gathers what is to be told of it while it is worked on (`note`), and leaves its line before its answer
+//! goes out. Lines go through a bounded queue to a thread of their own. When the queue is full a request waits a
+//! little; what still finds no room is counted, and the log says how many lines are missing.
+//!
+//! Not here: the thread and its disk (`writer`), how a line looks (`synapse-dialects`), the chain (`synapse-store`).
+
+mod queue;
+mod writer;
+
+use crate::driver::now;
+use axum::response::Response;
+use http::{HeaderValue, Method, StatusCode, Uri};
+use queue::Queue;
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use synapse_core::effect::{Draft, Taken};
+use synapse_core::ids::{MessageId, TaskId};
+use synapse_core::message::{Body, Digest};
+use synapse_core::policy::Caller;
+use synapse_core::routes::Target;
+use synapse_core::{Refusal, Timestamp};
+use synapse_dialects::audit::{self, Actor, Line, RequestId};
+use synapse_dialects::error;
+use synapse_store::audit::{Bounds, Hash};
+
+/// A way to the log; cheap to clone. Off: every call does nothing.
+#[derive(Clone)]
+pub struct Audit(Option<Arc<Inner>>);
+
+struct Inner {
+    queue: Arc<Queue>,
+    bodies: bool,
+    start: u32,
+    requests: AtomicU64,
+    strangers: Mutex<Strangers>,
+}
+
+/// How long a request waits for room.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+const CLOSE_MAX: Duration = Duration::from_secs(2);
+
+impl Audit {
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Starts the writer. That the log cannot be opened is told by the writer, and tried again.
+    pub fn start(dir: PathBuf, chosen: &synapse_settings::Audit) -> std::io::Result<Self> {
+        if !chosen.enabled {
+            return Ok(Self::off());
+        }
+        let queue = Arc::new(Queue::default());
+        let bounds =
+            Bounds::new(chosen.file_bytes_max, usize::try_from(chosen.files_max).unwrap_or(usize::MAX));
+        let writer = writer::Writer::new(dir, bounds, queue.clone());
+        std::thread::Builder::new().name("audit".into()).spawn(move || writer.run())?;
+        let mut start = [0; 4];
+        getrandom::fill(&mut start).map_err(|e| std::io::Error::other(e.to_string()))?;
+        Ok(Self(Some(Arc::new(Inner {
+            queue,
+            bodies: chosen.bodies,
+            start: u32::from_le_bytes(start),
+            requests: AtomicU64::new(0),
+            strangers: Mutex::new(Strangers::new(Instant::now())),
+        }))))
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Hands a line over; waits for room for a while.
+    pub async fn write(&self, line: Line) {
+        const PAUSE: Duration = Duration::from_millis(2);
+        let Some(inner) = &self.0 else { return };
+        let Some(mut line) = inner.queue.put(line) else { return };
+        let began = Instant::now();
+        while began.elapsed() < WAIT_MAX {
+            tokio::time::sleep(PAUSE).await;
+            line = match inner.queue.put(line) {
+                None => return,
+                Some(line) => line,
+            };
+        }
+        inner.queue.lose();
+    }
+
+    /// As `write`, where nobody may wait.
+    pub fn write_now(&self, line: Line) {
+        if let Some(inner) = &self.0
+            && inner.queue.put(line).is_some()
+        {
+            inner.queue.lose();
+        }
+    }
+
+    /// The last line; returns when all is on disk, or after a while.
+    pub async fn close(&self, why: &'static str) {
+        let Some(inner) = &self.0 else { return };
+        let left = inner.strangers().suppressed;
+        let mut stop = Line::new(now(), &Actor::node(), "node", "stop");
+        stop.note = Some(why.into());
+        stop.more = left;
+        self.write(stop).await;
+        let (done, closed) = std::sync::mpsc::channel();
+        inner.queue.close(done);
+        let closing = tokio::task::spawn_blocking(move || closed.recv_timeout(CLOSE_MAX));
+        let _ = tokio::time::timeout(2 * CLOSE_MAX, closing).await;
+    }
+
+    /// Carries a request out and writes down what became of it.
+    pub async fn request(&self, method: Method, uri: Uri, work: impl Future<Output = Response>) -> Response {
+        let Some(inner) = &self.0 else { return work.await };
+        let (at, began) = (now(), Instant::now());
+        let facts = RefCell::new(Facts { bodies: inner.bodies, ..Facts::default() });
+        let scope = async {
+            let answer = work.await;
+            (answer, NOTE.with(RefCell::take))
+        };
+        let (mut answer, facts) = NOTE.scope(facts, scope).await;
+        let status = answer.status();
+        let changes = audit::changes_state(method.as_str(), uri.path());
+        let refused_outright = matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
+        );
+        if !(changes && !facts.line_each || refused_outright || facts.line_each && !status.is_success()) {
+            return answer;
+        }
+        let mut line = facts.line(at, "http", audit::verb(method.as_str(), uri.path()));
+        line.path = Some(audit::path(uri.path()));
+        line.status = Some(status.as_u16());
+        if line.code.is_none() && !status.is_success() {
+            line.code = Some(code_of(status).into());
+        }
+        line.took_us = Some(micros(began));
+        if line.proof.is_none() && line.is_refusal() {
+            let Some(more) = inner.strangers().admit(Instant::now()) else { return answer };
+            line.more = more;
+        }
+        let id = RequestId { start: inner.start, count: inner.requests.fetch_add(1, Relaxed) };
+        line.request = Some(id);
+        if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
+            answer.headers_mut().insert("x-request-id", value);
+        }
+        self.write(line).await;
+        answer
+    }
+
+    /// Writes down that somebody was sent away before they could ask for anything.
+    pub fn turned_away(&self, from: IpAddr, verb: &'static str, code: &'static str) {
+        let Some(inner) = &self.0 else { return };
+        let Some(more) = inner.strangers().admit(Instant::now()) else { return };
+        let mut line = Line::new(now(), &Actor::of(&Caller::Stranger), "tcp", verb);
+        line.code = Some(code.into());
+        line.note = Some(came_from(from));
+        line.more = more;
+        self.write_now(line);
+    }
+
+    /// Begins the line of a message that did not come by a request of its own.
+    pub fn message(&self, who: &Actor, door: &'static str) -> Record {
+        let bodies = self.0.as_ref().is_some_and(|inner| inner.bodies);
+        let actor = self.is_on().then(|| who.clone());
+        Record { at: now(), began: Instant::now(), door, facts: Facts { bodies, actor, ..Facts::default() } }
+    }
+}
+
+impl Inner {
+    fn strangers(&self) -> std::sync::MutexGuard<'_, Strangers> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known of a request while it is worked on.
+#[derive(Default)]
+pub struct Facts {
+    bodies: bool,
+    actor: Option<Actor>,
+    target: Option<String>,
+    message: Option<MessageId>,
+    task: Option<TaskId>,
+    code: Option<&'static str>,
+    from: Option<IpAddr>,
+    raw: bytes::Bytes,
+    said: Option<(u64, Digest)>,
+    body: Option<Body>,
+    /// It carries messages that leave a line each.
+    pub line_each: bool,
+}
+
+tokio::task_local! {
+    static NOTE: RefCell<Facts>;
+}
+
+/// Adds to what is told of the request under way; does nothing outside of one.
+pub fn note(add: impl FnOnce(&mut Facts)) {
+    let _ = NOTE.try_with(|facts| add(&mut facts.borrow_mut()));
+}
+
+impl Facts {
+    pub fn caller(&mut self, caller: &Caller) {
+        self.actor = Some(Actor::of(caller));
+    }
+
+    /// Where it comes from; told of those of whom nothing else is known.
+    pub fn from(&mut self, address: Option<IpAddr>) {
+        self.from = address;
+    }
+
+    pub fn refusal(&mut self, refusal: &Refusal) {
+        self.code = Some(refusal.code());
+    }
+
+    pub fn code(&mut self, code: &'static str) {
+        self.code = Some(code);
+    }
+
+    pub fn raw(&mut self, bytes: &bytes::Bytes) {
+        self.raw = bytes.clone();
+    }
+
+    /// What is said, and to whom if that is not the agent of this node.
+    pub fn draft(&mut self, draft: &Draft) {
+        self.said = Some((draft.body.bytes() as u64, draft.body.digest()));
+        self.body = self.bodies.then(|| draft.body.clone());
+        self.message.clone_from(&draft.sender_id);
+        self.target = match &draft.to {
+            Target::Here => None,
+            Target::Named(name) => Some(audit::plain(name, Target::BYTES_MAX)),
+            Target::Everyone => Some("broadcast".into()),
+            Target::Skill(skill) => Some(format!("skill:{skill}")),
+        };
+    }
+
+    /// What a program says to another agent.
+    pub fn said(&mut self, to: &str, message: &serde_json::Value) {
+        self.target = Some(audit::plain(to, Target::BYTES_MAX));
+        self.raw = serde_json::to_vec(message).unwrap_or_default().into();
+    }
+
+    pub fn ended(&mut self, message: &MessageId, answer: Option<&Body>) {
+        self.message = Some(message.clone());
+        self.said = answer.map(|body| (body.bytes() as u64, body.digest()));
+        self.body = answer.filter(|_| self.bodies).cloned();
+    }
+
+    pub fn taken(&mut self, taken: &Taken) {
+        self.message = Some(taken.message.clone());
+        self.task = Some(taken.task);
+    }
+
+    pub fn message(&mut self, id: &MessageId) {
+        self.message = Some(id.clone());
+    }
+
+    /// A task as the caller named it, if that is a whole id.
+    pub fn task(&mut self, named: &str) {
+        self.task = TaskId::parse(named).ok();
+    }
+
+    fn line(self, at: Timestamp, door: &'static str, verb: impl Into<audit::Word>) -> Line {
+        let note = self.from.filter(|_| self.actor.is_none()).map(came_from);
+        let stranger = || Actor::of(&Caller::Stranger);
+        let mut line = Line::new(at, &self.actor.unwrap_or_else(stranger), door, verb);
+        line.note = note;
+        line.target = self.target;
+        line.message = self.message;
+        line.task = self.task;
+        line.code = self.code.map(Into::into);
+        line.body = self.body;
+        if let Some((bytes, digest)) = self.said {
+            (line.bytes, line.digest) = (Some(bytes), Some(digest));
+        } else if !self.raw.is_empty() {
+            (line.bytes, line.digest) = (Some(self.raw.len() as u64), Some(Digest(Hash::of(&self.raw).0)));
+            line.body = self.bodies.then(|| Body::kept(&String::from_utf8_lossy(&self.raw)));
+        }
+        line
+    }
+}
+
+/// The line of one message on its way.
+pub struct Record {
+    at: Timestamp,
+    began: Instant,
+    door: &'static str,
+    /// Without an actor if there is no log.
+    facts: Facts,
+}
+
+impl Record {
+    pub fn add(&mut self, add: impl FnOnce(&mut Facts)) {
+        if self.facts.actor.is_some() {
+            add(&mut self.facts);
+        }
+    }
+
+    /// The whole line, now that it is known what became of the message.
+    pub fn end(self, verb: &'static str, refusal: Option<&Refusal>) -> Option<Line> {
+        self.facts.actor.as_ref()?;
+        let mut line = self.facts.line(self.at, self.door, verb);
+        line.status = Some(refusal.map_or(200, error::status));
+        line.code = refusal.map(|refusal| refusal.code().into());
+        line.took_us = Some(micros(self.began));
+        Some(line)
+    }
+}
+
+/// Callers whom nobody knows may not fill the log: so many lines at once, then so many a second.
+struct Strangers {
+    tokens: f64,
+    at: Instant,
+    suppressed: u64,
+}
+
+impl Strangers {
+    const BURST: f64 = 50.0;
+    const PER_SECOND: f64 = 5.0;
+
+    fn new(at: Instant) -> Self {
+        Self { tokens: Self::BURST, at, suppressed: 0 }
+    }
+
+    /// How many were passed over since the last line, if there may be a line now.
+    fn admit(&mut self, at: Instant) -> Option<u64> {
+        let elapsed = at.saturating_duration_since(self.at).as_secs_f64();
+        self.at = at;
+        self.tokens = (self.tokens + elapsed * Self::PER_SECOND).min(Self::BURST);
+        if self.tokens < 1.0 {
+            self.suppressed += 1;
+            return None;
+        }
+        self.tokens -= 1.0;
+        Some(std::mem::take(&mut self.suppressed))
+    }
+}
+
+/// For answers that no refusal stands behind.
+fn code_of(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
+        _ => "refused",
+    }
+}
+
+fn came_from(address: IpAddr) -> audit::Word {
+    format!("from {address}").into()
+}
+
+fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_cannot_fill_the_log() {
+        let began = Instant::now();
+        let mut strangers = Strangers::new(began);
+        let written = (0..1_000).filter(|_| strangers.admit(began).is_some()).count();
+        assert_eq!((written, strangers.suppressed), (50, 950));
+        assert_eq!(strangers.admit(began + Duration::from_secs(1)), Some(950), "the next one tells how many");
+        assert_eq!(strangers.admit(began + Duration::from_secs(1)), Some(0));
+    }
+}

@@ -1,0 +1,310 @@
+//! The files of an audit log: appended to, rotated by size, a bounded number of them, and a head beside them.
+//!
+//! A file is called after the number of its first line. The head names the last line that is safely on disk; it is
+//! written after that line was synced, so it is never ahead of an honest log.
+//!
+//! Invariant: nothing that was written is ever changed. What a crash broke off stays where it is, and the next line
+//! says so. Where the head is ahead of the files, the chain goes on from the head: a restart hides no cut.
+//! Not here: threads and when to sync (`synapse-node`'s `audit`).
+
+use super::verify::number_in;
+use super::{Hash, Head, Link, Linked, Mark, Report, Verifier};
+use crate::files::{self, Access, FileError};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    pub file_bytes_max: u64,
+    pub files_max: usize,
+}
+
+impl Bounds {
+    /// At least two files: the mark of what was dropped must outlive what it speaks of.
+    pub fn new(file_bytes_max: u64, files_max: usize) -> Self {
+        Self { file_bytes_max: file_bytes_max.max(4 << 10), files_max: files_max.max(2) }
+    }
+}
+
+/// One log, open for appending. There is one writer: the node, which stands under the agent's lock.
+#[derive(Debug)]
+pub struct AuditLog {
+    dir: PathBuf,
+    bounds: Bounds,
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+    chain: Link,
+    /// Lines that are linked and not yet written.
+    staged: Vec<u8>,
+    /// The last line that was found when it was opened.
+    found: Found,
+}
+
+/// How the log was when it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    pub seq: u64,
+    /// Whether the line before ours tells of an orderly stop; none if there is none.
+    pub stopped: Option<bool>,
+}
+
+impl AuditLog {
+    /// Opens the log in this folder, and makes it if there is none. `at`: the time, for what is told of a crash.
+    pub fn open(dir: &Path, bounds: Bounds, at: &str) -> Result<Self, FileError> {
+        files::private_dir(dir)?;
+        let head = read_head(dir)?;
+        let names = files_in(dir)?;
+        if head == Head::Missing && names.is_empty() {
+            files::write_private(&dir.join(HEAD), Link::START.head_text().as_bytes())?;
+        }
+        let mut tail = Tail::default();
+        for (index, name) in names.iter().rev().enumerate() {
+            let seen = Tail::read(&dir.join(name))?;
+            if index == 0 {
+                tail.torn = seen.torn;
+            }
+            if seen.last.is_some() {
+                tail.last = seen.last;
+                tail.stopped = seen.stopped;
+                break;
+            }
+        }
+        let found = tail.last.unwrap_or(Link::START);
+        // A head that is ahead, or names another line, is believed: what is missing must show.
+        let chain = match head {
+            Head::At(head) if head.seq >= found.seq => head,
+            _ => found,
+        };
+        let path = names.last().map_or_else(|| dir.join(file_name(chain.seq + 1)), |name| dir.join(name));
+        let file = append_to(&path)?;
+        let bytes = file.metadata().map_err(|e| FileError::io(&path, "look at", e))?.len();
+        let found = Found { seq: found.seq, stopped: tail.last.map(|_| tail.stopped) };
+        let mut log =
+            Self { dir: dir.to_owned(), bounds, file, path, bytes, chain, staged: Vec::new(), found };
+        if let Some(torn) = tail.torn {
+            log.staged.push(b'\n');
+            if let Some((bytes, digest)) = torn {
+                log.stage(&Mark::Torn { bytes, digest: digest.to_string() }.fields(at));
+            }
+        }
+        if head == Head::Missing && !names.is_empty() {
+            log.stage(&Mark::Headless {}.fields(at));
+        }
+        log.flush()?;
+        Ok(log)
+    }
+
+    pub fn found(&self) -> Found {
+        self.found
+    }
+
+    /// The last line, written or not.
+    pub fn end(&self) -> Link {
+        self.chain
+    }
+
+    /// Links a line. It is written by the next `flush`, or before if the file is full.
+    pub fn push(&mut self, fields: &[u8], at: &str) -> Result<(), FileError> {
+        let line_bytes = fields.len() as u64 + LINK_BYTES_MAX;
+        let after = self.bytes + self.staged.len() as u64 + line_bytes;
+        if after > self.bounds.file_bytes_max && self.bytes + self.staged.len() as u64 > 0 {
+            self.rotate(at)?;
+        }
+        self.stage(fields);
+        Ok(())
+    }
+
+    fn stage(&mut self, fields: &[u8]) {
+        self.chain.seal(fields, &mut self.staged);
+    }
+
+    /// Writes what was linked, in one piece. After an error the log is to be opened again.
+    pub fn flush(&mut self) -> Result<(), FileError> {
+        if self.staged.is_empty() {
+            return Ok(());
+        }
+        self.file.write_all(&self.staged).map_err(|e| FileError::io(&self.path, "write to", e))?;
+        self.bytes += self.staged.len() as u64;
+        self.staged.clear();
+        // A burst must not be held for ever.
+        self.staged.shrink_to(STAGED_BYTES_KEPT);
+        Ok(())
+    }
+
+    /// All that was written survives a power cut, and the head says so. `durably`: the head as well.
+    pub fn sync(&mut self, durably: bool) -> Result<(), FileError> {
+        self.flush()?;
+        self.file.sync_data().map_err(|e| FileError::io(&self.path, "sync", e))?;
+        let (head, text) = (self.dir.join(HEAD), self.chain.head_text());
+        if durably {
+            files::write_private(&head, text.as_bytes())
+        } else {
+            files::write_volatile(&head, text.as_bytes())
+        }
+    }
+
+    /// Goes on in a new file, and drops the oldest if there are too many; the new file says so first.
+    fn rotate(&mut self, at: &str) -> Result<(), FileError> {
+        self.sync(true)?;
+        let path = self.dir.join(file_name(self.chain.seq + 1));
+        self.file = append_to(&path)?;
+        self.path = path;
+        self.bytes = 0;
+        let names = files_in(&self.dir)?;
+        let surplus = names.len().saturating_sub(self.bounds.files_max);
+        if surplus == 0 {
+            return Ok(());
+        }
+        let through = number_in(&names[surplus]).unwrap_or(1).saturating_sub(1);
+        self.stage(&Mark::Dropped { through }.fields(at));
+        self.sync(true)?;
+        for name in &names[..surplus] {
+            files::remove(&self.dir.join(name))?;
+        }
+        Ok(())
+    }
+}
+
+/// The files of a log, oldest first. Whatever else lies there is nobody's.
+pub fn files_in(dir: &Path) -> Result<Vec<String>, FileError> {
+    let listed = match std::fs::read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed.map_err(|e| FileError::io(dir, "list", e))?,
+    };
+    let names = listed.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| number_in(name).is_some()).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+pub fn read_head(dir: &Path) -> Result<Head, FileError> {
+    const HEAD_BYTES_MAX: usize = 1024;
+    match files::read_private(&dir.join(HEAD), HEAD_BYTES_MAX, Access::Plain) {
+        Ok(bytes) => Ok(Link::parse_head(&bytes).map_or(Head::Missing, Head::At)),
+        Err(error) if error.is_missing() => Ok(Head::Missing),
+        Err(error) => Err(error),
+    }
+}
+
+/// Looks at all files of a log, which may be written to meanwhile.
+pub fn verify_folder(dir: &Path) -> Result<Report, FileError> {
+    const LOOKS: usize = 3;
+    let mut look = 1;
+    loop {
+        // The head first: the files only grow after it.
+        let mut verifier = Verifier::new(read_head(dir)?);
+        let names = files_in(dir)?;
+        let mut gone = None;
+        for (index, name) in names.iter().enumerate() {
+            match files::read_private(&dir.join(name), FILE_BYTES_MAX, Access::Plain) {
+                Ok(bytes) => verifier.file(name, &bytes, index + 1 == names.len()),
+                Err(error) if error.is_missing() => gone = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match gone {
+            // The oldest may be dropped while we look.
+            Some(_) if look < LOOKS => look += 1,
+            Some(error) => return Err(error),
+            None => return Ok(verifier.finish()),
+        }
+    }
+}
+
+/// The end of one file.
+#[derive(Default)]
+struct Tail {
+    last: Option<Link>,
+    stopped: bool,
+    /// What is after the last whole line: nothing (only its end is missing), or so many bytes.
+    torn: Option<Option<(u64, Hash)>>,
+}
+
+impl Tail {
+    /// Reads backwards, as far as needed.
+    fn read(path: &Path) -> Result<Self, FileError> {
+        let failed = |e: io::Error| FileError::io(path, "read", e);
+        let mut file = open(path, OFlags::RDONLY)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let mut window = TAIL_BYTES;
+        loop {
+            let from = length.saturating_sub(window);
+            file.seek(SeekFrom::Start(from)).map_err(failed)?;
+            let mut bytes = Vec::new();
+            (&mut file).take(length - from).read_to_end(&mut bytes).map_err(failed)?;
+            let tail = Self::of(&bytes);
+            if tail.last.is_some() || from == 0 {
+                return Ok(tail);
+            }
+            window = window.saturating_mul(8);
+        }
+    }
+
+    /// From the last bytes of a file, which may begin in the middle of a line.
+    fn of(bytes: &[u8]) -> Self {
+        let mut end = bytes.len();
+        loop {
+            let ended = bytes[..end].ends_with(b"\n");
+            let line_end = end - usize::from(ended);
+            let begin = bytes[..line_end].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+            let line = &bytes[begin..line_end];
+            if let Some(linked) = Linked::parse(line) {
+                let last = Some(Link { seq: linked.seq, hash: Hash::of(line) });
+                let after = &bytes[end..];
+                let torn = match (after.is_empty(), ended) {
+                    (true, true) => None,
+                    (true, false) => Some(None),
+                    (false, _) => Some(Some((after.len() as u64, Hash::of(after)))),
+                };
+                return Self { last, stopped: says_stop(line), torn };
+            }
+            if begin == 0 {
+                let torn = (!bytes.is_empty()).then(|| Some((bytes.len() as u64, Hash::of(bytes))));
+                return Self { last: None, stopped: false, torn };
+            }
+            end = begin;
+        }
+    }
+}
+
+/// Whether a line is the last word of a node that ended in order.
+fn says_stop(line: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Said {
+        door: String,
+        verb: String,
+    }
+    serde_json::from_slice::<Said>(line).is_ok_and(|said| said.door == "node" && said.verb == "stop")
+}
+
+fn append_to(path: &Path) -> Result<File, FileError> {
+    open(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
+}
+
+/// A file of ours, which is plain and which nobody else may write to.
+fn open(path: &Path, flags: OFlags) -> Result<File, FileError> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
+    let file = File::from(opened.map_err(|errno| match errno {
+        rustix::io::Errno::LOOP => FileError::Symlink { path: path.to_owned() },
+        errno => FileError::io(path, "open", errno),
+    })?);
+    files::check_open(&file, Access::Plain, path)?;
+    Ok(file)
+}
+
+fn file_name(first: u64) -> String {
+    format!("{first:020}.jsonl")
+}
+
+const HEAD: &str = "head";
+/// `seq` and `prev` of a line, and its end.
+const LINK_BYTES_MAX: u64 = 110;
+const TAIL_BYTES: u64 = 64 << 10;
+const STAGED_BYTES_KEPT: usize = 256 << 10;
+/// What is read of one file at most.
+const FILE_BYTES_MAX: usize = 1 << 30;

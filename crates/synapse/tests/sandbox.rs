@@ -1,0 +1,183 @@
+//! Commands of agents in sandboxes: no sockets, a home that is read-only or hidden, and still they can talk (CLI-10).
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use synapse_testkit::World;
+use synapse_testkit::world::python;
+
+const EXE: &str = env!("CARGO_BIN_EXE_synapse");
+
+/// Denies sockets by seccomp, as the sandboxes of agents do, and becomes the command after it.
+const NO_SOCKETS: &str = r#"
+import ctypes, os, platform, struct, sys
+numbers = {"x86_64": (0xC000003E, [41, 53]), "aarch64": (0xC00000B7, [198, 199])}
+arch, denied = numbers[platform.machine()]
+denied = denied[: int(sys.argv[1])]
+def op(code, jt, jf, k): return struct.pack("HBBI", code, jt, jf, k)
+program = [op(0x20, 0, 0, 4), op(0x15, 1, 0, arch), op(0x06, 0, 0, 0x7FFF0000), op(0x20, 0, 0, 0)]
+for n in denied: program += [op(0x15, 0, 1, n), op(0x06, 0, 0, 0x00050001)]
+program.append(op(0x06, 0, 0, 0x7FFF0000))
+text = ctypes.create_string_buffer(b"".join(program))
+class Fprog(ctypes.Structure): _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+fprog = Fprog(len(program), ctypes.cast(text, ctypes.c_void_p))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(fprog), 0, 0) == 0, os.strerror(ctypes.get_errno())
+os.execv(sys.argv[2], sys.argv[2:])
+"#;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The start of a command line under which the rest runs in a sandbox. How many kinds of calls are denied, and what
+/// is done to the home (only root can).
+fn sandbox(world: &World, denied: u8, home: Option<&str>) -> String {
+    let script = world.write("no_sockets.py", NO_SOCKETS);
+    let inner = format!("{} {} {denied} ", python(), script.display());
+    match home {
+        Some(done) if is_root() => format!("unshare -m sh -c '{done}; exec \"$@\"' sh {inner}"),
+        _ => inner,
+    }
+}
+
+const READ_ONLY: &str =
+    r#"mount --bind "$SYNAPSE_HOME" "$SYNAPSE_HOME" && mount -o remount,ro,bind "$SYNAPSE_HOME" || exit 99"#;
+const HIDDEN: &str = r#"mount -t tmpfs tmpfs "$SYNAPSE_HOME" || exit 99"#;
+
+/// What an agent's command hears when it sends from its sandbox, and what its task says.
+fn send_from(world: &World, name: &str, under: &str, args: &str) -> (Value, Value) {
+    world.run(name, &format!("{under}{EXE} {args} --json"), &[]);
+    let ran = world.synapse(&["send", name, "go", "--response", "--json"]);
+    let task = ran.json();
+    let said = task["answer"]["text"].as_str().unwrap_or_else(|| panic!("{ran}\n{}", world.show()));
+    (serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}")), task)
+}
+
+fn outbox_of(world: &World, id: &str) -> PathBuf {
+    world.file(".synapse").join("outbox").join(&id[..16])
+}
+
+#[test]
+fn an_agent_is_heard_from_every_sandbox() {
+    let world = World::new(EXE);
+    let shout = world.run("shout", "tr a-z A-Z", &[]);
+    let send = "send shout hello --response";
+    let table = [
+        ("free", String::new(), "socket"),
+        ("seccomp", sandbox(&world, 1, None), "outbox"),
+        ("read-only", sandbox(&world, 1, Some(READ_ONLY)), "outbox"),
+        ("hidden", sandbox(&world, 2, Some(HIDDEN)), "outbox"),
+    ];
+    for (name, under, way) in table {
+        let (heard, _) = send_from(&world, name, &under, send);
+        assert_eq!(
+            (&heard["answer"]["text"], &heard["state"], &heard["via"]),
+            (&json!("HELLO"), &json!("completed"), &json!(way)),
+            "{name}: {heard}"
+        );
+        let task = shout.task(heard["task_id"].as_str().unwrap());
+        assert_eq!(
+            (&task["requester"]["label"], &task["requester"]["proof"]),
+            (&json!(name), &json!(way)),
+            "{task}"
+        );
+    }
+}
+
+#[test]
+fn from_a_sandbox_tasks_are_answered_and_mail_waits_for_the_stopped() {
+    let world = World::new(EXE);
+    let under = sandbox(&world, 2, Some(HIDDEN));
+    world.run("later", "cat > got", &[]);
+    world.ok(&["kill", "later"]);
+    let (heard, _) = send_from(&world, "early", &under, "send later greetings");
+    assert_eq!((&heard["status"], &heard["via"]), (&json!("spooled"), &json!("outbox")), "{heard}");
+    world.run("later", "cat > got", &[]);
+    world.wait_until("it has its mail", || world.read("got") == "greetings");
+
+    world.run("answers", &format!("{under}{EXE} reply 'from inside' > told; exec sleep 60"), &[]);
+    assert_eq!(world.ok(&["send", "answers", "?", "--response"]), "from inside");
+    let ran = world.run("nobody", &format!("{under}{EXE} send shuot hi 2>&1"), &[]);
+    assert!(ran.port > 0);
+    world.synapse(&["send", "nobody", "go", "--response"]).fails(3, &["exit code 5"]);
+}
+
+#[test]
+fn an_outbox_is_private_and_ignored_and_what_is_forged_in_it_is_set_aside() {
+    let world = World::new(EXE);
+    let agent = world.run("boxed", "cat", &[]);
+    let outbox = outbox_of(&world, &agent.id);
+    let mode = |path: &PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&outbox), mode(&outbox.join("key"))), (0o700, 0o600));
+    assert_eq!(world.read(".synapse/outbox/.gitignore"), "*\n");
+
+    let secret = world.write("secret", "do not move");
+    let new = outbox.join("new");
+    symlink(&secret, new.join("1-link")).unwrap();
+    std::fs::hard_link(&secret, new.join("2-hard")).unwrap();
+    let put = |name: &str, text: &[u8]| {
+        let path = outbox.join("tmp").join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        if name.ends_with("foreign") {
+            std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
+        }
+        std::fs::rename(path, new.join(name)).unwrap();
+    };
+    put("3-garbage", b"garbage");
+    put("4-large", &vec![b'x'; 2 << 20]);
+    let call = json!({ "v": 1, "id": "0".repeat(32), "at_ms": 1, "agent": agent.id, "ask": "post",
+                       "path": "/api/v1/stop", "body": {} });
+    put("5-forged", format!("{}\n{call}", "0".repeat(64)).as_bytes());
+    if is_root() {
+        put("6-foreign", b"x");
+    }
+    let count = if is_root() { 6 } else { 5 };
+    let whys = || {
+        let all = std::fs::read_dir(outbox.join("bad")).unwrap().map(|e| e.unwrap().path());
+        let mut all: Vec<PathBuf> = all.filter(|p| p.extension().is_some_and(|e| e == "why")).collect();
+        all.sort();
+        all.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect::<Vec<_>>()
+    };
+    world.wait_until("each is set aside", || {
+        whys().len() == count && std::fs::read_dir(&new).unwrap().count() == 0
+    });
+    let told = whys().join("\n");
+    for why in ["symbolic link", "hard link", "code of this agent's key", "larger than"] {
+        assert!(told.contains(why), "{why} is not in\n{told}");
+    }
+    assert_eq!(
+        (world.read("secret"), std::fs::metadata(&secret).unwrap().nlink()),
+        ("do not move".into(), 2)
+    );
+    world.wait_until("it is written down", || {
+        let all = world.ok(&["audit", "boxed", "--verb", "set_aside", "--json"]);
+        all.lines().filter(|line| line.contains("\"door\":\"outbox\"")).count() == count
+    });
+    assert_eq!(agent.get("/status").status, 200, "nothing was obeyed");
+}
+
+#[test]
+fn a_key_that_came_with_the_project_opens_nothing_and_a_link_in_its_place_is_not_followed() {
+    let world = World::new(EXE);
+    let agent = world.run("boxed", "cat", &[]);
+    let key = outbox_of(&world, &agent.id).join("key");
+    let right = std::fs::read_to_string(&key).unwrap();
+    world.ok(&["kill", "boxed"]);
+    std::fs::write(&key, "5".repeat(64)).unwrap();
+    world.run("boxed", "cat", &[]);
+    assert_eq!(std::fs::read_to_string(&key).unwrap(), right);
+    world.ok(&["kill", "boxed"]);
+
+    let elsewhere = world.file("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::remove_dir_all(world.file(".synapse")).unwrap();
+    symlink(&elsewhere, world.file(".synapse")).unwrap();
+    world.run("boxed", "cat", &[]);
+    assert_eq!(world.ok(&["send", "boxed", "it works without", "--response"]), "it works without");
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
