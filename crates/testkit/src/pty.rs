@@ -102,7 +102,14 @@ impl Pty {
     /// Waits until the program has ended.
     pub fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("its end");
-        let text = self.text();
+        // What it printed last may still be on its way.
+        let began = Instant::now();
+        let mut shown = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !shown.is_closed && began.elapsed() < PATIENCE {
+            shown = self.shown.1.wait_timeout(shown, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let text = shown.text.clone();
+        drop(shown);
         (status, text)
     }
 }
