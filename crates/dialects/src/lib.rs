@@ -15,4 +15,5 @@ pub mod outbox;
 pub mod parse;
 pub mod share;
 pub mod status;
+pub mod terminal;
 pub mod time;

@@ -6,7 +6,7 @@
 //!
 //! Invariant: one agent folder has one holder; while it holds, its lock names
 //! it.
-//! Not here: what the node does, the terminal of an agent, the launcher that
+//! Not here: what the node does, the bytes of a terminal (`terminal`), the launcher that
 //! sends our stderr to the agent's log.
 
 use std::fs::{File, Permissions};
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use crate::disk;
 use crate::process::ProcessMark;
 use crate::reaper::{Death, Reaper, TreeStands};
+use crate::terminal::Terminal;
 
 /// How holding an agent came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum Ended {
     Stopped,
     /// The node said that starting it again would not help.
     CannotRun,
+    /// The program in the agent's terminal ended by itself.
+    Program(Death),
 }
 
 /// Why an agent could not be held, or not be ended.
@@ -38,6 +41,8 @@ pub enum HoldError {
     Lock { path: PathBuf, source: io::Error },
     #[error("could not start the node {program}: {source}; is it installed and executable?")]
     NodeNotStarted { program: String, source: io::Error },
+    #[error("could not start the program in a terminal: {0}; is it installed, and on PATH?")]
+    Program(io::Error),
     #[error("the agent ended, but not all it had started: {0}")]
     TreeStands(#[from] TreeStands),
     #[error("the system would not let the holder watch over its children: {0}")]
@@ -92,19 +97,30 @@ pub fn holder_of(agent_dir: &Path) -> Option<ProcessMark> {
 }
 
 /// Holds the agent until it ends. `node` makes the command that starts a node;
-/// it is asked anew for every start.
-pub fn hold(claim: Claim, mut node: impl FnMut() -> Command) -> Result<Ended, HoldError> {
+/// it is asked anew for every start. `terminal` starts the agent's program, if
+/// it has one: the agent ends with it.
+pub fn hold(
+    claim: Claim,
+    mut node: impl FnMut() -> Command,
+    terminal: Option<StartTerminal>,
+) -> Result<Ended, HoldError> {
     // The claim may be older than this process, if the launcher forked.
     claim.sign().map_err(|source| HoldError::Lock { path: claim.path.clone(), source })?;
     let reaper = Reaper::stand()?;
+    let mut terminal = terminal.map(|start| start().map_err(HoldError::Program)).transpose()?;
     let mut delay = None;
     let mut is_first = true;
     loop {
         let started = Instant::now();
         let death = match start(node()) {
-            Ok(pid) => match watch(&reaper, pid)? {
-                Some(death) => death,
-                None => return stop(&reaper, Some(pid)),
+            Ok(pid) => match watch(&reaper, Some(pid), None, terminal.as_mut())? {
+                Over::Node(death) => death,
+                Over::Paused => continue,
+                Over::Told => return stop(&reaper, Some(pid)),
+                Over::Program(death) => {
+                    stop(&reaper, Some(pid))?;
+                    return Ok(Ended::Program(death));
+                }
             },
             Err(error) if is_first => return Err(error),
             // The binary may be in the midst of an upgrade.
@@ -129,11 +145,19 @@ pub fn hold(claim: Claim, mut node: impl FnMut() -> Command) -> Result<Ended, Ho
         };
         say(&format!("the node {death} after {:?}; next start in {wait:?}", started.elapsed()));
         delay = Some(wait);
-        if is_stopped_during(&reaper, wait)? {
-            return stop(&reaper, None);
+        match watch(&reaper, None, Some(Instant::now() + wait), terminal.as_mut())? {
+            Over::Paused | Over::Node(_) => {}
+            Over::Told => return stop(&reaper, None),
+            Over::Program(death) => {
+                stop(&reaper, None)?;
+                return Ok(Ended::Program(death));
+            }
         }
     }
 }
+
+/// Opens the agent's terminal and starts its program.
+pub type StartTerminal = Box<dyn FnOnce() -> io::Result<Terminal>>;
 
 /// What follows from a node's death.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,27 +196,46 @@ fn start(mut command: Command) -> Result<u32, HoldError> {
     }
 }
 
-/// Reaps until the node dies; `None` if we are told to stop first.
-fn watch(reaper: &Reaper, node: u32) -> io::Result<Option<Death>> {
-    loop {
-        if reaper.told_to_stop() {
-            return Ok(None);
-        }
-        if let Some(death) = reaper.reap()?.death_of(node) {
-            return Ok(Some(death));
-        }
-        reaper.wait(None)?;
-    }
+/// What ended a time of watching.
+enum Over {
+    Node(Death),
+    Program(Death),
+    /// We were told to stop.
+    Told,
+    /// The time is over.
+    Paused,
 }
 
-/// Reaps for a while; says whether we were told to stop meanwhile.
-fn is_stopped_during(reaper: &Reaper, pause: Duration) -> io::Result<bool> {
-    let until = Instant::now() + pause;
-    while !reaper.told_to_stop() && Instant::now() < until {
-        reaper.reap()?;
-        reaper.wait(Some(until))?;
+/// Reaps until the node or the program dies, we are told to stop, or `until` has come.
+fn watch(
+    reaper: &Reaper,
+    node: Option<u32>,
+    until: Option<Instant>,
+    mut terminal: Option<&mut Terminal>,
+) -> io::Result<Over> {
+    loop {
+        if reaper.told_to_stop() {
+            return Ok(Over::Told);
+        }
+        let harvest = reaper.reap()?;
+        if let Some(terminal) = &mut terminal {
+            if let Some(death) = harvest.death_of(terminal.program()) {
+                say(&format!("the program {death}"));
+                terminal.ended(death);
+                return Ok(Over::Program(death));
+            }
+            if harvest.stopped.contains(&terminal.program()) {
+                terminal.suspended();
+            }
+        }
+        if let Some(death) = node.and_then(|node| harvest.death_of(node)) {
+            return Ok(Over::Node(death));
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(Over::Paused);
+        }
+        reaper.wait(until)?;
     }
-    Ok(reaper.told_to_stop())
 }
 
 /// The node goes first and alone, so that it can end its own affairs while

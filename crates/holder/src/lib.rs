@@ -6,7 +6,7 @@
 //! output, enforces its limits and writes down how it ended, so that a node
 //! that dies and comes back finds the command where it left it.
 //!
-//! Invariant: nothing here opens a socket or a database, and nothing wakes up
+//! Invariant: nothing here opens a network socket or a database, and nothing wakes up
 //! while all is quiet. `hold` and `run` own their process: each reaps every
 //! child and hooks signals, so call at most one of them, once per process.
 //! Not here: what a node does, who asks for a command (`synapse-node`), the
@@ -24,9 +24,11 @@ pub mod process;
 pub mod reaper;
 pub mod run_dir;
 pub mod runner;
+pub mod terminal;
 
-pub use holder::{Claim, Ended, HoldError, claim, hold, holder_of};
+pub use holder::{Claim, Ended, HoldError, StartTerminal, claim, hold, holder_of};
 pub use process::{ProcessMark, ancestors, parent_of, same_program};
 pub use reaper::{Death, Reaper, TreeStands, descendants};
 pub use run_dir::{Exit, How, RunDir, RunMode, RunSpec, RunState};
 pub use runner::{EXIT_WANT_OF_ROOM, RunError, is_want_of_room, run};
+pub use terminal::{Program, Terminal};

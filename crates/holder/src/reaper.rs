@@ -29,6 +29,8 @@ pub enum Death {
 #[derive(Debug)]
 pub struct Harvest {
     pub deaths: Vec<(u32, Death)>,
+    /// Those that were stopped, as by Ctrl-Z.
+    pub stopped: Vec<u32>,
     /// Nothing lives below this process any more.
     pub is_childless: bool,
 }
@@ -81,15 +83,16 @@ impl Reaper {
 
     /// Takes notice of all that died since, without waiting.
     pub fn reap(&self) -> io::Result<Harvest> {
-        let mut deaths = Vec::new();
+        let (mut deaths, mut stopped) = (Vec::new(), Vec::new());
         loop {
-            match wait(WaitOptions::NOHANG) {
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
                 Ok(Some((pid, status))) => {
                     let pid = pid.as_raw_nonzero().get().unsigned_abs();
                     deaths.extend(death_from(status).map(|death| (pid, death)));
+                    stopped.extend(status.stopped().then_some(pid));
                 }
-                Ok(None) => return Ok(Harvest { deaths, is_childless: false }),
-                Err(Errno::CHILD) => return Ok(Harvest { deaths, is_childless: true }),
+                Ok(None) => return Ok(Harvest { deaths, stopped, is_childless: false }),
+                Err(Errno::CHILD) => return Ok(Harvest { deaths, stopped, is_childless: true }),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }

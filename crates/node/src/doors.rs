@@ -9,12 +9,14 @@ mod inbox;
 mod interrupt;
 mod message;
 mod ops;
+mod screen;
 mod share;
 mod stream;
 
 use crate::audit::{self, Audit};
 use crate::auth::{Gate, Peer, is_public};
 use crate::handle::{Handle, Heard};
+use crate::hands::terminal::Seat;
 use crate::metrics::{Metrics, Unproven};
 use crate::registrar::Shown;
 use axum::Router;
@@ -38,6 +40,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 /// What every door can reach.
 pub struct App {
     pub handle: Handle,
+    /// The agent's terminal, if it has one.
+    pub seat: Option<Seat>,
     pub gate: Gate,
     pub agent: Agent,
     pub shown: Shown,
@@ -120,6 +124,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(api::agents))
         .routes(routes!(events::events))
         .routes(routes!(stream::stream))
+        .routes(routes!(screen::screen))
+        .routes(routes!(screen::terminal))
 }
 
 /// The description of all of it, made when first asked for.

@@ -5,4 +5,5 @@
 
 pub mod exec;
 mod lines;
+pub mod terminal;
 mod watch;

@@ -61,6 +61,21 @@ pub enum Hand {
     Exec(Exec),
     /// A program that joins, takes messages from its mailbox and stays.
     Mailbox,
+    /// A program in a terminal, which the holder keeps.
+    Terminal(InTerminal),
+}
+
+/// A program in a terminal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InTerminal {
+    pub argv: Vec<String>,
+    /// The profile as text: what was chosen at the start holds until the end, whatever becomes of its file.
+    pub profile: String,
+    /// Set, or taken out where there is no value.
+    #[serde(default)]
+    pub env: BTreeMap<String, Option<String>>,
+    pub columns: u16,
+    pub rows: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
 use crate::effects::{Effects, hand_out};
 use crate::hands::exec::ExecHand;
+use crate::hands::terminal::{Seat, TerminalHand};
 use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
@@ -32,6 +33,7 @@ use synapse_store::registry::{self, Entry};
 use synapse_store::spool::Spool;
 use synapse_store::token::{Token, TokenFile};
 use synapse_store::{History, Journal, OpenError};
+use synapse_terminal::Profile;
 use synapse_tls::Server;
 use tokio_util::sync::CancellationToken;
 
@@ -208,6 +210,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
+        seat: seat(&launch)?,
         gate,
         agent,
         shown,
@@ -290,6 +293,13 @@ fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::Re
     Ok(entry)
 }
 
+/// The terminal of an agent that has one.
+fn seat(launch: &Launch) -> Result<Option<Seat>, Died> {
+    let Hand::Terminal(inner) = &launch.hand else { return Ok(None) };
+    let profile = Profile::parse(&inner.profile);
+    profile.map(|profile| Some(Seat::new(profile))).map_err(|e| Died::CannotRun(format!("the profile: {e}")))
+}
+
 /// Where the settings come from.
 fn source(settings: &Current) -> SettingsNow {
     let settings = settings.clone();
@@ -316,6 +326,17 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: O
                 }
             });
             let _ = linked.await;
+        }
+        Hand::Terminal(inner) => {
+            let Some(seat) = app.seat.clone() else { return };
+            let hand = TerminalHand {
+                agent: launch.id,
+                socket: dir.terminal(),
+                seat,
+                program: inner.argv.first().cloned().unwrap_or_default(),
+                handle: app.handle.clone(),
+            };
+            tokio::spawn(hand.work());
         }
         // Its program joins by itself, through the inbox stream.
         Hand::Mailbox => app.handle.tell(Input::Presence {

@@ -205,6 +205,17 @@ impl Client {
         self.ask(Method::GET, path, None::<&()>).await
     }
 
+    /// An answer that is text, as it is.
+    pub async fn get_text(&mut self, path: &str) -> Result<String, CallError> {
+        let request = self.request(Method::GET, path, None::<&()>, None)?;
+        let response = self.send(request).await?;
+        if !response.status().is_success() {
+            return Err(self.refused(response).await);
+        }
+        let bytes = self.read(response).await?;
+        String::from_utf8(bytes.to_vec()).map_err(|e| CallError::NotUnderstood { why: e.to_string() })
+    }
+
     pub async fn post<T: DeserializeOwned>(
         &mut self,
         path: &str,

@@ -134,6 +134,11 @@ impl AgentDir {
         self.path.join("node.sock")
     }
 
+    /// Where the holder serves the agent's terminal.
+    pub fn terminal(&self) -> PathBuf {
+        self.path.join("term.sock")
+    }
+
     pub fn known(&self) -> PathBuf {
         self.path.join("known.json")
     }

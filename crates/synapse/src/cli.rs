@@ -1,5 +1,6 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
+mod attach;
 mod audit;
 mod bell;
 mod broadcast;
@@ -22,6 +23,7 @@ mod list;
 mod live;
 mod logs;
 mod man;
+mod profile;
 mod reason;
 mod reply;
 mod run;
@@ -35,6 +37,7 @@ mod upgrade;
 mod wait;
 mod wait_command;
 mod watchdog;
+mod wrap;
 
 pub use watchdog::detached as watch_detached;
 
@@ -90,9 +93,18 @@ const CALLING: &str = "Calling a node by URL (https://HOST:PORT)";
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a command an agent: one process per task
+    /// Make a command an agent: one process per task with --exec, or a program in a terminal after `--`
     #[command(after_help = examples::RUN)]
     Run(Run),
+    /// Bring an agent's terminal to this one; Ctrl-b d leaves it
+    #[command(after_help = examples::ATTACH)]
+    Attach(attach::Attach),
+    /// Show what an agent's terminal shows
+    #[command(after_help = examples::SCREEN)]
+    Screen(attach::Screen),
+    /// Look at profiles: what is known of each CLI, and how well it fits a recording
+    #[command(after_help = examples::PROFILE)]
+    Profile(profile::Profile),
     /// Join as an agent: messages on stdout, answers on stdin, one JSON per line
     #[command(after_help = examples::JOIN)]
     Join(Join),
@@ -110,10 +122,10 @@ enum Command {
     Wait(wait_command::Wait),
     /// Answer a task, by default the last one you were given
     #[command(after_help = examples::REPLY)]
-    Reply(Reply),
+    Reply(reply::Reply),
     /// Show the mail that waits
     #[command(after_help = examples::INBOX)]
-    Inbox(Inbox),
+    Inbox(inbox::Inbox),
     /// List the agents on this machine
     #[command(visible_alias = "ls", after_help = examples::LIST)]
     List(List),
@@ -183,6 +195,9 @@ enum Command {
     /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
     #[command(after_help = examples::DEMO)]
     Demo(Demo),
+    /// A profile: `synapse claude`, `synapse codex`, …
+    #[command(external_subcommand)]
+    External(Vec<String>),
 }
 
 /// What an agent is called and can do.
@@ -238,8 +253,11 @@ struct Run {
     #[command(flatten)]
     who: Who,
     /// The command, run by the shell for each task: prompt on stdin, answer on stdout, exit code = outcome
-    #[arg(long, value_name = "COMMAND", required = true)]
-    exec: String,
+    #[arg(long, value_name = "COMMAND", required_unless_present = "program", conflicts_with = "program")]
+    exec: Option<String>,
+    /// A program to run in a terminal of its own, with its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<String>,
     /// The command speaks events, one JSON per line, both ways
     #[arg(long)]
     jsonl: bool,
@@ -317,30 +335,6 @@ enum WaitFor {
 }
 
 #[derive(Args)]
-struct Reply {
-    /// What; `-` or nothing reads it from stdin
-    message: Option<String>,
-    /// The task; default: the last one that reached the agent you run under
-    #[arg(long, value_name = "TASK")]
-    task: Option<String>,
-    /// It could not be done; the message says why
-    #[arg(long)]
-    fail: bool,
-}
-
-#[derive(Args)]
-struct Inbox {
-    /// Whose; default: the agent you run under, or else yours
-    agent: Option<String>,
-    /// Only look: what is shown stays unread
-    #[arg(long)]
-    peek: bool,
-    /// At most this many
-    #[arg(long, default_value_t = 50)]
-    max: usize,
-}
-
-#[derive(Args)]
 struct List {
     /// Also those that are known but not running
     #[arg(short, long)]
@@ -398,6 +392,10 @@ fn dispatch(cli: Cli) -> Done {
     let json = cli.json;
     match cli.command {
         Command::Run(args) => run::run(args, json),
+        Command::Attach(args) => attach::attach(args),
+        Command::Screen(args) => block_on(attach::screen(args, json)),
+        Command::Profile(args) => profile::profile(&args, json),
+        Command::External(words) => wrap::external(words, json),
         Command::Join(args) => block_on(join::join(args)),
         Command::Send(args) => block_on(send::send(args, &cli.calling, json)),
         Command::Broadcast(args) => block_on(broadcast::broadcast(args, json)),

@@ -32,11 +32,19 @@ impl Fail {
         Self::new(REFUSED, "refused", message)
     }
 
+    /// Only an exit code: what ended has said itself why.
+    pub fn ended(code: u8) -> Self {
+        Self::new(code, "ended", "")
+    }
+
     /// Written to standard error, as JSON if the command speaks JSON.
     pub fn tell(&self, json: bool) {
         if json {
             let body = ErrorBody { error: self.info.clone() };
             eprintln!("{}", serde_json::to_string(&body).unwrap_or_default());
+            return;
+        }
+        if self.info.message.is_empty() {
             return;
         }
         let red = crate::show::paint_err("31;1", "error");

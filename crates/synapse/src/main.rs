@@ -12,10 +12,12 @@ mod fail;
 mod launch;
 mod logfile;
 mod processes;
+mod profiles;
 mod program;
 mod remove;
 mod show;
 mod teach;
+mod viewer;
 
 use std::process::ExitCode;
 

@@ -2,12 +2,14 @@
 
 use crate::{launch, program};
 use std::ffi::OsString;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
 use synapse_core::ids::AgentId;
-use synapse_holder::{Ended, HoldError};
-use synapse_node::{Launch, Ready};
-use synapse_store::home::Home;
+use synapse_holder::{Ended, HoldError, Program, StartTerminal, Terminal};
+use synapse_node::launch::InTerminal;
+use synapse_node::{Hand, Launch, Ready};
+use synapse_store::home::{AgentDir, Home, socket_address};
 use synapse_store::known::Known;
 use synapse_store::{files, holders, registry};
 
@@ -104,17 +106,50 @@ fn hold(id: &AgentId) -> ExitCode {
         starts += 1;
         command
     };
-    let ended = synapse_holder::hold(claim, node);
+    let terminal = match &launch.hand {
+        Hand::Terminal(inner) => match serve_terminal(&dir, inner, &launch.working_dir) {
+            Ok(start) => Some(start),
+            Err(why) => return told(why),
+        },
+        _ => None,
+    };
+    let ended = synapse_holder::hold(claim, node, terminal);
+    let _ = std::fs::remove_file(dir.terminal());
     let _ = holders::forget(&home, own);
     let _ = registry::remove(&home, id, own);
     match ended {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
         Ok(Ended::CannotRun) => ExitCode::from(78),
+        Ok(Ended::Program(_)) => ExitCode::SUCCESS,
+        Err(e @ HoldError::Program(_)) => told(e.to_string()),
         Err(e) => {
             eprintln!("holder: {e}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The terminal's socket is there before its program is, so that nobody comes too early.
+fn serve_terminal(dir: &AgentDir, inner: &InTerminal, folder: &Path) -> Result<StartTerminal, String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = dir.terminal();
+    let told = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    // We hold the agent's lock: whatever is there is left from a holder that was killed.
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(told(&e)),
+        _ => {}
+    }
+    let (address, _guard) = socket_address(&path).map_err(|e| told(&e))?;
+    let socket = UnixListener::bind(address).map_err(|e| told(&e))?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(|e| told(&e))?;
+    let program = Program {
+        argv: inner.argv.clone(),
+        folder: folder.to_owned(),
+        env: inner.env.clone(),
+        columns: inner.columns,
+        rows: inner.rows,
+    };
+    Ok(Box::new(move || Terminal::start(&program, socket)))
 }
 
 fn read_launch() -> Result<(Home, Launch), String> {

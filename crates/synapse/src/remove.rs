@@ -98,8 +98,20 @@ impl Looks {
 }
 
 /// What we put into a home. A name that is not here is somebody else's, and stays.
-const OWN: &[&str] =
-    &["agents", "audit", "holders", "hostname", "registry", "settings.json", "tls", "token", "user"];
+const OWN: &[&str] = &[
+    "agents",
+    "audit",
+    "certs",
+    "holders",
+    "hostname",
+    "profiles",
+    "registry",
+    "settings.json",
+    "token",
+    "token.old",
+    "user",
+    "watches",
+];
 /// What mail and history are made of: in the home, and in the folder of an agent.
 const MAIL: &[&str] = &["agents", "user", "hostname"];
 const MAIL_OF_AGENT: &[&str] = &["journal.db", "journal.db-wal", "journal.db-shm", "spool", "known.json"];

@@ -375,3 +375,27 @@ fn half_open_handshakes_keep_nobody_out() {
     assert!(failed >= HALF_OPEN - 128, "only so many at once: {line}");
     drop(open);
 }
+
+/// REST-4, REST-8: a name in a certificate becomes a caller with a role, as the user's settings say; also while it runs.
+#[test]
+fn a_certificate_that_the_settings_name_is_a_caller_with_rights() {
+    let world = world();
+    let dir = certs(&world);
+    let agent = run_strict(&world, &dir);
+    let message = format!(
+        "curl -sS --cacert {0}/ca.pem --cert {0}/alice.pem --key {0}/alice.key -d '{{\"message\": \"hello\"}}' https://localhost:{1}/message",
+        dir.display(),
+        agent.port
+    );
+    let refused = sh(&world, &message).ok();
+    assert!(refused.stdout.contains("tls.identities") && refused.stdout.contains("alice"), "{refused}");
+    let [ca, cert, key] = ["ca.pem", "server.pem", "server.key"].map(|name| file(&dir, name));
+    let settings = format!(
+        "{{ \"tls\": {{ \"cert\": {cert:?}, \"key\": {key:?}, \"client_ca\": {ca:?}, \"identities\": {{ \"alice\": {{ \"role\": \"Developer\" }} }} }} }}"
+    );
+    std::fs::write(world.home().join("settings.json"), settings).unwrap();
+    std::fs::set_permissions(world.home().join("settings.json"), PermissionsExt::from_mode(0o600)).unwrap();
+    world.wait_until("the new settings are followed", || sh(&world, &message).stdout.contains("\"stored\""));
+    let told = world.ok(&["history", "shout"]);
+    assert!(told.contains("alice"), "{told}");
+}

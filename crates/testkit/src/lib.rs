@@ -4,6 +4,7 @@ pub mod golden;
 pub mod http;
 pub mod processes;
 pub mod program;
+pub mod pty;
 pub mod world;
 
 pub use world::{Agent, Ran, World};

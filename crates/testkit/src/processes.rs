@@ -93,3 +93,19 @@ fn stat(pid: u32) -> Option<(u32, char)> {
     let state = rest.next()?.chars().next()?;
     Some((rest.next()?.parse().ok()?, state))
 }
+
+/// The processes that this one started and that live.
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Stops it as Ctrl-Z would, but so that it cannot refuse.
+pub fn stop(pid: u32) {
+    signal(pid, Signal::STOP);
+}
+
+pub fn go_on(pid: u32) {
+    signal(pid, Signal::CONT);
+}

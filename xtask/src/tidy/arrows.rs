@@ -20,9 +20,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tls", &[]),
     ("peer", &["core", "dialects", "store", "tls"]),
     ("settings", &["core"]),
-    ("node", &["core", "dialects", "store", "holder", "peer", "settings", "tls"]),
-    ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings", "tls"]),
-    ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse"]),
+    ("terminal", &["core"]),
+    ("node", &["core", "dialects", "store", "holder", "peer", "settings", "terminal", "tls"]),
+    ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings", "terminal", "tls"]),
+    ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse", "terminal"]),
     ("xtask", &["core", "store", "testkit", "tls"]),
 ];
 

@@ -1,6 +1,7 @@
 //! How the node is, and how it ends: `/status`, `/healthz`, `/metrics`, `/openapi.json`, `/api/v1/stop`, `/api/v1/restart`.
 
 use super::{Refused, Shared};
+use crate::hands::terminal::Seat;
 use axum::Json;
 use axum::extract::{Extension, State};
 use axum::response::IntoResponse;
@@ -37,8 +38,17 @@ pub(super) async fn status(
         waiting: app.handle.waiting(),
         version: env!("CARGO_PKG_VERSION").into(),
         context_since: context.as_ref().map(|context| time::show(context.since)),
-        context: context.map(|context| context.text).or(busy_with.filter(|_| known)),
+        context: context
+            .map(|context| context.text)
+            .or_else(|| app.seat.as_ref().filter(|_| known).map(visible_tail))
+            .or(busy_with.filter(|_| known)),
     })
+}
+
+/// The lowest rows of what its terminal shows (PTY-8).
+fn visible_tail(seat: &Seat) -> String {
+    const ROWS: usize = 20;
+    synapse_terminal::rules::lowest(&seat.watch().screen().rows(), ROWS)
 }
 
 /// Answers while the node is alive.

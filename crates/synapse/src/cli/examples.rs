@@ -2,6 +2,22 @@
 //!
 //! A test parses every line that begins with `synapse`, and finds commands that have none.
 
+pub(super) const ATTACH: &str = "\
+Examples:
+  synapse attach claude                                 its terminal, here; Ctrl-b d leaves it running
+  synapse attach claude --read-only";
+
+pub(super) const SCREEN: &str = "\
+Examples:
+  synapse screen claude
+  synapse screen claude --format svg > claude.svg";
+
+pub(super) const PROFILE: &str = "\
+Examples:
+  synapse profile list
+  synapse profile show codex
+  synapse profile test codex --recording session.cast";
+
 pub(super) const CERTS: &str = "\
 Examples:
   synapse certs make --name build.example --client ci   an authority, a certificate for this machine, one for ci
@@ -82,6 +98,7 @@ Examples:
   synapse run --name shout --exec 'tr a-z A-Z'          until Ctrl-C, showing what happens
   synapse run -d --name review --exec ./review.sh --parallel 2 --time-limit 10m
   synapse run -d --name count --jsonl --exec 'python3 agent.py'
+  synapse run -d -- python3 -i                          any program, in a terminal of its own
 
 The command gets the message on standard input, and its standard output is the answer. Its exit code says \
 whether the task was completed. It finds SYNAPSE_TASK_ID, SYNAPSE_SENDER and others in its environment.";

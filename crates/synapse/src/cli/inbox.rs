@@ -1,10 +1,11 @@
 //! `synapse inbox`: the mail of an agent, or of the person.
 
+use super::Calling;
 use super::there::There;
-use super::{Calling, Inbox};
 use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
+use clap::Args;
 use serde_json::json;
 use synapse_core::ids::AgentId;
 use synapse_dialects::api::{InboxPage, MessageView, SenderView};
@@ -13,6 +14,18 @@ use synapse_node::post::SpoolLetter;
 use synapse_node::seal::To;
 use synapse_peer::Client;
 use synapse_store::spool::{Found, Spool};
+
+#[derive(Args)]
+pub(super) struct Inbox {
+    /// Whose; default: the agent you run under, or else yours
+    agent: Option<String>,
+    /// Only look: what is shown stays unread
+    #[arg(long)]
+    peek: bool,
+    /// At most this many
+    #[arg(long, default_value_t = 50)]
+    max: usize,
+}
 
 /// Messages up to this priority are notes.
 const NOTE_MAX: u8 = 2;

@@ -1,12 +1,25 @@
 //! `synapse reply`: answers a task by its id, never by a port (CLI-6).
 
+use super::text_of;
 use super::there::There;
-use super::{Reply, text_of};
 use crate::agents::Roll;
 use crate::fail::{Done, Fail};
 use crate::show;
+use clap::Args;
 use synapse_core::ids::{AgentId, TaskRef};
 use synapse_dialects::api::{ReplyAnswer, ReplyRequest};
+
+#[derive(Args)]
+pub(super) struct Reply {
+    /// What; `-` or nothing reads it from stdin
+    message: Option<String>,
+    /// The task; default: the last one that reached the agent you run under
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// It could not be done; the message says why
+    #[arg(long)]
+    fail: bool,
+}
 
 pub(super) async fn reply(args: Reply, json: bool) -> Done {
     let text = text_of(args.message, None)?;

@@ -19,16 +19,19 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 const EVENTS_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) fn run(args: Run, json: bool) -> Done {
+    let Some(exec) = args.exec else {
+        return super::wrap::command(args.who, args.program, args.detach, json);
+    };
     let default_limit = if args.jsonl { EVENTS_BYTES_MAX } else { ANSWER_BYTES_MAX };
     let hand = Hand::Exec(Exec {
-        command: args.exec.clone(),
+        command: exec.clone(),
         jsonl: args.jsonl,
         parallel: usize::from(args.parallel),
         time_limit_ms: args.time_limit.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
         output_limit: args.output_limit.unwrap_or(default_limit),
         env: std::collections::BTreeMap::new(),
     });
-    let wish = wish(args.who, &args.exec, hand)?;
+    let wish = wish(args.who, &exec, hand)?;
     let home = Home::from_env()?;
     let started = launch::start(&home, wish)?;
     if !args.detach {

@@ -1,0 +1,329 @@
+//! What a holder and its clients say to each other: frames of a kind, a length and bytes.
+//!
+//! Both ends are ours and of the same user; what comes is still checked: a frame of an unknown kind or of too many
+//! bytes ends the connection.
+
+use std::io::{self, Read, Write};
+
+/// Longest content of one frame. A picture with all its scrollback fits.
+pub const FRAME_BYTES_MAX: usize = 2 << 20;
+
+/// From a client to the holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// First of all: who it is, and how large its window is.
+    Hello {
+        role: Role,
+        columns: u16,
+        rows: u16,
+    },
+    /// Keys of a person, or text of the node.
+    Input(Vec<u8>),
+    Resize {
+        columns: u16,
+        rows: u16,
+    },
+    /// The node's answer to a query of the program.
+    Answer(Vec<u8>),
+    /// All output up to this place is in this picture.
+    Picture {
+        upto: u64,
+        drawn: Vec<u8>,
+    },
+    /// Nobody else's input reaches the program for so long, or until it is given back with 0.
+    Keyboard {
+        ms: u32,
+    },
+    /// A suspended program goes on.
+    Continue,
+    /// Makes the program draw everything again.
+    Repaint,
+}
+
+/// From the holder to a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tell {
+    /// First of all: the size, where the output that follows begins, and whether some before it is lost.
+    Welcome {
+        columns: u16,
+        rows: u16,
+        upto: u64,
+        lost: bool,
+    },
+    /// The last picture the node made.
+    Picture(Vec<u8>),
+    Output(Vec<u8>),
+    /// What another client typed; told to the node.
+    Typed(Vec<u8>),
+    Resized {
+        columns: u16,
+        rows: u16,
+    },
+    /// Whether this viewer's keys and size count.
+    Leads(bool),
+    Suspended,
+    /// The program ended; nothing follows.
+    Ended {
+        code: i32,
+        signaled: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Node,
+    /// Types and decides the size, unless another viewer does already.
+    Viewer,
+    /// Takes over from whoever leads.
+    Leader,
+    /// Only looks.
+    Reader,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BadFrame {
+    #[error("a frame of {0} bytes")]
+    TooLong(usize),
+    #[error("a frame of kind {kind} with {bytes} bytes")]
+    Unknown { kind: u8, bytes: usize },
+}
+
+/// Takes whole frames out of bytes as they come.
+#[derive(Debug, Default)]
+pub struct Frames {
+    rest: Vec<u8>,
+}
+
+const HEAD: usize = 5;
+
+impl Frames {
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+    }
+
+    /// The next frame, if it is whole.
+    fn take(&mut self) -> Result<Option<(u8, Vec<u8>)>, BadFrame> {
+        if self.rest.len() < HEAD {
+            return Ok(None);
+        }
+        let length = u32::from_le_bytes([self.rest[1], self.rest[2], self.rest[3], self.rest[4]]) as usize;
+        if length > FRAME_BYTES_MAX {
+            return Err(BadFrame::TooLong(length));
+        }
+        if self.rest.len() < HEAD + length {
+            return Ok(None);
+        }
+        let kind = self.rest[0];
+        let content = self.rest[HEAD..HEAD + length].to_vec();
+        self.rest.drain(..HEAD + length);
+        Ok(Some((kind, content)))
+    }
+
+    pub fn next_ask(&mut self) -> Result<Option<Ask>, BadFrame> {
+        self.take()?.map(|(kind, content)| Ask::read(kind, content)).transpose()
+    }
+
+    pub fn next_tell(&mut self) -> Result<Option<Tell>, BadFrame> {
+        self.take()?.map(|(kind, content)| Tell::read(kind, content)).transpose()
+    }
+}
+
+fn frame(out: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    out.push(kind);
+    out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+}
+
+fn size(columns: u16, rows: u16) -> [u8; 4] {
+    let ([a, b], [c, d]) = (columns.to_le_bytes(), rows.to_le_bytes());
+    [a, b, c, d]
+}
+
+/// Fixed bytes at the front of a content.
+fn front<const N: usize>(content: &[u8]) -> Option<([u8; N], &[u8])> {
+    let (front, rest) = content.split_at_checked(N)?;
+    Some((front.try_into().ok()?, rest))
+}
+
+fn read_size(content: &[u8]) -> Option<((u16, u16), &[u8])> {
+    let ([a, b, c, d], rest) = front::<4>(content)?;
+    Some(((u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])), rest))
+}
+
+impl Ask {
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Hello { role, columns, rows } => {
+                frame(out, b'h', &[&[role.mark()], &size(*columns, *rows)])
+            }
+            Self::Input(bytes) => frame(out, b'i', &[bytes]),
+            Self::Resize { columns, rows } => frame(out, b'r', &[&size(*columns, *rows)]),
+            Self::Answer(bytes) => frame(out, b'a', &[bytes]),
+            Self::Picture { upto, drawn } => frame(out, b'p', &[&upto.to_le_bytes(), drawn]),
+            Self::Keyboard { ms } => frame(out, b'k', &[&ms.to_le_bytes()]),
+            Self::Continue => frame(out, b'c', &[]),
+            Self::Repaint => frame(out, b'd', &[]),
+        }
+    }
+
+    fn read(kind: u8, content: Vec<u8>) -> Result<Self, BadFrame> {
+        let bytes = content.len();
+        let read = match kind {
+            b'h' => front::<1>(&content).and_then(|([mark], rest)| {
+                let ((columns, rows), _) = read_size(rest)?;
+                Some(Self::Hello { role: Role::of(mark)?, columns, rows })
+            }),
+            b'i' => Some(Self::Input(content)),
+            b'r' => read_size(&content).map(|((columns, rows), _)| Self::Resize { columns, rows }),
+            b'a' => Some(Self::Answer(content)),
+            b'p' => front::<8>(&content)
+                .map(|(upto, drawn)| Self::Picture { upto: u64::from_le_bytes(upto), drawn: drawn.to_vec() }),
+            b'k' => front::<4>(&content).map(|(ms, _)| Self::Keyboard { ms: u32::from_le_bytes(ms) }),
+            b'c' => Some(Self::Continue),
+            b'd' => Some(Self::Repaint),
+            _ => None,
+        };
+        read.ok_or(BadFrame::Unknown { kind, bytes })
+    }
+}
+
+impl Tell {
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Welcome { columns, rows, upto, lost } => {
+                frame(out, b'W', &[&size(*columns, *rows), &upto.to_le_bytes(), &[u8::from(*lost)]]);
+            }
+            Self::Picture(drawn) => frame(out, b'P', &[drawn]),
+            Self::Output(bytes) => frame(out, b'O', &[bytes]),
+            Self::Typed(bytes) => frame(out, b'T', &[bytes]),
+            Self::Resized { columns, rows } => frame(out, b'R', &[&size(*columns, *rows)]),
+            Self::Leads(leads) => frame(out, b'L', &[&[u8::from(*leads)]]),
+            Self::Suspended => frame(out, b'S', &[]),
+            Self::Ended { code, signaled } => {
+                frame(out, b'E', &[&code.to_le_bytes(), &[u8::from(*signaled)]])
+            }
+        }
+    }
+
+    fn read(kind: u8, content: Vec<u8>) -> Result<Self, BadFrame> {
+        let bytes = content.len();
+        let read = match kind {
+            b'W' => read_size(&content).and_then(|((columns, rows), rest)| {
+                let (upto, rest) = front::<8>(rest)?;
+                let ([lost], _) = front::<1>(rest)?;
+                Some(Self::Welcome { columns, rows, upto: u64::from_le_bytes(upto), lost: lost != 0 })
+            }),
+            b'P' => Some(Self::Picture(content)),
+            b'O' => Some(Self::Output(content)),
+            b'T' => Some(Self::Typed(content)),
+            b'R' => read_size(&content).map(|((columns, rows), _)| Self::Resized { columns, rows }),
+            b'L' => front::<1>(&content).map(|([leads], _)| Self::Leads(leads != 0)),
+            b'S' => Some(Self::Suspended),
+            b'E' => front::<4>(&content).and_then(|(code, rest)| {
+                let ([signaled], _) = front::<1>(rest)?;
+                Some(Self::Ended { code: i32::from_le_bytes(code), signaled: signaled != 0 })
+            }),
+            _ => None,
+        };
+        read.ok_or(BadFrame::Unknown { kind, bytes })
+    }
+}
+
+impl Role {
+    fn mark(self) -> u8 {
+        match self {
+            Self::Node => b'n',
+            Self::Viewer => b'v',
+            Self::Leader => b'l',
+            Self::Reader => b'r',
+        }
+    }
+
+    fn of(mark: u8) -> Option<Self> {
+        [Self::Node, Self::Viewer, Self::Leader, Self::Reader].into_iter().find(|role| role.mark() == mark)
+    }
+}
+
+/// Sends one frame and waits until it is written.
+pub fn send(to: &mut impl Write, ask: &Ask) -> io::Result<()> {
+    let mut out = Vec::new();
+    ask.write(&mut out);
+    to.write_all(&out)
+}
+
+/// Waits for the next frame; none when the other end has closed.
+pub fn receive(from: &mut impl Read, frames: &mut Frames) -> io::Result<Option<Tell>> {
+    let mut buffer = [0; 32 << 10];
+    loop {
+        if let Some(tell) = frames.next_tell().map_err(io::Error::other)? {
+            return Ok(Some(tell));
+        }
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(None),
+            Ok(read) => frames.feed(&buffer[..read]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_frame_comes_back_whatever_the_pieces() {
+        let asks = [
+            Ask::Hello { role: Role::Viewer, columns: 120, rows: 40 },
+            Ask::Input(b"\x1b[A".to_vec()),
+            Ask::Resize { columns: 1, rows: u16::MAX },
+            Ask::Answer(b"\x1b[?6c".to_vec()),
+            Ask::Picture { upto: u64::MAX, drawn: vec![0; 1000] },
+            Ask::Keyboard { ms: 1500 },
+            Ask::Continue,
+            Ask::Repaint,
+        ];
+        let tells = [
+            Tell::Welcome { columns: 80, rows: 24, upto: 7, lost: true },
+            Tell::Picture(vec![1]),
+            Tell::Output(vec![]),
+            Tell::Typed(b"y".to_vec()),
+            Tell::Resized { columns: 2, rows: 3 },
+            Tell::Leads(false),
+            Tell::Suspended,
+            Tell::Ended { code: -1, signaled: true },
+        ];
+        let (mut said, mut told) = (Vec::new(), Vec::new());
+        asks.iter().for_each(|ask| ask.write(&mut said));
+        tells.iter().for_each(|tell| tell.write(&mut told));
+        for piece in [1, 3, 1000] {
+            let (mut frames, mut found) = (Frames::default(), Vec::new());
+            for part in said.chunks(piece) {
+                frames.feed(part);
+                found.extend(std::iter::from_fn(|| frames.next_ask().unwrap()));
+            }
+            assert_eq!(found, asks);
+            let (mut frames, mut found) = (Frames::default(), Vec::new());
+            for part in told.chunks(piece) {
+                frames.feed(part);
+                found.extend(std::iter::from_fn(|| frames.next_tell().unwrap()));
+            }
+            assert_eq!(found, tells);
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_refused() {
+        for bytes in [
+            &b"i\xff\xff\xff\xff"[..],
+            b"?\x00\x00\x00\x00",
+            b"r\x01\x00\x00\x00x",
+            b"h\x05\x00\x00\x00x1234",
+        ] {
+            let mut frames = Frames::default();
+            frames.feed(bytes);
+            assert!(frames.next_ask().is_err(), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `GET /api/v1/screen`, `GET /api/v1/terminal`: what an agent's terminal shows, and why we think it does what it does.
+
+use super::{Refused, Shared};
+use axum::Json;
+use axum::extract::{Extension, Query, State};
+use axum::response::IntoResponse;
+use http::header;
+use serde::Deserialize;
+use synapse_core::Refusal;
+use synapse_core::policy::{self, About, Caller, Verb};
+use synapse_dialects::error::ErrorBody;
+use synapse_dialects::terminal::{Evidence, TerminalView};
+use synapse_dialects::time;
+
+#[derive(Deserialize)]
+pub(super) struct Wish {
+    /// `text`, `ansi` or `svg`.
+    #[serde(default)]
+    format: Option<String>,
+}
+
+/// What the agent's terminal shows now: as text, as escape sequences, or as a picture.
+#[utoipa::path(get, path = "/api/v1/screen",
+    params(("format" = Option<String>, Query, description = "text, ansi or svg; text if absent")),
+    responses((status = 200, body = String), (status = "default", body = ErrorBody)))]
+pub(super) async fn screen(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Query(wish): Query<Wish>,
+) -> Result<impl IntoResponse, Refused> {
+    policy::may(&app.gate.rules(), &caller, Verb::Read, About::default())?;
+    let seat = app.seat.as_ref().ok_or_else(no_terminal)?;
+    let watch = seat.watch();
+    let (kind, text) = match wish.format.as_deref() {
+        None | Some("text") => ("text/plain; charset=utf-8", watch.screen().rows().join("\n") + "\n"),
+        Some("ansi") => ("text/plain; charset=utf-8", watch.screen().as_ansi(false)),
+        Some("svg") => ("image/svg+xml", watch.screen().as_svg()),
+        Some(_) => return Err(Refused(Refusal::bad_field("format", "it must be text, ansi or svg"))),
+    };
+    Ok(([(header::CONTENT_TYPE, kind)], text))
+}
+
+/// Every piece of evidence about what the agent does, and which of it won.
+#[utoipa::path(get, path = "/api/v1/terminal",
+    responses((status = 200, body = TerminalView), (status = "default", body = ErrorBody)))]
+pub(super) async fn terminal(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<TerminalView>, Refused> {
+    policy::may(&app.gate.rules(), &caller, Verb::Read, About::default())?;
+    let seat = app.seat.as_ref().ok_or_else(no_terminal)?;
+    let version = seat.version();
+    let watch = seat.watch();
+    let (verdict, size) = (watch.verdict(), watch.screen().size());
+    let tested = version.as_deref().and_then(|text| watch.profile().version.is_tested(text));
+    Ok(Json(TerminalView {
+        state: verdict.state.name().into(),
+        since: time::show(verdict.since),
+        source: verdict.source.name().into(),
+        why: verdict.why.clone(),
+        evidence: watch
+            .readings()
+            .into_iter()
+            .map(|(rank, reading)| Evidence {
+                source: rank.name().into(),
+                says: reading.sees.name().into(),
+                since: time::show(reading.since),
+                why: reading.why.clone(),
+            })
+            .collect(),
+        profile: watch.profile().name.clone(),
+        version: version.as_deref().and_then(synapse_terminal::profile::version_in).map(str::to_owned),
+        tested,
+        title: watch.screen().title().to_owned(),
+        columns: size.columns(),
+        rows: size.rows(),
+    }))
+}
+
+fn no_terminal() -> Refused {
+    Refused(Refusal::bad_field("agent", "it has no terminal; it was started with --exec or has joined"))
+}

@@ -1,0 +1,266 @@
+//! The terminal hand: watches the agent's terminal, which the holder keeps, and tells what the agent does.
+//!
+//! It is a client of the holder like any viewer. Output goes into the model; answers to the program's queries and
+//! pictures of the screen go back, so that whoever comes after a crash of this process goes on where it was.
+//! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
+
+use crate::driver::now;
+use crate::handle::Handle;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use synapse_core::agents::AgentState;
+use synapse_core::effect::Input;
+use synapse_core::ids::AgentId;
+use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell};
+use synapse_store::home::socket_address;
+use synapse_terminal::{Profile, SCROLLBACK, Size, Watch};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep_until};
+
+/// The terminal as doors see it.
+#[derive(Clone)]
+pub struct Seat {
+    watch: Arc<Mutex<Watch>>,
+    version: Arc<Mutex<Option<String>>>,
+}
+
+impl Seat {
+    pub fn new(profile: Profile) -> Self {
+        let watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
+        Self { watch: Arc::new(Mutex::new(watch)), version: Arc::default() }
+    }
+
+    pub fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the program said of its version.
+    pub fn version(&self) -> Option<String> {
+        self.version.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_version(&self, version: String) {
+        *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
+    }
+}
+
+/// A picture is made after this much output, or when it has been quiet for so long.
+const PICTURE_BYTES: u64 = 256 << 10;
+const PICTURE_QUIET: Duration = Duration::from_millis(500);
+
+pub struct TerminalHand {
+    pub agent: AgentId,
+    pub socket: PathBuf,
+    pub seat: Seat,
+    /// As it was started, to be asked for its version.
+    pub program: String,
+    pub handle: Handle,
+}
+
+impl TerminalHand {
+    /// Watches until the program has ended.
+    pub async fn work(self) {
+        tokio::spawn(ask_version(self.seat.clone(), self.program.clone()));
+        const PAUSE: Duration = Duration::from_millis(100);
+        loop {
+            match self.connect().await {
+                Ok(stream) => {
+                    if Sitting::new(&self, stream).work().await {
+                        return;
+                    }
+                }
+                Err(e) => tracing::warn!(error = %e, "the terminal cannot be reached"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn connect(&self) -> std::io::Result<UnixStream> {
+        let (address, _guard) = socket_address(&self.socket).map_err(std::io::Error::other)?;
+        let mut stream = UnixStream::connect(&address).await?;
+        let mut hello = Vec::new();
+        Ask::Hello { role: Role::Node, columns: 0, rows: 0 }.write(&mut hello);
+        stream.write_all(&hello).await?;
+        Ok(stream)
+    }
+
+    fn show(&self, state: AgentState, why: String) {
+        self.handle.tell(Input::Presence { agent: self.agent, state, why });
+    }
+}
+
+/// Asks the program for its version, as its profile says, so that an untested one can be told.
+async fn ask_version(seat: Seat, program: String) {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let ask = seat.watch().profile().version.ask.clone();
+    if ask.is_empty() {
+        return;
+    }
+    let mut command = tokio::process::Command::new(program);
+    command.args(ask).stdin(std::process::Stdio::null()).kill_on_drop(true);
+    if let Ok(Ok(output)) = tokio::time::timeout(PATIENCE, command.output()).await {
+        let said = String::from_utf8_lossy(&output.stdout).chars().take(200).collect();
+        seat.set_version(said);
+    }
+}
+
+/// One connection to the holder.
+struct Sitting<'a> {
+    hand: &'a TerminalHand,
+    stream: UnixStream,
+    frames: Frames,
+    /// Where in the output we are.
+    upto: u64,
+    drawn_upto: u64,
+    /// When a picture is due if nothing more comes.
+    picture_at: Option<Instant>,
+    shown: Option<(AgentState, String)>,
+    ended: bool,
+}
+
+impl<'a> Sitting<'a> {
+    fn new(hand: &'a TerminalHand, stream: UnixStream) -> Self {
+        Self {
+            hand,
+            stream,
+            frames: Frames::default(),
+            upto: 0,
+            drawn_upto: 0,
+            picture_at: None,
+            shown: None,
+            ended: false,
+        }
+    }
+
+    /// Until the connection ends; whether the program has ended too.
+    async fn work(mut self) -> bool {
+        let mut buffer = vec![0; 64 << 10];
+        while !self.ended {
+            let wake = self.next_wake();
+            let read = tokio::select! {
+                read = self.stream.read(&mut buffer) => Some(read),
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => None,
+            };
+            match read {
+                Some(Ok(0)) | Some(Err(_)) => break,
+                Some(Ok(read)) => {
+                    self.frames.feed(&buffer[..read]);
+                    if !self.take_frames().await {
+                        break;
+                    }
+                }
+                None => {}
+            }
+            self.hand.seat.watch().tick(now());
+            self.tell();
+            if !self.draw().await {
+                break;
+            }
+        }
+        self.ended
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let tick = self.hand.seat.watch().next_tick().map(|due| {
+            let wait = due.since_ms(now()).max(1);
+            Instant::now() + Duration::from_millis(wait)
+        });
+        [tick, self.picture_at].into_iter().flatten().min()
+    }
+
+    async fn take_frames(&mut self) -> bool {
+        loop {
+            match self.frames.next_tell() {
+                Ok(Some(tell)) => {
+                    if !self.told(tell).await {
+                        return false;
+                    }
+                }
+                Ok(None) => return true,
+                Err(e) => {
+                    tracing::warn!(error = %e, "the holder said something we do not understand");
+                    return false;
+                }
+            }
+        }
+    }
+
+    async fn told(&mut self, tell: Tell) -> bool {
+        match tell {
+            Tell::Welcome { columns, rows, upto, lost } => {
+                (self.upto, self.drawn_upto) = (upto, upto);
+                if upto > 0 {
+                    self.restart(Size::new(columns, rows), &[]);
+                } else {
+                    self.hand.seat.watch().resize(now(), Size::new(columns, rows));
+                }
+                // Some of what it printed is gone: only drawing everything again makes the screen true.
+                return !lost || self.ask(Ask::Repaint).await;
+            }
+            Tell::Picture(drawn) if !drawn.is_empty() => {
+                let size = self.hand.seat.watch().screen().size();
+                self.restart(size, &drawn);
+            }
+            Tell::Output(bytes) => {
+                self.upto += bytes.len() as u64;
+                self.picture_at = Some(Instant::now() + PICTURE_QUIET);
+                let answers = self.hand.seat.watch().output(now(), &bytes);
+                for answer in answers {
+                    if !self.ask(Ask::Answer(answer.into_bytes())).await {
+                        return false;
+                    }
+                }
+            }
+            Tell::Typed(bytes) => self.hand.seat.watch().input(now(), &bytes),
+            Tell::Resized { columns, rows } => {
+                self.hand.seat.watch().resize(now(), Size::new(columns, rows));
+                self.picture_at = Some(Instant::now() + PICTURE_QUIET);
+            }
+            Tell::Ended { code, signaled } => {
+                let why =
+                    if signaled { format!("killed by signal {code}") } else { format!("exit code {code}") };
+                self.hand.seat.watch().exited(now(), signaled || code != 0, &why);
+                self.ended = true;
+            }
+            Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended => {}
+        }
+        true
+    }
+
+    fn restart(&self, size: Size, picture: &[u8]) {
+        let mut watch = self.hand.seat.watch();
+        let profile = watch.profile().clone();
+        *watch = Watch::resumed(now(), profile, size, SCROLLBACK, picture);
+    }
+
+    /// Tells the driver what the agent does, when that has changed.
+    fn tell(&mut self) {
+        let (state, why) = {
+            let watch = self.hand.seat.watch();
+            (watch.state(), watch.verdict().why.clone())
+        };
+        if self.shown.as_ref() != Some(&(state, why.clone())) {
+            self.shown = Some((state, why.clone()));
+            self.hand.show(state, why);
+        }
+    }
+
+    async fn draw(&mut self) -> bool {
+        let quiet = self.picture_at.is_some_and(|at| at <= Instant::now());
+        if !quiet && self.upto - self.drawn_upto < PICTURE_BYTES {
+            return true;
+        }
+        self.picture_at = None;
+        self.drawn_upto = self.upto;
+        let drawn = self.hand.seat.watch().picture().into_bytes();
+        self.ask(Ask::Picture { upto: self.upto, drawn }).await
+    }
+
+    async fn ask(&mut self, ask: Ask) -> bool {
+        let mut bytes = Vec::new();
+        ask.write(&mut bytes);
+        self.stream.write_all(&bytes).await.is_ok()
+    }
+}

@@ -1,0 +1,99 @@
+//! `synapse attach`, `synapse screen`: an agent's terminal, live or as it is now.
+
+use crate::agents::Roll;
+use crate::fail::{self, Done, Fail};
+use crate::show;
+use crate::viewer::{self, Left};
+use clap::{Args, ValueEnum};
+use std::io::IsTerminal as _;
+use synapse_holder::terminal::wire::Role;
+
+#[derive(Args)]
+pub(super) struct Attach {
+    /// Which
+    agent: String,
+    /// Only look: your keys and the size of your window do not count
+    #[arg(long)]
+    read_only: bool,
+    /// Take over from whoever leads
+    #[arg(long, conflicts_with = "read_only")]
+    take: bool,
+}
+
+#[derive(Args)]
+pub(super) struct Screen {
+    /// Whose
+    agent: String,
+    /// As what
+    #[arg(long, value_enum, default_value_t = ScreenFormat::Text)]
+    format: ScreenFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ScreenFormat {
+    /// Plain text
+    Text,
+    /// Escape sequences that draw it again
+    Ansi,
+    /// A picture
+    Svg,
+}
+
+pub(super) fn attach(args: Attach) -> Done {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(Fail::usage("attach needs a terminal; `synapse screen` prints what the agent shows"));
+    }
+    let roll = Roll::call()?;
+    let id = roll.find_one(&args.agent)?.id;
+    let (label, socket) = (roll.label(&id), roll.home.agent(&id).terminal());
+    if !socket.exists() {
+        return Err(Fail::refused(format!(
+            "{label} has no terminal here; only programs started with `synapse run -- …` or by a profile have one"
+        )));
+    }
+    let role = match (args.read_only, args.take) {
+        (true, _) => Role::Reader,
+        (_, true) => Role::Leader,
+        _ => Role::Viewer,
+    };
+    let mut lost = 0;
+    loop {
+        match viewer::view(&socket, role)? {
+            Left::Detached => {
+                show::out(&format!("{label} goes on"));
+                return Ok(());
+            }
+            Left::Ended(code) => {
+                show::out(&format!("{label} has ended with code {code}"));
+                return Ok(());
+            }
+            // We did not read for a while and were let go: what is shown now is drawn anew.
+            Left::Lost if socket.exists() && lost < 100 => lost += 1,
+            Left::Lost => {
+                let why = format!("the terminal of {label} is gone");
+                return Err(Fail::new(fail::ERROR, "terminal_lost", why));
+            }
+        }
+    }
+}
+
+pub(super) async fn screen(args: Screen, json: bool) -> Done {
+    let roll = Roll::call()?;
+    let id = roll.find_one(&args.agent)?.id;
+    let mut client = roll.connect(&id).await?;
+    let format = match args.format {
+        ScreenFormat::Text => "text",
+        ScreenFormat::Ansi => "ansi",
+        ScreenFormat::Svg => "svg",
+    };
+    let text = client.get_text(&format!("/api/v1/screen?format={format}")).await?;
+    if json {
+        show::json(&serde_json::json!({ "agent": roll.label(&id), "format": format, "screen": text }));
+    } else if args.format == ScreenFormat::Text {
+        show::out(show::safe(&text).trim_end());
+    } else {
+        use std::io::Write as _;
+        std::io::stdout().write_all(text.as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! `synapse profile`: which CLIs are known, what is known of them, and how well it fits a recording.
+
+use crate::fail::{self, Done, Fail};
+use crate::profiles::{self, Found};
+use crate::show;
+use clap::{Args, Subcommand};
+use serde_json::json;
+use std::path::Path;
+use synapse_store::home::Home;
+use synapse_terminal::replay::{self, Recording, Score};
+
+#[derive(Args)]
+pub(super) struct Profile {
+    #[command(subcommand)]
+    action: ProfileAction,
+}
+
+#[derive(Subcommand)]
+pub(super) enum ProfileAction {
+    /// All profiles, and where each is from
+    List,
+    /// One profile as it is written
+    Show {
+        /// Its name or an alias
+        name: String,
+    },
+    /// Whether files are profiles; what is wrong, and where
+    Check {
+        #[arg(required = true)]
+        files: Vec<std::path::PathBuf>,
+    },
+    /// Replay a recording through a profile; with the true states, how well they agree
+    Test {
+        /// A profile's name, or a file that ends in .yaml
+        profile: String,
+        /// An asciinema cast, version 2
+        #[arg(long, value_name = "CAST")]
+        recording: std::path::PathBuf,
+        /// The true states; default: the .json file beside the recording
+        #[arg(long, value_name = "JSON")]
+        truth: Option<std::path::PathBuf>,
+    },
+}
+
+pub(super) fn profile(args: &Profile, json: bool) -> Done {
+    let (home, here) = (Home::from_env()?, std::env::current_dir()?);
+    match &args.action {
+        ProfileAction::List => list(&profiles::all(&home, &here)?, json),
+        ProfileAction::Show { name } => {
+            let found = named(&home, &here, name)?;
+            if json {
+                show::json(&json!({ "name": found.profile.name, "from": from(&found), "text": found.text }));
+            } else {
+                show::out(&show::paint("2", &format!("# {}", from(&found))));
+                show::out(found.text.trim_end());
+            }
+            Ok(())
+        }
+        ProfileAction::Check { files } => check(files, json),
+        ProfileAction::Test { profile, recording, truth } => {
+            let found = if profile.ends_with(".yaml") {
+                profiles::read(Path::new(profile))?
+            } else {
+                named(&home, &here, profile)?
+            };
+            test(found, recording, truth.as_deref(), json)
+        }
+    }
+}
+
+fn named(home: &Home, here: &Path, name: &str) -> Result<Found, Fail> {
+    profiles::find(home, here, name)?.ok_or_else(|| {
+        Fail::refused(format!(
+            "there is no profile called {name:?}; `synapse profile list` shows those there are"
+        ))
+    })
+}
+
+fn from(found: &Found) -> String {
+    found.file.as_ref().map_or_else(|| "shipped".to_owned(), |file| file.display().to_string())
+}
+
+fn list(all: &[Found], json: bool) -> Done {
+    if json {
+        let rows: Vec<_> = all
+            .iter()
+            .map(|found| {
+                json!({ "name": found.profile.name, "about": found.profile.about, "command": found.profile.command,
+                        "aliases": found.profile.aliases, "tested": found.profile.version.tested, "from": from(found) })
+            })
+            .collect();
+        show::json(&json!(rows));
+        return Ok(());
+    }
+    let row = |found: &Found| {
+        vec![
+            found.profile.name.clone(),
+            found.profile.about.clone(),
+            found.profile.version.tested.join(" "),
+            from(found),
+        ]
+    };
+    show::out(&show::table(
+        &["NAME", "WHAT", "TESTED WITH", "FROM"],
+        &all.iter().map(row).collect::<Vec<_>>(),
+    ));
+    Ok(())
+}
+
+fn check(files: &[std::path::PathBuf], json: bool) -> Done {
+    let mut wrong = Vec::new();
+    for file in files {
+        match profiles::read(file) {
+            Ok(found) if !json => show::out(&format!("{}: ok, {}", file.display(), found.profile.about)),
+            Ok(_) => {}
+            Err(fail) => wrong.push(fail.info.message),
+        }
+    }
+    if json {
+        show::json(&json!({ "checked": files.len(), "wrong": wrong }));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Fail::new(fail::ERROR, "bad_profile", wrong.join("\n"))) }
+}
+
+/// Largest recording that is read.
+const RECORDING_BYTES_MAX: u64 = 256 << 20;
+
+fn test(found: Found, recording: &Path, truth: Option<&Path>, json: bool) -> Done {
+    let told = |file: &Path, why: &dyn std::fmt::Display| Fail::usage(format!("{}: {why}", file.display()));
+    let read = |file: &Path| {
+        let bytes = std::fs::metadata(file).map_err(|e| told(file, &e))?.len();
+        if bytes > RECORDING_BYTES_MAX {
+            return Err(told(file, &"it is too large for a recording"));
+        }
+        std::fs::read_to_string(file).map_err(|e| told(file, &e))
+    };
+    let played = Recording::parse(&read(recording)?).map_err(|e| told(recording, &e))?;
+    let timeline = replay::play(&played, found.profile);
+    let beside = recording.with_extension("json");
+    let truth = truth.or_else(|| beside.is_file().then_some(beside.as_path()));
+    let Some(truth) = truth else {
+        return tell_timeline(&timeline, json);
+    };
+    let states = replay::parse_truth(&read(truth)?).map_err(|e| told(truth, &e))?;
+    let end = played.events.last().map_or(0, |event| event.at_ms);
+    tell_score(&replay::score(&timeline, &states, end), json)
+}
+
+fn tell_timeline(timeline: &replay::Timeline, json: bool) -> Done {
+    if json {
+        let rows: Vec<_> =
+            timeline.iter().map(|(ms, state)| json!({ "ms": ms, "state": state.name() })).collect();
+        show::json(&json!({ "states": rows }));
+        return Ok(());
+    }
+    for (ms, state) in timeline {
+        show::out(&format!("{:>10.3} s  {}", *ms as f64 / 1000.0, show::state(state.name())));
+    }
+    Ok(())
+}
+
+fn tell_score(score: &Score, json: bool) -> Done {
+    if json {
+        show::json(&serde_json::to_value(score).unwrap_or_default());
+        return Ok(());
+    }
+    show::out(&format!("agreement       {:.1} % of {} samples", 100.0 * score.agreement, score.samples));
+    show::out(&format!(
+        "waiting missed  {} ms, of it seen as idle {} ms",
+        score.waiting_missed_ms, score.waiting_as_idle_ms
+    ));
+    if let Some(delay) = score.delay_ms_p95 {
+        show::out(&format!("delay, p95      {delay} ms"));
+    }
+    for (confusion, ms) in &score.confusions {
+        let (truth, seen) = confusion.split_once('>').unwrap_or((confusion, ""));
+        show::out(&format!("wrong           {truth} seen as {seen} for {ms} ms"));
+    }
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! A terminal without a window: what an agent's CLI shows, and from that, what it is doing.
+//!
+//! Bytes go through `screen` (grid, title, status reports, answers to queries) into `fold`, which ranks the
+//! evidence and says the state; `watch` is the two together. Profiles are data about one CLI. All of it is pure:
+//! time is an argument, so a recording is replayed by exactly the code that runs live.
+//! Not here: the PTY itself and who holds it (`synapse-holder`), typing into it.
+
+pub mod fold;
+mod picture;
+pub mod profile;
+pub mod replay;
+pub mod rules;
+mod screen;
+mod status;
+mod strip;
+mod tap;
+mod utf8;
+mod watch;
+
+pub use picture::{LEAVE, LEAVE_ALTERNATE};
+pub use profile::Profile;
+pub use rules::Sees;
+pub use screen::{SCROLLBACK, Screen, Seen, Size};
+pub use status::{Report, Says};
+pub use strip::Strip;
+pub use watch::Watch;

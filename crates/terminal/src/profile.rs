@@ -1,0 +1,337 @@
+//! Profiles: what is known of one CLI, as data. How to start it, how it shows its state, how it takes input.
+//!
+//! Written in YAML; shipped ones are part of the binary, a user's and a project's own win over them.
+//! Invariant: a profile that was read is whole: every pattern compiles, every name is known.
+//! Not here: where profile files are looked for (the binary), what the evidence adds up to (`fold`).
+
+use crate::rules::{BadRule, Rule, RuleText};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Largest profile that is read.
+pub const PROFILE_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Debug, Clone)]
+pub struct Profile {
+    pub name: String,
+    pub about: String,
+    pub command: String,
+    pub args: Vec<String>,
+    pub aliases: Vec<String>,
+    pub version: Version,
+    pub env: Env,
+    pub status: Status,
+    pub title: Vec<Rule>,
+    pub screen: Vec<Rule>,
+    pub timing: Timing,
+    pub submit: Submit,
+    pub interrupt: Interrupt,
+    pub hooks: Option<Hooks>,
+}
+
+/// A profile as written.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    #[serde(default)]
+    about: String,
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    aliases: Vec<String>,
+    #[serde(default)]
+    version: Version,
+    #[serde(default)]
+    env: Env,
+    #[serde(default)]
+    status: Status,
+    #[serde(default)]
+    title: Vec<RuleText>,
+    #[serde(default)]
+    screen: Vec<RuleText>,
+    #[serde(default)]
+    timing: Timing,
+    #[serde(default)]
+    submit: Submit,
+    #[serde(default)]
+    interrupt: Interrupt,
+    #[serde(default)]
+    hooks: Option<Hooks>,
+}
+
+/// Which versions the rules were checked against.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Version {
+    /// How to ask for it.
+    #[serde(default)]
+    pub ask: Vec<String>,
+    /// Beginnings of versions, such as `2.1.`.
+    #[serde(default)]
+    pub tested: Vec<String>,
+}
+
+impl Version {
+    /// Whether the rules were checked with the version found in this text. None if the text has no version.
+    pub fn is_tested(&self, text: &str) -> Option<bool> {
+        let found = version_in(text)?;
+        Some(self.tested.iter().any(|tested| found == *tested || found.starts_with(&format!("{tested}."))))
+    }
+}
+
+/// The first thing that looks like a version.
+pub fn version_in(text: &str) -> Option<&str> {
+    let word = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+')));
+    words.find_map(|raw| Some(raw.trim_start_matches('v').trim_end_matches('.')).filter(word))
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Env {
+    /// Variables that the program must not inherit; `NAME*` means all that begin so.
+    #[serde(default)]
+    pub remove: Vec<String>,
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+}
+
+/// Whether the program reports its status itself (OSC 7501).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Status {
+    /// What it calls itself there; reports of others are not believed. Empty: any.
+    #[serde(default)]
+    pub apps: Vec<String>,
+}
+
+/// How long things take with this program, milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timing {
+    /// How long a first sign of readiness must hold.
+    pub ready_ms: u64,
+    /// After Enter: how long it may take until it shows that it works.
+    pub assume_busy_ms: u64,
+    /// While it works it repaints at least this often; silence beyond it means that we do not know.
+    pub repaint_ms: u64,
+    /// How long the screen must say idle before we believe it after a turn.
+    pub idle_ms: u64,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { ready_ms: 300, assume_busy_ms: 3_000, repaint_ms: 3_000, idle_ms: 150 }
+    }
+}
+
+/// How text is given to it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Submit {
+    /// What happens to text that is submitted while it works.
+    pub while_busy: WhileBusy,
+    /// Longest text given directly; longer ones go as a file.
+    pub inline_chars_max: usize,
+}
+
+impl Default for Submit {
+    fn default() -> Self {
+        Self { while_busy: WhileBusy::Unknown, inline_chars_max: 8_000 }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhileBusy {
+    /// It waits for its turn.
+    Queues,
+    /// It ends what runs and starts anew.
+    Steers,
+    #[default]
+    Unknown,
+}
+
+/// How a running turn is stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Interrupt {
+    pub key: InterruptKey,
+    pub times: u8,
+    pub gap_ms: u64,
+}
+
+impl Default for Interrupt {
+    fn default() -> Self {
+        Self { key: InterruptKey::CtrlC, times: 1, gap_ms: 250 }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptKey {
+    Escape,
+    CtrlC,
+}
+
+/// How the program can be made to tell us what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hooks {
+    /// `--settings` with commands for its events.
+    Claude,
+    /// An HTTP server of its own, at a port we choose.
+    Opencode,
+}
+
+/// Why a profile cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadProfile {
+    #[error("it has more than {PROFILE_BYTES_MAX} bytes")]
+    TooLarge,
+    #[error("{0}")]
+    Written(String),
+    #[error("`{what}` is {found:?}; {rule}")]
+    Value { what: &'static str, found: String, rule: &'static str },
+    #[error("{0}")]
+    Rule(#[from] BadRule),
+}
+
+impl Profile {
+    /// Reads a profile; the error says where, and what would be right.
+    pub fn parse(text: &str) -> Result<Self, BadProfile> {
+        if text.len() > PROFILE_BYTES_MAX {
+            return Err(BadProfile::TooLarge);
+        }
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let written: Written = serde_saphyr::from_str_with_options(text, options)
+            .map_err(|e| BadProfile::Written(e.to_string().trim().to_owned()))?;
+        written.checked()
+    }
+}
+
+impl Written {
+    fn checked(self) -> Result<Profile, BadProfile> {
+        let is_name = |name: &str| {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            (1..=32).contains(&name.len()) && name.chars().all(plain)
+        };
+        if !is_name(&self.name) {
+            let rule = "it must be 1 to 32 lower-case letters, digits or dashes";
+            return Err(BadProfile::Value { what: "name", found: self.name, rule });
+        }
+        if self.command.is_empty() || self.command.contains(['\0', '\n']) {
+            let rule = "it must be the name or path of a program, without arguments";
+            return Err(BadProfile::Value { what: "command", found: self.command, rule });
+        }
+        if !(1..=3).contains(&self.interrupt.times) {
+            let rule = "it must be 1 to 3: more would make some programs quit";
+            let found = self.interrupt.times.to_string();
+            return Err(BadProfile::Value { what: "interrupt.times", found, rule });
+        }
+        let compile = |part: &'static str, rules: Vec<RuleText>| {
+            rules.into_iter().map(|rule| rule.compile(part)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Profile {
+            title: compile("title", self.title)?,
+            screen: compile("screen", self.screen)?,
+            name: self.name,
+            about: self.about,
+            command: self.command,
+            args: self.args,
+            aliases: self.aliases,
+            version: self.version,
+            env: self.env,
+            status: self.status,
+            timing: self.timing,
+            submit: self.submit,
+            interrupt: self.interrupt,
+            hooks: self.hooks,
+        })
+    }
+}
+
+impl Profile {
+    /// Whether it has any way to see that the program is ready for input.
+    pub fn can_tell_idle(&self) -> bool {
+        let idle = |rules: &[Rule]| rules.iter().any(|rule| rule.state == crate::rules::Sees::Idle);
+        !self.status.apps.is_empty() || idle(&self.title) || idle(&self.screen)
+    }
+}
+
+/// The profiles that are part of the program, by name.
+// tidy: table
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("aider", include_str!("../profiles/aider.yaml")),
+    ("claude", include_str!("../profiles/claude.yaml")),
+    ("codex", include_str!("../profiles/codex.yaml")),
+    ("copilot", include_str!("../profiles/copilot.yaml")),
+    ("gemini", include_str!("../profiles/gemini.yaml")),
+    ("generic", include_str!("../profiles/generic.yaml")),
+    ("opencode", include_str!("../profiles/opencode.yaml")),
+    ("qwen", include_str!("../profiles/qwen.yaml")),
+];
+
+/// A shipped profile.
+pub fn shipped(name: &str) -> Option<Profile> {
+    let (_, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
+    Some(Profile::parse(text).expect("shipped profiles are read by a test"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_profile_is_whole_and_called_as_its_file() {
+        for (name, text) in SHIPPED {
+            let profile = Profile::parse(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(profile.name, *name);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let table = [
+            ("name: x\n", "command"),
+            ("name: X Y\ncommand: x\n", "lower-case"),
+            ("name: x\ncommand: x\ncolour: red\n", "colour"),
+            ("name: x\ncommand: x\nscreen:\n  - state: sleepy\n    any: [a]\n", "sleepy"),
+            ("name: x\ncommand: x\nscreen:\n  - state: idle\n    any: ['(']\n", "screen rule 'idle'"),
+            ("name: x\ncommand: x\nscreen:\n  - state: idle\n", "any, all or none"),
+            ("name: x\ncommand: x\ninterrupt: {times: 9}\n", "1 to 3"),
+            ("name: [\n", "line"),
+        ];
+        for (text, part) in table {
+            let said = Profile::parse(text).unwrap_err().to_string();
+            assert!(said.contains(part), "{text}\n{said}");
+        }
+        assert_eq!(Profile::parse(&"#".repeat(PROFILE_BYTES_MAX + 1)).unwrap_err(), BadProfile::TooLarge);
+    }
+
+    #[test]
+    fn versions_are_found_in_what_programs_say() {
+        for (said, found) in [
+            ("codex-cli 0.166.0", Some("0.166.0")),
+            ("2.1.325 (Claude Code)", Some("2.1.325")),
+            ("v1.18.33\n", Some("1.18.33")),
+            ("GitHub Copilot CLI 1.0.102.\nCommit: abc", Some("1.0.102")),
+            ("no version here", None),
+        ] {
+            assert_eq!(version_in(said), found, "{said}");
+        }
+        let version = Version { ask: vec![], tested: vec!["2.1".into(), "0.166.0".into()] };
+        for (said, tested) in
+            [("2.1.9", Some(true)), ("0.166.0", Some(true)), ("2.10.1", Some(false)), ("?", None)]
+        {
+            assert_eq!(version.is_tested(said), tested, "{said}");
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused() {
+        bolero::check!().with_type::<String>().for_each(|text| drop(Profile::parse(text)));
+    }
+}

@@ -1,0 +1,233 @@
+//! Recordings: asciinema casts of real sessions, and how well the states seen agree with the true ones.
+//!
+//! Agreement: every 0.1 s from the first true idle on; 0.7 s of grace after each true change.
+
+use crate::profile::Profile;
+use crate::screen::Size;
+use crate::watch::Watch;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use synapse_core::agents::AgentState;
+use synapse_core::ids::Timestamp;
+
+/// One thing that happened in a recording.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub at_ms: u64,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    Output(String),
+    Input(String),
+    Resize(Size),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recording {
+    pub size: Size,
+    pub events: Vec<Event>,
+}
+
+/// A true state, from when on.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct True {
+    t: f64,
+    state: TrueState,
+    /// When the change could be seen.
+    #[serde(default)]
+    t_ui: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TrueState {
+    Starting,
+    Idle,
+    Busy,
+    Waiting,
+    Error,
+    Unknown,
+}
+
+impl TrueState {
+    fn state(self) -> AgentState {
+        match self {
+            Self::Starting => AgentState::Starting,
+            Self::Idle => AgentState::Idle,
+            Self::Busy => AgentState::Busy,
+            Self::Waiting => AgentState::Waiting,
+            Self::Error => AgentState::Error,
+            Self::Unknown => AgentState::Unknown,
+        }
+    }
+}
+
+/// Why a file is no recording, or no truth.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {why}")]
+pub struct BadRecording {
+    pub line: usize,
+    pub why: String,
+}
+
+impl Recording {
+    /// Reads an asciinema cast, version 2.
+    pub fn parse(text: &str) -> Result<Self, BadRecording> {
+        #[derive(Deserialize)]
+        struct Head {
+            version: u64,
+            width: u16,
+            height: u16,
+        }
+        let bad = |line: usize, why: String| BadRecording { line, why };
+        let mut lines = text.lines().enumerate();
+        let (_, first) = lines.next().ok_or_else(|| bad(1, "it is empty".into()))?;
+        let head: Head =
+            serde_json::from_str(first).map_err(|e| bad(1, format!("not the head of a cast: {e}")))?;
+        if head.version != 2 {
+            return Err(bad(1, format!("version {} is not known; use asciinema's version 2", head.version)));
+        }
+        let mut events: Vec<Event> = Vec::new();
+        for (n, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+            let (at, kind, data): (f64, String, String) =
+                serde_json::from_str(line).map_err(|e| bad(n + 1, format!("not an event: {e}")))?;
+            if !at.is_finite() || at < 0.0 {
+                return Err(bad(n + 1, format!("{at} is no time")));
+            }
+            let what = match kind.as_str() {
+                "o" => What::Output(data),
+                "i" => What::Input(data),
+                "r" => match data.split_once('x').map(|(c, r)| (c.parse(), r.parse())) {
+                    Some((Ok(columns), Ok(rows))) => What::Resize(Size::new(columns, rows)),
+                    _ => return Err(bad(n + 1, format!("{data:?} is no size"))),
+                },
+                _ => continue,
+            };
+            events.push(Event { at_ms: (at * 1000.0).round() as u64, what });
+        }
+        Ok(Self { size: Size::new(head.width, head.height), events })
+    }
+}
+
+/// Reads the true states of a recording.
+pub fn parse_truth(text: &str) -> Result<Vec<True>, BadRecording> {
+    serde_json::from_str(text).map_err(|e| BadRecording { line: e.line(), why: e.to_string() })
+}
+
+/// How well the states agree. The names are part of `synapse profile test --json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Score {
+    /// Share of the samples that were right, 0 to 1.
+    pub agreement: f64,
+    pub samples: usize,
+    /// How long true waiting was seen as idle or busy.
+    pub waiting_missed_ms: u64,
+    /// How long true waiting was seen as idle.
+    pub waiting_as_idle_ms: u64,
+    pub delay_ms_p95: Option<u64>,
+    /// `true>seen`, and how long, milliseconds.
+    pub confusions: BTreeMap<String, u64>,
+}
+
+/// A state seen, from when on.
+pub type Timeline = Vec<(u64, AgentState)>;
+
+const STEP_MS: u64 = 100;
+const GRACE_MS: u64 = 700;
+
+/// Plays a recording through the code that runs live.
+pub fn play(recording: &Recording, profile: Profile) -> Timeline {
+    let mut watch = Watch::new(Timestamp(0), profile, recording.size, 100);
+    let mut timeline = vec![(0, watch.state())];
+    let mut note = |at: u64, state: AgentState| {
+        if timeline.last().is_none_or(|(_, last)| *last != state) {
+            timeline.push((at, state));
+        }
+    };
+    let end = recording.events.last().map_or(0, |event| event.at_ms) + 2_000;
+    for (at, what) in recording.events.iter().map(|e| (e.at_ms, Some(&e.what))).chain([(end, None)]) {
+        while let Some(due) = watch.next_tick().filter(|due| due.0 < at) {
+            watch.tick(due);
+            note(due.0, watch.state());
+            if watch.next_tick() == Some(due) {
+                break;
+            }
+        }
+        let now = Timestamp(at);
+        match what {
+            Some(What::Output(text)) => drop(watch.output(now, text.as_bytes())),
+            Some(What::Input(text)) => watch.input(now, text.as_bytes()),
+            Some(What::Resize(size)) => watch.resize(now, *size),
+            None => watch.tick(now),
+        }
+        note(at, watch.state());
+    }
+    timeline
+}
+
+fn state_at(timeline: &Timeline, at: u64) -> AgentState {
+    let after = timeline.partition_point(|(from, _)| *from <= at);
+    timeline[after.saturating_sub(1)].1
+}
+
+/// Compares what was seen with what was true.
+pub fn score(timeline: &Timeline, truth: &[True], end_ms: u64) -> Score {
+    let ms = |t: f64| (t * 1000.0).round() as u64;
+    let mut changes: Vec<(u64, AgentState)> = Vec::new();
+    for one in truth {
+        let state = one.state.state();
+        if changes.last().is_none_or(|(_, last)| *last != state) {
+            changes.push((ms(one.t_ui.unwrap_or(one.t)), state));
+        }
+    }
+    let first = changes.iter().find(|(_, state)| *state == AgentState::Idle).map_or(end_ms, |(at, _)| *at);
+    let (mut right, mut samples, mut missed, mut as_idle) = (0, 0, 0, 0);
+    let mut confusions = BTreeMap::new();
+    for at in (first..end_ms).step_by(STEP_MS as usize) {
+        let (since, state) = changes[changes.partition_point(|(from, _)| *from <= at).saturating_sub(1)];
+        if at < since + GRACE_MS {
+            continue;
+        }
+        samples += 1;
+        let seen = state_at(timeline, at);
+        if seen == state {
+            right += 1;
+            continue;
+        }
+        *confusions.entry(format!("{}>{}", state.name(), seen.name())).or_insert(0) += STEP_MS;
+        if state == AgentState::Waiting && matches!(seen, AgentState::Idle | AgentState::Busy) {
+            missed += STEP_MS;
+            as_idle += if seen == AgentState::Idle { STEP_MS } else { 0 };
+        }
+    }
+    let agreement = if samples == 0 { 1.0 } else { f64::from(right) / samples as f64 };
+    let delay_ms_p95 = p95(delays(timeline, &changes, end_ms));
+    Score {
+        agreement,
+        samples,
+        waiting_missed_ms: missed,
+        waiting_as_idle_ms: as_idle,
+        delay_ms_p95,
+        confusions,
+    }
+}
+
+/// For each true change after the first idle: how long until it was seen.
+fn delays(timeline: &Timeline, changes: &[(u64, AgentState)], end_ms: u64) -> Vec<u64> {
+    let from = changes.iter().position(|(_, state)| *state == AgentState::Idle).unwrap_or(changes.len());
+    let later = changes.iter().enumerate().skip(from + 1);
+    later
+        .map(|(n, (at, state))| {
+            let until = changes.get(n + 1).map_or(end_ms, |(next, _)| *next);
+            (*at..until).find(|t| state_at(timeline, *t) == *state).map_or(until - at, |t| t - at)
+        })
+        .collect()
+}
+
+fn p95(mut values: Vec<u64>) -> Option<u64> {
+    values.sort_unstable();
+    let last = values.len().checked_sub(1)?;
+    Some(values[(last as f64 * 0.95).round() as usize])
+}

@@ -1,0 +1,182 @@
+//! Rules: patterns on a title or on the rows of a screen that tell a state.
+//!
+//! The first rule that fits decides. Patterns see the lowest rows that are not empty, as one text with line
+//! ends, so `^` and `$` mean a row's.
+
+use regex_lite::Regex;
+use serde::Deserialize;
+
+/// What a piece of evidence says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sees {
+    Idle,
+    Busy,
+    Waiting,
+}
+
+impl Sees {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Busy => "busy",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Rule {
+    pub name: String,
+    pub state: Sees,
+    rows: usize,
+    any: Vec<Regex>,
+    all: Vec<Regex>,
+    none: Vec<Regex>,
+}
+
+/// A rule as written.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RuleText {
+    state: Sees,
+    /// Shown when it wins; the state if absent.
+    #[serde(default)]
+    name: Option<String>,
+    /// How many of the lowest rows it looks at.
+    #[serde(default = "rows_default")]
+    rows: usize,
+    #[serde(default)]
+    any: Vec<String>,
+    #[serde(default)]
+    all: Vec<String>,
+    #[serde(default)]
+    none: Vec<String>,
+}
+
+/// How many rows rules look at unless they say otherwise.
+pub const ROWS: usize = 14;
+
+fn rows_default() -> usize {
+    ROWS
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRule {
+    #[error("{part} rule '{rule}': the pattern {pattern:?} is not valid: {why}")]
+    Pattern { part: &'static str, rule: String, pattern: String, why: String },
+    #[error("{part} rule '{rule}' has no pattern: give any, all or none")]
+    Empty { part: &'static str, rule: String },
+}
+
+impl RuleText {
+    pub(crate) fn compile(self, part: &'static str) -> Result<Rule, BadRule> {
+        let name = self.name.unwrap_or_else(|| self.state.name().to_owned());
+        if self.any.is_empty() && self.all.is_empty() && self.none.is_empty() {
+            return Err(BadRule::Empty { part, rule: name });
+        }
+        let compile = |patterns: Vec<String>| {
+            let one = |pattern: String| {
+                Regex::new(&format!("(?m){pattern}")).map_err(|e| BadRule::Pattern {
+                    part,
+                    rule: name.clone(),
+                    pattern,
+                    why: e.to_string(),
+                })
+            };
+            patterns.into_iter().map(one).collect::<Result<Vec<_>, _>>()
+        };
+        let (any, all, none) = (compile(self.any)?, compile(self.all)?, compile(self.none)?);
+        Ok(Rule { name, state: self.state, rows: self.rows.clamp(1, 100), any, all, none })
+    }
+}
+
+impl Rule {
+    /// Whether it fits a text.
+    pub fn fits(&self, text: &str) -> bool {
+        (self.any.is_empty() || self.any.iter().any(|pattern| pattern.is_match(text)))
+            && self.all.iter().all(|pattern| pattern.is_match(text))
+            && !self.none.iter().any(|pattern| pattern.is_match(text))
+    }
+}
+
+/// The first rule that fits the lowest rows of a screen.
+pub fn on_screen<'a>(rules: &'a [Rule], rows: &[String]) -> Option<&'a Rule> {
+    let mut last: Option<(usize, String)> = None;
+    rules.iter().find(|rule| {
+        let text = match &last {
+            Some((rows, text)) if *rows == rule.rows => text,
+            _ => &last.insert((rule.rows, lowest(rows, rule.rows))).1,
+        };
+        rule.fits(text)
+    })
+}
+
+pub fn on_title<'a>(rules: &'a [Rule], title: &str) -> Option<&'a Rule> {
+    rules.iter().find(|rule| rule.fits(title))
+}
+
+/// The lowest `count` rows that are not empty, in their order.
+pub fn lowest(rows: &[String], count: usize) -> String {
+    let mut kept: Vec<&str> =
+        rows.iter().rev().map(String::as_str).filter(|row| !row.is_empty()).take(count).collect();
+    kept.reverse();
+    kept.join("\n")
+}
+
+/// A choice that waits for a person, whatever program shows it: numbered options of which one is marked, and
+/// below them how to choose. Errs towards waiting.
+pub fn looks_like_a_choice(text: &str) -> bool {
+    let rows: Vec<&str> =
+        text.lines().map(|row| row.trim_matches(|c: char| c.is_whitespace() || "│┃|".contains(c))).collect();
+    let Some(marked) = rows.iter().position(|row| is_marked_option(row)) else { return false };
+    let options = rows.iter().filter(|row| is_option(row) || is_marked_option(row)).count();
+    let hint = |row: &&str| {
+        let row = row.to_lowercase();
+        ["enter", "esc", "return", "↵", "select", "confirm", "cancel"].iter().any(|word| row.contains(word))
+    };
+    options >= 2 && rows[marked..].iter().any(hint)
+}
+
+fn is_marked_option(row: &str) -> bool {
+    let mut chars = row.chars();
+    chars.next().is_some_and(|mark| "❯›>●▶➜◉▸*".contains(mark)) && is_option(chars.as_str().trim_start())
+}
+
+/// `1. Yes`, `2) No`.
+fn is_option(row: &str) -> bool {
+    let digits = row.chars().take_while(char::is_ascii_digit).count();
+    (1..=2).contains(&digits) && row[digits..].starts_with(['.', ')']) && row[digits + 1..].starts_with(' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_seen_in_every_dress() {
+        for text in [
+            "│ ● 1. Allow once │\n│   2. Allow always │\n│ Press enter to confirm │",
+            "Do you want to proceed?\n ❯ 1. Yes\n   2. No, tell Claude\n\n Esc to cancel",
+            "› 1. Yes, proceed (y)\n  2. No (esc)",
+            "> 1) first\n  2) second\n↑/↓ to move, enter to select",
+        ] {
+            assert!(looks_like_a_choice(text), "{text}");
+        }
+        for text in [
+            "Here are the steps:\n1. press enter\n2. press esc",
+            "❯ 1. one thing I typed",
+            "> quoted text\n1. a\n2. b",
+            "",
+        ] {
+            assert!(!looks_like_a_choice(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_lowest_rows_are_those_with_something_in_them() {
+        let rows: Vec<String> = ["a", "", "b", "c", ""].map(String::from).to_vec();
+        assert_eq!(lowest(&rows, 2), "b\nc");
+        assert_eq!(lowest(&rows, 9), "a\nb\nc");
+    }
+}

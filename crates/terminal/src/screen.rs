@@ -1,0 +1,432 @@
+//! The screen: what a person would see, kept from the bytes a program prints, with nobody looking.
+//!
+//! The grid is alacritty's. Queries are answered here and nowhere else, strictly in the order asked: a program
+//! that asks for its status protocol and then for the terminal's attributes takes the order as an answer.
+//!
+//! Invariants: memory is bounded by size and scrollback; whatever comes in, nothing panics.
+//! Not here: what the screen means (`rules`, `fold`); when the answers are written (the holder of the PTY).
+
+use crate::status::Report;
+use crate::tap::{Tap, Tapped};
+use crate::utf8::Utf8;
+use alacritty_terminal::event::{Event, EventListener, WindowSize};
+use alacritty_terminal::grid::Dimensions;
+use alacritty_terminal::index::{Column, Line};
+use alacritty_terminal::term::cell::Flags;
+use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
+use alacritty_terminal::vte::ansi::{NamedColor, Processor, Rgb, Timeout};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What came out of some bytes, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// To be written to the program.
+    Answer(String),
+    Title(String),
+    Status(Report),
+    Notice(String),
+    Bell,
+    /// The grid is between two frames: rules must not look at it.
+    Frame {
+        begins: bool,
+    },
+    Reset,
+}
+
+/// Columns and rows, within what a terminal can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    columns: u16,
+    rows: u16,
+}
+
+impl Size {
+    /// What a program gets when nobody looks: footers are cut below this.
+    pub const DETACHED: Self = Self { columns: 120, rows: 40 };
+    /// Beyond this a window is a mistake or an attack: a grid of it would be all memory.
+    const MAX: u16 = 1_000;
+
+    /// A window of one column exists for an instant in every resize; a grid needs two for wide characters.
+    pub fn new(columns: u16, rows: u16) -> Self {
+        Self { columns: columns.clamp(2, Self::MAX), rows: rows.clamp(1, Self::MAX) }
+    }
+
+    pub fn columns(self) -> u16 {
+        self.columns
+    }
+
+    pub fn rows(self) -> u16 {
+        self.rows
+    }
+}
+
+impl Dimensions for Size {
+    fn total_lines(&self) -> usize {
+        self.screen_lines()
+    }
+
+    fn screen_lines(&self) -> usize {
+        usize::from(self.rows)
+    }
+
+    fn columns(&self) -> usize {
+        usize::from(self.columns)
+    }
+}
+
+pub struct Screen {
+    term: Term<Mailslot>,
+    parser: Processor<Unbuffered>,
+    slot: Mailslot,
+    utf8: Utf8,
+    tap: Tap,
+    size: Size,
+    title: String,
+    region: Option<(u16, u16)>,
+}
+
+/// Lines kept above the screen.
+pub const SCROLLBACK: usize = 2_000;
+/// A title longer than this is cut: it is kept, shown and matched.
+const TITLE_CHARS_MAX: usize = 256;
+/// What we say a cell measures, in pixels.
+const CELL: (u16, u16) = (8, 16);
+
+impl Screen {
+    pub fn new(size: Size, scrollback: usize) -> Self {
+        let slot = Mailslot::default();
+        let config = Config {
+            scrolling_history: scrollback,
+            // We answer `CSI ? u` with 0 ourselves: plain bytes for plain keys.
+            kitty_keyboard: false,
+            osc52: Osc52::Disabled,
+            ..Config::default()
+        };
+        let term = Term::new(config, &size, slot.clone());
+        Self {
+            term,
+            parser: Processor::new(),
+            slot,
+            utf8: Utf8::default(),
+            tap: Tap::default(),
+            size,
+            title: String::new(),
+            region: None,
+        }
+    }
+
+    /// Takes what the program printed; tells what it means beyond the grid, in order.
+    pub fn feed(&mut self, bytes: &[u8], seen: &mut Vec<Seen>) {
+        let mut utf8 = std::mem::take(&mut self.utf8);
+        utf8.feed(bytes, |text| {
+            let mut rest = text.as_bytes();
+            while let Some((tapped, used)) = self.tap.next(rest) {
+                self.draw(&rest[..used], seen);
+                self.tapped(tapped, seen);
+                rest = &rest[used..];
+            }
+            self.draw(rest, seen);
+        });
+        self.utf8 = utf8;
+    }
+
+    fn draw(&mut self, bytes: &[u8], seen: &mut Vec<Seen>) {
+        self.parser.advance(&mut self.term, bytes);
+        for event in self.slot.take() {
+            match event {
+                Event::PtyWrite(text) => seen.push(Seen::Answer(text)),
+                Event::Title(title) => self.titled(&title, seen),
+                Event::ResetTitle => self.titled("", seen),
+                Event::ColorRequest(index, answer) => seen.push(Seen::Answer(answer(colour(index)))),
+                Event::TextAreaSizeRequest(answer) => seen.push(Seen::Answer(answer(WindowSize {
+                    num_lines: self.size.rows,
+                    num_cols: self.size.columns,
+                    cell_width: CELL.0,
+                    cell_height: CELL.1,
+                }))),
+                Event::Bell => seen.push(Seen::Bell),
+                _ => {}
+            }
+        }
+    }
+
+    fn titled(&mut self, title: &str, seen: &mut Vec<Seen>) {
+        let title: String = title.chars().filter(|c| !c.is_control()).take(TITLE_CHARS_MAX).collect();
+        if title != self.title {
+            self.title.clone_from(&title);
+            seen.push(Seen::Title(title));
+        }
+    }
+
+    fn tapped(&mut self, tapped: Tapped, seen: &mut Vec<Seen>) {
+        let answer = |text: &str| Seen::Answer(text.to_owned());
+        match tapped {
+            Tapped::Status { payload, end } if payload == "?" => {
+                seen.push(Seen::Answer(format!("\u{1b}]7501;?{end}")));
+            }
+            Tapped::Status { payload, .. } => seen.extend(Report::parse(&payload).map(Seen::Status)),
+            Tapped::Version => {
+                seen.push(answer(concat!("\u{1b}P>|synapse ", env!("CARGO_PKG_VERSION"), "\u{1b}\\")));
+            }
+            Tapped::Keyboard => seen.push(answer("\u{1b}[?0u")),
+            Tapped::Theme => seen.push(answer("\u{1b}[?997;1n")),
+            Tapped::ModifiedKeys => seen.push(answer("\u{1b}[>4;0m")),
+            Tapped::CellSize => seen.push(Seen::Answer(format!("\u{1b}[6;{};{}t", CELL.1, CELL.0))),
+            Tapped::Capability => seen.push(answer("\u{1b}P0+r\u{1b}\\")),
+            Tapped::Frame { begins } => seen.push(Seen::Frame { begins }),
+            Tapped::Notice(text) => seen.push(Seen::Notice(text)),
+            Tapped::Region { top, bottom } => self.region = self.region_of(top, bottom),
+            Tapped::Reset => {
+                self.region = None;
+                seen.push(Seen::Reset);
+            }
+        }
+    }
+
+    /// As the model takes it: what is out of bounds or upside down is no region.
+    fn region_of(&self, top: u16, bottom: u16) -> Option<(u16, u16)> {
+        let rows = self.size.rows;
+        let (top, bottom) = (top.max(1), if bottom == 0 { rows } else { bottom.min(rows) });
+        if top >= bottom {
+            return self.region;
+        }
+        ((top, bottom) != (1, rows)).then_some((top, bottom))
+    }
+
+    /// The rows that scroll, first and last, from 1; none if all do.
+    pub(crate) fn region(&self) -> Option<(u16, u16)> {
+        self.region
+    }
+
+    pub fn resize(&mut self, size: Size) {
+        self.size = size;
+        self.region = None;
+        self.term.resize(size);
+    }
+
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub fn pastes_are_bracketed(&self) -> bool {
+        self.term.mode().contains(TermMode::BRACKETED_PASTE)
+    }
+
+    pub fn on_alternate(&self) -> bool {
+        self.term.mode().contains(TermMode::ALT_SCREEN)
+    }
+
+    /// Row and column of the cursor, from 0.
+    pub fn cursor(&self) -> (usize, usize) {
+        let point = self.term.grid().cursor.point;
+        (usize::try_from(point.line.0).unwrap_or(0), point.column.0)
+    }
+
+    /// One row as text, without what is blank at its end.
+    pub fn row(&self, row: usize) -> String {
+        let grid = self.term.grid();
+        let Ok(line) = i32::try_from(row) else { return String::new() };
+        if row >= grid.screen_lines() {
+            return String::new();
+        }
+        let mut text = String::new();
+        for column in 0..grid.columns() {
+            let cell = &grid[Line(line)][Column(column)];
+            if cell.flags.intersects(Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER) {
+                continue;
+            }
+            text.push(if cell.flags.contains(Flags::HIDDEN) { ' ' } else { cell.c });
+            for mark in cell.zerowidth().into_iter().flatten() {
+                text.push(*mark);
+            }
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    /// All rows.
+    pub fn rows(&self) -> Vec<String> {
+        (0..usize::from(self.size.rows)).map(|row| self.row(row)).collect()
+    }
+
+    pub(crate) fn term(&self) -> &Term<impl EventListener> {
+        &self.term
+    }
+}
+
+/// Events of the model, picked up after each piece of bytes.
+#[derive(Clone, Default)]
+struct Mailslot(Arc<Mutex<Vec<Event>>>);
+
+impl Mailslot {
+    fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl EventListener for Mailslot {
+    fn send_event(&self, event: Event) {
+        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Far more than one read of the PTY can ask; a flood of queries is not worth our memory.
+        const EVENTS_MAX: usize = 4_096;
+        if events.len() < EVENTS_MAX {
+            events.push(event);
+        }
+    }
+}
+
+/// Frames are not held back: answers inside one would come late. Who looks at the grid waits for its end.
+#[derive(Default)]
+struct Unbuffered;
+
+impl Timeout for Unbuffered {
+    fn set_timeout(&mut self, _: Duration) {}
+
+    fn clear_timeout(&mut self) {}
+
+    fn pending_timeout(&self) -> bool {
+        false
+    }
+}
+
+/// The colours we claim to have: a dark terminal with the usual sixteen.
+fn colour(index: usize) -> Rgb {
+    let (r, g, b) = palette(index);
+    Rgb { r, g, b }
+}
+
+/// The colours behind the indexes.
+pub(crate) fn palette(index: usize) -> (u8, u8, u8) {
+    const SIXTEEN: [(u8, u8, u8); 16] = [
+        (0, 0, 0),
+        (205, 0, 0),
+        (0, 205, 0),
+        (205, 205, 0),
+        (0, 0, 238),
+        (205, 0, 205),
+        (0, 205, 205),
+        (229, 229, 229),
+        (127, 127, 127),
+        (255, 0, 0),
+        (0, 255, 0),
+        (255, 255, 0),
+        (92, 92, 255),
+        (255, 0, 255),
+        (0, 255, 255),
+        (255, 255, 255),
+    ];
+    match index {
+        0..=15 => SIXTEEN[index],
+        16..=231 => {
+            let level = |n: usize| [0, 95, 135, 175, 215, 255][n % 6];
+            (level((index - 16) / 36), level((index - 16) / 6), level(index - 16))
+        }
+        232..=255 => {
+            let grey = u8::try_from(8 + 10 * (index - 232)).unwrap_or(u8::MAX);
+            (grey, grey, grey)
+        }
+        _ if index == NamedColor::Background as usize => (0, 0, 0),
+        _ => (229, 229, 229),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Says;
+
+    fn fed(text: &str) -> (Screen, Vec<Seen>) {
+        let (mut screen, mut seen) = (Screen::new(Size::new(20, 5), 10), Vec::new());
+        screen.feed(text.as_bytes(), &mut seen);
+        (screen, seen)
+    }
+
+    fn answers(text: &str) -> Vec<String> {
+        let answer = |seen| if let Seen::Answer(text) = seen { Some(text) } else { None };
+        fed(text).1.into_iter().filter_map(answer).collect()
+    }
+
+    #[test]
+    fn rows_are_what_a_person_sees() {
+        let (screen, _) = fed("one\r\n世界 e\u{301}\u{1b}[3;1Hthree\u{1b}[8m hidden\u{1b}[m");
+        assert_eq!(screen.row(0), "one");
+        assert_eq!(screen.row(1), "世界 e\u{301}");
+        assert_eq!(screen.row(2), "three");
+        assert_eq!(screen.row(99), "");
+        assert_eq!(screen.cursor(), (2, 12));
+    }
+
+    #[test]
+    fn queries_are_answered_in_the_order_asked() {
+        // As Claude Code asks: the attributes must not come before the status.
+        let asked = "\u{1b}[>0q\u{1b}[?u\u{1b}]7501;?\u{7}\u{1b}[c";
+        let got = answers(asked);
+        assert!(got[0].starts_with("\u{1b}P>|synapse "));
+        assert_eq!(got[1..], ["\u{1b}[?0u", "\u{1b}]7501;?\u{7}", "\u{1b}[?6c"]);
+        let got =
+            answers("ab\u{1b}[6n\u{1b}]11;?\u{1b}\\\u{1b}[?2026$p\u{1b}[?2004$p\u{1b}[?9999$p\u{1b}[5n");
+        assert_eq!(
+            got,
+            [
+                "\u{1b}[1;3R",
+                "\u{1b}]11;rgb:0000/0000/0000\u{1b}\\",
+                "\u{1b}[?2026;2$y",
+                "\u{1b}[?2004;2$y",
+                "\u{1b}[?9999;0$y",
+                "\u{1b}[0n"
+            ]
+        );
+        assert_eq!(
+            answers("\u{1b}[18t\u{1b}[14t\u{1b}[16t"),
+            ["\u{1b}[8;5;20t", "\u{1b}[4;80;160t", "\u{1b}[6;16;8t"]
+        );
+    }
+
+    #[test]
+    fn a_query_inside_a_frame_is_answered_at_once() {
+        assert_eq!(answers("\u{1b}[?2026h text \u{1b}[c"), ["\u{1b}[?6c"]);
+    }
+
+    #[test]
+    fn status_and_title_come_in_order_and_a_title_only_when_it_changes() {
+        let (screen, seen) =
+            fed("\u{1b}]0;one\u{7}\u{1b}]7501;state=working\u{7}\u{1b}]2;one\u{7}\u{1b}]2;two\u{7}");
+        let kinds: Vec<String> = seen
+            .iter()
+            .map(|seen| match seen {
+                Seen::Title(title) => title.clone(),
+                Seen::Status(report) => format!("{:?}", report.says),
+                other => format!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(kinds, ["one", &format!("{:?}", Says::Working), "two"]);
+        assert_eq!(screen.title(), "two");
+    }
+
+    #[test]
+    fn windows_of_any_size() {
+        for (columns, rows) in [(0, 0), (1, 1), (2, 1), (10_000, 10_000), (u16::MAX, 1)] {
+            let mut screen = Screen::new(Size::new(columns, rows), 10);
+            screen.feed("世界\r\n\u{1b}[999;999Hx\u{1b}[2J".as_bytes(), &mut Vec::new());
+            screen.resize(Size::new(rows, columns));
+            screen.feed("世".as_bytes(), &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn any_bytes_in_any_chunks_draw_the_same() {
+        bolero::check!().with_type::<(Vec<u8>, u8)>().for_each(|(bytes, chunk)| {
+            let draw = |chunk: usize| {
+                let (mut screen, mut seen) = (Screen::new(Size::new(12, 4), 5), Vec::new());
+                bytes.chunks(chunk.max(1)).for_each(|part| screen.feed(part, &mut seen));
+                (screen.rows(), screen.cursor(), seen)
+            };
+            assert_eq!(draw(usize::from(*chunk)), draw(usize::MAX));
+        });
+    }
+}

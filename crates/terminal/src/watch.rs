@@ -1,0 +1,258 @@
+//! Watching one agent's terminal: output, keys, hooks and time go in, its state comes out.
+//!
+//! This is the whole of what runs live, and what a recording is replayed through.
+//! Invariant: the same bytes at the same times give the same states, however they are cut into pieces.
+
+use crate::fold::{Fold, Rank, Reading, Verdict};
+use crate::profile::Profile;
+use crate::rules::{self, Sees};
+use crate::screen::{Screen, Seen, Size};
+use crate::status::{Report, Says};
+use synapse_core::agents::AgentState;
+use synapse_core::ids::Timestamp;
+
+/// How long the screen is let settle before rules look at it.
+const SETTLE_MS: u64 = 40;
+/// A frame that is not closed within this is looked at anyway.
+const FRAME_MS_MAX: u64 = 200;
+
+pub struct Watch {
+    profile: Profile,
+    screen: Screen,
+    fold: Fold,
+    /// The screen has changed since rules looked at it.
+    changed_at: Option<Timestamp>,
+    frame_since: Option<Timestamp>,
+    /// Something was typed since the last Enter.
+    drafted: bool,
+    /// What is typed begins with a slash: a command of the CLI, which need not begin a turn.
+    command: bool,
+    in_paste: bool,
+    /// Up to when time has passed.
+    ticked: Timestamp,
+    /// The last report that was believed.
+    reported: Option<Report>,
+}
+
+impl Watch {
+    pub fn new(now: Timestamp, profile: Profile, size: Size, scrollback: usize) -> Self {
+        let fold = if profile.can_tell_idle() {
+            Fold::new(now, profile.timing)
+        } else {
+            Fold::unknown(now, profile.timing, "its profile cannot tell when it is ready")
+        };
+        Self {
+            profile,
+            screen: Screen::new(size, scrollback),
+            fold,
+            changed_at: None,
+            frame_since: None,
+            drafted: false,
+            command: false,
+            in_paste: false,
+            ticked: now,
+            reported: None,
+        }
+    }
+
+    /// Goes on from a picture that another made of the same terminal.
+    pub fn resumed(now: Timestamp, profile: Profile, size: Size, scrollback: usize, picture: &[u8]) -> Self {
+        let mut watch = Self::new(now, profile, size, scrollback);
+        watch.fold = Fold::unknown(now, watch.profile.timing, "its watcher was started again");
+        // The queries were answered before; a picture has none.
+        watch.output(now, picture);
+        watch
+    }
+
+    /// All that `resumed` needs: what is on the screen, and the last report.
+    pub fn picture(&self) -> String {
+        let mut drawn = self.screen.as_ansi(!self.screen.on_alternate());
+        if let Some(report) = &self.reported {
+            drawn.push_str(&report.as_sequence());
+        }
+        drawn
+    }
+
+    pub fn screen(&self) -> &Screen {
+        &self.screen
+    }
+
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    pub fn verdict(&self) -> &Verdict {
+        self.fold.verdict()
+    }
+
+    pub fn state(&self) -> AgentState {
+        self.fold.verdict().state
+    }
+
+    /// Every source with an opinion, best first.
+    pub fn readings(&self) -> Vec<(Rank, &Reading)> {
+        self.fold.readings()
+    }
+
+    pub fn resize(&mut self, now: Timestamp, size: Size) {
+        self.screen.resize(size);
+        self.changed_at.get_or_insert(now);
+    }
+
+    /// Takes what the program printed; gives what must be written back to it.
+    pub fn output(&mut self, now: Timestamp, bytes: &[u8]) -> Vec<String> {
+        self.tick(now);
+        let (mut seen, mut answers) = (Vec::new(), Vec::new());
+        self.screen.feed(bytes, &mut seen);
+        self.fold.printed(now);
+        self.changed_at.get_or_insert(now);
+        for seen in seen {
+            match seen {
+                Seen::Answer(text) => answers.push(text),
+                Seen::Title(title) => self.titled(now, &title),
+                Seen::Status(report) => self.reported(now, &report),
+                Seen::Frame { begins } => self.frame_since = begins.then_some(now),
+                Seen::Reset => self.frame_since = None,
+                Seen::Notice(_) | Seen::Bell => {}
+            }
+        }
+        answers
+    }
+
+    fn titled(&mut self, now: Timestamp, title: &str) {
+        let rule = rules::on_title(&self.profile.title, title);
+        let sees = rule.map(|rule| (rule.state, format!("title, {}", rule.name)));
+        self.fold.read(now, Rank::Title, sees);
+    }
+
+    fn reported(&mut self, now: Timestamp, report: &Report) {
+        let apps = &self.profile.status.apps;
+        if !apps.is_empty() && report.app.as_ref().is_some_and(|app| !apps.contains(app)) {
+            return;
+        }
+        let sees = match report.says {
+            Says::Working => Some(Sees::Busy),
+            Says::Blocked => Some(Sees::Waiting),
+            // After an error it takes input again, as after an answer.
+            Says::Idle | Says::Done | Says::Error => Some(Sees::Idle),
+            Says::Clear => None,
+        };
+        let mut why = format!("it reports {:?}", report.says).to_lowercase();
+        for detail in [&report.kind, &report.message].into_iter().flatten() {
+            why.push_str(&format!(", {detail}"));
+        }
+        self.reported = Some(report.clone());
+        self.fold.read(now, Rank::Status, sees.map(|sees| (sees, why)));
+    }
+
+    /// A hook or the CLI's own API says so.
+    pub fn hooked(&mut self, now: Timestamp, sees: Option<(Sees, String)>) {
+        self.tick(now);
+        self.fold.read(now, Rank::Hook, sees);
+    }
+
+    /// Bytes that go to the program: keys of a person, or text of ours.
+    pub fn input(&mut self, now: Timestamp, bytes: &[u8]) {
+        self.tick(now);
+        self.fold.typed(now);
+        let mut rest = bytes;
+        while let Some((first, after)) = rest.split_first() {
+            if let Some(tail) = rest.strip_prefix(b"\x1b[200~") {
+                self.in_paste = true;
+                rest = tail;
+                continue;
+            }
+            if let Some(tail) = rest.strip_prefix(b"\x1b[201~") {
+                self.in_paste = false;
+                rest = tail;
+                continue;
+            }
+            match first {
+                // Keys with an escape in front, mouse and focus reports are no text.
+                0x1b => {
+                    rest = after_escape(after);
+                    continue;
+                }
+                b'\r' if !self.in_paste => self.entered(now),
+                0x03 | 0x15 => self.drafted = false,
+                0x20..=0x7e | 0x80.. => {
+                    if !self.drafted {
+                        self.command = *first == b'/';
+                    }
+                    self.drafted = true;
+                }
+                _ => {}
+            }
+            rest = after;
+        }
+    }
+
+    fn entered(&mut self, now: Timestamp) {
+        if std::mem::take(&mut self.drafted) && !self.command {
+            self.fold.submitted(now);
+        }
+    }
+
+    pub fn exited(&mut self, now: Timestamp, failed: bool, why: &str) {
+        self.tick(now);
+        self.fold.exited(now, failed, why);
+    }
+
+    /// When `tick` wants to be called though nothing comes in.
+    pub fn next_tick(&self) -> Option<Timestamp> {
+        let look = self.changed_at.map(|at| self.look_at(at));
+        let fold = self.fold.next_tick().filter(|due| *due > self.ticked);
+        [look, fold].into_iter().flatten().min()
+    }
+
+    /// When the rules may look at a screen that changed at `at`: not in the middle of a frame.
+    fn look_at(&self, at: Timestamp) -> Timestamp {
+        let settled = at.plus_ms(SETTLE_MS);
+        self.frame_since.map_or(settled, |since| settled.max(since.plus_ms(FRAME_MS_MAX)))
+    }
+
+    /// Lets time pass up to `now`: all that was due before happens at its own moment.
+    pub fn tick(&mut self, now: Timestamp) {
+        while let Some(due) = self.next_tick().filter(|due| *due <= now) {
+            if self.changed_at.is_some_and(|at| self.look_at(at) <= due) {
+                self.look(due);
+            }
+            self.fold.tick(due);
+            self.ticked = self.ticked.max(due);
+        }
+        self.fold.tick(now);
+        self.ticked = self.ticked.max(now);
+    }
+
+    fn look(&mut self, now: Timestamp) {
+        self.changed_at = None;
+        let rows = self.screen.rows();
+        let found = rules::on_screen(&self.profile.screen, &rows);
+        let sees = match found {
+            Some(rule) if rule.state == Sees::Waiting => Some((rule.state, format!("screen, {}", rule.name))),
+            _ if rules::looks_like_a_choice(&rules::lowest(&rows, rules::ROWS)) => {
+                Some((Sees::Waiting, "screen, a choice is shown".to_owned()))
+            }
+            Some(rule) => Some((rule.state, format!("screen, {}", rule.name))),
+            None => None,
+        };
+        self.fold.read(now, Rank::Screen, sees);
+    }
+}
+
+/// What comes after an escape sequence of a key, given what follows its escape byte.
+fn after_escape(bytes: &[u8]) -> &[u8] {
+    match bytes {
+        [b'[', rest @ ..] => {
+            let end = rest.iter().position(|b| (0x40..=0x7e).contains(b)).map_or(rest.len(), |at| at + 1);
+            &rest[end..]
+        }
+        [b'O', _, rest @ ..] => rest,
+        [b']' | b'P' | b'_', rest @ ..] => {
+            let end = rest.iter().position(|b| matches!(b, 0x07 | 0x1b)).map_or(rest.len(), |at| at + 1);
+            let rest = &rest[end..];
+            rest.strip_prefix(b"\\").unwrap_or(rest)
+        }
+        rest => rest,
+    }
+}

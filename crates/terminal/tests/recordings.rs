@@ -1,0 +1,95 @@
+//! PTY-4: the states seen on recordings of real CLIs agree with the true ones, however the bytes are cut.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use synapse_terminal::replay::{self, Event, Recording, Score, What};
+use synapse_terminal::{Profile, profile};
+
+fn recordings() -> Vec<(String, PathBuf)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
+    let mut found: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "cast"))
+        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path))
+        .collect();
+    found.sort();
+    assert!(found.len() >= 19, "only {} recordings", found.len());
+    found
+}
+
+fn load(name: &str, path: &Path) -> (Recording, Profile) {
+    let cli = name.split(['-', '_']).next().unwrap();
+    (Recording::parse(&fs::read_to_string(path).unwrap()).unwrap(), profile::shipped(cli).unwrap())
+}
+
+fn scored(name: &str, path: &Path) -> Score {
+    let (recording, profile) = load(name, path);
+    let truth = replay::parse_truth(&fs::read_to_string(path.with_extension("json")).unwrap()).unwrap();
+    let end = recording.events.last().unwrap().at_ms;
+    replay::score(&replay::play(&recording, profile), &truth, end)
+}
+
+#[test]
+fn every_recording_agrees_and_waiting_is_never_missed() {
+    let (mut right, mut samples) = (0.0, 0);
+    for (name, path) in recordings() {
+        let score = scored(&name, &path);
+        println!("{name:28} {score:?}");
+        assert_eq!(score.waiting_as_idle_ms, 0, "{name}: waiting was seen as idle: {score:?}");
+        assert_eq!(score.waiting_missed_ms, 0, "{name}: {score:?}");
+        assert!(score.samples < 20 || score.agreement >= 0.97, "{name}: {score:?}");
+        right += score.agreement * score.samples as f64;
+        samples += score.samples;
+    }
+    assert!(right / samples as f64 >= 0.99, "{:.4} of {samples} samples", right / samples as f64);
+}
+
+/// Cuts every output in two at a place that depends on the seed, and every other piece once more.
+fn cut(recording: &Recording, seed: usize) -> Recording {
+    let mut events = Vec::new();
+    for (n, event) in recording.events.iter().enumerate() {
+        let What::Output(text) = &event.what else {
+            events.push(event.clone());
+            continue;
+        };
+        let mut rest = text.as_str();
+        for k in 1..4 {
+            let wish = (seed * 31 + n * 17 + k * 7) % rest.len().max(1);
+            let at = (wish..=rest.len()).find(|at| rest.is_char_boundary(*at)).unwrap();
+            let (first, after) = rest.split_at(at);
+            events.push(Event { at_ms: event.at_ms, what: What::Output(first.to_owned()) });
+            rest = after;
+        }
+        events.push(Event { at_ms: event.at_ms, what: What::Output(rest.to_owned()) });
+    }
+    Recording { size: recording.size, events }
+}
+
+#[test]
+fn any_chunking_gives_the_same_states() {
+    for (name, path) in recordings() {
+        let (recording, profile) = load(&name, &path);
+        let whole = replay::play(&recording, profile.clone());
+        for seed in 1..4 {
+            assert_eq!(replay::play(&cut(&recording, seed), profile.clone()), whole, "{name}, seed {seed}");
+        }
+    }
+}
+
+/// The generic profile knows no CLI, and still must not take a question for a prompt.
+#[test]
+fn without_a_profile_a_choice_is_still_seen_as_waiting() {
+    for name in ["codex__permission", "claude__permission", "copilot__permission", "gemini__permission"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recordings/{name}.cast"));
+        let (recording, _) = load(name, &path);
+        let truth = replay::parse_truth(&fs::read_to_string(path.with_extension("json")).unwrap()).unwrap();
+        let timeline = replay::play(&recording, profile::shipped("generic").unwrap());
+        let end = recording.events.last().unwrap().at_ms;
+        let score = replay::score(&timeline, &truth, end);
+        assert_eq!(score.waiting_as_idle_ms, 0, "{name}: {score:?}");
+        assert_eq!(score.waiting_missed_ms, 0, "{name}: {score:?}");
+    }
+}
