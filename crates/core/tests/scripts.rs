@@ -9,6 +9,7 @@ mod teller;
 
 use teller::check;
 
+/// one-way ends with the proof that it arrived; no result.
 #[test]
 fn a_one_way_message_is_done_when_it_is_seen() {
     check(
@@ -19,6 +20,7 @@ fn a_one_way_message_is_done_when_it_is_seen() {
     );
 }
 
+/// who expects an answer has one, or an ending that is none.
 #[test]
 fn a_question_is_done_when_it_is_answered() {
     check(

@@ -266,6 +266,7 @@ fn urgent_mail_goes_first_and_notes_are_never_worked_on() {
     assert!(inbox.contains("n1") && !inbox.contains("p2"), "{inbox}");
 }
 
+/// CLI-6: `--reply-to` completes the task if one waits, otherwise it is a message linked to it.
 #[test]
 fn replies_go_by_task_and_always_work() {
     let world = world();

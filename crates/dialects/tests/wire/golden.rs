@@ -230,6 +230,7 @@ fn is_listed(refusal: &Refusal) -> bool {
     }
 }
 
+/// REST-7: every refusal with its status, its code and what it says.
 #[test]
 fn golden_errors() {
     let told: Vec<Value> = refusals()

@@ -67,6 +67,7 @@ fn check(cases: &[(&str, &str)]) {
     }
 }
 
+/// CLI-8: `{role, parts}`, and parts with `type` or with 0.3's `kind`.
 #[test]
 fn a_message_is_a_text_or_parts_in_any_of_three_spellings() {
     check(&[
