@@ -107,7 +107,9 @@ impl Terminal {
 const DESK_STACK: usize = 128 << 10;
 
 fn open(columns: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd)> {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    // In a second step, since not every system can do both at once; nothing is started meanwhile.
+    rustix::io::fcntl_setfd(&master, rustix::io::FdFlags::CLOEXEC)?;
     grantpt(&master)?;
     unlockpt(&master)?;
     let name = rustix::pty::ptsname(&master, Vec::new())?;

@@ -7,6 +7,7 @@
 //! Invariant: a process under an agent is never taken for the person because it was quick, hid its open files, or
 //! passed its socket from child to child. Not here: systems other than Linux, where nothing is seen.
 
+#[cfg(target_os = "linux")]
 use crate::ancestry::{self, Kin};
 use std::net::SocketAddr;
 use synapse_core::ids::AgentId;

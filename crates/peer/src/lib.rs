@@ -109,9 +109,9 @@ impl Way {
 pub fn sockets_work() -> bool {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair};
     static WORK: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    let one = |family| socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).is_ok();
+    let one = |family| socket_with(family, SocketType::STREAM, SocketFlags::empty(), None).is_ok();
     // The pair, because the runtime needs one for itself before it can use any other.
-    let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).is_ok();
+    let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None).is_ok();
     *WORK.get_or_init(|| pair() && (one(AddressFamily::UNIX) || one(AddressFamily::INET)))
 }
 

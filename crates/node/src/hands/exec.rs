@@ -354,6 +354,10 @@ impl ExecHand {
     fn runner_command(&self, dir: &RunDir) -> std::io::Result<std::process::Command> {
         let mut command = synapse_holder::same_program()?;
         command.arg("__run").arg(dir.path());
+        // What the holder says to its node is none of the command's business.
+        for variable in [crate::serve::RESTART_VARIABLE, crate::serve::HOLDER_VERSION_VARIABLE] {
+            command.env_remove(variable);
+        }
         for variable in self.app.gate.secret_variables() {
             command.env_remove(variable);
         }

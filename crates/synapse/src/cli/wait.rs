@@ -34,6 +34,13 @@ impl Place<'_> {
         }
     }
 
+    fn name(&self) -> String {
+        match self {
+            Self::Here(roll, agent) => roll.label(agent),
+            Self::There(there) => there.to_string(),
+        }
+    }
+
     /// Between two connections. Through an outbox each costs files.
     fn pause(&self) -> Duration {
         let is_boxed = matches!(self, Self::Here(roll, _) if roll.sandboxed().is_some());
@@ -73,8 +80,15 @@ pub(super) async fn until_at(
     let task = accepted.task_id.clone().unwrap_or_default();
     // A repeat may be answered long ago: its events begin before this acceptance.
     let after = if accepted.duplicate { Some(0) } else { accepted.event_id.map(|id| id.saturating_sub(1)) };
-    let mut follower =
-        Follower { task, message: accepted.message_id.clone(), wait_for, after, last: None, talk };
+    let mut follower = Follower {
+        task,
+        message: accepted.message_id.clone(),
+        wait_for,
+        after,
+        last: None,
+        talk,
+        whom: place.name(),
+    };
     match tokio::time::timeout(timeout, follower.follow(place)).await {
         Ok(reached) => reached,
         Err(_) => Ok(Reached::TimedOut { after: timeout, last: follower.last }),
@@ -88,6 +102,8 @@ struct Follower {
     after: Option<u64>,
     last: Option<String>,
     talk: bool,
+    /// As the person would call it.
+    whom: String,
 }
 
 impl Follower {
@@ -129,7 +145,8 @@ impl Follower {
                 let prompt = view.data.get("prompt").and_then(|p| p.get("text")).and_then(|t| t.as_str());
                 if let Some(prompt) = prompt {
                     self.say(&format!(
-                        "it asks: {prompt}\n  answer with `synapse send … --task {}`",
+                        "it asks: {prompt}\n  answer with `synapse send {} '…' --task {}`",
+                        self.whom,
                         &self.task[..8]
                     ));
                 }
