@@ -15,8 +15,9 @@ use synapse_core::record::Entry;
 use synapse_core::watch::Topic;
 use tokio::sync::{mpsc, oneshot};
 
-/// Most jobs that wait for the driver.
-pub const QUEUE_MAX: usize = 4_096;
+/// Most jobs that wait for the driver: as many as there may be connections, and no more, since the room for all of
+/// them is taken from the start.
+pub const QUEUE_MAX: usize = 1_024;
 /// Most events that wait for one watcher; a slower one is cut off and comes back with the last id it saw.
 const WATCHER_EVENTS_MAX: usize = 256;
 

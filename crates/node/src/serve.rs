@@ -112,8 +112,12 @@ fn one_arena() {}
 
 fn work(parts: Parts) -> Result<Ended, Died> {
     // One thread for all sockets: it waits more than it works, and further ones only add wake-ups between them.
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().thread_stack_size(1 << 20).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .thread_stack_size(1 << 20)
+        // Threads for the disk are needed in bursts, and cost a stack and a wake-up each while they wait for more.
+        .thread_keep_alive(std::time::Duration::from_secs(1))
+        .enable_all()
+        .build();
     let runtime = runtime.map_err(|e| Died::CannotRun(format!("no threads: {e}")))?;
     let ended = runtime.block_on(serve(parts));
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
