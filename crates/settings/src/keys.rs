@@ -8,6 +8,7 @@
 
 use crate::kinds::{Kind, Value};
 use crate::{Flow, Settings};
+use synapse_core::routes::distance;
 
 /// One row.
 #[derive(Debug)]
@@ -122,8 +123,8 @@ pub fn nearest(pattern: &str, wrong: &str) -> Option<String> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let wanted = plain(&wrong.chars().take(64).collect::<String>());
     let near = |name: &str| {
-        let distance = distance(&plain(name), &wanted);
-        (distance <= 1 + wanted.chars().count() / 4).then_some(distance)
+        let far = distance(&plain(name), &wanted);
+        (far <= 1 + wanted.chars().count() / 4).then_some(far)
     };
     let siblings = children(pattern).into_iter().filter(|name| *name != "*");
     let sibling = siblings.filter_map(|name| Some((near(name)?, name))).min();
@@ -142,25 +143,6 @@ pub fn nearest(pattern: &str, wrong: &str) -> Option<String> {
             .min_by_key(|(distance, _)| *distance)
             .map(|(_, key)| key.shown())
     })
-}
-
-/// How many letters one must add, drop, change or swap.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let changed = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = changed.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before[j - 2] + 1);
-            }
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }
 
 /// What a role may be given, in the order of growing weight. `approve` is missing: only the user may.

@@ -166,7 +166,9 @@ fn what_cannot_be_started_says_why() {
         .fails(1, &["could not start the program", "PATH"]);
     assert!(world.registry().is_empty(), "{}", world.show());
     world.synapse(&["run", "--", "cat"]).fails(2, &["no terminal", "--detach"]);
-    world.synapse(&["clade"]).fails(2, &["clade", "claude", "synapse run -- clade"]);
+    world.synapse(&["clade"]).fails(2, &["clade", "did you mean claude?"]);
+    world.synapse(&["hisotry"]).fails(2, &["did you mean history?"]);
+    world.synapse(&["frobnicate"]).fails(2, &["codex", "synapse run -- frobnicate", "synapse --help"]);
     world.ok(&["run", "-d", "--name", "plain", "--exec", "cat"]);
     world.synapse(&["screen", "plain"]).fails(2, &["no terminal"]);
     std::fs::create_dir_all(world.home().join("profiles")).unwrap();

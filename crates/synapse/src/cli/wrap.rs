@@ -36,14 +36,26 @@ pub(super) fn external(words: Vec<String>, json: bool) -> Done {
     let Some(found) = profiles::find(&home, &here, name)? else {
         let known = profiles::all(&home, &here)?;
         let names: Vec<&str> = known.iter().map(|found| found.profile.name.as_str()).collect();
-        return Err(Fail::usage(format!(
-            "there is no command and no profile called {name:?}; profiles: {}. Any other program: `synapse run -- {name} …`; commands: `synapse --help`",
-            names.join(", ")
-        )));
+        return Err(Fail::usage(match nearest(name, &names) {
+            Some(near) => format!("there is no command and no profile called {name:?}; did you mean {near}?"),
+            None => format!(
+                "there is no command and no profile called {name:?}; profiles: {}. Any other program: `synapse run -- {name} …`; commands: `synapse --help`",
+                names.join(", ")
+            ),
+        }));
     };
     let words = Words::try_parse_from(rest).map_err(|e| Fail::usage(e.to_string()))?;
     let argv = [vec![found.profile.command.clone()], found.profile.args.clone(), words.args].concat();
     start(words.who, found, argv, words.detach, json)
+}
+
+/// The command or profile that was probably meant.
+fn nearest(wrong: &str, profiles: &[&str]) -> Option<String> {
+    let cli = <super::Cli as clap::CommandFactory>::command();
+    let commands = cli.get_subcommands().map(|command| command.get_name().to_owned());
+    let all = commands.chain(profiles.iter().map(|name| (*name).to_owned()));
+    let near = all.map(|name| (synapse_core::routes::distance(wrong, &name), name));
+    near.filter(|(far, _)| *far <= 1 + wrong.chars().count() / 4).min().map(|(_, name)| name)
 }
 
 /// `synapse run -- COMMAND ARGS`: the profile of that name if there is one, else the generic one.
