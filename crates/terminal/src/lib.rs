@@ -5,6 +5,7 @@
 //! time is an argument, so a recording is replayed by exactly the code that runs live.
 //! Not here: the PTY itself and who holds it (`synapse-holder`), typing into it.
 
+pub mod composer;
 pub mod fold;
 mod picture;
 pub mod profile;
@@ -14,6 +15,8 @@ mod screen;
 mod status;
 mod strip;
 mod tap;
+pub mod text;
+pub mod turn;
 mod utf8;
 mod watch;
 

@@ -4,6 +4,7 @@
 //! Invariant: a profile that was read is whole: every pattern compiles, every name is known.
 //! Not here: where profile files are looked for (the binary), what the evidence adds up to (`fold`).
 
+use crate::composer::{Composer, ComposerText};
 use crate::rules::{BadRule, Rule, RuleText};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ pub struct Profile {
     pub title: Vec<Rule>,
     pub screen: Vec<Rule>,
     pub timing: Timing,
+    /// Where text is written; without it nothing is ever typed.
+    pub composer: Option<Composer>,
     pub submit: Submit,
     pub interrupt: Interrupt,
     pub hooks: Option<Hooks>,
@@ -53,6 +56,8 @@ struct Written {
     screen: Vec<RuleText>,
     #[serde(default)]
     timing: Timing,
+    #[serde(default)]
+    composer: Option<ComposerText>,
     #[serde(default)]
     submit: Submit,
     #[serde(default)]
@@ -237,6 +242,7 @@ impl Written {
         Ok(Profile {
             title: compile("title", self.title)?,
             screen: compile("screen", self.screen)?,
+            composer: self.composer.map(ComposerText::compile).transpose()?,
             name: self.name,
             about: self.about,
             command: self.command,

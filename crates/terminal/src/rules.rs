@@ -67,6 +67,8 @@ pub enum BadRule {
     Pattern { part: &'static str, rule: String, pattern: String, why: String },
     #[error("{part} rule '{rule}' has no pattern: give any, all or none")]
     Empty { part: &'static str, rule: String },
+    #[error("composer: give mark, which begins its first row, or frame, which begins each")]
+    NoComposer,
 }
 
 impl RuleText {

@@ -1,0 +1,158 @@
+//! A message as it is typed: data, whatever it contains (PTY-14).
+//!
+//! It begins with our own header, so that no first character means a command to the program; it is free of
+//! anything that drives a terminal or hides text; it ends with a line end, so that no popup for a last word is open.
+//! Not here: when it is typed (`turn`).
+
+/// What is given to a program in one paste.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Typed {
+    text: String,
+    removed: usize,
+}
+
+/// Shorter ones may be shown whole; what is longer goes as a file.
+pub const HEADER_CHARS_MAX: usize = 200;
+
+impl Typed {
+    /// `header` is ours, on the line of the text's first.
+    pub fn new(header: &str, body: &str) -> Self {
+        let mut removed = 0;
+        let header: String = clean(header, &mut removed).replace(['\n', '\t'], " ");
+        let header: String = header.trim().chars().take(HEADER_CHARS_MAX).collect();
+        let body = clean(body, &mut removed);
+        let body = body.trim_end_matches(['\n', ' ', '\t']);
+        Self { text: format!("{header} {body}\n"), removed }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// How many characters were taken out of it.
+    pub fn removed(&self) -> usize {
+        self.removed
+    }
+
+    pub fn chars(&self) -> usize {
+        self.text.chars().count()
+    }
+
+    /// As bytes for a program that knows pastes, in one piece.
+    pub fn as_paste(&self) -> Vec<u8> {
+        [b"\x1b[200~", self.text.as_bytes(), b"\x1b[201~"].concat()
+    }
+}
+
+/// The text without what is not text. Line ends of every kind become `\n`.
+fn clean(text: &str, removed: &mut usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = None;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\r' if rest.peek() == Some(&'\n') => continue,
+            '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{0b}' | '\u{0c}' => out.push('\n'),
+            '\n' | '\t' => out.push(c),
+            c if is_hidden(c, before, rest.peek().copied()) => {
+                *removed += 1;
+                continue;
+            }
+            c => out.push(c),
+        }
+        before = Some(c);
+    }
+    out
+}
+
+/// Control characters, and what no reader sees: direction marks, zero-width characters, tags.
+fn is_hidden(c: char, before: Option<char>, after: Option<char>) -> bool {
+    match c {
+        c if c.is_control() => true,
+        // Emoji and some scripts are made with joiners; between plain letters they only hide something.
+        '\u{200c}' | '\u{200d}' => {
+            let joins = |c: Option<char>| c.is_some_and(|c| !c.is_ascii() && !c.is_whitespace());
+            !(joins(before) && joins(after))
+        }
+        '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{061c}'
+        | '\u{00ad}'
+        | '\u{180e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}' => true,
+        _ => false,
+    }
+}
+
+/// What of a text can be compared with what a screen shows of it: no blanks, which wrapping changes, and nothing
+/// without a width of its own, which programs drop.
+pub(crate) fn bones(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace() && !has_no_width(*c)).collect()
+}
+
+fn has_no_width(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{0300}'..='\u{036f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "[A2A:12345678:codex-8100]";
+
+    #[test]
+    fn text_arrives_as_it_is() {
+        for body in [
+            "hello",
+            "two\nlines",
+            "tab\tand 日本語 とてもとても",
+            "family 👨‍👩‍👧‍👦 and flag 🇩🇪",
+            "می‌خواهم",
+            "{\"json\": [1, 2]}",
+        ] {
+            let typed = Typed::new(HEADER, body);
+            assert_eq!((typed.as_str(), typed.removed()), (format!("{HEADER} {body}\n").as_str(), 0));
+        }
+    }
+
+    #[test]
+    fn nothing_in_it_drives_a_terminal_or_starts_a_command() {
+        let table = [
+            ("!touch x", "!touch x", 0),
+            ("/help", "/help", 0),
+            ("a\u{1b}[201~\r!touch x", "a[201~\n!touch x", 1),
+            ("a\u{9b}201~b", "a201~b", 1),
+            ("stop\u{3}\u{4}\u{7f}\u{8}", "stop", 4),
+            ("one\r\ntwo\rthree\u{2028}four", "one\ntwo\nthree\nfour", 0),
+            ("look at @word", "look at @word", 0),
+            ("evil\u{202e}txt.exe", "eviltxt.exe", 1),
+            ("a\u{200b}b\u{200d}c", "abc", 2),
+            ("tags\u{e0041}\u{e0042}", "tags", 2),
+            ("\0", "", 1),
+            ("trailing \n\n\n", "trailing", 0),
+        ];
+        for (body, becomes, removed) in table {
+            let typed = Typed::new(HEADER, body);
+            assert_eq!(typed.as_str(), format!("{HEADER} {becomes}\n"), "{body:?}");
+            assert_eq!(typed.removed(), removed, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_comes_the_paste_has_one_end_and_begins_with_our_header() {
+        bolero::check!().with_type::<(String, String)>().for_each(|(sender, body)| {
+            let typed = Typed::new(&format!("[A2A:00000000:{sender}"), body);
+            assert!(typed.as_str().starts_with("[A2A:00000000:"));
+            assert!(typed.as_str().ends_with('\n'));
+            let hostile = |c: char| c.is_control() && c != '\n' && c != '\t';
+            assert!(!typed.as_str().contains(hostile), "{:?}", typed.as_str());
+            let header = typed.as_str().lines().next().unwrap();
+            assert!(header.chars().count() <= typed.chars());
+        });
+    }
+}

@@ -1,0 +1,472 @@
+//! One message into one terminal: a closed loop from "may I?" to proof that the turn began.
+//!
+//! Each step is taken on what is seen at that moment and never on a delay alone: gate, keyboard, paste, echo, Enter
+//! alone, proof. It is pure: whoever drives it shows it what there is to see and carries out one step at a time.
+//!
+//! It types only to a program that is idle, even where one would queue what comes while it works: a program that
+//! works may ask for approval at any moment, and then Enter would give it.
+//!
+//! Invariants: Enter is pressed only while the composer holds our text and nothing else and nothing waits for
+//! approval; at most three times; a person's draft is never touched; what is not proven is not said.
+//! Not here: what is typed (`text`), how the composer is read (`composer`), receipts (the node).
+
+use crate::composer::{Holds, Match};
+use crate::text::{Typed, bones};
+use std::fmt;
+use synapse_core::agents::AgentState;
+use synapse_core::ids::Timestamp;
+
+/// What there is to see at one moment.
+#[derive(Debug, Clone)]
+pub struct Sight {
+    pub now: Timestamp,
+    pub state: AgentState,
+    pub state_since: Timestamp,
+    /// The state is only concluded from what was typed.
+    pub state_assumed: bool,
+    pub composer: Holds,
+    pub pastes_bracketed: bool,
+    /// When a person last pressed a key.
+    pub person_at: Option<Timestamp>,
+    /// Nobody else's keys reach the program.
+    pub keyboard: bool,
+    /// Our header stands on the screen outside the composer.
+    pub shown: bool,
+    /// The program said itself that it was given this text.
+    pub told: bool,
+}
+
+/// What is to be done next. Whoever carries it out calls `next` again afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing, until something changes or the time has come.
+    Wait {
+        until: Option<Timestamp>,
+        held: Option<Held>,
+    },
+    /// Keep everybody else's keys away for so long.
+    TakeKeyboard {
+        ms: u32,
+    },
+    ReleaseKeyboard,
+    /// Note that it is being written, and then write it in one piece.
+    Paste(Vec<u8>),
+    Enter,
+    /// Take back what we have written.
+    Erase(&'static [u8]),
+    Done(Outcome),
+}
+
+/// Why a message is not typed yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    Starting,
+    Busy,
+    Waiting,
+    Unknown,
+    Gone,
+    Typing,
+    Draft,
+    NoComposer,
+    NoPaste,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "it is starting",
+            Self::Busy => "it is busy",
+            Self::Waiting => "it waits for a person to approve or choose",
+            Self::Unknown => "it is not known what it does",
+            Self::Gone => "its program has ended",
+            Self::Typing => "its person is typing",
+            Self::Draft => "its person has a draft in the composer",
+            Self::NoComposer => "its composer is not to be seen",
+            Self::NoPaste => "it does not take pastes",
+        })
+    }
+}
+
+/// What makes us say that it was submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The program said that it was given exactly this.
+    Told,
+    /// It began to work after Enter.
+    Began,
+    /// The composer is empty again and our text stands above it.
+    Shown,
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Told => "its program says that it was given this text",
+            Self::Began => "it began to work after Enter",
+            Self::Shown => "the text left the composer and stands above it",
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Submitted(Proof),
+    /// It is certain that it was not; what was written is gone again, or still there.
+    NotSubmitted {
+        why: &'static str,
+        erased: bool,
+    },
+    Unknown {
+        why: &'static str,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Gate,
+    /// The keyboard was asked for.
+    Asked,
+    /// Written; not yet seen in the composer, or not for long enough.
+    Pasted {
+        at: Timestamp,
+    },
+    /// Something came in between: the person decides first.
+    Aside,
+    Entered {
+        at: Timestamp,
+    },
+    Erasing {
+        presses: u16,
+        at: Timestamp,
+        why: &'static str,
+    },
+    Done,
+}
+
+pub struct Turn {
+    typed: Typed,
+    /// Between the paste and Enter, at least.
+    settle_ms: u64,
+    phase: Phase,
+    empty_since: Option<Timestamp>,
+    /// What was last done to the program may not be shown before this.
+    shown_by: Option<Timestamp>,
+    pastes: u8,
+    enters: u8,
+    submitted_before: bool,
+    outcome: Option<Outcome>,
+}
+
+/// The composer must have been empty for so long.
+const EMPTY_MS: u64 = 120;
+/// A person who pressed a key within this is typing.
+pub const TYPING_MS: u64 = 2_000;
+/// How long others' keys are kept away; the loop gives them back as soon as it can.
+const KEYBOARD_MS: u32 = 8_000;
+const KEYBOARD_PATIENCE_MS: u64 = 1_000;
+const ECHO_MS_MAX: u64 = 5_000;
+/// After Enter: how long it may take until the turn shows.
+const PROOF_MS: u64 = 3_000;
+const FIRST_PROOF_MS: u64 = 10_000;
+const PASTES_MAX: u8 = 2;
+const ENTERS_MAX: u8 = 3;
+const ERASE_MS: u64 = 60;
+/// To the start of the line, and over the line end before it.
+const ERASE: &[u8] = b"\x15\x7f";
+
+impl Turn {
+    pub fn new(typed: Typed, settle_ms: u64) -> Self {
+        Self {
+            typed,
+            settle_ms,
+            phase: Phase::Gate,
+            empty_since: None,
+            shown_by: None,
+            pastes: 0,
+            enters: 0,
+            submitted_before: false,
+            outcome: None,
+        }
+    }
+
+    /// The same message again, by whoever comes after a crash: it may have been written, and even submitted.
+    pub fn resumed(typed: Typed, settle_ms: u64) -> Self {
+        Self { phase: Phase::Aside, pastes: 1, submitted_before: true, ..Self::new(typed, settle_ms) }
+    }
+
+    pub fn typed(&self) -> &Typed {
+        &self.typed
+    }
+
+    /// Whether anything of it may be in the terminal.
+    pub fn is_written(&self) -> bool {
+        self.pastes > 0
+    }
+
+    pub fn next(&mut self, sight: &Sight) -> Step {
+        match sight.composer {
+            Holds::Empty => drop(self.empty_since.get_or_insert(sight.now)),
+            _ => self.empty_since = None,
+        }
+        match self.phase {
+            Phase::Gate => self.gate(sight),
+            Phase::Asked => self.asked(sight),
+            Phase::Pasted { at } => self.pasted(sight, at),
+            Phase::Aside => self.aside(sight),
+            Phase::Entered { at } => self.entered(sight, at),
+            Phase::Erasing { presses, at, why } => self.erasing(sight, presses, at, why),
+            Phase::Done => self.done(sight),
+        }
+    }
+
+    /// Why it must not be typed to right now.
+    fn barred(sight: &Sight) -> Option<Held> {
+        let held = match sight.state {
+            AgentState::Idle => None,
+            AgentState::Busy => Some(Held::Busy),
+            AgentState::Waiting => Some(Held::Waiting),
+            AgentState::Starting => Some(Held::Starting),
+            AgentState::Error | AgentState::Offline => Some(Held::Gone),
+            AgentState::Maintenance | AgentState::Unknown => Some(Held::Unknown),
+        };
+        held.or((!sight.pastes_bracketed).then_some(Held::NoPaste))
+    }
+
+    fn gate(&mut self, sight: &Sight) -> Step {
+        let held = Self::barred(sight).or(match sight.composer {
+            Holds::Empty => None,
+            Holds::Unknown => Some(Held::NoComposer),
+            Holds::Text(_) | Holds::Collapsed(..) => Some(Held::Draft),
+        });
+        if held.is_some() {
+            return Step::Wait { until: None, held };
+        }
+        if let Some(until) = typing_until(sight) {
+            return Step::Wait { until: Some(until), held: Some(Held::Typing) };
+        }
+        let ready = self.empty_since.unwrap_or(sight.now).plus_ms(EMPTY_MS);
+        if ready > sight.now {
+            return Step::Wait { until: Some(ready), held: None };
+        }
+        self.phase = Phase::Asked;
+        Step::TakeKeyboard { ms: KEYBOARD_MS }
+    }
+
+    /// Everything typed before is in the program now: is it still as it was?
+    fn asked(&mut self, sight: &Sight) -> Step {
+        if !sight.keyboard {
+            return Step::Wait { until: None, held: None };
+        }
+        let typing = sight.person_at.is_some_and(|at| at.plus_ms(EMPTY_MS) > sight.now);
+        if Self::barred(sight).is_some() || sight.composer != Holds::Empty || typing {
+            self.phase = Phase::Gate;
+            return Step::ReleaseKeyboard;
+        }
+        self.phase = Phase::Pasted { at: sight.now };
+        self.pastes += 1;
+        self.shown_by = Some(sight.now.plus_ms(ECHO_MS_MAX));
+        Step::Paste(self.typed.as_paste())
+    }
+
+    fn pasted(&mut self, sight: &Sight, at: Timestamp) -> Step {
+        if Self::barred(sight).is_some() || !sight.keyboard {
+            self.phase = Phase::Aside;
+            return if sight.keyboard { Step::ReleaseKeyboard } else { self.next(sight) };
+        }
+        let settled = at.plus_ms(self.settle_ms);
+        match sight.composer.compare(&self.typed) {
+            Match::Whole | Match::Tail if settled <= sight.now => self.enter(sight),
+            Match::Whole | Match::Tail => Step::Wait { until: Some(settled), held: None },
+            Match::No | Match::Among if at.plus_ms(ECHO_MS_MAX) > sight.now => {
+                Step::Wait { until: Some(at.plus_ms(ECHO_MS_MAX)), held: None }
+            }
+            Match::Among => {
+                self.phase = Phase::Aside;
+                Step::ReleaseKeyboard
+            }
+            Match::No => self.not_echoed(sight),
+        }
+    }
+
+    fn not_echoed(&mut self, sight: &Sight) -> Step {
+        if sight.composer == Holds::Empty && self.pastes < PASTES_MAX {
+            self.phase = Phase::Gate;
+            return Step::ReleaseKeyboard;
+        }
+        let why = match sight.composer {
+            Holds::Empty => "the program did not take the text",
+            Holds::Unknown => "the composer is not to be seen after writing",
+            Holds::Text(_) | Holds::Collapsed(..) => "the composer holds something else beside the text",
+        };
+        self.finish(sight, Outcome::NotSubmitted { why, erased: sight.composer == Holds::Empty })
+    }
+
+    fn enter(&mut self, sight: &Sight) -> Step {
+        self.enters += 1;
+        self.shown_by = Some(sight.now.plus_ms(PROOF_MS));
+        self.phase = Phase::Entered { at: sight.now };
+        Step::Enter
+    }
+
+    /// It was written, and then something else came first, or whoever wrote it died.
+    fn aside(&mut self, sight: &Sight) -> Step {
+        if sight.told {
+            return self.finish(sight, Outcome::Submitted(Proof::Told));
+        }
+        if sight.shown && sight.composer.compare(&self.typed) == Match::No {
+            return self.finish(sight, Outcome::Submitted(Proof::Shown));
+        }
+        if let Some(held) = Self::barred(sight) {
+            if held == Held::Gone {
+                let why = "its program ended after the text was written";
+                return self.finish(sight, Outcome::Unknown { why });
+            }
+            return Step::Wait { until: None, held: Some(held) };
+        }
+        let shown_by = *self.shown_by.get_or_insert(sight.now.plus_ms(ECHO_MS_MAX));
+        let entered = self.enters > 0 || self.submitted_before;
+        match sight.composer.compare(&self.typed) {
+            // Enter may be on its way.
+            Match::Whole if entered && shown_by > sight.now => {
+                Step::Wait { until: Some(shown_by), held: None }
+            }
+            Match::Whole if typing_until(sight).is_some() => {
+                if sight.keyboard {
+                    return Step::ReleaseKeyboard;
+                }
+                Step::Wait { until: typing_until(sight), held: Some(Held::Typing) }
+            }
+            Match::Whole if sight.keyboard => {
+                self.phase = Phase::Pasted { at: sight.now };
+                self.next(sight)
+            }
+            Match::Whole => Step::TakeKeyboard { ms: KEYBOARD_MS },
+            // The person has written beside it: theirs to send or to clear.
+            Match::Among => Step::Wait { until: None, held: Some(Held::Draft) },
+            Match::Tail | Match::No => self.aside_without_text(sight, shown_by),
+        }
+    }
+
+    fn aside_without_text(&mut self, sight: &Sight, shown_by: Timestamp) -> Step {
+        match sight.composer {
+            Holds::Empty if shown_by > sight.now => Step::Wait { until: Some(shown_by), held: None },
+            Holds::Empty if self.submitted_before || self.enters > 0 => {
+                let why = "it left the composer and is not on the screen";
+                self.finish(sight, Outcome::Unknown { why })
+            }
+            // A dialog has swallowed it: nothing was submitted.
+            Holds::Empty if self.pastes < PASTES_MAX => {
+                self.phase = Phase::Gate;
+                if sight.keyboard { Step::ReleaseKeyboard } else { self.next(sight) }
+            }
+            Holds::Empty => {
+                let why = "the program did not take the text";
+                self.finish(sight, Outcome::NotSubmitted { why, erased: true })
+            }
+            Holds::Unknown => Step::Wait { until: None, held: Some(Held::NoComposer) },
+            Holds::Text(_) | Holds::Collapsed(..) => Step::Wait { until: None, held: Some(Held::Draft) },
+        }
+    }
+
+    fn entered(&mut self, sight: &Sight, at: Timestamp) -> Step {
+        if let Some(proof) = self.proof(sight, at) {
+            return self.finish(sight, Outcome::Submitted(proof));
+        }
+        if sight.keyboard {
+            return Step::ReleaseKeyboard;
+        }
+        let patience = if self.submitted_before || self.enters > 1 { PROOF_MS } else { FIRST_PROOF_MS };
+        let compared = sight.composer.compare(&self.typed);
+        if compared == Match::Among {
+            self.phase = Phase::Aside;
+            return self.next(sight);
+        }
+        let ours = compared != Match::No;
+        // A text that still stands there was not taken; one that has gone may be slow to show its turn.
+        let until = at.plus_ms(if ours { PROOF_MS } else { patience });
+        if until > sight.now {
+            return Step::Wait { until: Some(until), held: None };
+        }
+        match sight.state {
+            AgentState::Waiting => Step::Wait { until: None, held: Some(Held::Waiting) },
+            _ if ours => self.press_again(sight),
+            AgentState::Error | AgentState::Offline => {
+                self.finish(sight, Outcome::Unknown { why: "its program ended after Enter" })
+            }
+            // A person writes there: with what is ours, or after it has gone.
+            _ if matches!(sight.composer, Holds::Text(_) | Holds::Collapsed(..)) => {
+                self.phase = Phase::Aside;
+                self.next(sight)
+            }
+            _ => self.finish(sight, Outcome::Unknown { why: "the text left the composer and no turn began" }),
+        }
+    }
+
+    fn press_again(&mut self, sight: &Sight) -> Step {
+        if let Some(held) = Self::barred(sight) {
+            return Step::Wait { until: None, held: Some(held) };
+        }
+        if self.enters >= ENTERS_MAX {
+            let why = "Enter was pressed three times and the text stayed in the composer";
+            self.phase = Phase::Erasing { presses: 0, at: sight.now, why };
+            return Step::TakeKeyboard { ms: KEYBOARD_MS };
+        }
+        self.phase = Phase::Aside;
+        Step::TakeKeyboard { ms: KEYBOARD_MS }
+    }
+
+    fn proof(&self, sight: &Sight, at: Timestamp) -> Option<Proof> {
+        let gone = sight.composer.compare(&self.typed) == Match::No;
+        let began = sight.state == AgentState::Busy && !sight.state_assumed && sight.state_since >= at;
+        match () {
+            () if sight.told => Some(Proof::Told),
+            () if gone && began => Some(Proof::Began),
+            () if gone && sight.shown => Some(Proof::Shown),
+            () => None,
+        }
+    }
+
+    fn erasing(&mut self, sight: &Sight, presses: u16, at: Timestamp, why: &'static str) -> Step {
+        let lines = u16::try_from(self.typed.as_str().matches('\n').count()).unwrap_or(u16::MAX);
+        let ours = match &sight.composer {
+            Holds::Text(text) => bones(self.typed.as_str()).starts_with(text.as_str()),
+            Holds::Collapsed(..) => sight.composer.compare(&self.typed) == Match::Whole,
+            Holds::Empty | Holds::Unknown => false,
+        };
+        if presses == 0 && !sight.keyboard && at.plus_ms(KEYBOARD_PATIENCE_MS) > sight.now {
+            return Step::Wait { until: Some(at.plus_ms(KEYBOARD_PATIENCE_MS)), held: None };
+        }
+        let may = sight.keyboard && Self::barred(sight).is_none() && ours;
+        if !may || presses > lines.saturating_mul(3).saturating_add(10) {
+            let erased = sight.composer == Holds::Empty;
+            return self.finish(sight, Outcome::NotSubmitted { why, erased });
+        }
+        if presses > 0 && at.plus_ms(ERASE_MS) > sight.now {
+            return Step::Wait { until: Some(at.plus_ms(ERASE_MS)), held: None };
+        }
+        self.phase = Phase::Erasing { presses: presses + 1, at: sight.now, why };
+        Step::Erase(ERASE)
+    }
+
+    fn finish(&mut self, sight: &Sight, outcome: Outcome) -> Step {
+        self.phase = Phase::Done;
+        self.outcome = Some(outcome);
+        self.done(sight)
+    }
+
+    /// The keyboard goes back before the end is told.
+    fn done(&mut self, sight: &Sight) -> Step {
+        if sight.keyboard {
+            return Step::ReleaseKeyboard;
+        }
+        match self.outcome.clone() {
+            Some(outcome) => Step::Done(outcome),
+            None => Step::Wait { until: None, held: None },
+        }
+    }
+}
+
+/// A person is typing, as far as we know, until then.
+fn typing_until(sight: &Sight) -> Option<Timestamp> {
+    sight.person_at.map(|at| at.plus_ms(TYPING_MS)).filter(|at| *at > sight.now)
+}
