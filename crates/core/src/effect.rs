@@ -47,6 +47,11 @@ pub enum Input {
         agent: AgentId,
         beat: Heartbeat,
     },
+    /// Whether a terminal may be typed to now; if not, why not. Not journaled: its hand says it anew.
+    Gate {
+        link: LinkId,
+        held: Option<String>,
+    },
     WatcherLeft {
         watcher: WatcherId,
     },
@@ -63,11 +68,13 @@ pub enum Serves {
     UntilEnded { hears: bool },
     /// A program that says when it has seen a message; its window counts messages not yet seen.
     UntilSeen { notes: bool },
+    /// A terminal: takes a message only while its gate is open, and works on each task until it ends.
+    Typed,
 }
 
 impl Serves {
     pub fn until_ended(self) -> bool {
-        matches!(self, Self::UntilEnded { .. })
+        matches!(self, Self::UntilEnded { .. } | Self::Typed)
     }
 }
 
@@ -184,6 +191,12 @@ pub struct Draft {
 pub enum Report {
     /// A rung of the ladder was reached. `Seen` takes the message out of the mailbox.
     Step(Step),
+    /// It is about to be written into a terminal: from now on it is in the hand's keeping.
+    Writing,
+    /// What happens to it cannot be told.
+    Unsure {
+        why: String,
+    },
     /// Work has begun: from now on it must not be done again.
     Working,
     Said(Said),
@@ -218,6 +231,11 @@ pub enum Effect {
         link: LinkId,
         task: TaskId,
         why: String,
+    },
+    /// A message that must not wait for the end of a turn is first in line, and the gate is closed.
+    Urge {
+        link: LinkId,
+        by: String,
     },
     /// Whoever works on a task hears that it is interrupted; the task goes on.
     Interrupt {

@@ -117,6 +117,7 @@ impl Hub {
                     presence.heartbeat = Some(beat);
                 }
             }
+            Input::Gate { link, held } => self.gate(now, link, held, out),
             Input::WatcherLeft { watcher } => self.watchers.leave(watcher),
             Input::Rules(rules) => self.rules = rules,
             Input::Clock => {}

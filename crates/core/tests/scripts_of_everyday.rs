@@ -46,6 +46,53 @@ fn a_program_that_listens_is_told_and_decides() {
     );
 }
 
+/// PTY-9, X-4: a terminal takes the best of what waits when its gate opens, and hears of an emergency before that.
+#[test]
+fn a_terminal_takes_messages_only_while_its_gate_is_open() {
+    check(
+        "agent a
+         link 1 a 1 terminal
+         send m1 to a => m1 accepted
+         send m2 to a prio 8 => m2 accepted
+         gate 1 busy
+         gate 1 open => m2>1
+         send m3 to a prio 10 => urge 1, m3 accepted
+         gate 1 busy
+         say 1 m2 writing => m2 working, ok
+         gate 1 busy
+         say 1 m2 submitted => ok
+         say 1 m2 completed => m2 ended completed, ok
+         gate 1 waiting
+         clock 3600000
+         gate 1 open => m3>1
+         say 1 m3 writing => m3 working, ok
+         say 1 m3 completed => m3 ended completed, m1>1, ok",
+    );
+}
+
+/// X-7: what was being written when the node died stays with the hand; what was only handed out goes back.
+#[test]
+fn what_was_being_written_is_not_handed_out_again() {
+    check(
+        "agent a
+         link 1 a 1 terminal
+         send m1 to a => m1 accepted
+         send m2 to a => m2 accepted, 1 ahead
+         gate 1 open => m1>1
+         say 1 m1 writing => m1 working, ok
+         restart
+         agent a
+         link 2 a 1 terminal running m1
+         gate 2 open
+         say 2 m1 unsure => ok
+         say 2 m1 completed => m1 ended completed, m2>2, ok
+         restart => m2 back
+         agent a
+         link 3 a 1 terminal
+         gate 3 open => m2>3",
+    );
+}
+
 #[test]
 fn an_interruption_whose_message_is_refused_does_nothing() {
     check(

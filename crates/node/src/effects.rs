@@ -65,6 +65,11 @@ impl Effects {
                         let _ = sender.try_send(ToHand::Stop { task, why });
                     }
                 }
+                Effect::Urge { link, by } => {
+                    if let Some(sender) = self.links.get(&link) {
+                        let _ = sender.try_send(ToHand::Urge { by });
+                    }
+                }
                 Effect::Interrupt { link, task, by, why } => {
                     if let Some(sender) = self.links.get(&link) {
                         let _ = sender.try_send(ToHand::Interrupt { task, by, why });

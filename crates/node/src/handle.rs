@@ -33,9 +33,24 @@ pub type Heard = Result<(Answer, Seq), Refusal>;
 /// What a hand is told.
 #[derive(Debug, Clone)]
 pub enum ToHand {
-    Deliver { letter: Arc<Letter>, body: Body, tries: u8 },
-    Stop { task: TaskId, why: String },
-    Interrupt { task: TaskId, by: String, why: String },
+    Deliver {
+        letter: Arc<Letter>,
+        body: Body,
+        tries: u8,
+    },
+    Stop {
+        task: TaskId,
+        why: String,
+    },
+    Interrupt {
+        task: TaskId,
+        by: String,
+        why: String,
+    },
+    /// Something that must not wait for the end of a turn is first in line.
+    Urge {
+        by: String,
+    },
 }
 
 /// A stream of events, and what was missed before it began.

@@ -4,6 +4,7 @@ use super::Hub;
 use crate::effect::{Answer, Command, Facts, InboxView, Place};
 use crate::ids::{AgentId, Timestamp};
 use crate::policy::{About, Caller, Verb};
+use crate::receipt::Happened;
 use crate::refusal::Refusal;
 use crate::state::Open;
 
@@ -29,7 +30,12 @@ impl Hub {
             Command::Receipt { message } => {
                 let open = self.open_message(&message)?;
                 let place = self.place(now, open);
-                Ok(Answer::Receipt { letter: open.letter.clone(), trail: open.trail.clone(), place })
+                let mut trail = open.trail.clone();
+                if let (Place::Waiting { .. }, Some((since, why))) = (&place, self.held_at(&open.letter.to)) {
+                    let after = trail.marks().last().map_or(*since, |mark| mark.at);
+                    trail.add((*since).max(after), Happened::Held(why.clone()));
+                }
+                Ok(Answer::Receipt { letter: open.letter.clone(), trail, place })
             }
             Command::Task { task } => Ok(Answer::Task(Box::new(self.open_task(&task, facts)?.clone()))),
             Command::Tasks { max } => {

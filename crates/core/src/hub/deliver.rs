@@ -23,12 +23,18 @@ pub(super) struct Link {
     pub(super) tasks: BTreeSet<TaskId>,
     /// Tasks that ended lately, and with which record: one that does not reach the disk gives its task back.
     ended: VecDeque<(Seq, TaskId)>,
+    /// Why nothing is handed to it now, and since when.
+    held: Option<(Timestamp, String)>,
+    /// The urgent message its hand was last told of.
+    urged: Option<Seq>,
 }
 
 impl Link {
     pub(super) fn new(agent: AgentId, window: usize, serves: Serves, running: Vec<TaskId>) -> Self {
         let (tasks, ended) = (running.into_iter().collect(), VecDeque::new());
-        Self { agent, window, serves, leased: BTreeSet::new(), tasks, ended }
+        let held =
+            (serves == Serves::Typed).then(|| (Timestamp(0), "its terminal is being looked at".to_owned()));
+        Self { agent, window, serves, leased: BTreeSet::new(), tasks, ended, held, urged: None }
     }
 
     /// The task is over, if the record at `at` is ever stored.
@@ -49,7 +55,7 @@ impl Link {
     }
 
     fn has_room(&self) -> bool {
-        self.leased.len() + self.tasks.len() < self.window
+        self.held.is_none() && self.leased.len() + self.tasks.len() < self.window
     }
 
     /// Whether what works at it can be told something while it works.
@@ -136,6 +142,38 @@ impl Hub {
         self.pump_follow_ups(now, agent, out);
         while let Some((link, at)) = self.next_delivery(now, agent) {
             self.lease(now, link, at, out);
+        }
+        self.urge(now, agent, out);
+    }
+
+    /// A terminal's gate opens or closes.
+    pub(super) fn gate(&mut self, now: Timestamp, id: LinkId, held: Option<String>, out: &mut Output) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.held = held.map(|why| match &link.held {
+            Some((since, before)) if *before == why => (*since, why),
+            _ => (now, why),
+        });
+        let agent = link.agent;
+        self.pump(now, agent, out);
+    }
+
+    /// Why a message that waits for this agent is not handed out, and since when, if its terminal is the reason.
+    pub(super) fn held_at(&self, agent: &AgentId) -> Option<&(Timestamp, String)> {
+        self.links.values().filter(|link| link.agent == *agent).find_map(|link| link.held.as_ref())
+    }
+
+    /// Tells a hand whose gate is closed, once for each, of a message that may interrupt.
+    fn urge(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
+        let Some(mailbox) = self.state.mailboxes.get(&agent) else { return };
+        let first = mailbox.first(now, self.limits.ageing_ms, false);
+        let Some(at) = first else { return };
+        let urgent = self.state.at(at).filter(|open| open.letter.priority.is_urgent());
+        let Some(by) = urgent.map(|open| open.letter.from.label.clone()) else { return };
+        for (id, link) in self.links.iter_mut().filter(|(_, link)| link.agent == agent) {
+            if link.serves == Serves::Typed && !link.has_room() && link.urged != Some(at) {
+                link.urged = Some(at);
+                out.effects.push(Effect::Urge { link: *id, by: by.clone() });
+            }
         }
     }
 
@@ -255,6 +293,10 @@ impl Hub {
     /// An agent behind a working hand is busy while it has a task; one behind a program is idle, or offline.
     pub(super) fn show_load(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
         let links: Vec<&Link> = self.links.values().filter(|link| link.agent == agent).collect();
+        // A terminal is looked at: what it shows is not overruled by what it was given.
+        if links.iter().any(|link| link.serves == Serves::Typed) {
+            return;
+        }
         let tasks: Vec<&TaskId> = links.iter().flat_map(|link| &link.tasks).collect();
         let (state, why) = match (links.is_empty(), tasks.as_slice()) {
             (true, _) => (AgentState::Offline, "nothing takes its messages".to_owned()),

@@ -25,7 +25,7 @@ impl Hub {
         let (task, handed, agent) = (open.letter.task, open.handed, open.letter.to);
         self.may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
         let by = self.who_moves(caller);
-        let begins_or_ends = matches!(report, Report::Working | Report::Refused { .. });
+        let begins_or_ends = matches!(report, Report::Writing | Report::Working | Report::Refused { .. });
         if begins_or_ends && handed && self.is_of_another(caller, &task) {
             let state = self.state.tasks.get(&task).map_or(TaskState::Working, |t| t.state);
             return Err(Refusal::NotNow { task: task.short(), state });
@@ -41,6 +41,11 @@ impl Hub {
                     Record::Marked { message: message.clone(), task, what: Happened::Step(step) },
                     out,
                 );
+            }
+            Report::Writing => self.write(now, caller, message, by, out),
+            Report::Unsure { why } => {
+                let what = Happened::Unknown(why);
+                self.emit(now, Record::Marked { message: message.clone(), task, what }, out);
             }
             Report::Working => self.begin(now, caller, message, by, out),
             Report::Said(said) => self.say(now, task, said, out)?,
@@ -83,7 +88,7 @@ impl Hub {
         by: String,
         out: &mut Output,
     ) {
-        self.hand_over(now, caller, message, step, out);
+        self.hand_over(now, caller, message, Happened::Step(step), out);
         let Some(open) = self.state.letters.get(message) else { return };
         let (task, agent) = (open.letter.task, open.letter.to);
         let serves_until_ended = matches!(caller, Caller::Hand { link, .. }
@@ -97,8 +102,17 @@ impl Hub {
         self.pump(now, agent, out);
     }
 
+    /// Journaled before the first byte is written: after a crash it is known that some of it may be there.
+    fn write(&mut self, now: Timestamp, caller: &Caller, message: &MessageId, by: String, out: &mut Output) {
+        const WRITING: &str = "it is being written";
+        self.hand_over(now, caller, message, Happened::Held(WRITING.into()), out);
+        if let Some(task) = self.state.letters.get(message).map(|open| open.letter.task) {
+            self.move_quietly(now, task, by, WRITING, out);
+        }
+    }
+
     fn begin(&mut self, now: Timestamp, caller: &Caller, message: &MessageId, by: String, out: &mut Output) {
-        self.hand_over(now, caller, message, Step::Submitted, out);
+        self.hand_over(now, caller, message, Happened::Step(Step::Submitted), out);
         let Some(open) = self.state.letters.get(message) else { return };
         let (task, agent) = (open.letter.task, open.letter.to);
         self.move_quietly(now, task, by, "started", out);
@@ -111,7 +125,7 @@ impl Hub {
         now: Timestamp,
         caller: &Caller,
         message: &MessageId,
-        step: Step,
+        what: Happened,
         out: &mut Output,
     ) {
         let Some(open) = self.state.letters.get(message) else { return };
@@ -122,7 +136,7 @@ impl Hub {
         {
             link.tasks.insert(open.letter.task);
         }
-        let (task, what) = (open.letter.task, Happened::Step(step));
+        let task = open.letter.task;
         let record = if open.handed {
             Record::Marked { message: message.clone(), task, what }
         } else {

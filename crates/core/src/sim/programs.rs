@@ -72,7 +72,11 @@ impl World {
             let steady = self.dice.percent(40);
             let window = usize::try_from(self.dice.within(1, 3)).expect("three at most");
             let hears = self.dice.percent(50);
-            let serves = if is_hand { Serves::UntilEnded { hears } } else { Serves::UntilSeen { notes } };
+            let serves = match is_hand {
+                true if self.dice.percent(30) => Serves::Typed,
+                true => Serves::UntilEnded { hears },
+                false => Serves::UntilSeen { notes },
+            };
             let number = self.programs.len();
             self.programs.push(Program {
                 node,
@@ -114,10 +118,20 @@ impl World {
         let messages: Vec<MessageId> = this.held.keys().cloned().collect();
         self.tell(|| format!("program {program}: opens link {} with {} running", link.0, running.len()));
         self.arrive(node, Input::LinkOpened { link, agent, window, serves, running });
+        self.turn_gate(program);
         for message in messages {
             self.plan_act(program, message, 100);
         }
         self.sweep(program);
+    }
+
+    /// A terminal's gate is closed for a moment, and opens again.
+    fn turn_gate(&mut self, program: usize) {
+        let this = &self.programs[program];
+        let (Serves::Typed, Some(link)) = (this.serves, this.link) else { return };
+        for held in [Some("it is busy".to_owned()), None] {
+            self.say_later(program, Input::Gate { link, held });
+        }
     }
 
     fn plan_act(&mut self, program: usize, message: MessageId, within_ms: u64) {
@@ -223,6 +237,7 @@ impl World {
             return;
         }
         let (steady, is_hand) = (this.steady || self.calm, this.is_hand());
+        let typed = this.serves == Serves::Typed;
         let Some(held) = this.held.get(message) else { return };
         if held.said.is_some() {
             return;
@@ -236,6 +251,7 @@ impl World {
             _ if follow_up && is_hand => Report::Step(Step::Submitted),
             _ if stage == Stage::Seen => return self.reader_answers(program, message),
             _ if !is_hand => Report::Step(Step::Seen),
+            Stage::Got if typed && self.dice.percent(70) => Report::Writing,
             Stage::Got if self.dice.percent(40) => Report::Step(Step::Written),
             Stage::Got if self.dice.percent(10) => Report::Step(Step::Seen),
             Stage::Got | Stage::Written if !steady && self.dice.percent(4) => done(TaskState::Rejected),
@@ -329,6 +345,7 @@ impl World {
     }
 
     fn report_taken(&mut self, program: usize, message: &MessageId, report: &Report) -> Result<(), Broken> {
+        self.turn_gate(program);
         let is_hand = self.programs[program].is_hand();
         let Some(held) = self.programs[program].held.get_mut(message) else { return Ok(()) };
         let (task, expects, follow_up) = (held.letter.task, held.letter.expects, held.letter.follow_up);
@@ -343,7 +360,7 @@ impl World {
                 self.resume(program, task);
                 return Ok(());
             }
-            Report::Working if held.stage != Stage::Begun => {
+            Report::Writing | Report::Working if held.stage != Stage::Begun => {
                 held.stage = Stage::Begun;
                 self.begins(program, task)?;
             }

@@ -353,7 +353,10 @@ impl World {
             Effect::Stop { link, task, .. } => self.program_stops(node, link, task),
             Effect::Notify { watcher, entry } => return self.watcher_sees(watcher, &entry),
             // Programs here do not care about interruptions, and nobody looks at presence or context.
-            Effect::Interrupt { .. } | Effect::Presence { .. } | Effect::Context { .. } => {}
+            Effect::Urge { .. }
+            | Effect::Interrupt { .. }
+            | Effect::Presence { .. }
+            | Effect::Context { .. } => {}
         }
         Ok(())
     }

@@ -111,6 +111,7 @@ impl Teller {
             ["link", link, agent, window, kind, rest @ ..] => {
                 let serves = match *kind {
                     "hand" => Serves::UntilEnded { hears: false },
+                    "terminal" => Serves::Typed,
                     "listener" => Serves::UntilEnded { hears: true },
                     kind => Serves::UntilSeen { notes: kind == "notes" },
                 };
@@ -124,6 +125,10 @@ impl Teller {
                     serves,
                     running,
                 }
+            }
+            ["gate", link, held] => {
+                let held = (*held != "open").then(|| (*held).to_owned());
+                Input::Gate { link: LinkId(link.parse().unwrap()), held }
             }
             ["close", link] => Input::LinkClosed { link: LinkId(link.parse().unwrap()) },
             ["clock", ms] => {
@@ -359,6 +364,7 @@ impl Teller {
                 let (name, _) = self.messages.iter().find(|(_, (_, id))| *id == task)?;
                 Some(format!("stop {name} at {}", link.0))
             }
+            Effect::Urge { link, .. } => Some(format!("urge {}", link.0)),
             Effect::Interrupt { link, task, .. } => {
                 let (name, _) = self.messages.iter().find(|(_, (_, id))| *id == task)?;
                 Some(format!("tell {name} at {}", link.0))
@@ -436,6 +442,8 @@ fn report(what: &str) -> Report {
     };
     match what {
         "working" => Report::Working,
+        "writing" => Report::Writing,
+        "unsure" => Report::Unsure { why: "who knows".into() },
         "refused" => Report::Refused { why: "not now".into() },
         "asks" => Report::NeedsInput { prompt: Body::of(&Content::text("which?")), auth: false },
         "may-i" => Report::NeedsInput { prompt: Body::of(&Content::text("may I?")), auth: true },

@@ -95,7 +95,8 @@ pub(super) async fn stream(
                 () = app.stop.cancelled() => None,
             };
             let Some(order) = order else { return };
-            if lines.send(line_of(order)).await.is_err() {
+            let Some(line) = line_of(order) else { continue };
+            if lines.send(line).await.is_err() {
                 return;
             }
         }
@@ -103,8 +104,8 @@ pub(super) async fn stream(
     Ok(super::events::lines_response(body, "application/x-ndjson"))
 }
 
-fn line_of(order: ToHand) -> String {
-    match order {
+fn line_of(order: ToHand) -> Option<String> {
+    Some(match order {
         ToHand::Deliver { letter, body, .. } => {
             let view = Box::new(MessageView::new(&letter, Some(&body), None));
             if letter.follow_up { ToProgram::Input(view).line() } else { ToProgram::Message(view).line() }
@@ -113,7 +114,8 @@ fn line_of(order: ToHand) -> String {
         ToHand::Interrupt { task, by, why } => {
             ToProgram::Interrupt { task_id: task.to_string(), from: by, why }.line()
         }
-    }
+        ToHand::Urge { .. } => return None,
+    })
 }
 
 struct LinkGuard {

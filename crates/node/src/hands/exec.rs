@@ -82,6 +82,8 @@ impl ExecHand {
                 }
                 ToHand::Stop { task, why } => self.stop(task, &why),
                 ToHand::Interrupt { task, by, why } => self.interrupt(task, by, why),
+                // Only terminals are urged: a command has no turn of its own to end.
+                ToHand::Urge { .. } => {}
             }
         }
         Ok(())
