@@ -6,6 +6,7 @@
 //! Not here: the PTY itself and who holds it (`synapse-holder`), typing into it.
 
 pub mod fold;
+pub mod hooks;
 mod picture;
 pub mod profile;
 pub mod replay;
