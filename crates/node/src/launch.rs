@@ -74,8 +74,26 @@ pub struct InTerminal {
     /// Set, or taken out where there is no value.
     #[serde(default)]
     pub env: BTreeMap<String, Option<String>>,
+    /// What it is made to tell besides what it shows.
+    #[serde(default)]
+    pub tells: Tells,
     pub columns: u16,
     pub rows: u16,
+}
+
+/// What a program in a terminal is made to tell besides what it shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tells {
+    /// We know of no way.
+    #[default]
+    Nothing,
+    /// There is a way, and it is not used, and why.
+    Unused(String),
+    /// It runs our hook program for its events.
+    ClaudeHooks,
+    /// It has a server of its own, at this port of loopback.
+    OpencodeServer(u16),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -214,7 +214,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
-        seat: seat(&launch)?,
+        seat: seat(&launch, &dir)?,
         gate,
         agent,
         shown,
@@ -298,10 +298,13 @@ fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::Re
 }
 
 /// The terminal of an agent that has one.
-fn seat(launch: &Launch) -> Result<Option<Seat>, Died> {
+fn seat(launch: &Launch, dir: &AgentDir) -> Result<Option<Seat>, Died> {
+    const KEY_BYTES_MAX: usize = 256;
     let Hand::Terminal(inner) = &launch.hand else { return Ok(None) };
-    let profile = Profile::parse(&inner.profile);
-    profile.map(|profile| Some(Seat::new(profile))).map_err(|e| Died::CannotRun(format!("the profile: {e}")))
+    let profile = Profile::parse(&inner.profile).map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
+    let key = files::read_private(&dir.hook_key(), KEY_BYTES_MAX, Access::Secret);
+    let key = key.ok().and_then(|bytes| String::from_utf8(bytes).ok()).filter(|key| !key.is_empty());
+    Ok(Some(Seat::new(profile, inner.tells.clone(), key)))
 }
 
 /// Where the settings come from.

@@ -7,6 +7,7 @@
 
 pub mod composer;
 pub mod fold;
+pub mod hooks;
 mod picture;
 pub mod profile;
 pub mod replay;

@@ -6,17 +6,20 @@
 
 use crate::driver::now;
 use crate::handle::Handle;
+use crate::launch::Tells;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
-use synapse_core::ids::AgentId;
+use synapse_core::ids::{AgentId, Timestamp};
 use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell};
 use synapse_store::home::socket_address;
+use synapse_terminal::hooks::Event;
 use synapse_terminal::{Profile, SCROLLBACK, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 /// The terminal as doors see it.
@@ -24,12 +27,40 @@ use tokio::time::{Instant, sleep_until};
 pub struct Seat {
     watch: Arc<Mutex<Watch>>,
     version: Arc<Mutex<Option<String>>>,
+    tells: Arc<Tells>,
+    /// What its hooks must bring; none if it has no hooks.
+    key: Option<Arc<str>>,
+    /// Rung when something came in by another way than the terminal.
+    bell: Arc<Notify>,
 }
 
 impl Seat {
-    pub fn new(profile: Profile) -> Self {
+    pub fn new(profile: Profile, tells: Tells, key: Option<String>) -> Self {
         let watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
-        Self { watch: Arc::new(Mutex::new(watch)), version: Arc::default() }
+        Self {
+            watch: Arc::new(Mutex::new(watch)),
+            version: Arc::default(),
+            tells: Arc::new(tells),
+            key: key.map(Into::into),
+            bell: Arc::default(),
+        }
+    }
+
+    /// What the program is made to tell besides what it shows.
+    pub fn tells(&self) -> &Tells {
+        &self.tells
+    }
+
+    /// Whether this is the key of the program's hooks.
+    pub fn has_key(&self, given: &str) -> bool {
+        use subtle::ConstantTimeEq as _;
+        self.key.as_ref().is_some_and(|key| key.as_bytes().ct_eq(given.as_bytes()).into())
+    }
+
+    /// An event of the program's hooks.
+    pub fn signal(&self, now: Timestamp, event: &Event) {
+        self.watch().hooked(now, event);
+        self.bell.notify_one();
     }
 
     pub fn watch(&self) -> MutexGuard<'_, Watch> {
@@ -141,6 +172,7 @@ impl<'a> Sitting<'a> {
             let wake = self.next_wake();
             let read = tokio::select! {
                 read = self.stream.read(&mut buffer) => Some(read),
+                () = self.hand.seat.bell.notified() => None,
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => None,
             };
             match read {
@@ -231,8 +263,9 @@ impl<'a> Sitting<'a> {
 
     fn restart(&self, size: Size, picture: &[u8]) {
         let mut watch = self.hand.seat.watch();
-        let profile = watch.profile().clone();
+        let (profile, heard) = (watch.profile().clone(), watch.heard().clone());
         *watch = Watch::resumed(now(), profile, size, SCROLLBACK, picture);
+        watch.remember(heard);
     }
 
     /// Tells the driver what the agent does, when that has changed.

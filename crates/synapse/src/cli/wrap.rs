@@ -5,6 +5,7 @@ use crate::fail::{self, Done, Fail};
 use crate::launch::{self, Started, Wish};
 use crate::profiles::{self, Found};
 use crate::show;
+use crate::tells;
 use crate::viewer::{self, Left};
 use clap::Parser;
 use std::collections::BTreeMap;
@@ -86,6 +87,7 @@ fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) ->
     };
     let hand = Hand::Terminal(InTerminal {
         env: environment(&found.profile.env.remove, &found.profile.env.set),
+        tells: tells::choose(&found.profile, &argv),
         argv: argv.clone(),
         profile: found.text,
         columns: size.0,
