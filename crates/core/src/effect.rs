@@ -193,6 +193,10 @@ pub enum Report {
     Step(Step),
     /// It is about to be written into a terminal: from now on it is in the hand's keeping.
     Writing,
+    /// It cannot be given to the terminal now: it goes back as if it had not been handed out.
+    Held {
+        why: String,
+    },
     /// What happens to it cannot be told.
     Unsure {
         why: String,

@@ -56,6 +56,9 @@ fn a_terminal_takes_messages_only_while_its_gate_is_open() {
          send m2 to a prio 8 => m2 accepted
          gate 1 busy
          gate 1 open => m2>1
+         gate 1 draft
+         say 1 m2 held => m2 back, ok
+         gate 1 open => m2>1
          send m3 to a prio 10 => urge 1, m3 accepted
          gate 1 busy
          say 1 m2 writing => m2 working, ok

@@ -1,9 +1,11 @@
 //! Hands: what does an agent's work. Each is a link to the core that serves a task until it ends.
 //!
 //! `exec` starts one process per task under a runner that outlives this node; `lines` speaks with programs
-//! that stream events.
+//! that stream events. `terminal` watches a program in a terminal, and `typist` types messages into it.
 
+mod answers;
 pub mod exec;
 mod lines;
 pub mod terminal;
+mod typist;
 mod watch;

@@ -341,7 +341,7 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: O
                 socket: dir.terminal(),
                 seat,
                 program: inner.argv.first().cloned().unwrap_or_default(),
-                handle: app.handle.clone(),
+                app: app.clone(),
             };
             tokio::spawn(hand.work());
         }

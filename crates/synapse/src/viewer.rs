@@ -85,7 +85,11 @@ fn show(mut stream: UnixStream, writer: &Writer, raw: &Raw, gone: &AtomicBool) -
             Tell::Ended { code, signaled } => {
                 return Ok(Left::Ended(if signaled { 128 + code } else { code }));
             }
-            Tell::Welcome { .. } | Tell::Typed(_) | Tell::Resized { .. } | Tell::Leads(_) => {}
+            Tell::Welcome { .. }
+            | Tell::Typed(_)
+            | Tell::Resized { .. }
+            | Tell::Leads(_)
+            | Tell::Keyboard(_) => {}
         }
         out.flush()?;
     }

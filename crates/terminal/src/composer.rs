@@ -9,6 +9,7 @@ use crate::screen::Screen;
 use crate::text::{Typed, bones};
 use regex_lite::Regex;
 use serde::Deserialize;
+use std::ops::Range;
 
 /// Where the composer is, and how it looks.
 #[derive(Debug, Clone)]
@@ -123,8 +124,30 @@ impl Composer {
         Holds::Text(bones(shown))
     }
 
+    /// All that is on the screen and not in it, without blanks; everything, if it is not to be seen.
+    pub(crate) fn outside(&self, screen: &Screen) -> String {
+        let rows = screen.rows();
+        let inside = self.place(&rows, screen.cursor().0).unwrap_or(rows.len()..rows.len());
+        rows.iter().enumerate().filter(|(n, _)| !inside.contains(n)).map(|(_, row)| bones(row)).collect()
+    }
+
+    pub(crate) fn first_row(&self, screen: &Screen) -> Option<usize> {
+        self.place(&screen.rows(), screen.cursor().0).map(|place| place.start)
+    }
+
     /// What is inside, row by row, without mark and frame.
     fn rows_of<'a>(&self, rows: &'a [String], cursor: usize) -> Option<Vec<&'a str>> {
+        let place = self.place(rows, cursor)?;
+        let inside = rows[place].iter().enumerate().map(|(n, row)| {
+            let mark = self.mark.as_ref().filter(|_| n == 0).or(self.frame.as_ref());
+            let begins = mark.and_then(|mark| mark.find(row)).map_or(0, |found| found.end());
+            &row[begins..]
+        });
+        Some(inside.collect())
+    }
+
+    /// Which rows it has.
+    fn place(&self, rows: &[String], cursor: usize) -> Option<Range<usize>> {
         let first = self.first(rows, cursor)?;
         // A row of its text may look like its end; the true one is the lowest.
         let below = cursor.max(first + 1).min(rows.len());
@@ -133,12 +156,7 @@ impl Composer {
             None => rows.len(),
         };
         let end = (below..last).rev().find(|n| self.end.is_match(&rows[*n]))?;
-        let inside = rows[first..end].iter().enumerate().map(|(n, row)| {
-            let mark = self.mark.as_ref().filter(|_| n == 0).or(self.frame.as_ref());
-            let begins = mark.and_then(|mark| mark.find(row)).map_or(0, |found| found.end());
-            &row[begins..]
-        });
-        Some(inside.collect())
+        Some(first..end)
     }
 
     fn first(&self, rows: &[String], cursor: usize) -> Option<usize> {

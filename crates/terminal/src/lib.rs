@@ -8,6 +8,7 @@
 pub mod composer;
 pub mod fold;
 pub mod hooks;
+pub mod interrupt;
 mod picture;
 pub mod profile;
 pub mod replay;

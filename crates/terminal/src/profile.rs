@@ -140,11 +140,13 @@ pub struct Submit {
     pub while_busy: WhileBusy,
     /// Longest text given directly; longer ones go as a file.
     pub inline_chars_max: usize,
+    /// Between a paste and Enter, at least.
+    pub settle_ms: u64,
 }
 
 impl Default for Submit {
     fn default() -> Self {
-        Self { while_busy: WhileBusy::Unknown, inline_chars_max: 8_000 }
+        Self { while_busy: WhileBusy::Unknown, inline_chars_max: 8_000, settle_ms: 150 }
     }
 }
 
@@ -166,11 +168,13 @@ pub struct Interrupt {
     pub key: InterruptKey,
     pub times: u8,
     pub gap_ms: u64,
+    /// Whether one Ctrl+C may follow if it goes on in spite of it.
+    pub escalates: bool,
 }
 
 impl Default for Interrupt {
     fn default() -> Self {
-        Self { key: InterruptKey::CtrlC, times: 1, gap_ms: 250 }
+        Self { key: InterruptKey::CtrlC, times: 1, gap_ms: 250, escalates: true }
     }
 }
 

@@ -8,6 +8,7 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Typed {
     text: String,
+    header_bytes: usize,
     removed: usize,
 }
 
@@ -22,11 +23,16 @@ impl Typed {
         let header: String = header.trim().chars().take(HEADER_CHARS_MAX).collect();
         let body = clean(body, &mut removed);
         let body = body.trim_end_matches(['\n', ' ', '\t']);
-        Self { text: format!("{header} {body}\n"), removed }
+        Self { header_bytes: header.len(), text: format!("{header} {body}\n"), removed }
     }
 
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// What it begins with, and what nothing else on a screen has.
+    pub fn header(&self) -> &str {
+        &self.text[..self.header_bytes]
     }
 
     /// How many characters were taken out of it.

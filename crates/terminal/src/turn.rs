@@ -154,6 +154,8 @@ pub struct Turn {
     pastes: u8,
     enters: u8,
     submitted_before: bool,
+    /// Our header stood on the screen before we wrote: seeing it proves nothing.
+    shown_before: bool,
     outcome: Option<Outcome>,
 }
 
@@ -185,6 +187,7 @@ impl Turn {
             pastes: 0,
             enters: 0,
             submitted_before: false,
+            shown_before: false,
             outcome: None,
         }
     }
@@ -232,17 +235,23 @@ impl Turn {
         held.or((!sight.pastes_bracketed).then_some(Held::NoPaste))
     }
 
-    fn gate(&mut self, sight: &Sight) -> Step {
+    /// Why nothing may be typed, whatever it is, and when to look again at the latest.
+    pub fn held(sight: &Sight) -> (Option<Held>, Option<Timestamp>) {
         let held = Self::barred(sight).or(match sight.composer {
             Holds::Empty => None,
             Holds::Unknown => Some(Held::NoComposer),
             Holds::Text(_) | Holds::Collapsed(..) => Some(Held::Draft),
         });
-        if held.is_some() {
-            return Step::Wait { until: None, held };
+        match (held, typing_until(sight)) {
+            (None, Some(until)) => (Some(Held::Typing), Some(until)),
+            (held, _) => (held, None),
         }
-        if let Some(until) = typing_until(sight) {
-            return Step::Wait { until: Some(until), held: Some(Held::Typing) };
+    }
+
+    fn gate(&mut self, sight: &Sight) -> Step {
+        let (held, until) = Self::held(sight);
+        if held.is_some() {
+            return Step::Wait { until, held };
         }
         let ready = self.empty_since.unwrap_or(sight.now).plus_ms(EMPTY_MS);
         if ready > sight.now {
@@ -264,6 +273,7 @@ impl Turn {
         }
         self.phase = Phase::Pasted { at: sight.now };
         self.pastes += 1;
+        self.shown_before = sight.shown;
         self.shown_by = Some(sight.now.plus_ms(ECHO_MS_MAX));
         Step::Paste(self.typed.as_paste())
     }
@@ -313,7 +323,7 @@ impl Turn {
         if sight.told {
             return self.finish(sight, Outcome::Submitted(Proof::Told));
         }
-        if sight.shown && sight.composer.compare(&self.typed) == Match::No {
+        if self.is_shown(sight) && sight.composer.compare(&self.typed) == Match::No {
             return self.finish(sight, Outcome::Submitted(Proof::Shown));
         }
         if let Some(held) = Self::barred(sight) {
@@ -415,13 +425,17 @@ impl Turn {
         Step::TakeKeyboard { ms: KEYBOARD_MS }
     }
 
+    fn is_shown(&self, sight: &Sight) -> bool {
+        sight.shown && !self.shown_before
+    }
+
     fn proof(&self, sight: &Sight, at: Timestamp) -> Option<Proof> {
         let gone = sight.composer.compare(&self.typed) == Match::No;
         let began = sight.state == AgentState::Busy && !sight.state_assumed && sight.state_since >= at;
         match () {
             () if sight.told => Some(Proof::Told),
             () if gone && began => Some(Proof::Began),
-            () if gone && sight.shown => Some(Proof::Shown),
+            () if gone && self.is_shown(sight) => Some(Proof::Shown),
             () => None,
         }
     }

@@ -3,12 +3,15 @@
 //! This is the whole of what runs live, and what a recording is replayed through.
 //! Invariant: the same bytes at the same times give the same states, however they are cut into pieces.
 
+use crate::composer::Holds;
 use crate::fold::{Fold, Rank, Reading, Verdict};
 use crate::hooks::{self, Event, Heard, Meaning};
 use crate::profile::Profile;
 use crate::rules::{self, Sees};
 use crate::screen::{Screen, Seen, Size};
 use crate::status::{Report, Says};
+use crate::text::{Typed, bones};
+use crate::turn::Sight;
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 
@@ -100,6 +103,43 @@ impl Watch {
     pub fn resize(&mut self, now: Timestamp, size: Size) {
         self.screen.resize(size);
         self.changed_at.get_or_insert(now);
+    }
+
+    /// What there is to see for one who wants to type `header` and what follows it.
+    pub fn sight(&self, now: Timestamp, typed: Option<&Typed>) -> Sight {
+        let verdict = self.verdict();
+        let composer = self.profile.composer.as_ref();
+        let (composer, outside) = match composer {
+            Some(composer) => (composer.read(&self.screen), composer.outside(&self.screen)),
+            None => (Holds::Unknown, String::new()),
+        };
+        let shown = typed.is_some_and(|typed| outside.contains(&bones(typed.header())));
+        let told = typed.is_some_and(|typed| {
+            let prompt = self.heard.prompt.as_ref();
+            prompt.is_some_and(|(text, _)| text.text.trim_end() == typed.as_str().trim_end())
+        });
+        Sight {
+            now,
+            state: verdict.state,
+            state_since: verdict.since,
+            state_assumed: verdict.source == Rank::Typed,
+            composer,
+            pastes_bracketed: self.screen.pastes_are_bracketed(),
+            person_at: None,
+            keyboard: false,
+            shown,
+            told,
+        }
+    }
+
+    /// The rows of the screen above its composer; all of them if that is not to be seen.
+    pub fn rows_above_composer(&self) -> Vec<String> {
+        let mut rows = self.screen.rows();
+        let composer = self.profile.composer.as_ref();
+        if let Some(first) = composer.and_then(|composer| composer.first_row(&self.screen)) {
+            rows.truncate(first);
+        }
+        rows
     }
 
     /// Takes what the program printed; gives what must be written back to it.

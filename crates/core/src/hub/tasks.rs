@@ -43,6 +43,14 @@ impl Hub {
                 );
             }
             Report::Writing => self.write(now, caller, message, by, out),
+            Report::Held { why } if !handed => {
+                self.give_back(now, message, &why, false, false, out);
+                self.pump(now, agent, out);
+            }
+            Report::Held { why } => {
+                let what = Happened::Held(why);
+                self.emit(now, Record::Marked { message: message.clone(), task, what }, out);
+            }
             Report::Unsure { why } => {
                 let what = Happened::Unknown(why);
                 self.emit(now, Record::Marked { message: message.clone(), task, what }, out);

@@ -443,6 +443,7 @@ fn report(what: &str) -> Report {
     match what {
         "working" => Report::Working,
         "writing" => Report::Writing,
+        "held" => Report::Held { why: "a draft".into() },
         "unsure" => Report::Unsure { why: "who knows".into() },
         "refused" => Report::Refused { why: "not now".into() },
         "asks" => Report::NeedsInput { prompt: Body::of(&Content::text("which?")), auth: false },

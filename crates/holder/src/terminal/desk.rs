@@ -225,6 +225,7 @@ impl Desk {
                 const KEYBOARD_MAX: Duration = Duration::from_secs(10);
                 let wished = Duration::from_millis(u64::from(ms)).min(KEYBOARD_MAX);
                 self.keyboard_until = Some(Instant::now() + wished);
+                self.tell_node(&Tell::Keyboard(true));
             }
             (Ask::Continue, Some(_)) if leads => self.signal(Signal::CONT),
             (Ask::Repaint, Some(_)) => self.repaint(),
@@ -308,14 +309,19 @@ impl Desk {
             self.held.extend_from_slice(&bytes[..bytes.len().min(room)]);
             return;
         }
-        for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Node)) {
-            client.tell(&Tell::Typed(bytes.clone()));
-        }
+        self.tell_node(&Tell::Typed(bytes.clone()));
         self.input.extend(bytes);
+    }
+
+    fn tell_node(&mut self, tell: &Tell) {
+        for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Node)) {
+            client.tell(tell);
+        }
     }
 
     fn give_back_keyboard(&mut self) {
         self.keyboard_until = None;
+        self.tell_node(&Tell::Keyboard(false));
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
             self.typed(held);

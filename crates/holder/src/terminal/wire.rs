@@ -61,6 +61,8 @@ pub enum Tell {
     },
     /// Whether this viewer's keys and size count.
     Leads(bool),
+    /// Whether nobody else's input reaches the program now; all that was typed before is told before this.
+    Keyboard(bool),
     Suspended,
     /// The program ended; nothing follows.
     Ended {
@@ -199,6 +201,7 @@ impl Tell {
             Self::Typed(bytes) => frame(out, b'T', &[bytes]),
             Self::Resized { columns, rows } => frame(out, b'R', &[&size(*columns, *rows)]),
             Self::Leads(leads) => frame(out, b'L', &[&[u8::from(*leads)]]),
+            Self::Keyboard(yours) => frame(out, b'K', &[&[u8::from(*yours)]]),
             Self::Suspended => frame(out, b'S', &[]),
             Self::Ended { code, signaled } => {
                 frame(out, b'E', &[&code.to_le_bytes(), &[u8::from(*signaled)]])
@@ -219,6 +222,7 @@ impl Tell {
             b'T' => Some(Self::Typed(content)),
             b'R' => read_size(&content).map(|((columns, rows), _)| Self::Resized { columns, rows }),
             b'L' => front::<1>(&content).map(|([leads], _)| Self::Leads(leads != 0)),
+            b'K' => front::<1>(&content).map(|([yours], _)| Self::Keyboard(yours != 0)),
             b'S' => Some(Self::Suspended),
             b'E' => front::<4>(&content).and_then(|(code, rest)| {
                 let ([signaled], _) = front::<1>(rest)?;
@@ -291,6 +295,7 @@ mod tests {
             Tell::Typed(b"y".to_vec()),
             Tell::Resized { columns: 2, rows: 3 },
             Tell::Leads(false),
+            Tell::Keyboard(true),
             Tell::Suspended,
             Tell::Ended { code: -1, signaled: true },
         ];

@@ -4,8 +4,9 @@
 //! pictures of the screen go back, so that whoever comes after a crash of this process goes on where it was.
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
+use super::typist::Typist;
+use crate::doors::Shared;
 use crate::driver::now;
-use crate::handle::Handle;
 use crate::launch::Tells;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,18 +88,26 @@ pub struct TerminalHand {
     pub seat: Seat,
     /// As it was started, to be asked for its version.
     pub program: String,
-    pub handle: Handle,
+    pub app: Shared,
 }
 
 impl TerminalHand {
     /// Watches until the program has ended.
     pub async fn work(self) {
         tokio::spawn(ask_version(self.seat.clone(), self.program.clone()));
+        let mut typist = match Typist::open(self.app.clone(), self.seat.clone()).await {
+            Ok(typist) => typist,
+            Err(refusal) => {
+                tracing::error!(%refusal, "nothing can be typed into the terminal");
+                return;
+            }
+        };
         const PAUSE: Duration = Duration::from_millis(100);
         loop {
             match self.connect().await {
                 Ok(stream) => {
-                    if Sitting::new(&self, stream).work().await {
+                    typist.sits_down();
+                    if Sitting::new(&self, stream, &mut typist).work().await {
                         return;
                     }
                 }
@@ -118,7 +127,7 @@ impl TerminalHand {
     }
 
     fn show(&self, state: AgentState, why: String) {
-        self.handle.tell(Input::Presence { agent: self.agent, state, why });
+        self.app.handle.tell(Input::Presence { agent: self.agent, state, why });
     }
 }
 
@@ -140,6 +149,7 @@ async fn ask_version(seat: Seat, program: String) {
 /// One connection to the holder.
 struct Sitting<'a> {
     hand: &'a TerminalHand,
+    typist: &'a mut Typist,
     stream: UnixStream,
     frames: Frames,
     /// Where in the output we are.
@@ -152,9 +162,10 @@ struct Sitting<'a> {
 }
 
 impl<'a> Sitting<'a> {
-    fn new(hand: &'a TerminalHand, stream: UnixStream) -> Self {
+    fn new(hand: &'a TerminalHand, stream: UnixStream, typist: &'a mut Typist) -> Self {
         Self {
             hand,
+            typist,
             stream,
             frames: Frames::default(),
             upto: 0,
@@ -173,6 +184,10 @@ impl<'a> Sitting<'a> {
             let read = tokio::select! {
                 read = self.stream.read(&mut buffer) => Some(read),
                 () = self.hand.seat.bell.notified() => None,
+                Some(order) = self.typist.orders.recv() => {
+                    self.typist.ordered(order).await;
+                    None
+                }
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => None,
             };
             match read {
@@ -187,6 +202,11 @@ impl<'a> Sitting<'a> {
             }
             self.hand.seat.watch().tick(now());
             self.tell();
+            for ask in self.typist.work().await {
+                if !self.ask(ask).await {
+                    return self.ended;
+                }
+            }
             if !self.draw().await {
                 break;
             }
@@ -199,7 +219,11 @@ impl<'a> Sitting<'a> {
             let wait = due.since_ms(now()).max(1);
             Instant::now() + Duration::from_millis(wait)
         });
-        [tick, self.picture_at].into_iter().flatten().min()
+        let typist = self.typist.wake.map(|due| {
+            let wait = due.since_ms(now()).max(1);
+            Instant::now() + Duration::from_millis(wait)
+        });
+        [tick, self.picture_at, typist].into_iter().flatten().min()
     }
 
     async fn take_frames(&mut self) -> bool {
@@ -245,7 +269,11 @@ impl<'a> Sitting<'a> {
                     }
                 }
             }
-            Tell::Typed(bytes) => self.hand.seat.watch().input(now(), &bytes),
+            Tell::Typed(bytes) => {
+                self.hand.seat.watch().input(now(), &bytes);
+                self.typist.person_typed();
+            }
+            Tell::Keyboard(yours) => self.typist.has_keyboard(yours),
             Tell::Resized { columns, rows } => {
                 self.hand.seat.watch().resize(now(), Size::new(columns, rows));
                 self.picture_at = Some(Instant::now() + PICTURE_QUIET);

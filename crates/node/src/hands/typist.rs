@@ -1,0 +1,461 @@
+//! The typist: carries messages from an agent's mailbox into its terminal, one at a time.
+//!
+//! It opens and closes the gate in the core as the terminal can or cannot be typed to, drives one `Turn` at a time on
+//! what is seen, reports each step with its proof, and stays with a task that wants an answer until its turn has ended.
+//! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder (`terminal`).
+
+use super::answers;
+use super::terminal::Seat;
+use crate::doors::Shared;
+use crate::driver::now;
+use crate::handle::ToHand;
+use std::sync::Arc;
+use std::time::Duration;
+use synapse_core::Refusal;
+use synapse_core::agents::AgentState;
+use synapse_core::effect::{Answer, Command, Input, Report, Serves};
+use synapse_core::ids::{LinkId, MessageId, TaskId, Timestamp};
+use synapse_core::message::{Body, Content, Expects, Letter};
+use synapse_core::policy::Caller;
+use synapse_core::receipt::Step as Rung;
+use synapse_core::task::TaskState;
+use synapse_dialects::api::MessageView;
+use synapse_holder::terminal::wire::Ask;
+use synapse_terminal::interrupt::{Interrupting, Stop, Stopped};
+use synapse_terminal::text::Typed;
+use synapse_terminal::turn::{Held, Outcome, Proof, Sight, Step, Turn};
+use tokio::sync::mpsc;
+
+pub(super) struct Typist {
+    app: Shared,
+    seat: Seat,
+    link: LinkId,
+    pub(super) orders: mpsc::Receiver<ToHand>,
+    keyboard: bool,
+    person_at: Option<Timestamp>,
+    /// What the core was last told of the gate.
+    gate: Option<Option<String>>,
+    job: Option<Job>,
+    stopping: Option<Stopping>,
+    /// When to look again though nothing happens.
+    pub(super) wake: Option<Timestamp>,
+}
+
+/// A message in our hands.
+struct Job {
+    letter: Arc<Letter>,
+    turn: Turn,
+    stage: Stage,
+    /// It was typed before, and nobody knows whether it arrived.
+    again: bool,
+    /// Since when it cannot be typed, though it was handed to us.
+    held_since: Option<Timestamp>,
+}
+
+enum Stage {
+    Typing,
+    /// It was submitted, and its sender wants an answer.
+    Working {
+        since: Timestamp,
+        idle_since: Option<Timestamp>,
+        asked: bool,
+    },
+}
+
+/// A turn that is being stopped, and for what.
+struct Stopping {
+    machine: Interrupting,
+    why: String,
+    /// The task that is to be canceled, if that is why.
+    task: Option<TaskId>,
+}
+
+/// After a turn has ended it must stay so for this long before its text is taken for the answer (X-11).
+const STAYS_IDLE_MS: u64 = 5_000;
+/// A message that cannot be typed for this long goes back, so that a better one may come first.
+const HELD_MS_MAX: u64 = 3_000;
+const STEPS_MAX: usize = 16;
+
+impl Typist {
+    /// Opens the link; tasks that the node before this one had in hand are ours again.
+    pub(super) async fn open(app: Shared, seat: Seat) -> Result<Self, Refusal> {
+        let caller = Caller::Hand { link: LinkId(0), agent: app.agent.id };
+        let (answer, _) = app.ask(caller, Command::Tasks { max: usize::MAX }).await?;
+        let Answer::Tasks(tasks) = answer else { return Err(Refusal::Stopping) };
+        let begun: Vec<(TaskId, MessageId)> = tasks
+            .iter()
+            .filter(|task| task.has_begun())
+            .filter_map(|task| Some((task.id, task.messages.first()?.clone())))
+            .collect();
+        let running = begun.iter().map(|(task, _)| *task).collect();
+        let (link, orders) = app.handle.link(app.agent.id, 1, Serves::Typed, running).await?;
+        let mut typist = Self {
+            app,
+            seat,
+            link,
+            orders,
+            keyboard: false,
+            person_at: None,
+            gate: None,
+            job: None,
+            stopping: None,
+            wake: None,
+        };
+        for (_, message) in begun {
+            typist.take_over(message).await;
+        }
+        Ok(typist)
+    }
+
+    /// A message that was being written, or worked on, when the node before this one died (X-7).
+    async fn take_over(&mut self, message: MessageId) {
+        let asked = message.clone();
+        let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
+        let receipt = self.ask(Command::Receipt { message: message.clone() }).await;
+        let (Some((letter, body)), Ok(Answer::Receipt { trail, .. })) = (found, receipt) else {
+            let why = "its message could not be found again after a crash".to_owned();
+            return self.done(&message, TaskState::Failed, None, why).await;
+        };
+        let typed = self.typed(&letter, &body, false);
+        let stage = if trail.has(Rung::Submitted) {
+            Stage::Working { since: now(), idle_since: None, asked: false }
+        } else {
+            Stage::Typing
+        };
+        let turn = Turn::resumed(typed, self.settle_ms());
+        self.job = Some(Job { letter, turn, stage, again: false, held_since: None });
+    }
+
+    fn settle_ms(&self) -> u64 {
+        self.seat.watch().profile().submit.settle_ms
+    }
+
+    /// As the receiver reads it (CLI-5).
+    fn typed(&self, letter: &Letter, body: &Body, again: bool) -> Typed {
+        let text = body.content().map(|content| content.as_text()).unwrap_or_default();
+        let from = MessageView::new(letter, None, None).from.shown();
+        let urgent = if letter.priority.is_urgent() { "URGENT: " } else { "" };
+        let again = if again { "(may repeat) " } else { "" };
+        let header = format!("[A2A:{}:{from}]", letter.task.short());
+        Typed::new(&header, &format!("{again}{urgent}{text}"))
+    }
+
+    /// A person pressed keys.
+    pub(super) fn person_typed(&mut self) {
+        self.person_at = Some(now());
+    }
+
+    pub(super) fn has_keyboard(&mut self, yours: bool) {
+        self.keyboard = yours;
+    }
+
+    /// The connection to the holder is new: whatever was lent is given back.
+    pub(super) fn sits_down(&mut self) {
+        self.keyboard = false;
+        self.gate = None;
+    }
+
+    pub(super) async fn ordered(&mut self, order: ToHand) {
+        match order {
+            ToHand::Deliver { letter, body, .. } => {
+                let turn = Turn::new(self.typed(&letter, &body, false), self.settle_ms());
+                let job = Job { letter, turn, stage: Stage::Typing, again: false, held_since: None };
+                // What was worked on has been answered meanwhile: the core hands out one at a time.
+                self.job = Some(job);
+            }
+            ToHand::Urge { by } => self.stop(format!("interrupted for an urgent message from {by}"), None),
+            ToHand::Interrupt { by, why, .. } => self.stop(format!("interrupted by {by}: {why}"), None),
+            ToHand::Stop { task, why } => {
+                if self.job.as_ref().is_some_and(|job| job.letter.task == task) {
+                    self.stop(why, Some(task));
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self, why: String, task: Option<TaskId>) {
+        let rule = self.seat.watch().profile().interrupt.clone();
+        self.stopping = Some(Stopping { machine: Interrupting::new(rule), why, task });
+    }
+
+    fn sight(&self) -> Sight {
+        let typed = self.job.as_ref().map(|job| job.turn.typed());
+        let mut sight = self.seat.watch().sight(now(), typed);
+        (sight.keyboard, sight.person_at) = (self.keyboard, self.person_at);
+        sight
+    }
+
+    /// Does what is due; what must be said to the holder, in order.
+    pub(super) async fn work(&mut self) -> Vec<Ask> {
+        let mut asks = Vec::new();
+        self.wake = None;
+        for _ in 0..STEPS_MAX {
+            let before = asks.len();
+            let more = self.step(&mut asks).await;
+            // The holder has to hear it, and the program to show it, before there is more to see.
+            if !more || asks.len() > before {
+                break;
+            }
+        }
+        self.tell_gate();
+        asks
+    }
+
+    /// One step; whether there may be another at once.
+    async fn step(&mut self, asks: &mut Vec<Ask>) -> bool {
+        let sight = self.sight();
+        if self.stopping.is_some() && self.may_stop() {
+            return self.stop_turn(&sight, asks).await;
+        }
+        match self.job.as_ref().map(|job| matches!(job.stage, Stage::Typing)) {
+            None => false,
+            Some(true) => self.type_on(&sight, asks).await,
+            Some(false) => self.follow(&sight).await,
+        }
+    }
+
+    /// Not between a paste and its proof: then there is nothing of another's to stop.
+    fn may_stop(&self) -> bool {
+        self.job.as_ref().is_none_or(|job| !matches!(job.stage, Stage::Typing) || !job.turn.is_written())
+    }
+
+    async fn type_on(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {
+        let Some(job) = &mut self.job else { return false };
+        let message = job.letter.id.clone();
+        let step = job.turn.next(sight);
+        match step {
+            Step::Wait { until, held } => {
+                self.wake = until;
+                return self.hold(sight, held).await;
+            }
+            Step::TakeKeyboard { ms } => asks.push(Ask::Keyboard { ms }),
+            Step::ReleaseKeyboard => {
+                self.keyboard = false;
+                asks.push(Ask::Keyboard { ms: 0 });
+            }
+            Step::Paste(bytes) => {
+                if let Err(refusal) = self.report(&message, Report::Writing).await {
+                    tracing::info!(%message, %refusal, "a message is not typed");
+                    self.job = None;
+                    asks.push(Ask::Keyboard { ms: 0 });
+                    return true;
+                }
+                self.press(&bytes, asks);
+            }
+            Step::Enter => {
+                let _ = self.report(&message, Report::Step(Rung::Written)).await;
+                self.press(b"\r", asks);
+            }
+            Step::Erase(keys) => self.press(keys, asks),
+            Step::Done(outcome) => {
+                self.outcome(&message, outcome).await;
+                return true;
+            }
+        }
+        true
+    }
+
+    fn press(&self, bytes: &[u8], asks: &mut Vec<Ask>) {
+        self.seat.watch().input(now(), bytes);
+        asks.push(Ask::Input(bytes.to_vec()));
+    }
+
+    /// It cannot be typed now. For long? Then it goes back to its mailbox, untouched.
+    async fn hold(&mut self, sight: &Sight, held: Option<Held>) -> bool {
+        let Some(job) = &mut self.job else { return false };
+        let (Some(held), false) = (held, job.turn.is_written()) else {
+            job.held_since = None;
+            return false;
+        };
+        let due = job.held_since.get_or_insert(sight.now).plus_ms(HELD_MS_MAX);
+        if due > sight.now {
+            self.wake = Some(self.wake.map_or(due, |wake| wake.min(due)));
+            return false;
+        }
+        let message = job.letter.id.clone();
+        self.job = None;
+        self.tell_gate();
+        let _ = self.report(&message, Report::Held { why: held.to_string() }).await;
+        true
+    }
+
+    async fn outcome(&mut self, message: &MessageId, outcome: Outcome) {
+        match outcome {
+            Outcome::Submitted(proof) => self.submitted(message, proof).await,
+            Outcome::NotSubmitted { why, erased } => {
+                let left =
+                    if erased { "nothing of it is left there" } else { "it may still stand in the composer" };
+                let why = format!("written, not submitted: {why}; {left}");
+                self.job = None;
+                self.done(message, TaskState::Failed, None, why).await;
+            }
+            Outcome::Unknown { why } => self.unsure(message, why).await,
+        }
+    }
+
+    async fn submitted(&mut self, message: &MessageId, proof: Proof) {
+        let rung = if proof == Proof::Told { Rung::Seen } else { Rung::Submitted };
+        let _ = self.report(message, Report::Step(Rung::Submitted)).await;
+        let _ = self.report(message, Report::Step(rung)).await;
+        let Some(job) = &mut self.job else { return };
+        if job.letter.expects == Expects::Receipt {
+            self.job = None;
+            self.done(message, TaskState::Completed, None, proof.to_string()).await;
+        } else {
+            job.stage = Stage::Working { since: now(), idle_since: None, asked: false };
+        }
+    }
+
+    /// Nobody can tell whether it arrived: said, and sent once more with a mark.
+    async fn unsure(&mut self, message: &MessageId, why: &'static str) {
+        let _ = self.report(message, Report::Unsure { why: why.into() }).await;
+        let Some(job) = &self.job else { return };
+        if job.again {
+            self.job = None;
+            let why = format!("it is unknown whether it arrived: {why}");
+            return self.done(message, TaskState::Failed, None, why).await;
+        }
+        let (letter, asked) = (job.letter.clone(), message.clone());
+        let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
+        let Some((_, body)) = found else { return };
+        let turn = Turn::new(self.typed(&letter, &body, true), self.settle_ms());
+        self.job = Some(Job { letter, turn, stage: Stage::Typing, again: true, held_since: None });
+    }
+
+    /// Stays with a submitted task until its turn has ended and it stays idle.
+    async fn follow(&mut self, sight: &Sight) -> bool {
+        let Some(Job { letter, stage, .. }) = &mut self.job else { return false };
+        let Stage::Working { since, idle_since, asked } = stage else { return false };
+        let (message, since) = (letter.id.clone(), *since);
+        match sight.state {
+            AgentState::Idle => {
+                let due = idle_since.get_or_insert(sight.now).plus_ms(STAYS_IDLE_MS);
+                if due > sight.now {
+                    self.wake = Some(due);
+                    return false;
+                }
+                self.answer(&message, since).await;
+                true
+            }
+            AgentState::Waiting if !*asked => {
+                (*asked, *idle_since) = (true, None);
+                let prompt = Body::of(&Content::text(answers::prompt(self.seat.watch().screen())));
+                let _ = self.report(&message, Report::NeedsInput { prompt, auth: false }).await;
+                false
+            }
+            AgentState::Error | AgentState::Offline => {
+                self.job = None;
+                let why = "its program ended before it answered".to_owned();
+                self.done(&message, TaskState::Failed, None, why).await;
+                true
+            }
+            AgentState::Waiting => false,
+            _ => {
+                *idle_since = None;
+                if std::mem::take(asked) {
+                    let _ = self.report(&message, Report::Working).await;
+                }
+                false
+            }
+        }
+    }
+
+    /// Its turn has ended: what it said last, or else what it shows.
+    async fn answer(&mut self, message: &MessageId, since: Timestamp) {
+        let Some(job) = self.job.take() else { return };
+        let (text, source) = {
+            let watch = self.seat.watch();
+            match watch.heard().answer.as_ref().filter(|(_, at)| *at >= since) {
+                Some((answer, _)) => (answer.text.clone(), "hook"),
+                None => (answers::on_screen(&watch, job.turn.typed()), "screen"),
+            }
+        };
+        let mut content = Content::text(text);
+        content.metadata.insert("source".into(), source.into());
+        let why = format!("its turn ended without a reply; the answer is from its {source}");
+        self.done(message, TaskState::Completed, Some(Body::of(&content)), why).await;
+    }
+
+    async fn stop_turn(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {
+        let Some(stopping) = &mut self.stopping else { return false };
+        match stopping.machine.next(sight) {
+            Stop::Wait { until, .. } => {
+                self.wake = until;
+                false
+            }
+            Stop::Press(keys) => {
+                self.press(keys, asks);
+                false
+            }
+            Stop::Done(stopped) => {
+                let Some(Stopping { why, task, .. }) = self.stopping.take() else { return false };
+                self.turn_stopped(stopped, &why, task).await;
+                true
+            }
+        }
+    }
+
+    /// What was cut is told on its task.
+    async fn turn_stopped(&mut self, stopped: Stopped, why: &str, task: Option<TaskId>) {
+        tracing::info!(?stopped, why, "a turn was to be stopped");
+        let cut = matches!(stopped, Stopped::Stopped) || task.is_some();
+        let working =
+            self.job.as_ref().is_some_and(|job| matches!(job.stage, Stage::Working { .. }) || task.is_some());
+        if cut
+            && working
+            && let Some(job) = self.job.take()
+        {
+            let why = match stopped {
+                Stopped::StillBusy => format!("{why}; it goes on in spite of the interrupt"),
+                _ => why.to_owned(),
+            };
+            self.done(&job.letter.id, TaskState::Canceled, None, why).await;
+        }
+    }
+
+    /// Tells the core whether a message may come, and if not, why.
+    fn tell_gate(&mut self) {
+        let mut sight = self.sight();
+        sight.keyboard = false;
+        let held = match (&self.job, &self.stopping) {
+            (Some(job), _) => Some(format!("message {} is in hand", job.letter.task.short())),
+            (None, Some(_)) => Some("its turn is being stopped".to_owned()),
+            (None, None) => {
+                let (held, until) = Turn::held(&sight);
+                self.wake = [self.wake, until].into_iter().flatten().min();
+                held.map(|held| held.to_string())
+            }
+        };
+        if self.gate.as_ref() != Some(&held) {
+            self.gate = Some(held.clone());
+            self.app.handle.tell(Input::Gate { link: self.link, held });
+        }
+    }
+
+    fn caller(&self) -> Caller {
+        Caller::Hand { link: self.link, agent: self.app.agent.id }
+    }
+
+    async fn ask(&self, command: Command) -> Result<Answer, Refusal> {
+        self.app.ask(self.caller(), command).await.map(|(answer, _)| answer)
+    }
+
+    async fn report(&self, message: &MessageId, report: Report) -> Result<(), Refusal> {
+        loop {
+            let command = Command::Report { message: message.clone(), report: report.clone() };
+            match self.ask(command).await {
+                // Nothing may be lost because a disk was full for a while.
+                Err(Refusal::Busy | Refusal::NotStored { .. }) => {
+                    tokio::time::sleep(Duration::from_millis(250)).await;
+                }
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    async fn done(&self, message: &MessageId, state: TaskState, answer: Option<Body>, why: String) {
+        if let Err(refusal) = self.report(message, Report::Done { state, answer, why }).await {
+            tracing::info!(%message, %refusal, "the end of a turn was not needed");
+        }
+    }
+}
