@@ -11,6 +11,7 @@ pub mod hooks;
 pub mod interrupt;
 mod picture;
 pub mod profile;
+pub mod prompt;
 pub mod replay;
 pub mod rules;
 mod screen;

@@ -7,6 +7,7 @@ use crate::composer::Holds;
 use crate::fold::{Fold, Rank, Reading, Verdict};
 use crate::hooks::{self, Event, Heard, Meaning};
 use crate::profile::Profile;
+use crate::prompt::Prompt;
 use crate::rules::{self, Sees};
 use crate::screen::{Screen, Seen, Size};
 use crate::status::{Report, Says};
@@ -130,6 +131,11 @@ impl Watch {
             shown,
             told,
         }
+    }
+
+    /// What it waits for, if it waits.
+    pub fn prompt(&self) -> Option<Prompt> {
+        (self.state() == AgentState::Waiting).then(|| Prompt::read(&self.screen))
     }
 
     /// The rows of the screen above its composer; all of them if that is not to be seen.
