@@ -69,8 +69,11 @@ pub enum Hand {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InTerminal {
     pub argv: Vec<String>,
-    /// The profile as text: what was chosen at the start holds until the end, whatever becomes of its file.
+    /// The profile as text. It holds until its file has another that is whole.
     pub profile: String,
+    /// Where its project was looked for; the working folder if absent.
+    #[serde(default)]
+    pub profile_folder: Option<PathBuf>,
     /// Set, or taken out where there is no value.
     #[serde(default)]
     pub env: BTreeMap<String, Option<String>>,

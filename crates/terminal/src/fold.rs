@@ -45,6 +45,18 @@ impl Rank {
     }
 }
 
+impl Rank {
+    /// How far this kind of evidence can be believed, as measured on recordings of real CLIs.
+    pub fn confidence(self) -> &'static str {
+        match self {
+            Self::Exit => "sure",
+            Self::Hook | Self::Native | Self::Status => "high",
+            Self::Title | Self::Screen => "fair",
+            Self::Typed | Self::Silence => "low",
+        }
+    }
+}
+
 /// What one source says, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
@@ -70,6 +82,9 @@ pub struct Verdict {
 /// How long what a hook said is believed against other sources that have not changed since. They are late by a
 /// frame or two; if they still disagree after this, the program goes on for a reason that no hook tells.
 pub const HOOK_TRUST_MS: u64 = 2_000;
+/// After this, what others show counts even if it has not changed since: an event may have been the last of its kind,
+/// or another hook may have undone what it told of.
+pub const HOOK_STALE_MS: u64 = 15_000;
 /// After a hook told of a prompt: how long it may take until the prompt is drawn.
 pub const PROMPT_MS: u64 = 2_000;
 
@@ -144,6 +159,11 @@ impl Fold {
         fold.verdict.state = AgentState::Unknown;
         fold.verdict.why = why.into();
         fold
+    }
+
+    /// From now on things take this long.
+    pub fn retime(&mut self, timing: Timing) {
+        self.timing = timing;
     }
 
     pub fn verdict(&self) -> &Verdict {
@@ -252,7 +272,8 @@ impl Fold {
         let blank = self.blank_since.map(|_| self.last_output.plus_ms(self.timing.repaint_ms));
         let drawn = self.asked.as_ref().filter(|asked| !asked.seen).map(|asked| asked.at.plus_ms(PROMPT_MS));
         let trust = self.hook.as_ref().zip(self.level()).map(|(hook, (_, level))| trusted_until(hook, level));
-        [starting, idle, assumed, blank, drawn, trust]
+        let stale = self.hook.as_ref().map(|hook| hook.at.plus_ms(HOOK_STALE_MS));
+        [starting, idle, assumed, blank, drawn, trust, stale]
             .into_iter()
             .flatten()
             .filter(|due| *due > self.decided)
@@ -294,10 +315,11 @@ impl Fold {
         }
         let newer = level.since > hook.at;
         let settled = now >= trusted_until(hook, level);
+        let stale = now >= hook.at.plus_ms(HOOK_STALE_MS);
         match rank {
-            Rank::Screen => newer && settled && self.is_shown(rank),
+            Rank::Screen => self.is_shown(rank) && (stale || (newer && settled)),
             // Another hook may have told it to go on after "stop": then it still says that it works.
-            _ => newer || (settled && level.sees == Sees::Busy),
+            _ => newer || stale || (settled && level.sees == Sees::Busy),
         }
     }
 
@@ -703,13 +725,23 @@ mod tests {
              6999 time => busy
              7000 time => idle
              8000 hook busy => busy
-             30000 time => busy",
+             22999 time => busy
+             23000 time => idle",
         );
     }
 
     #[test]
     fn an_old_idle_does_not_end_what_a_hook_began_and_an_old_busy_outlives_a_stop() {
-        check("0 status idle => starting\n 300 time => idle\n 1000 hook busy => busy\n 90000 time => busy");
+        for source in ["status", "screen"] {
+            check(&format!(
+                "0 {source} idle => starting
+                 300 time => idle
+                 1000 hook busy => busy
+                 9000 hook busy => busy
+                 23999 time => busy
+                 24000 time => idle"
+            ));
+        }
         // Another hook told it to go on: it still reports that it works.
         check(
             "0 status idle => starting
