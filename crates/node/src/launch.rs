@@ -95,8 +95,8 @@ pub enum Tells {
     Unused(String),
     /// It runs our hook program for its events.
     ClaudeHooks,
-    /// It has a server of its own, at this port of loopback.
-    OpencodeServer(u16),
+    /// It has a server of its own, at this port of loopback; guarded by our key if we chose the port.
+    OpencodeServer { port: u16, guarded: bool },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -344,6 +344,7 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: O
                 seat,
                 program: inner.argv.first().cloned().unwrap_or_default(),
                 handle: app.handle.clone(),
+                home: app.home.clone(),
             };
             tokio::spawn(hand.work());
         }

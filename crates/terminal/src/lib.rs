@@ -7,6 +7,7 @@
 
 pub mod fold;
 pub mod hooks;
+pub mod opencode;
 mod picture;
 pub mod profile;
 pub mod replay;

@@ -93,12 +93,13 @@ fn view(seat: &Seat) -> TerminalView {
 
 fn tells(seat: &Seat, watch: &Watch) -> TellsView {
     let heard = watch.heard();
+    let trouble = seat.trouble().unwrap_or_default();
     let (way, why) = match seat.tells() {
         Tells::Nothing => ("nothing", "its profile knows of no hooks"),
         Tells::Unused(why) => ("nothing", why.as_str()),
         Tells::ClaudeHooks if heard.events == 0 => ("hooks", "no event has come yet"),
         Tells::ClaudeHooks => ("hooks", ""),
-        Tells::OpencodeServer(_) => ("server", ""),
+        Tells::OpencodeServer { .. } => ("server", trouble.as_str()),
     };
     TellsView {
         way: way.into(),

@@ -4,6 +4,7 @@
 //! pictures of the screen go back, so that whoever comes after a crash of this process goes on where it was.
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
+use super::opencode::Server;
 use crate::driver::now;
 use crate::handle::Handle;
 use crate::launch::Tells;
@@ -16,9 +17,9 @@ use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::{AgentId, Timestamp};
 use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell};
-use synapse_store::home::socket_address;
+use synapse_store::home::{Home, socket_address};
 use synapse_terminal::hooks::Event;
-use synapse_terminal::{Profile, SCROLLBACK, Size, Watch};
+use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, watch};
@@ -33,6 +34,8 @@ pub struct Seat {
     tells: Arc<Tells>,
     /// What its hooks must bring; none if it has no hooks.
     key: Option<Arc<str>>,
+    /// Why its server is not heard.
+    trouble: Arc<Mutex<Option<String>>>,
     /// Rung when something came in by another way than the terminal.
     bell: Arc<Notify>,
 }
@@ -57,6 +60,7 @@ impl Seat {
             chosen: Arc::new(Mutex::new(Chosen { text, ..Chosen::default() })),
             tells: Arc::new(tells),
             key: key.map(Into::into),
+            trouble: Arc::default(),
             bell: Arc::default(),
         }
     }
@@ -80,6 +84,33 @@ impl Seat {
 
     pub fn watch(&self) -> MutexGuard<'_, Watch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the program's own server says; nothing while it cannot be reached.
+    pub fn serves(&self, now: Timestamp, says: Option<(Sees, String)>) {
+        self.watch().served(now, says);
+        self.bell.notify_one();
+    }
+
+    /// Why its server is not heard.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_trouble(&self, why: Option<String>) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if *trouble != why {
+            match &why {
+                Some(why) => tracing::info!(%why, "its server is not heard; its screen tells"),
+                None => tracing::info!("its server is heard"),
+            }
+            *trouble = why;
+        }
+    }
+
+    /// What guards the program's server.
+    fn key(&self) -> Option<String> {
+        self.key.as_deref().map(str::to_owned)
     }
 
     /// Which profile holds.
@@ -136,12 +167,20 @@ pub struct TerminalHand {
     /// As it was started, to be asked for its version.
     pub program: String,
     pub handle: Handle,
+    pub home: Home,
 }
 
 impl TerminalHand {
     /// Watches until the program has ended.
     pub async fn work(self) {
         tokio::spawn(ask_version(self.seat.clone(), self.program.clone()));
+        // Dropped, and so ended, with this.
+        let mut listening = tokio::task::JoinSet::new();
+        if let Tells::OpencodeServer { port, guarded } = *self.seat.tells() {
+            let key = self.seat.key().filter(|_| guarded);
+            let (home, agent, seat) = (self.home.clone(), self.agent, self.seat.clone());
+            listening.spawn(Server { home, agent, port, key, seat }.listen());
+        }
         const PAUSE: Duration = Duration::from_millis(100);
         loop {
             match self.connect().await {
