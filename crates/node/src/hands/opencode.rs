@@ -109,13 +109,11 @@ impl Server {
     async fn ask(&self, path: &str) -> Result<Response<Incoming>, Failed> {
         let told =
             |e: &dyn std::fmt::Display| format!("its server at port {} cannot be reached: {e}", self.port);
-        let stream =
-            TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], self.port))).await.map_err(|e| told(&e))?;
-        let (there, here) =
-            (stream.peer_addr().map_err(|e| told(&e))?, stream.local_addr().map_err(|e| told(&e))?);
+        let there = SocketAddr::from(([127, 0, 0, 1], self.port));
+        let stream = TcpStream::connect(there).await.map_err(|e| told(&e))?;
         let home = self.home.clone();
-        // Its own half of the connection, as the kernel lists it.
-        let looked = tokio::task::spawn_blocking(move || owner::of(&home, there, here)).await;
+        // Not of the connection: it may take that up only when something is sent.
+        let looked = tokio::task::spawn_blocking(move || owner::of_listener(&home, there)).await;
         match looked.map_err(|e| told(&e))? {
             Owner::Agents(agents) if agents.first() == Some(&self.agent) => {}
             _ => return Err(told(&"who listens there is not seen to be this agent")),

@@ -23,8 +23,8 @@ pub(super) fn lines(view: &TerminalView, now: u64) -> Vec<(&'static str, String)
         lines.push(("signals", "none has an opinion".into()));
     }
     lines.push(("tells", tells(&view.tells, now)));
-    let from = if view.profile_from.is_empty() { String::new() } else { format!(" ({})", view.profile_from) };
-    lines.push(("profile", format!("{}{}", view.profile, show::line(&from, 120))));
+    let from = if view.profile_from.is_empty() { String::new() } else { format!("({})", view.profile_from) };
+    lines.push(("profile", format!("{} {}", view.profile, show::line(&from, 120))));
     if let Some(fault) = &view.profile_fault {
         let text = format!("what is there now is not used: {}", show::line(fault, 300));
         lines.push(("", show::paint("31", &text)));
