@@ -13,6 +13,7 @@ pub mod profile;
 pub mod replay;
 pub mod rules;
 mod screen;
+mod signal;
 mod status;
 mod strip;
 mod tap;
