@@ -19,11 +19,23 @@ pub struct TerminalView {
     /// Every source with an opinion, best first.
     pub evidence: Vec<Evidence>,
     pub profile: String,
+    /// The file of the profile, or `shipped`.
+    #[serde(default)]
+    pub profile_from: String,
+    /// Why what is in that file now is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_fault: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Whether the profile was checked with this version; absent if the version is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tested: Option<bool>,
+    /// Beginnings of the versions that the profile was checked with.
+    #[serde(default)]
+    pub tested_versions: Vec<String>,
+    /// How messages get to the program.
+    #[serde(default)]
+    pub way_in: String,
     pub title: String,
     pub columns: u16,
     pub rows: u16,

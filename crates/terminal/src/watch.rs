@@ -88,6 +88,18 @@ impl Watch {
         &self.profile
     }
 
+    /// Goes by another profile from now on. The state stays until the new rules have looked.
+    pub fn reprofile(&mut self, now: Timestamp, profile: Profile) {
+        self.tick(now);
+        self.fold.retime(profile.timing);
+        self.profile = profile;
+        let title = self.screen.title().to_owned();
+        if !title.is_empty() {
+            self.titled(now, &title);
+        }
+        self.changed_at.get_or_insert(now);
+    }
+
     pub fn verdict(&self) -> &Verdict {
         self.fold.verdict()
     }
