@@ -105,3 +105,32 @@ pub struct Evidence {
     pub confidence: String,
     pub why: String,
 }
+
+/// What an agent waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PromptView {
+    /// Names this prompt; a decision carries it.
+    pub hash: String,
+    /// As the screen shows it.
+    pub text: String,
+    pub choices: Vec<String>,
+    /// RFC 3339.
+    pub since: String,
+    /// Whether its profile knows the keys that decide.
+    pub decidable: bool,
+}
+
+/// A person's word on a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecisionRequest {
+    /// The hash of the prompt that is meant.
+    pub prompt: String,
+    pub allow: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DecisionAnswer {
+    /// `taken`: the key was pressed and the prompt is gone. `ignored`: it was pressed and the prompt is still there.
+    pub decided: String,
+}

@@ -8,14 +8,13 @@ use crate::screen::Screen;
 use crate::turn::{Held, Sight};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 
 /// What is asked, as it stands on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     pub text: String,
-    /// The same for the same question; nothing that only blinks counts.
+    /// Names this one question; nothing that only blinks counts.
     pub hash: String,
     pub choices: Vec<String>,
 }
@@ -24,11 +23,12 @@ const ROWS: usize = 16;
 const HASH_DIGITS: usize = 12;
 
 impl Prompt {
-    pub fn read(screen: &Screen) -> Self {
-        Self::of(&rules::lowest(&screen.rows(), ROWS))
+    /// `since` is when it began to wait: the same question asked again is another prompt.
+    pub fn read(screen: &Screen, since: Timestamp) -> Self {
+        Self::of(&rules::lowest(&screen.rows(), ROWS), since)
     }
 
-    fn of(text: &str) -> Self {
+    fn of(text: &str, since: Timestamp) -> Self {
         let rows: Vec<&str> = text.lines().collect();
         // The question is what stands under the last line across; what is above it is the talk before.
         let begins = rows.iter().rposition(|row| is_line(row) && !is_last_line(row)).map_or(0, |at| at + 1);
@@ -36,7 +36,7 @@ impl Prompt {
         let shown = if below.iter().any(|row| rules::is_choice(row)) { below } else { rows };
         let counted: String =
             shown.iter().flat_map(|row| row.chars()).filter(|c| c.is_alphanumeric()).collect();
-        let digest = Sha256::digest(counted.as_bytes());
+        let digest = Sha256::digest(format!("{} {counted}", since.0));
         let hash: String = digest
             .iter()
             .flat_map(|byte| format!("{byte:02x}").into_bytes())
@@ -139,11 +139,12 @@ impl Deciding {
         Self { hash, key, pressed_at: None, outcome: None }
     }
 
-    pub fn next(&mut self, sight: &Sight, prompt: &Prompt) -> Decide {
+    /// `prompt` is what it waits for, if it waits.
+    pub fn next(&mut self, sight: &Sight, prompt: Option<&Prompt>) -> Decide {
         if let Some(outcome) = self.outcome {
             return if sight.keyboard { Decide::ReleaseKeyboard } else { Decide::Done(outcome) };
         }
-        let same = sight.state == AgentState::Waiting && prompt.hash == self.hash;
+        let same = prompt.is_some_and(|prompt| prompt.hash == self.hash);
         match self.pressed_at {
             None if !same => self.ends(sight, prompt, Decided::Changed),
             None if !sight.keyboard => Decide::TakeKeyboard { ms: KEYBOARD_MS },
@@ -160,7 +161,7 @@ impl Deciding {
         }
     }
 
-    fn ends(&mut self, sight: &Sight, prompt: &Prompt, outcome: Decided) -> Decide {
+    fn ends(&mut self, sight: &Sight, prompt: Option<&Prompt>, outcome: Decided) -> Decide {
         self.outcome = Some(outcome);
         self.next(sight, prompt)
     }
@@ -170,20 +171,26 @@ impl Deciding {
 mod tests {
     use super::*;
     use crate::composer::Holds;
+    use synapse_core::agents::AgentState;
 
     const CLAUDE: &str = "● Bash(touch x)\n  ⎿  Waiting…\n────────────────\n Bash command\n touch x\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel";
 
+    fn prompt_of(text: &str) -> Prompt {
+        Prompt::of(text, Timestamp(1))
+    }
+
     #[test]
     fn a_prompt_is_the_same_whatever_blinks_and_another_for_another_command() {
-        let prompt = Prompt::of(CLAUDE);
+        let prompt = prompt_of(CLAUDE);
         assert_eq!(prompt.choices, ["1. Yes", "2. No"]);
+        assert_ne!(Prompt::of(CLAUDE, Timestamp(2)).hash, prompt.hash, "asked again");
         assert!(!prompt.text.contains("Waiting…"), "{}", prompt.text);
-        assert_eq!(Prompt::of(&CLAUDE.replace('●', "◦")).hash, prompt.hash);
-        assert_eq!(Prompt::of(&CLAUDE.replace(" ❯ 1", "   1").replace("   2", " ❯ 2")).hash, prompt.hash);
-        assert_ne!(Prompt::of(&CLAUDE.replace(" touch x\n", " touch y\n")).hash, prompt.hash);
+        assert_eq!(prompt_of(&CLAUDE.replace('●', "◦")).hash, prompt.hash);
+        assert_eq!(prompt_of(&CLAUDE.replace(" ❯ 1", "   1").replace("   2", " ❯ 2")).hash, prompt.hash);
+        assert_ne!(prompt_of(&CLAUDE.replace(" touch x\n", " touch y\n")).hash, prompt.hash);
         let codex = "  Would you like to run the following command?\n  $ touch /w/x\n› 1. Yes, proceed (y)\n  2. No (esc)\n  Press enter to confirm or esc to cancel";
-        assert_eq!(Prompt::of(codex).choices.len(), 2);
-        assert_ne!(Prompt::of(codex).hash, prompt.hash);
+        assert_eq!(prompt_of(codex).choices.len(), 2);
+        assert_ne!(prompt_of(codex).hash, prompt.hash);
     }
 
     fn sight(now: u64, state: AgentState, keyboard: bool) -> Sight {
@@ -204,27 +211,33 @@ mod tests {
     #[test]
     fn a_key_is_pressed_once_and_only_for_the_prompt_it_was_meant_for() {
         use AgentState::{Busy, Waiting};
-        let (prompt, other) = (Prompt::of(CLAUDE), Prompt::of(&CLAUDE.replace("touch x", "rm -rf y")));
+        let (prompt, other) = (prompt_of(CLAUDE), prompt_of(&CLAUDE.replace("touch x", "rm -rf y")));
         let deciding = || Deciding::new(prompt.hash.clone(), Key::Letter(b'1'));
         let mut taken = deciding();
-        assert_eq!(taken.next(&sight(0, Waiting, false), &prompt), Decide::TakeKeyboard { ms: KEYBOARD_MS });
-        assert_eq!(taken.next(&sight(1, Waiting, true), &prompt), Decide::Press(b"1".to_vec()));
-        assert_eq!(taken.next(&sight(2, Waiting, true), &prompt), Decide::ReleaseKeyboard);
-        assert!(matches!(taken.next(&sight(3, Waiting, false), &prompt), Decide::Wait { .. }));
-        assert_eq!(taken.next(&sight(4, Busy, false), &prompt), Decide::Done(Decided::Taken));
+        assert_eq!(
+            taken.next(&sight(0, Waiting, false), Some(&prompt)),
+            Decide::TakeKeyboard { ms: KEYBOARD_MS }
+        );
+        assert_eq!(taken.next(&sight(1, Waiting, true), Some(&prompt)), Decide::Press(b"1".to_vec()));
+        assert_eq!(taken.next(&sight(2, Waiting, true), Some(&prompt)), Decide::ReleaseKeyboard);
+        assert!(matches!(taken.next(&sight(3, Waiting, false), Some(&prompt)), Decide::Wait { .. }));
+        assert_eq!(taken.next(&sight(4, Busy, false), None), Decide::Done(Decided::Taken));
         // Another prompt came between the question and the key.
         let mut changed = deciding();
         assert_eq!(
-            changed.next(&sight(0, Waiting, false), &prompt),
+            changed.next(&sight(0, Waiting, false), Some(&prompt)),
             Decide::TakeKeyboard { ms: KEYBOARD_MS }
         );
-        assert_eq!(changed.next(&sight(1, Waiting, true), &other), Decide::ReleaseKeyboard);
-        assert_eq!(changed.next(&sight(2, Waiting, false), &other), Decide::Done(Decided::Changed));
+        assert_eq!(changed.next(&sight(1, Waiting, true), Some(&other)), Decide::ReleaseKeyboard);
+        assert_eq!(changed.next(&sight(2, Waiting, false), Some(&other)), Decide::Done(Decided::Changed));
         // Nothing waits.
-        assert_eq!(deciding().next(&sight(0, Busy, false), &prompt), Decide::Done(Decided::Changed));
+        assert_eq!(deciding().next(&sight(0, Busy, false), None), Decide::Done(Decided::Changed));
         let mut ignored = deciding();
-        ignored.next(&sight(0, Waiting, true), &prompt);
-        assert_eq!(ignored.next(&sight(9_000, Waiting, false), &prompt), Decide::Done(Decided::Ignored));
+        ignored.next(&sight(0, Waiting, true), Some(&prompt));
+        assert_eq!(
+            ignored.next(&sight(9_000, Waiting, false), Some(&prompt)),
+            Decide::Done(Decided::Ignored)
+        );
     }
 
     #[test]

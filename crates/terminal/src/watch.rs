@@ -147,7 +147,7 @@ impl Watch {
 
     /// What it waits for, if it waits.
     pub fn prompt(&self) -> Option<Prompt> {
-        (self.state() == AgentState::Waiting).then(|| Prompt::read(&self.screen))
+        (self.state() == AgentState::Waiting).then(|| Prompt::read(&self.screen, self.verdict().since))
     }
 
     /// The rows of the screen above its composer; all of them if that is not to be seen.

@@ -20,10 +20,11 @@ use synapse_core::ids::{AgentId, Timestamp};
 use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell};
 use synapse_store::home::socket_address;
 use synapse_terminal::hooks::Event;
+use synapse_terminal::prompt::{Decided, Key};
 use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// The terminal as doors see it.
@@ -39,6 +40,16 @@ pub struct Seat {
     trouble: Arc<Mutex<Option<String>>>,
     /// Rung when something came in by another way than the terminal.
     bell: Arc<Notify>,
+    decisions: mpsc::Sender<Decision>,
+    /// Taken by the typist.
+    decided: Arc<Mutex<Option<mpsc::Receiver<Decision>>>>,
+}
+
+/// A person's word on a prompt, on its way.
+pub(super) struct Decision {
+    pub(super) hash: String,
+    pub(super) key: Key,
+    pub(super) reply: oneshot::Sender<Decided>,
 }
 
 /// The profile that holds, and what became of its file.
@@ -55,6 +66,7 @@ impl Seat {
     /// `text` is the profile as it was written.
     pub fn new(profile: Profile, text: String, tells: Tells, key: Option<String>) -> Self {
         let watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
+        let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
         Self {
             watch: Arc::new(Mutex::new(watch)),
             cli: Arc::new(watch::Sender::new(Cli::default())),
@@ -63,7 +75,20 @@ impl Seat {
             key: key.map(Into::into),
             trouble: Arc::default(),
             bell: Arc::default(),
+            decisions,
+            decided: Arc::new(Mutex::new(Some(decided))),
         }
+    }
+
+    /// Decides a prompt; none if nobody is there to press the key.
+    pub async fn decide(&self, hash: String, key: Key) -> Option<Decided> {
+        let (reply, heard) = oneshot::channel();
+        self.decisions.try_send(Decision { hash, key, reply }).ok()?;
+        heard.await.ok()
+    }
+
+    pub(super) fn take_decisions(&self) -> Option<mpsc::Receiver<Decision>> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// What the program is made to tell besides what it shows.
@@ -157,6 +182,8 @@ impl Seat {
     }
 }
 
+/// More people than this do not decide at once.
+const DECISIONS_MAX: usize = 8;
 /// A picture is made after this much output, or when it has been quiet for so long.
 const PICTURE_BYTES: u64 = 256 << 10;
 const PICTURE_QUIET: Duration = Duration::from_millis(500);
@@ -270,10 +297,7 @@ impl<'a> Sitting<'a> {
             let read = tokio::select! {
                 read = self.stream.read(&mut buffer) => Some(read),
                 () = self.hand.seat.bell.notified() => None,
-                Some(order) = self.typist.orders.recv() => {
-                    self.typist.ordered(order).await;
-                    None
-                }
+                () = self.typist.hear() => None,
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => None,
             };
             match read {
