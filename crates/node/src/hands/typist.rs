@@ -4,8 +4,8 @@
 //! what is seen, reports each step with its proof, and stays with a task that wants an answer until its turn has ended.
 //! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder (`terminal`).
 
-use super::answers;
 use super::terminal::{Decision, Seat};
+use super::{answers, mail};
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::handle::ToHand;
@@ -139,11 +139,29 @@ impl Typist {
     /// As the receiver reads it (CLI-5).
     fn typed(&self, letter: &Letter, body: &Body, again: bool) -> Typed {
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
+        let text = self.inline(letter, text);
         let from = MessageView::new(letter, None, None).from.shown();
         let urgent = if letter.priority.is_urgent() { "URGENT: " } else { "" };
         let again = if again { "(may repeat) " } else { "" };
         let header = format!("[A2A:{}:{from}]", letter.task.short());
         Typed::new(&header, &format!("{again}{urgent}{text}"))
+    }
+
+    /// A text that is too long to be typed goes into a file that the message points to.
+    fn inline(&self, letter: &Letter, text: String) -> String {
+        let (max, chars) = (self.seat.watch().profile().submit.inline_chars_max, text.chars().count());
+        if chars <= max {
+            return text;
+        }
+        match mail::keep(&self.app.home.agent(&self.app.agent.id).mail(), &letter.task, &text) {
+            Ok(path) => {
+                format!("this message has {chars} characters; all of it is in the file {}", path.display())
+            }
+            Err(e) => {
+                tracing::warn!(error = %e, "a long message could not be kept as a file; it is typed whole");
+                text
+            }
+        }
     }
 
     /// A person pressed keys.
