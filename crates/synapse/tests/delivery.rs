@@ -124,6 +124,7 @@ fn a_draft_is_left_alone_and_the_message_waits_for_it() {
         held.contains("draft") || held.contains("typing")
     });
     assert!(cli.given().is_empty());
+    world.wait_until("list says why", || world.ok(&["list", "--json"]).contains("1 waiting: its person"));
     person.keys("\u{15}");
     let given = cli.was_given(1);
     assert_eq!(without_header(&given[0]), "from afar");
