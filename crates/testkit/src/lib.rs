@@ -2,6 +2,7 @@
 
 pub mod golden;
 pub mod http;
+pub mod mock_llm;
 pub mod processes;
 pub mod program;
 pub mod pty;
