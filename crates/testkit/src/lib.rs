@@ -6,6 +6,8 @@ pub mod mock_llm;
 pub mod processes;
 pub mod program;
 pub mod pty;
+pub mod recorder;
+pub mod states;
 pub mod world;
 
 pub use world::{Agent, Ran, World};

@@ -17,7 +17,7 @@ mod script;
 mod tools;
 mod wire;
 
-pub use log::{Entry, Log, What};
+pub use log::{Entry, Log, What, now_ms};
 pub use script::{Script, Step};
 pub use tools::{Call, Tool};
 

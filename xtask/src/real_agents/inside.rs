@@ -1,0 +1,73 @@
+//! The part that runs in a network with only loopback.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use super::Wish;
+use super::catalog::Cli;
+use super::judge::{Cell, grace_ms};
+use super::report::{self, Round};
+use super::scenario;
+use super::stage::Stage;
+use crate::shell;
+
+pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()> {
+    shell::show(root, &["ip", "link", "set", "lo", "up"], &[]).context("bringing loopback up")?;
+    let synapse = root.join("target/debug/synapse");
+    let version = shell::read(root, &[&synapse.to_string_lossy(), "--version"])?;
+    let mut rounds = Vec::new();
+    for n in 1..=wish.rounds {
+        for cli in &wish.clis {
+            if !wish.json {
+                eprintln!("{} {}, round {n} of {}", cli.name, cli.version, wish.rounds);
+            }
+            rounds.push(round(&synapse, agents, cli, n)?);
+        }
+    }
+    let good = rounds.iter().all(Round::is_good);
+    if wish.json {
+        println!("{:#}", report::json(version.trim(), &rounds));
+    } else {
+        print!("{}", report::table(version.trim(), &rounds));
+    }
+    if !good {
+        bail!("not every step was seen as it was");
+    }
+    Ok(())
+}
+
+/// One CLI through all steps. What was recorded is kept if something is wrong.
+fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize) -> anyhow::Result<Round> {
+    let kept = agents.join("runs").join(format!("{}-{n}", cli.name));
+    if kept.exists() {
+        fs::remove_dir_all(&kept).with_context(|| format!("removing {}", kept.display()))?;
+    }
+    let before = load();
+    let cells = match Stage::begin(synapse, agents, cli, &kept) {
+        Ok(mut stage) => {
+            let grace = grace_now(before);
+            let (cells, truth) = scenario::play(&mut stage, || grace_now(before).max(grace));
+            stage.keep(&truth)?;
+            cells
+        }
+        Err(error) => vec![Cell::failed(scenario::STEPS[0], format!("{error:#}"))],
+    };
+    let round = Round { cli, n, grace_ms: grace_now(before), cells, kept: kept.clone() };
+    if round.is_good() && std::env::var_os("SYNAPSE_KEEP_RUNS").is_none() {
+        fs::remove_dir_all(&kept).with_context(|| format!("removing {}", kept.display()))?;
+    }
+    Ok(round)
+}
+
+/// How many programs wanted to run, over the last minute.
+fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0)
+}
+
+fn grace_now(before: f64) -> u64 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    grace_ms(load().max(before), cores)
+}
