@@ -29,6 +29,8 @@ struct Wish {
     clis: Vec<&'static Cli>,
     rounds: usize,
     json: bool,
+    /// What was recorded stays also when all is well.
+    keep: bool,
     /// In the network of its own already: the word that only this chore says to itself.
     inside: bool,
 }
@@ -36,13 +38,15 @@ struct Wish {
 const ROUNDS_MAX: usize = 1_000;
 
 fn wish(words: &[String]) -> anyhow::Result<Wish> {
-    let mut wish = Wish { clis: catalog::ALL.iter().collect(), rounds: 1, json: false, inside: false };
+    let mut wish =
+        Wish { clis: catalog::ALL.iter().collect(), rounds: 1, json: false, keep: false, inside: false };
     let mut watch_only = false;
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--watch-only" => watch_only = true,
             "--json" => wish.json = true,
+            "--keep" => wish.keep = true,
             "--inside" => wish.inside = true,
             "--agents" => {
                 let names = words.next().context("--agents needs names, such as codex,claude")?;

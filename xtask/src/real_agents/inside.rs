@@ -23,7 +23,7 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
             if !wish.json {
                 eprintln!("{} {}, round {n} of {}", cli.name, cli.version, wish.rounds);
             }
-            rounds.push(round(&synapse, agents, cli, n)?);
+            rounds.push(round(&synapse, agents, cli, n, wish.keep)?);
         }
     }
     let good = rounds.iter().all(Round::is_good);
@@ -38,8 +38,8 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
     Ok(())
 }
 
-/// One CLI through all steps. What was recorded is kept if something is wrong.
-fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize) -> anyhow::Result<Round> {
+/// One CLI through all steps. What was recorded is kept if something is wrong, or if that is wished.
+fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, keep: bool) -> anyhow::Result<Round> {
     let kept = agents.join("runs").join(format!("{}-{n}", cli.name));
     if kept.exists() {
         fs::remove_dir_all(&kept).with_context(|| format!("removing {}", kept.display()))?;
@@ -55,7 +55,7 @@ fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize) -> anyhow::
         Err(error) => vec![Cell::failed(scenario::STEPS[0], format!("{error:#}"))],
     };
     let round = Round { cli, n, grace_ms: grace_now(before), cells, kept: kept.clone() };
-    if round.is_good() && std::env::var_os("SYNAPSE_KEEP_RUNS").is_none() {
+    if round.is_good() && !keep {
         fs::remove_dir_all(&kept).with_context(|| format!("removing {}", kept.display()))?;
     }
     Ok(round)
