@@ -30,7 +30,8 @@ usage: cargo xtask <chore>
                     worlds with crashes and faults, each from one seed, and a checker over them
   bench spine|people [--json] [--quick] [--only NAME]
                     how fast it is, beside what limits it, into target/bench/<set>.json
-  real-agents --watch-only [--agents codex,claude,gemini,opencode] [--rounds N] [--json] [--keep]
+  real-agents --watch-only [--agents codex,claude,gemini,opencode] [--rounds N]
+              [--more] [--json] [--keep]
                     real CLIs, wrapped, against a mock of their model: is what they do seen truly
   mock-llm [--port N] [--log FILE] [--script FILE]
                     that mock alone, until it is ended

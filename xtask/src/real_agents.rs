@@ -29,6 +29,8 @@ struct Wish {
     clis: Vec<&'static Cli>,
     rounds: usize,
     json: bool,
+    /// The steps beyond the first four as well.
+    more: bool,
     /// What was recorded stays also when all is well.
     keep: bool,
     /// In the network of its own already: the word that only this chore says to itself.
@@ -38,14 +40,21 @@ struct Wish {
 const ROUNDS_MAX: usize = 1_000;
 
 fn wish(words: &[String]) -> anyhow::Result<Wish> {
-    let mut wish =
-        Wish { clis: catalog::ALL.iter().collect(), rounds: 1, json: false, keep: false, inside: false };
+    let mut wish = Wish {
+        clis: catalog::ALL.iter().collect(),
+        rounds: 1,
+        json: false,
+        more: false,
+        keep: false,
+        inside: false,
+    };
     let mut watch_only = false;
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--watch-only" => watch_only = true,
             "--json" => wish.json = true,
+            "--more" => wish.more = true,
             "--keep" => wish.keep = true,
             "--inside" => wish.inside = true,
             "--agents" => {
@@ -98,7 +107,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
 }
 
 /// How a program gets a network that has only loopback.
-fn own_network(root: &Path) -> anyhow::Result<&'static [&'static str]> {
+pub(crate) fn own_network(root: &Path) -> anyhow::Result<&'static [&'static str]> {
     const WAYS: [&[&str]; 2] = [&["unshare", "--map-root-user", "--net"], &["unshare", "--net"]];
     let works = |way: &&&[&str]| shell::works(root, &[way, &["ip", "link", "set", "lo", "up"][..]].concat());
     let way = WAYS.iter().find(works).copied();

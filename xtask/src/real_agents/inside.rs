@@ -23,7 +23,7 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
             if !wish.json {
                 eprintln!("{} {}, round {n} of {}", cli.name, cli.version, wish.rounds);
             }
-            rounds.push(round(&synapse, agents, cli, n, wish.keep)?);
+            rounds.push(round(&synapse, agents, cli, n, wish)?);
         }
     }
     let good = rounds.iter().all(Round::is_good);
@@ -39,23 +39,28 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
 }
 
 /// One CLI through all steps. What was recorded is kept if something is wrong, or if that is wished.
-fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, keep: bool) -> anyhow::Result<Round> {
-    let kept = agents.join("runs").join(format!("{}-{n}", cli.name));
-    if kept.exists() {
-        fs::remove_dir_all(&kept).with_context(|| format!("removing {}", kept.display()))?;
-    }
+fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, wish: &Wish) -> anyhow::Result<Round> {
+    // Of its own for each process, so that two may run beside each other.
+    let kept = agents.join("runs").join(format!("{}-{}-{n}", std::process::id(), cli.name));
     let before = load();
     let cells = match Stage::begin(synapse, agents, cli, &kept) {
         Ok(mut stage) => {
             let grace = grace_now(before);
-            let (cells, truth) = scenario::play(&mut stage, || grace_now(before).max(grace));
+            let (cells, truth) = scenario::play(&mut stage, wish.more, || grace_now(before).max(grace));
             stage.keep(&truth)?;
             cells
         }
-        Err(error) => vec![Cell::failed(scenario::STEPS[0], format!("{error:#}"))],
+        Err(error) => vec![Cell::failed("start", format!("{error:#}"))],
     };
-    let round = Round { cli, n, grace_ms: grace_now(before), cells, kept: kept.clone() };
-    if round.is_good() && !keep {
+    let round = Round {
+        cli,
+        n,
+        steps: scenario::names(wish.more),
+        grace_ms: grace_now(before),
+        cells,
+        kept: kept.clone(),
+    };
+    if round.is_good() && !wish.keep {
         fs::remove_dir_all(&kept).with_context(|| format!("removing {}", kept.display()))?;
     }
     Ok(round)

@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 
 use super::catalog::Cli;
 use super::judge::Cell;
-use super::scenario::STEPS;
 
 /// One CLI, once through all steps.
 pub(super) struct Round {
     pub cli: &'static Cli,
     pub n: usize,
+    /// What was to be done.
+    pub steps: Vec<&'static str>,
     pub grace_ms: u64,
     pub cells: Vec<Cell>,
     /// The folder with the recording, the log of the mock and the states.
@@ -21,7 +22,7 @@ pub(super) struct Round {
 
 impl Round {
     pub fn is_good(&self) -> bool {
-        self.cells.len() == STEPS.len() && self.cells.iter().all(Cell::is_good)
+        self.cells.len() == self.steps.len() && self.cells.iter().all(Cell::is_good)
     }
 
     fn agreement(&self) -> f64 {
@@ -41,17 +42,17 @@ fn median(mut values: Vec<u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-// tidy: table
 pub(super) fn table(version: &str, rounds: &[Round]) -> String {
     let mut text = format!("{version}\n\n{:22} {:>5}", "CLI", "round");
-    for step in STEPS {
+    let steps = rounds.first().map(|round| round.steps.as_slice()).unwrap_or_default();
+    for step in steps {
         let _ = write!(text, "  {step:^10}");
     }
     text.push_str("  agreement  seen after (median, most)  grace\n");
     for round in rounds {
         let _ = write!(text, "{:22} {:>5}", format!("{} {}", round.cli.name, round.cli.version), round.n);
-        for step in STEPS {
-            let cell = round.cells.iter().find(|cell| cell.step == step);
+        for step in steps {
+            let cell = round.cells.iter().find(|cell| cell.step == *step);
             let mark = cell.map_or("–", |cell| if cell.is_good() { "✓" } else { "✗" });
             let _ = write!(text, "  {mark:^10}");
         }

@@ -8,7 +8,21 @@ use synapse_testkit::mock_llm::{Entry, What, now_ms};
 use super::judge::{Cell, Seen, True};
 use super::stage::{PATIENCE, Stage};
 
-pub(super) const STEPS: [&str; 4] = ["start", "turn", "permission", "interrupt"];
+mod more;
+
+/// A name for the table, and what is done.
+type Step = (&'static str, fn(&mut Stage) -> anyhow::Result<Told>);
+
+const FIRST: &[Step] =
+    &[("start", start), ("turn", turn), ("permission", permission), ("interrupt", interrupt)];
+
+fn steps(more: bool) -> impl Iterator<Item = &'static Step> {
+    FIRST.iter().chain(if more { more::STEPS } else { &[] })
+}
+
+pub(super) fn names(more: bool) -> Vec<&'static str> {
+    steps(more).map(|(name, _)| *name).collect()
+}
 
 /// How long a state has to stay when nothing happens.
 const HOLDS: Duration = Duration::from_secs(2);
@@ -22,10 +36,9 @@ struct Told {
 }
 
 /// Takes the CLI through all steps; after one that could not be done, the rest are not tried.
-pub(super) fn play(stage: &mut Stage, grace_ms: impl Fn() -> u64) -> (Vec<Cell>, Vec<True>) {
-    let steps: [fn(&mut Stage) -> anyhow::Result<Told>; 4] = [start, turn, permission, interrupt];
+pub(super) fn play(stage: &mut Stage, more: bool, grace_ms: impl Fn() -> u64) -> (Vec<Cell>, Vec<True>) {
     let (mut cells, mut truth) = (Vec::new(), Vec::new());
-    for (name, step) in STEPS.into_iter().zip(steps) {
+    for (name, step) in steps(more) {
         match step(stage) {
             Ok(told) => {
                 let seen: Vec<Seen> =
@@ -66,20 +79,10 @@ fn permission(stage: &mut Stage) -> anyhow::Result<Told> {
     const MADE: &str = "made-by-the-tool";
     let from_ms = now_ms();
     let asked = stage.ask(&format!("make it {{{{stream 800; ask touch {MADE}; stream 2500}}}}"))?;
-    let called = stage.wait_mock(asked.place, "the call of the tool", |entry| match entry.what {
-        What::Asked { .. } => Some(entry.at_ms),
-        _ => None,
-    })?;
-    let question = stage.cli.question;
-    let Some(shown) = stage.recorder.wait_shown(question, PATIENCE) else {
-        bail!("{question:?} is not shown:\n{}", stage.recorder.screen());
-    };
-    stage.wait_state("waiting", from_ms)?;
-    hold(WAITS);
+    let waiting = wait_for_question(stage, asked.place)?;
     let place = stage.mock.log().len();
     ensure!(!stage.work.join(MADE).exists(), "the tool ran before it was allowed");
-    let allow = stage.cli.allow;
-    let allowed = stage.press(allow);
+    let allowed = stage.press(stage.cli.allow);
     let ended = stage.wait_mock(place, "the end of the answer after the tool", ended)?;
     stage.wait_state("idle", ended.saturating_sub(LAG_MS))?;
     hold(HOLDS);
@@ -87,12 +90,27 @@ fn permission(stage: &mut Stage) -> anyhow::Result<Told> {
     let truth = vec![
         True::new(from_ms, "idle"),
         True::new(asked.enter_ms, "busy"),
-        // Between the call and the question nobody can see that it waits.
-        True::shown(called, "waiting", shown),
+        waiting,
         True::new(allowed, "busy"),
         True::new(ended, "idle"),
     ];
     Ok(Told { truth, from_ms })
+}
+
+/// Waits until the CLI asks for a permission, and then for a while, in which nothing may change.
+fn wait_for_question(stage: &Stage, place: usize) -> anyhow::Result<True> {
+    let called = stage.wait_mock(place, "the call of the tool", |entry| match entry.what {
+        What::Asked { .. } => Some(entry.at_ms),
+        _ => None,
+    })?;
+    let question = stage.cli.question;
+    let Some(shown) = stage.recorder.wait_shown(question, PATIENCE) else {
+        bail!("{question:?} is not shown:\n{}", stage.recorder.screen());
+    };
+    stage.wait_state("waiting", called.saturating_sub(LAG_MS))?;
+    hold(WAITS);
+    // Between the call and the question nobody can see that it waits.
+    Ok(True::shown(called, "waiting", shown))
 }
 
 fn interrupt(stage: &mut Stage) -> anyhow::Result<Told> {

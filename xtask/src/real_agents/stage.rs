@@ -99,8 +99,8 @@ impl Stage {
         now_ms()
     }
 
-    /// Types a text and looks whether it is shown; then presses Enter. Gives when that was.
-    pub fn type_and_enter(&mut self, text: &str) -> anyhow::Result<u64> {
+    /// Types a text and looks whether it is shown.
+    pub fn type_text(&mut self, text: &str) -> anyhow::Result<()> {
         for key in text.chars() {
             self.press(key.encode_utf8(&mut [0; 4]));
             std::thread::sleep(KEY_PAUSE);
@@ -108,8 +108,7 @@ impl Stage {
         if self.recorder.wait_shown(text, PATIENCE).is_none() {
             bail!("{text:?} was typed and is not shown:\n{}", self.recorder.screen());
         }
-        std::thread::sleep(BEFORE_ENTER);
-        Ok(self.press("\r"))
+        Ok(())
     }
 
     /// The text reaches the model; where it did not within a while, Enter is pressed again, as a person would.
@@ -117,7 +116,9 @@ impl Stage {
         const TRIES: usize = 3;
         const A_WHILE: Duration = Duration::from_secs(20);
         let place = self.mock.log().len();
-        let mut enter_ms = self.type_and_enter(text)?;
+        self.type_text(text)?;
+        std::thread::sleep(BEFORE_ENTER);
+        let mut enter_ms = self.press("\r");
         for _ in 0..TRIES {
             let found = self.mock.log().wait_for(place, A_WHILE, |entry| match &entry.what {
                 What::Began { turn: true, parts, .. } if parts.iter().any(|part| part.trim() == text) => {

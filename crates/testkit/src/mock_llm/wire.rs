@@ -128,7 +128,7 @@ impl Wire {
             match stream.peek(&mut [0]) {
                 Ok(0) => return Err(Gone),
                 // It says more before it was answered: nothing to hear until then.
-                Ok(_) => std::thread::sleep(left),
+                Ok(_) => std::thread::sleep(left), // tidy: wait
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Err(Gone),
