@@ -17,11 +17,11 @@ pub(super) fn told(body: &Value, streams: bool) -> Told {
                 response["output"].as_str().map_or_else(|| response.to_string(), str::to_owned)
             })
             .collect();
-        if results.is_empty() {
-            told.parts = texts(&content["parts"]);
+        let parts = texts(&content["parts"]);
+        told.results.extend(results);
+        if !parts.is_empty() {
+            told.parts = parts;
             told.results.clear();
-        } else {
-            told.results.extend(results);
         }
     }
     let config = &body["generationConfig"];

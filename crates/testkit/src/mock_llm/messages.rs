@@ -7,15 +7,17 @@ pub(super) fn told(body: &Value) -> Told {
     let mut told = Told { streams: body["stream"].as_bool().unwrap_or(false), ..Told::default() };
     for message in list(&body["messages"]).iter().filter(|message| message["role"] == "user") {
         let content = &message["content"];
-        let is_result = |part: &&Value| part["type"] == "tool_result";
-        let results: Vec<String> =
-            list(content).iter().filter(is_result).map(|part| texts(&part["content"]).join("\n")).collect();
-        if results.is_empty() {
-            told.parts = texts(content);
+        let results: Vec<&Value> =
+            list(content).iter().filter(|part| part["type"] == "tool_result").collect();
+        let mut parts = texts(content);
+        if !results.is_empty() {
+            // Reminders of the CLI stand beside a result. Anything else is the user, who broke off the turn before.
+            parts.retain(|part| !part.starts_with("<system-reminder>"));
+        }
+        told.results.extend(results.iter().map(|part| texts(&part["content"]).join("\n")));
+        if !parts.is_empty() {
+            told.parts = parts;
             told.results.clear();
-        } else {
-            // What stands beside a result are reminders of the CLI, not the user.
-            told.results.extend(results);
         }
     }
     let shape = &body["output_config"]["format"]["schema"];

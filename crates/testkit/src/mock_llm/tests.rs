@@ -79,7 +79,7 @@ fn questions(text: &str) -> Vec<(&'static str, &'static str, Value, Value)> {
             "/v1/messages?beta=true",
             messages(&[]),
             messages(&[
-                json!({ "role": "user", "content": [result, { "type": "text", "text": "a reminder" }] }),
+                json!({ "role": "user", "content": [result, { "type": "text", "text": "<system-reminder>…" }] }),
             ]),
         ),
         (
@@ -145,6 +145,21 @@ fn who_goes_away_in_the_middle_is_noticed_at_once() {
     let gone =
         mock.log().wait_for(0, PATIENCE, |entry| (entry.what == What::Aborted { turn: true }).then_some(()));
     assert_eq!(gone, Some(()), "{:?}", mock.log().entries());
+}
+
+#[test]
+fn a_text_beside_a_result_is_a_new_turn() {
+    let result = json!({ "type": "tool_result", "tool_use_id": "call_1", "content": "refused" });
+    let text = json!({ "type": "text", "text": "{{say and now?}}" });
+    let broken = json!({ "type": "text", "text": "[Request interrupted by user for tool use]" });
+    let (_, path, mut body, _) = questions("{{run ls}}").remove(2);
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(json!({ "role": "user", "content": [result, broken, text] }));
+    let mock = mock();
+    let answer = stream(&mock, path, &body);
+    assert!(answer.contains("and now?"), "{answer}");
+    let What::Began { parts, results, .. } = &mock.log().entries()[0].what else { panic!("no question") };
+    assert_eq!((parts[1].as_str(), results.len()), ("{{say and now?}}", 0));
 }
 
 #[test]
