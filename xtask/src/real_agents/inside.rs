@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use synapse_testkit::mock_llm::now_ms;
 
 use super::Wish;
 use super::catalog::Cli;
@@ -19,11 +20,10 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
     let version = shell::read(root, &[&synapse.to_string_lossy(), "--version"])?;
     let mut rounds = Vec::new();
     for n in 1..=wish.rounds {
-        for cli in &wish.clis {
-            if !wish.json {
-                eprintln!("{} {}, round {n} of {}", cli.name, cli.version, wish.rounds);
-            }
-            rounds.push(round(&synapse, agents, cli, n, wish)?);
+        for clis in wish.clis.chunks(AT_ONCE) {
+            let names: Vec<&str> = clis.iter().map(|cli| cli.name).collect();
+            eprintln!("round {n} of {}: {}", wish.rounds, names.join(", "));
+            rounds.extend(side_by_side(&synapse, agents, clis, n, wish)?);
         }
     }
     let good = rounds.iter().all(Round::is_good);
@@ -38,10 +38,28 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
     Ok(())
 }
 
+/// They wait more than they work; more of them at once would only measure the machine.
+const AT_ONCE: usize = 2;
+
+fn side_by_side(
+    synapse: &Path,
+    agents: &Path,
+    clis: &[&'static Cli],
+    n: usize,
+    wish: &Wish,
+) -> anyhow::Result<Vec<Round>> {
+    std::thread::scope(|scope| {
+        let each = clis.iter().map(|cli| scope.spawn(|| round(synapse, agents, cli, n, wish)));
+        let each: Vec<_> = each.collect();
+        let broke = |_| Err(anyhow!("a round broke off; what it said is above"));
+        each.into_iter().map(|one| one.join().unwrap_or_else(broke)).collect()
+    })
+}
+
 /// One CLI through all steps. What was recorded is kept if something is wrong, or if that is wished.
 fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, wish: &Wish) -> anyhow::Result<Round> {
-    // Of its own for each process, so that two may run beside each other.
-    let kept = agents.join("runs").join(format!("{}-{}-{n}", std::process::id(), cli.name));
+    // Called after the moment, so that two may run beside each other.
+    let kept = agents.join("runs").join(format!("{}-{}-{n}", cli.name, now_ms()));
     let before = load();
     let cells = match Stage::begin(synapse, agents, cli, &kept) {
         Ok(mut stage) => {

@@ -36,7 +36,7 @@ pub(super) struct Stage {
     pub work: PathBuf,
     /// What is kept of it.
     kept: PathBuf,
-    home: PathBuf,
+    _living: Living,
     // Last: removed when everything in it has ended.
     _root: tempfile::TempDir,
 }
@@ -65,13 +65,13 @@ impl Stage {
             command.envs(prepared.env.iter().cloned()).current_dir(&work).stdin(Stdio::null());
             command
         };
+        let living = Living(home.clone());
         let states = States::follow(command(), cli.name)?;
         let began_ms = now_ms();
         let output =
             command().args([cli.name, "--detach", "--name", cli.name, "--"]).args(cli.args).output()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            processes::end_all(&home);
             bail!("`synapse {} --detach` ended with {}: {}", cli.name, output.status, said.trim());
         }
         let recorder = Recorder::start(&terminal_of(&home.join("synapse"))?)?;
@@ -87,7 +87,7 @@ impl Stage {
             viewer,
             work,
             kept: kept.to_owned(),
-            home,
+            _living: living,
             _root: root,
         })
     }
@@ -193,8 +193,11 @@ fn terminal_of(home: &Path) -> anyhow::Result<PathBuf> {
     found.with_context(|| format!("no terminal below {}", home.display()))
 }
 
-impl Drop for Stage {
+/// Whatever runs in this home, which ends with it.
+struct Living(PathBuf);
+
+impl Drop for Living {
     fn drop(&mut self) {
-        processes::end_all(&self.home);
+        processes::end_all(&self.0);
     }
 }
