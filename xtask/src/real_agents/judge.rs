@@ -45,7 +45,7 @@ pub(super) struct Cell {
 const AGREEMENT_MIN: f64 = 0.97;
 const STEP_MS: usize = 100;
 pub(super) const GRACE_MS: u64 = 700;
-const GRACE_MS_MAX: u64 = 3_000;
+const GRACE_MS_MAX: u64 = 2_000;
 
 /// The grace for a machine on which so many programs want to run on so many cores.
 pub(super) fn grace_ms(load: f64, cores: usize) -> u64 {
@@ -200,6 +200,6 @@ mod tests {
 
     #[test]
     fn a_loaded_machine_is_given_more_time() {
-        assert_eq!((grace_ms(0.3, 2), grace_ms(4.0, 2), grace_ms(90.0, 2)), (700, 1400, 3000));
+        assert_eq!((grace_ms(0.3, 2), grace_ms(4.0, 2), grace_ms(90.0, 2)), (700, 1400, 2000));
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn names(more: bool) -> Vec<&'static str> {
 }
 
 /// How long a state has to stay when nothing happens.
-const HOLDS: Duration = Duration::from_secs(2);
+const HOLDS: Duration = Duration::from_secs(3);
 /// A permission that is asked for is asked for until somebody answers.
 const WAITS: Duration = Duration::from_secs(5);
 
