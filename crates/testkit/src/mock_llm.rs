@@ -234,6 +234,7 @@ impl Server {
                 Step::Output => {
                     out.say(told.results.last().map_or("no tool has answered", String::as_str))?
                 }
+                Step::Mark => out.say(&format!("mark{n}"))?,
                 Step::Run { .. } | Step::Call { .. } => match tools::call(n, step, &told.tools) {
                     Ok(call) => {
                         out.end(Some(&call))?;

@@ -123,16 +123,17 @@ fn within(seen: &[Seen], from: u64, to: u64) -> Vec<Seen> {
     before.chain(seen.iter().filter(|(at, _)| *at > from && *at < to)).cloned().collect()
 }
 
-/// A program that has just been stopped may work for a moment more, and may be said to.
-fn without_short_busy(mut seen: Vec<Seen>, grace_ms: u64) -> Vec<Seen> {
-    let ends: Vec<u64> = seen.iter().skip(1).map(|(at, _)| *at).collect();
-    let mut n = 0;
-    seen.retain(|(at, state)| {
-        let short = ends.get(n).is_some_and(|end| end - at < grace_ms);
-        n += 1;
-        state != "busy" || !short
-    });
-    seen
+/// A program whose question was just refused may work for a moment more, and may be said to.
+fn without_short_busy(seen: Vec<Seen>, grace_ms: u64) -> Vec<Seen> {
+    let is_left_out = |n: usize| {
+        let (Some((_, before)), Some((until, after))) = (n.checked_sub(1).map(|b| &seen[b]), seen.get(n + 1))
+        else {
+            return false;
+        };
+        let (from, state) = &seen[n];
+        state == "busy" && before == "waiting" && after == "idle" && until - from < grace_ms
+    };
+    (0..seen.len()).filter(|n| !is_left_out(*n)).map(|n| seen[n].clone()).collect()
 }
 
 fn names(seen: &[Seen]) -> Vec<String> {
@@ -194,7 +195,12 @@ mod tests {
 
     #[test]
     fn a_moment_of_work_after_a_refusal_is_none() {
-        check("0 idle, 2 waiting, 9 idle", "0 idle, 2 waiting, 9 busy, 9.5 idle", true, "");
+        check(
+            "0 idle, 2 busy, 2.5 waiting, 9 idle",
+            "0 idle, 2 busy, 2.5 waiting, 9 busy, 9.5 idle",
+            true,
+            "",
+        );
         check("0 idle, 2 waiting, 9 idle", "0 idle, 2 waiting, 9 busy, 12 idle", false, "busy");
     }
 

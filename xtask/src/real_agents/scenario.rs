@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use synapse_testkit::mock_llm::{Entry, What, now_ms};
+use synapse_testkit::mock_llm::{What, now_ms};
 
 use super::judge::{Cell, Seen, True};
 use super::stage::{PATIENCE, Stage};
@@ -67,24 +67,22 @@ fn start(stage: &mut Stage) -> anyhow::Result<Told> {
 
 fn turn(stage: &mut Stage) -> anyhow::Result<Told> {
     let from_ms = now_ms();
-    let asked = stage.ask("count slowly {{think 500; stream 4000}}")?;
-    let ended = stage.wait_mock(asked.place, "the end of the answer", ended)?;
-    stage.wait_state("idle", ended.saturating_sub(LAG_MS))?;
+    let asked = stage.ask("count slowly {{think 500; stream 4000; mark}}")?;
+    let idle = wait_for_end(stage, asked.place)?;
     hold(HOLDS);
-    let truth = vec![True::new(from_ms, "idle"), True::new(asked.enter_ms, "busy"), True::new(ended, "idle")];
+    let truth = vec![True::new(from_ms, "idle"), True::new(asked.enter_ms, "busy"), idle];
     Ok(Told { truth, from_ms })
 }
 
 fn permission(stage: &mut Stage) -> anyhow::Result<Told> {
     const MADE: &str = "made-by-the-tool";
     let from_ms = now_ms();
-    let asked = stage.ask(&format!("make it {{{{stream 800; ask touch {MADE}; stream 2500}}}}"))?;
+    let asked = stage.ask(&format!("make it {{{{stream 800; ask touch {MADE}; stream 2500; mark}}}}"))?;
     let waiting = wait_for_question(stage, asked.place)?;
     let place = stage.mock.log().len();
     ensure!(!stage.work.join(MADE).exists(), "the tool ran before it was allowed");
     let allowed = stage.press(stage.cli.allow);
-    let ended = stage.wait_mock(place, "the end of the answer after the tool", ended)?;
-    stage.wait_state("idle", ended.saturating_sub(LAG_MS))?;
+    let idle = wait_for_end(stage, place)?;
     hold(HOLDS);
     ensure!(stage.work.join(MADE).exists(), "the tool was allowed and did not run");
     let truth = vec![
@@ -92,7 +90,7 @@ fn permission(stage: &mut Stage) -> anyhow::Result<Told> {
         True::new(asked.enter_ms, "busy"),
         waiting,
         True::new(allowed, "busy"),
-        True::new(ended, "idle"),
+        idle,
     ];
     Ok(Told { truth, from_ms })
 }
@@ -141,8 +139,16 @@ fn interrupt(stage: &mut Stage) -> anyhow::Result<Told> {
 /// A CLI may show the end of an answer a moment before the mock has written down that it sent it.
 const LAG_MS: u64 = 200;
 
-fn ended(entry: &Entry) -> Option<u64> {
-    (entry.what == What::Ended { turn: true }).then_some(entry.at_ms)
+/// Waits until the turn has ended and the node says so. A slow CLI shows the end of the answer, which is its mark,
+/// long after it has it.
+fn wait_for_end(stage: &Stage, place: usize) -> anyhow::Result<True> {
+    const A_WHILE: Duration = Duration::from_secs(10);
+    let (ended, request) = stage.wait_mock(place, "the end of the answer", |entry| {
+        (entry.what == What::Ended { turn: true }).then_some((entry.at_ms, entry.request))
+    })?;
+    let shown = stage.recorder.wait_shown(&format!("mark{request}"), A_WHILE).unwrap_or(ended);
+    stage.wait_state("idle", ended.saturating_sub(LAG_MS))?;
+    Ok(True::shown(ended, "idle", shown))
 }
 
 /// Time passes and nothing is done: what is told meanwhile is judged.

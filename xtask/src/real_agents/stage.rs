@@ -138,12 +138,12 @@ impl Stage {
     }
 
     /// Waits for something in the log of the mock.
-    pub fn wait_mock(
+    pub fn wait_mock<T>(
         &self,
         place: usize,
         what: &str,
-        find: impl FnMut(&Entry) -> Option<u64>,
-    ) -> anyhow::Result<u64> {
+        find: impl FnMut(&Entry) -> Option<T>,
+    ) -> anyhow::Result<T> {
         let found = self.mock.log().wait_for(place, PATIENCE, find);
         found.with_context(|| {
             format!("not within {} s: {what}\n{}", PATIENCE.as_secs(), self.recorder.screen())

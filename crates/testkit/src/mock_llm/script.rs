@@ -13,6 +13,7 @@
 //! | `ask COMMAND` | the same, and asks for more rights than the sandbox gives, where the tool knows that |
 //! | `call NAME JSON` | calls that tool, say one of an MCP server, with these arguments |
 //! | `output` | says what the last tool answered |
+//! | `mark` | says `mark7`, if this is request 7 of the log: whoever sees it has seen this answer |
 //! | `error STATUS` | answers with that HTTP status; alone, or first after a tool call |
 
 use serde_json::Value;
@@ -25,6 +26,7 @@ pub enum Step {
     Run { command: String, asks: bool },
     Call { name: String, arguments: Value },
     Output,
+    Mark,
     Error(u16),
 }
 
@@ -124,6 +126,7 @@ impl Step {
                 Self::Call { name: name.to_owned(), arguments }
             }
             "output" => Self::Output,
+            "mark" => Self::Mark,
             "error" => {
                 Self::Error(u16::try_from(number()?).map_err(|_| format!("{text:?}: no HTTP status"))?)
             }

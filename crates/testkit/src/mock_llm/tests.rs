@@ -211,7 +211,7 @@ fn an_answer_in_one_piece_is_the_same_answer() {
 #[test]
 fn a_body_in_chunks_is_one_body() {
     let mock = mock();
-    let (_, path, body, _) = questions("{{say in chunks}}").remove(1);
+    let (_, path, body, _) = questions("{{say in chunks; mark}}").remove(1);
     let body = body.to_string();
     let (front, back) = body.split_at(body.len() / 2);
     let mut stream = TcpStream::connect(("127.0.0.1", mock.port())).unwrap();
@@ -219,5 +219,5 @@ fn a_body_in_chunks_is_one_body() {
     write!(stream, "{:x}\r\n{front}\r\n{:x}\r\n{back}\r\n0\r\n\r\n", front.len(), back.len()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.contains("in chunks"), "{answer}");
+    assert!(answer.contains("in chunks") && answer.contains("mark1"), "{answer}");
 }

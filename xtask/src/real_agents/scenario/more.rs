@@ -6,7 +6,7 @@ use synapse_testkit::mock_llm::{Entry, What, now_ms};
 
 use super::super::judge::True;
 use super::super::stage::Stage;
-use super::{HOLDS, LAG_MS, Step, Told, ended, hold, wait_for_question};
+use super::{HOLDS, LAG_MS, Step, Told, hold, wait_for_end, wait_for_question};
 
 pub(super) const STEPS: &[Step] = &[
     ("silence", silence),
@@ -19,17 +19,16 @@ pub(super) const STEPS: &[Step] = &[
 /// The model says nothing for long.
 fn silence(stage: &mut Stage) -> anyhow::Result<Told> {
     let from_ms = now_ms();
-    let asked = stage.ask("think hard {{think 12000; stream 1000}}")?;
-    let ended = stage.wait_mock(asked.place, "the end of the answer", ended)?;
-    stage.wait_state("idle", ended.saturating_sub(LAG_MS))?;
+    let asked = stage.ask("think hard {{think 12000; stream 1000; mark}}")?;
+    let idle = wait_for_end(stage, asked.place)?;
     hold(HOLDS);
-    let truth = vec![True::new(from_ms, "idle"), True::new(asked.enter_ms, "busy"), True::new(ended, "idle")];
+    let truth = vec![True::new(from_ms, "idle"), True::new(asked.enter_ms, "busy"), idle];
     Ok(Told { truth, from_ms })
 }
 
 fn two_questions(stage: &mut Stage) -> anyhow::Result<Told> {
     let from_ms = now_ms();
-    let asked = stage.ask("both {{ask mkdir one; stream 2500; ask rmdir one; stream 2500}}")?;
+    let asked = stage.ask("both {{ask mkdir one; stream 2500; ask rmdir one; stream 2500; mark}}")?;
     let first = wait_for_question(stage, asked.place)?;
     let place = stage.mock.log().len();
     let allowed = stage.press(stage.cli.allow);
@@ -37,8 +36,7 @@ fn two_questions(stage: &mut Stage) -> anyhow::Result<Told> {
     ensure!(stage.work.join("one").exists(), "the first was allowed and did not run");
     let place = stage.mock.log().len();
     let allowed_again = stage.press(stage.cli.allow);
-    let ended = stage.wait_mock(place, "the end of the answer", ended)?;
-    stage.wait_state("idle", ended.saturating_sub(LAG_MS))?;
+    let idle = wait_for_end(stage, place)?;
     hold(HOLDS);
     let truth = vec![
         True::new(from_ms, "idle"),
@@ -47,7 +45,7 @@ fn two_questions(stage: &mut Stage) -> anyhow::Result<Told> {
         True::new(allowed, "busy"),
         second,
         True::new(allowed_again, "busy"),
-        True::new(ended, "idle"),
+        idle,
     ];
     Ok(Told { truth, from_ms })
 }
@@ -56,7 +54,7 @@ fn two_questions(stage: &mut Stage) -> anyhow::Result<Told> {
 fn refusal(stage: &mut Stage) -> anyhow::Result<Told> {
     const A_WHILE: Duration = Duration::from_secs(5);
     let from_ms = now_ms();
-    let asked = stage.ask("may I {{stream 800; ask touch refused; stream 2500}}")?;
+    let asked = stage.ask("may I {{stream 800; ask touch refused; stream 2500; mark}}")?;
     let waiting = wait_for_question(stage, asked.place)?;
     let place = stage.mock.log().len();
     let refused = stage.press("\u{1b}");
@@ -67,9 +65,7 @@ fn refusal(stage: &mut Stage) -> anyhow::Result<Told> {
         .wait_for(place, A_WHILE, |entry| matches!(entry.what, What::Began { turn: true, .. }).then_some(()));
     if goes_on.is_some() {
         truth.push(True::new(refused, "busy"));
-        let ended = stage.wait_mock(place, "the end of the answer", ended)?;
-        stage.wait_state("idle", ended.saturating_sub(LAG_MS))?;
-        truth.push(True::new(ended, "idle"));
+        truth.push(wait_for_end(stage, place)?);
     } else {
         stage.wait_state("idle", refused)?;
         truth.push(True::new(refused, "idle"));
