@@ -130,6 +130,27 @@ fn a_draft_is_left_alone_and_the_message_waits_for_it() {
     assert_eq!(without_header(&given[0]), "from afar");
 }
 
+/// What is said to a task whose agent waits for a person presses nothing; it is typed when the turn is over.
+#[test]
+fn what_continues_a_task_waits_for_the_prompt_too() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &[]);
+    let mut asking = world.program(&["send", "a", "ASK me", "--response", "--timeout", "60s"]);
+    let hash = world.wait_for("a prompt", || {
+        let approvals = world.json(&["inbox", "--approvals"]);
+        approvals["approvals"][0]["prompt"]["hash"].as_str().map(str::to_owned)
+    });
+    let tasks = world.agent("a").get("/api/v1/tasks").json();
+    let task = tasks[0]["task_id"].as_str().unwrap().to_owned();
+    world.wait_until("its task asks", || world.agent("a").task(&task)["state"] == "input_required");
+    world.ok(&["send", "a", "yes, do it", "--task", &task]);
+    world.ok(&["deny", "a", "--prompt", &hash]);
+    let given = cli.was_given(2);
+    assert_eq!(without_header(&given[1]), "yes, do it");
+    assert!(cli.all("approved").is_empty() && cli.all("pasted_into_prompt").is_empty(), "{:?}", cli.log());
+    assert!(asking.wait().success());
+}
+
 #[test]
 fn an_emergency_stops_the_turn_and_comes_next() {
     let world = world();
