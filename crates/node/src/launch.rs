@@ -76,6 +76,9 @@ pub struct InTerminal {
     pub env: BTreeMap<String, Option<String>>,
     pub columns: u16,
     pub rows: u16,
+    /// Of text and of the background, in the terminal it was started from: red, green and blue.
+    #[serde(default)]
+    pub colours: Option<([u8; 3], [u8; 3])>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -48,6 +48,8 @@ pub struct Reading {
     pub since: Timestamp,
     /// The rule or report behind it.
     pub why: String,
+    /// Its place among all readings: two may come in the same millisecond.
+    nth: u64,
 }
 
 /// The state, and why we think so.
@@ -75,6 +77,9 @@ pub struct Fold {
     key_at: Option<Timestamp>,
     last_output: Timestamp,
     exited: bool,
+    /// How many readings there were, and how many when the state became what it is.
+    readings: u64,
+    became_at: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -104,6 +109,8 @@ impl Fold {
             key_at: None,
             last_output: now,
             exited: false,
+            readings: 0,
+            became_at: 0,
         }
     }
 
@@ -139,11 +146,13 @@ impl Fold {
             Rank::Screen => &mut self.screen,
             Rank::Silence | Rank::Typed | Rank::Exit => return,
         };
+        self.readings += 1;
+        let nth = self.readings;
         match (slot.as_mut(), sees) {
             (Some(reading), Some((sees, why))) if reading.sees == sees => reading.why = why,
             (before, Some((sees, why))) => {
                 let same_side = before.is_some();
-                *slot = Some(Reading { sees, since: now, why });
+                *slot = Some(Reading { sees, since: now, why, nth });
                 if rank == Rank::Screen {
                     self.blank_since = None;
                 }
@@ -274,7 +283,7 @@ impl Fold {
         let positive = self.readings().into_iter().any(|(rank, reading)| {
             rank >= source.min(Rank::Title)
                 && reading.sees != Sees::Waiting
-                && reading.since > since
+                && reading.nth > self.became_at
                 && self.is_shown(rank)
         });
         if !prompt_gone || !(positive || key.is_some()) {
@@ -376,6 +385,7 @@ impl Fold {
             self.verdict.why = why;
         } else {
             self.verdict = Verdict { state, since: now, source, why };
+            self.became_at = self.readings;
         }
     }
 }
@@ -429,6 +439,12 @@ mod tests {
             "100 status idle => starting\n 150 status busy => starting\n 200 status idle => starting\n 500 time => idle",
         );
         check("100 screen waiting => waiting");
+    }
+
+    #[test]
+    fn two_reports_in_one_millisecond_are_two() {
+        check("100 status waiting => waiting\n 100 status idle => idle");
+        check("100 title idle => starting\n 100 status waiting => waiting\n 100 status gone => waiting");
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod http;
 pub mod processes;
 pub mod program;
 pub mod pty;
+pub mod tui;
 pub mod world;
 
 pub use world::{Agent, Ran, World};

@@ -15,12 +15,11 @@ use rustix::process::Signal;
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 
 use super::clients::Client;
-use super::wire::{Ask, Role, Tell};
+use super::kept::Kept;
+use super::wire::{Ask, Rgb, Role, Tell};
 use super::{Order, Orders};
 use crate::reaper::Death;
 
-/// Output kept beyond the last picture; what is more is lost for whoever comes later.
-const TAIL_BYTES_MAX: usize = 1 << 20;
 /// Input that may wait for a program that does not read.
 const INPUT_BYTES_MAX: usize = 64 << 10;
 const CLIENTS_MAX: usize = 16;
@@ -41,12 +40,9 @@ pub(super) struct Desk {
     orders: Orders,
     clients: Vec<Client>,
     size: (u16, u16),
-    /// All output that ever came, bytes.
-    printed: u64,
-    tail: VecDeque<u8>,
-    picture: Vec<u8>,
-    /// Some output between the picture and the tail is lost.
-    lost: bool,
+    kept: Kept,
+    /// Of the terminal of the person who leads, or who led last.
+    colours: Option<(Rgb, Rgb)>,
     input: VecDeque<u8>,
     /// Keys of people, while the node has the keyboard.
     held: Vec<u8>,
@@ -57,6 +53,8 @@ pub(super) struct Desk {
     began: Instant,
     /// A viewer has been here.
     was_viewed: bool,
+    /// The program stopped itself.
+    sleeps: bool,
 }
 
 impl Desk {
@@ -79,10 +77,8 @@ impl Desk {
             orders,
             clients: Vec::new(),
             size,
-            printed: 0,
-            tail: VecDeque::new(),
-            picture: Vec::new(),
-            lost: false,
+            kept: Kept::new(size),
+            colours: None,
             input: VecDeque::new(),
             held: Vec::new(),
             keyboard_until: None,
@@ -91,6 +87,7 @@ impl Desk {
             master_closed: false,
             began: Instant::now(),
             was_viewed: false,
+            sleeps: false,
         })
     }
 
@@ -173,9 +170,11 @@ impl Desk {
                     // Without our end the master tells when all that was printed is read.
                     self.slave = None;
                 }
+                // The person whose program it is gets the shell back; the others look on.
                 Order::Suspended => {
-                    for client in self.clients.iter_mut().filter(|client| client.is_viewer()) {
-                        client.tell(&Tell::Suspended);
+                    self.sleeps = true;
+                    if let Some(leader) = self.leader() {
+                        self.clients[leader].tell(&Tell::Suspended);
                     }
                 }
             }
@@ -218,16 +217,32 @@ impl Desk {
                 self.clients[n].size = (columns, rows);
                 self.fit();
             }
-            (Ask::Answer(bytes), Some(Role::Node)) => self.input.extend(bytes),
-            (Ask::Picture { upto, drawn }, Some(Role::Node)) => self.keep(upto, drawn),
+            (Ask::Answer { upto, bytes }, Some(Role::Node)) => {
+                self.kept.answered(upto);
+                self.input.extend(bytes);
+            }
+            (Ask::Picture { upto, columns, rows, drawn }, Some(Role::Node)) => {
+                self.kept.draw(upto, (columns, rows), drawn);
+            }
             (Ask::Keyboard { ms: 0 }, Some(Role::Node)) => self.give_back_keyboard(),
             (Ask::Keyboard { ms }, Some(Role::Node)) => {
                 const KEYBOARD_MAX: Duration = Duration::from_secs(10);
                 let wished = Duration::from_millis(u64::from(ms)).min(KEYBOARD_MAX);
                 self.keyboard_until = Some(Instant::now() + wished);
             }
-            (Ask::Continue, Some(_)) if leads => self.signal(Signal::CONT),
+            (Ask::Continue, Some(_)) if leads => self.wake(),
             (Ask::Repaint, Some(_)) => self.repaint(),
+            (Ask::Again, Some(_)) => self.replay(n),
+            (Ask::Take, Some(Role::Viewer)) => {
+                self.nobody_leads();
+                self.clients[n].role = Some(Role::Leader);
+                self.tell_who_leads();
+                self.fit();
+            }
+            (Ask::Colours { ink, paper }, Some(_)) if leads => {
+                self.colours = Some((ink, paper));
+                self.tell_role(Role::Node, &Tell::Colours { ink, paper });
+            }
             // What this client may not do is not done.
             _ => {}
         }
@@ -241,24 +256,44 @@ impl Desk {
             }
         }
         if role == Role::Leader {
-            for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Leader)) {
-                client.role = Some(Role::Reader);
-            }
+            self.nobody_leads();
         }
-        let upto = self.printed - self.tail.len() as u64;
-        let (columns, rows) = self.size;
         let client = &mut self.clients[n];
         (client.role, client.size) = (Some(role), size);
-        client.tell(&Tell::Welcome { columns, rows, upto, lost: self.lost });
-        client.tell(&Tell::Picture(self.picture.clone()));
-        let (front, back) = self.tail.as_slices();
-        client.tell(&Tell::Output([front, back].concat()));
+        if role == Role::Node
+            && let Some((ink, paper)) = self.colours
+        {
+            client.tell(&Tell::Colours { ink, paper });
+        }
+        self.replay(n);
         self.was_viewed |= role != Role::Node;
         if let Some((death, _)) = self.ended.filter(|_| self.farewell_said) {
             self.clients[n].tell(&ended(death));
         }
         self.tell_who_leads();
         self.fit();
+        // Whoever comes to a program that was left stopped wants it to go on.
+        if self.leader() == Some(n) {
+            self.wake();
+        }
+    }
+
+    /// Whoever took over before leads again only when the next one has left.
+    fn nobody_leads(&mut self) {
+        for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Leader)) {
+            client.role = Some(Role::Viewer);
+        }
+    }
+
+    fn replay(&mut self, n: usize) {
+        let tells = self.kept.replay(self.size);
+        tells.iter().for_each(|tell| self.clients[n].tell(tell));
+    }
+
+    fn tell_role(&mut self, role: Role, tell: &Tell) {
+        for client in self.clients.iter_mut().filter(|client| client.role == Some(role)) {
+            client.tell(tell);
+        }
     }
 
     /// The viewer whose keys and size count: one who asked to lead, else the first that may type.
@@ -278,9 +313,10 @@ impl Desk {
     fn fit(&mut self) {
         let seen = self.leader().map(|n| self.clients[n].size);
         let (columns, rows) = seen.unwrap_or((self.size.0.max(UNSEEN.0), self.size.1.max(UNSEEN.1)));
-        let wished = (columns.max(1), rows.max(1));
+        let wished = within(columns, rows);
         if wished != self.size {
             self.size = wished;
+            self.kept.resized(wished);
             self.set_window(wished);
             let (columns, rows) = wished;
             for client in self.clients.iter_mut().filter(|client| client.role.is_some()) {
@@ -308,10 +344,12 @@ impl Desk {
             self.held.extend_from_slice(&bytes[..bytes.len().min(room)]);
             return;
         }
-        for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Node)) {
-            client.tell(&Tell::Typed(bytes.clone()));
+        let typed = Tell::Typed(bytes);
+        self.tell_role(Role::Node, &typed);
+        self.tell_role(Role::Recorder, &typed);
+        if let Tell::Typed(bytes) = typed {
+            self.input.extend(bytes);
         }
-        self.input.extend(bytes);
     }
 
     fn give_back_keyboard(&mut self) {
@@ -322,17 +360,11 @@ impl Desk {
         }
     }
 
-    /// Keeps a picture, and of the tail only what came after it.
-    fn keep(&mut self, upto: u64, drawn: Vec<u8>) {
-        let tail_from = self.printed - self.tail.len() as u64;
-        // A picture of the future or from before what is kept fits nothing.
-        if upto > self.printed || upto < tail_from {
-            return;
+    /// A program that stopped itself goes on.
+    fn wake(&mut self) {
+        if std::mem::take(&mut self.sleeps) {
+            self.signal(Signal::CONT);
         }
-        self.tail.drain(..usize::try_from(upto - tail_from).unwrap_or(0));
-        self.picture = drawn;
-        self.lost = false;
-        self.tail.shrink_to(64 << 10);
     }
 
     fn signal(&self, signal: Signal) {
@@ -359,12 +391,7 @@ impl Desk {
     }
 
     fn print(&mut self, bytes: &[u8]) {
-        self.printed += bytes.len() as u64;
-        self.tail.extend(bytes);
-        if self.tail.len() > TAIL_BYTES_MAX {
-            self.tail.drain(..self.tail.len() - TAIL_BYTES_MAX);
-            self.lost = true;
-        }
+        self.kept.print(bytes);
         let output = Tell::Output(bytes.to_vec());
         for client in self.clients.iter_mut().filter(|client| client.role.is_some()) {
             client.tell(&output);
@@ -405,6 +432,15 @@ impl Desk {
             self.fit();
         }
     }
+}
+
+/// A window that a model of it can have too: 10,000 columns are fine, 10,000 rows of them are not.
+pub(super) fn within(columns: u16, rows: u16) -> (u16, u16) {
+    const SIDE_MAX: u16 = 10_000;
+    const CELLS_MAX: u32 = 1_000_000;
+    let columns = columns.clamp(1, SIDE_MAX);
+    let rows_max = u16::try_from(CELLS_MAX / u32::from(columns)).unwrap_or(SIDE_MAX).min(SIDE_MAX);
+    (columns, rows.clamp(1, rows_max))
 }
 
 fn ended(death: Death) -> Tell {

@@ -23,11 +23,16 @@ pub enum Ask {
         columns: u16,
         rows: u16,
     },
-    /// The node's answer to a query of the program.
-    Answer(Vec<u8>),
-    /// All output up to this place is in this picture.
+    /// The node's answers to all queries in the output up to this place that were not answered before.
+    Answer {
+        upto: u64,
+        bytes: Vec<u8>,
+    },
+    /// All output up to this place is in this picture of a screen of this size.
     Picture {
         upto: u64,
+        columns: u16,
+        rows: u16,
         drawn: Vec<u8>,
     },
     /// Nobody else's input reaches the program for so long, or until it is given back with 0.
@@ -38,22 +43,36 @@ pub enum Ask {
     Continue,
     /// Makes the program draw everything again.
     Repaint,
+    /// Sends the picture and what came after it once more: this client's window was used for something else.
+    Again,
+    /// This viewer wants to lead.
+    Take,
+    /// The colours of a person's terminal: those of text and of the background, as red, green and blue.
+    Colours {
+        ink: Rgb,
+        paper: Rgb,
+    },
 }
+
+/// Red, green and blue.
+pub type Rgb = [u8; 3];
 
 /// From the holder to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tell {
-    /// First of all: the size, where the output that follows begins, and whether some before it is lost.
+    /// First of all: the size of the picture, where the output after it begins, up to where queries are answered, and
+    /// whether some output before it is lost.
     Welcome {
         columns: u16,
         rows: u16,
         upto: u64,
+        answered: u64,
         lost: bool,
     },
     /// The last picture the node made.
     Picture(Vec<u8>),
     Output(Vec<u8>),
-    /// What another client typed; told to the node.
+    /// What another client typed; told to the node and to recorders.
     Typed(Vec<u8>),
     Resized {
         columns: u16,
@@ -62,6 +81,11 @@ pub enum Tell {
     /// Whether this viewer's keys and size count.
     Leads(bool),
     Suspended,
+    /// The colours of the terminal of the person who leads; told to the node.
+    Colours {
+        ink: Rgb,
+        paper: Rgb,
+    },
     /// The program ended; nothing follows.
     Ended {
         code: i32,
@@ -78,6 +102,8 @@ pub enum Role {
     Leader,
     /// Only looks.
     Reader,
+    /// Writes down what is printed and typed.
+    Recorder,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -151,6 +177,12 @@ fn read_size(content: &[u8]) -> Option<((u16, u16), &[u8])> {
     Some(((u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])), rest))
 }
 
+fn read_colours(content: &[u8]) -> Option<(Rgb, Rgb)> {
+    let (ink, rest) = front::<3>(content)?;
+    let (paper, _) = front::<3>(rest)?;
+    Some((ink, paper))
+}
+
 impl Ask {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
@@ -159,11 +191,16 @@ impl Ask {
             }
             Self::Input(bytes) => frame(out, b'i', &[bytes]),
             Self::Resize { columns, rows } => frame(out, b'r', &[&size(*columns, *rows)]),
-            Self::Answer(bytes) => frame(out, b'a', &[bytes]),
-            Self::Picture { upto, drawn } => frame(out, b'p', &[&upto.to_le_bytes(), drawn]),
+            Self::Answer { upto, bytes } => frame(out, b'a', &[&upto.to_le_bytes(), bytes]),
+            Self::Picture { upto, columns, rows, drawn } => {
+                frame(out, b'p', &[&upto.to_le_bytes(), &size(*columns, *rows), drawn]);
+            }
             Self::Keyboard { ms } => frame(out, b'k', &[&ms.to_le_bytes()]),
             Self::Continue => frame(out, b'c', &[]),
             Self::Repaint => frame(out, b'd', &[]),
+            Self::Again => frame(out, b'g', &[]),
+            Self::Take => frame(out, b't', &[]),
+            Self::Colours { ink, paper } => frame(out, b'o', &[ink, paper]),
         }
     }
 
@@ -176,12 +213,19 @@ impl Ask {
             }),
             b'i' => Some(Self::Input(content)),
             b'r' => read_size(&content).map(|((columns, rows), _)| Self::Resize { columns, rows }),
-            b'a' => Some(Self::Answer(content)),
-            b'p' => front::<8>(&content)
-                .map(|(upto, drawn)| Self::Picture { upto: u64::from_le_bytes(upto), drawn: drawn.to_vec() }),
+            b'a' => front::<8>(&content)
+                .map(|(upto, bytes)| Self::Answer { upto: u64::from_le_bytes(upto), bytes: bytes.to_vec() }),
+            b'p' => front::<8>(&content).and_then(|(upto, rest)| {
+                let ((columns, rows), drawn) = read_size(rest)?;
+                let upto = u64::from_le_bytes(upto);
+                Some(Self::Picture { upto, columns, rows, drawn: drawn.to_vec() })
+            }),
             b'k' => front::<4>(&content).map(|(ms, _)| Self::Keyboard { ms: u32::from_le_bytes(ms) }),
             b'c' => Some(Self::Continue),
             b'd' => Some(Self::Repaint),
+            b'g' => Some(Self::Again),
+            b't' => Some(Self::Take),
+            b'o' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
             _ => None,
         };
         read.ok_or(BadFrame::Unknown { kind, bytes })
@@ -191,8 +235,9 @@ impl Ask {
 impl Tell {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Welcome { columns, rows, upto, lost } => {
-                frame(out, b'W', &[&size(*columns, *rows), &upto.to_le_bytes(), &[u8::from(*lost)]]);
+            Self::Welcome { columns, rows, upto, answered, lost } => {
+                let (upto, answered) = (upto.to_le_bytes(), answered.to_le_bytes());
+                frame(out, b'W', &[&size(*columns, *rows), &upto, &answered, &[u8::from(*lost)]]);
             }
             Self::Picture(drawn) => frame(out, b'P', &[drawn]),
             Self::Output(bytes) => frame(out, b'O', &[bytes]),
@@ -200,6 +245,7 @@ impl Tell {
             Self::Resized { columns, rows } => frame(out, b'R', &[&size(*columns, *rows)]),
             Self::Leads(leads) => frame(out, b'L', &[&[u8::from(*leads)]]),
             Self::Suspended => frame(out, b'S', &[]),
+            Self::Colours { ink, paper } => frame(out, b'C', &[ink, paper]),
             Self::Ended { code, signaled } => {
                 frame(out, b'E', &[&code.to_le_bytes(), &[u8::from(*signaled)]])
             }
@@ -211,8 +257,10 @@ impl Tell {
         let read = match kind {
             b'W' => read_size(&content).and_then(|((columns, rows), rest)| {
                 let (upto, rest) = front::<8>(rest)?;
+                let (answered, rest) = front::<8>(rest)?;
                 let ([lost], _) = front::<1>(rest)?;
-                Some(Self::Welcome { columns, rows, upto: u64::from_le_bytes(upto), lost: lost != 0 })
+                let (upto, answered) = (u64::from_le_bytes(upto), u64::from_le_bytes(answered));
+                Some(Self::Welcome { columns, rows, upto, answered, lost: lost != 0 })
             }),
             b'P' => Some(Self::Picture(content)),
             b'O' => Some(Self::Output(content)),
@@ -220,6 +268,7 @@ impl Tell {
             b'R' => read_size(&content).map(|((columns, rows), _)| Self::Resized { columns, rows }),
             b'L' => front::<1>(&content).map(|([leads], _)| Self::Leads(leads != 0)),
             b'S' => Some(Self::Suspended),
+            b'C' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
             b'E' => front::<4>(&content).and_then(|(code, rest)| {
                 let ([signaled], _) = front::<1>(rest)?;
                 Some(Self::Ended { code: i32::from_le_bytes(code), signaled: signaled != 0 })
@@ -237,11 +286,13 @@ impl Role {
             Self::Viewer => b'v',
             Self::Leader => b'l',
             Self::Reader => b'r',
+            Self::Recorder => b'c',
         }
     }
 
     fn of(mark: u8) -> Option<Self> {
-        [Self::Node, Self::Viewer, Self::Leader, Self::Reader].into_iter().find(|role| role.mark() == mark)
+        let all = [Self::Node, Self::Viewer, Self::Leader, Self::Reader, Self::Recorder];
+        all.into_iter().find(|role| role.mark() == mark)
     }
 }
 
@@ -278,20 +329,24 @@ mod tests {
             Ask::Hello { role: Role::Viewer, columns: 120, rows: 40 },
             Ask::Input(b"\x1b[A".to_vec()),
             Ask::Resize { columns: 1, rows: u16::MAX },
-            Ask::Answer(b"\x1b[?6c".to_vec()),
-            Ask::Picture { upto: u64::MAX, drawn: vec![0; 1000] },
+            Ask::Answer { upto: 12, bytes: b"\x1b[?6c".to_vec() },
+            Ask::Picture { upto: u64::MAX, columns: 80, rows: 24, drawn: vec![0; 1000] },
             Ask::Keyboard { ms: 1500 },
             Ask::Continue,
             Ask::Repaint,
+            Ask::Again,
+            Ask::Take,
+            Ask::Colours { ink: [1, 2, 3], paper: [0, 255, 0] },
         ];
         let tells = [
-            Tell::Welcome { columns: 80, rows: 24, upto: 7, lost: true },
+            Tell::Welcome { columns: 80, rows: 24, upto: 7, answered: 9, lost: true },
             Tell::Picture(vec![1]),
             Tell::Output(vec![]),
             Tell::Typed(b"y".to_vec()),
             Tell::Resized { columns: 2, rows: 3 },
             Tell::Leads(false),
             Tell::Suspended,
+            Tell::Colours { ink: [9, 9, 9], paper: [1, 0, 1] },
             Tell::Ended { code: -1, signaled: true },
         ];
         let (mut said, mut told) = (Vec::new(), Vec::new());

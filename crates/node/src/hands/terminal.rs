@@ -49,6 +49,8 @@ impl Seat {
 /// A picture is made after this much output, or when it has been quiet for so long.
 const PICTURE_BYTES: u64 = 256 << 10;
 const PICTURE_QUIET: Duration = Duration::from_millis(500);
+/// With its head it fits into one frame.
+const PICTURE_BYTES_MAX: usize = synapse_holder::terminal::wire::FRAME_BYTES_MAX - 64;
 
 pub struct TerminalHand {
     pub agent: AgentId,
@@ -113,6 +115,8 @@ struct Sitting<'a> {
     frames: Frames,
     /// Where in the output we are.
     upto: u64,
+    /// Up to where another node has answered the program's queries.
+    answered: u64,
     drawn_upto: u64,
     /// When a picture is due if nothing more comes.
     picture_at: Option<Instant>,
@@ -127,6 +131,7 @@ impl<'a> Sitting<'a> {
             stream,
             frames: Frames::default(),
             upto: 0,
+            answered: 0,
             drawn_upto: 0,
             picture_at: None,
             shown: None,
@@ -189,9 +194,10 @@ impl<'a> Sitting<'a> {
 
     async fn told(&mut self, tell: Tell) -> bool {
         match tell {
-            Tell::Welcome { columns, rows, upto, lost } => {
-                (self.upto, self.drawn_upto) = (upto, upto);
-                if upto > 0 {
+            Tell::Welcome { columns, rows, upto, answered, lost } => {
+                (self.upto, self.drawn_upto, self.answered) = (upto, upto, answered);
+                // Only who is the first to see anything of it, and sees all of it, may say that it starts.
+                if upto > 0 || answered > 0 || self.hand.seat.watch().has_seen() {
                     self.restart(Size::new(columns, rows), &[]);
                 } else {
                     self.hand.seat.watch().resize(now(), Size::new(columns, rows));
@@ -203,16 +209,7 @@ impl<'a> Sitting<'a> {
                 let size = self.hand.seat.watch().screen().size();
                 self.restart(size, &drawn);
             }
-            Tell::Output(bytes) => {
-                self.upto += bytes.len() as u64;
-                self.picture_at = Some(Instant::now() + PICTURE_QUIET);
-                let answers = self.hand.seat.watch().output(now(), &bytes);
-                for answer in answers {
-                    if !self.ask(Ask::Answer(answer.into_bytes())).await {
-                        return false;
-                    }
-                }
-            }
+            Tell::Output(bytes) => return self.printed(&bytes).await,
             Tell::Typed(bytes) => self.hand.seat.watch().input(now(), &bytes),
             Tell::Resized { columns, rows } => {
                 self.hand.seat.watch().resize(now(), Size::new(columns, rows));
@@ -224,15 +221,32 @@ impl<'a> Sitting<'a> {
                 self.hand.seat.watch().exited(now(), signaled || code != 0, &why);
                 self.ended = true;
             }
+            Tell::Colours { ink, paper } => self.hand.seat.watch().set_colours(ink, paper),
             Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended => {}
         }
         true
     }
 
+    /// Queries that the node before us answered are not answered again: a second answer would arrive as keys.
+    async fn printed(&mut self, bytes: &[u8]) -> bool {
+        let known = usize::try_from(self.answered.saturating_sub(self.upto)).unwrap_or(usize::MAX);
+        let (old, new) = bytes.split_at(known.min(bytes.len()));
+        self.upto += bytes.len() as u64;
+        self.picture_at = Some(Instant::now() + PICTURE_QUIET);
+        let answers = {
+            let mut watch = self.hand.seat.watch();
+            drop(watch.output(now(), old));
+            watch.output(now(), new).concat()
+        };
+        // All of them at once: half of them would be neither answered nor open.
+        answers.is_empty() || self.ask(Ask::Answer { upto: self.upto, bytes: answers.into_bytes() }).await
+    }
+
     fn restart(&self, size: Size, picture: &[u8]) {
         let mut watch = self.hand.seat.watch();
-        let profile = watch.profile().clone();
+        let (profile, colours) = (watch.profile().clone(), watch.screen().colours());
         *watch = Watch::resumed(now(), profile, size, SCROLLBACK, picture);
+        watch.set_colours(colours.0, colours.1);
     }
 
     /// Tells the driver what the agent does, when that has changed.
@@ -254,8 +268,14 @@ impl<'a> Sitting<'a> {
         }
         self.picture_at = None;
         self.drawn_upto = self.upto;
-        let drawn = self.hand.seat.watch().picture().into_bytes();
-        self.ask(Ask::Picture { upto: self.upto, drawn }).await
+        let (size, drawn) = {
+            let watch = self.hand.seat.watch();
+            (watch.screen().size(), watch.picture(PICTURE_BYTES_MAX))
+        };
+        // One that is too large even without colours is none; the tail goes on from the last one.
+        let Some(drawn) = drawn else { return true };
+        let (columns, rows) = (size.columns(), size.rows());
+        self.ask(Ask::Picture { upto: self.upto, columns, rows, drawn: drawn.into_bytes() }).await
     }
 
     async fn ask(&mut self, ask: Ask) -> bool {

@@ -2,13 +2,14 @@
 
 use super::Who;
 use crate::fail::{self, Done, Fail};
-use crate::launch::{self, Started, Wish};
+use crate::launch::{self, Wish};
 use crate::profiles::{self, Found};
 use crate::show;
-use crate::viewer::{self, Left};
+use crate::viewer::{self, Left, Person};
 use clap::Parser;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use synapse_core::ids::AgentType;
 use synapse_holder::terminal::wire::Role;
 use synapse_node::Hand;
@@ -80,6 +81,9 @@ fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) ->
             "this is no terminal, so the program would have none to show itself in; add --detach",
         ));
     }
+    check_program(&argv[0], who.cwd.as_deref())?;
+    // Before it is started: it may ask for our colours at once.
+    let person = attach.then(Person::meet).transpose()?;
     let size = match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if attach => (size.ws_col.max(1), size.ws_row.max(1)),
         _ => (Size::DETACHED.columns(), Size::DETACHED.rows()),
@@ -90,6 +94,7 @@ fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) ->
         profile: found.text,
         columns: size.0,
         rows: size.1,
+        colours: person.as_ref().and_then(Person::colours),
     });
     let kind =
         if found.profile.name == "generic" { None } else { AgentType::parse(&found.profile.name).ok() };
@@ -99,12 +104,41 @@ fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) ->
     }
     let home = Home::from_env()?;
     let started = launch::start(&home, wish)?;
-    if !attach {
+    let Some(person) = person else {
         super::run::tell(&started, json);
         return Ok(());
+    };
+    let left = viewer::view(person, &home.agent(&started.id).terminal(), Role::Viewer)?;
+    tell_left(&started.label, &left)
+}
+
+/// Says what a shell would say, before anything is started.
+fn check_program(program: &str, folder: Option<&Path>) -> Done {
+    use rustix::fs::{Access, access};
+    let may_run = |file: &Path| file.is_file() && access(file, Access::EXEC_OK).is_ok();
+    if program.contains('/') {
+        let file = folder.unwrap_or(Path::new(".")).join(program);
+        return match (file.exists(), may_run(&file)) {
+            (_, true) => Ok(()),
+            (true, false) => Err(Fail::new(
+                fail::NOT_EXECUTABLE,
+                "not_executable",
+                format!("{program} is there, but it is no program that may be run; `chmod +x {program}` makes it one"),
+            )),
+            (false, _) => Err(Fail::new(fail::NOT_FOUND, "not_found", format!("there is no program {program}"))),
+        };
     }
-    let left = viewer::view(&home.agent(&started.id).terminal(), Role::Viewer)?;
-    tell_left(&started, &left)
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|folder| may_run(&folder.join(program))) {
+        return Ok(());
+    }
+    Err(Fail::new(
+        fail::NOT_FOUND,
+        "not_found",
+        format!(
+            "there is no program called {program:?} on PATH: install it, or say where it is, as in `synapse run -- /path/to/{program}`"
+        ),
+    ))
 }
 
 /// What must not be inherited is taken out, and what a terminal program expects is set.
@@ -141,8 +175,7 @@ fn environment(remove: &[String], set: &BTreeMap<String, String>) -> BTreeMap<St
     env
 }
 
-fn tell_left(started: &Started, left: &Left) -> Done {
-    let name = &started.label;
+pub(super) fn tell_left(name: &str, left: &Left) -> Done {
     match left {
         Left::Ended(0) => Ok(()),
         Left::Ended(code) => Err(Fail::ended(u8::try_from(*code).unwrap_or(1))),
@@ -150,10 +183,20 @@ fn tell_left(started: &Started, left: &Left) -> Done {
             show::out(&format!("{name} goes on; `synapse attach {name}` brings it back"));
             Ok(())
         }
+        Left::Signaled(signal) => {
+            // Perhaps to a terminal that is gone.
+            eprint_quietly(&format!("{name} goes on; `synapse attach {name}` brings it back"));
+            Err(Fail::ended(u8::try_from(128 + signal).unwrap_or(fail::ERROR)))
+        }
         Left::Lost => Err(Fail::new(
             fail::ERROR,
             "terminal_lost",
             format!("the terminal of {name} is gone; `synapse list` tells whether it still runs"),
         )),
     }
+}
+
+fn eprint_quietly(line: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
