@@ -340,7 +340,7 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: O
             let Some(seat) = app.seat.clone() else { return };
             let hand = TerminalHand {
                 agent: launch.id,
-                socket: dir.terminal(),
+                dir: dir.clone(),
                 seat,
                 program: inner.argv.first().cloned().unwrap_or_default(),
                 handle: app.handle.clone(),

@@ -299,6 +299,13 @@ impl Screen {
         (0..usize::from(self.size.rows)).map(|row| self.row(row)).collect()
     }
 
+    /// The last line that is not blank, cut to what fits into a list.
+    pub fn last_words(&self) -> Option<String> {
+        const CHARS_MAX: usize = 200;
+        let last = self.rows().into_iter().rev().find(|row| !row.trim().is_empty())?;
+        Some(last.trim().chars().take(CHARS_MAX).collect())
+    }
+
     pub(crate) fn term(&self) -> &Term<impl EventListener> {
         &self.term
     }

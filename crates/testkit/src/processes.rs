@@ -88,6 +88,19 @@ pub fn end_all(home: &Path) {
     }
 }
 
+/// The most memory it ever had, MB.
+pub fn peak_memory_mb(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(u64::MAX) / 1024
+}
+
+/// How many bytes it has read from anywhere.
+pub fn read_so_far(pid: u32) -> usize {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0)
+}
+
 /// What a process is called with, for messages.
 pub fn command_line(pid: u32) -> String {
     let raw = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

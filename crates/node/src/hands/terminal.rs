@@ -6,14 +6,14 @@
 
 use crate::driver::now;
 use crate::handle::Handle;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::AgentId;
 use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell};
-use synapse_store::home::socket_address;
+use synapse_store::ended::Ended;
+use synapse_store::home::{AgentDir, socket_address};
 use synapse_terminal::{Profile, SCROLLBACK, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -54,7 +54,7 @@ const PICTURE_BYTES_MAX: usize = synapse_holder::terminal::wire::FRAME_BYTES_MAX
 
 pub struct TerminalHand {
     pub agent: AgentId,
-    pub socket: PathBuf,
+    pub dir: AgentDir,
     pub seat: Seat,
     /// As it was started, to be asked for its version.
     pub program: String,
@@ -80,7 +80,7 @@ impl TerminalHand {
     }
 
     async fn connect(&self) -> std::io::Result<UnixStream> {
-        let (address, _guard) = socket_address(&self.socket).map_err(std::io::Error::other)?;
+        let (address, _guard) = socket_address(&self.dir.terminal()).map_err(std::io::Error::other)?;
         let mut stream = UnixStream::connect(&address).await?;
         let mut hello = Vec::new();
         Ask::Hello { role: Role::Node, columns: 0, rows: 0 }.write(&mut hello);
@@ -216,15 +216,28 @@ impl<'a> Sitting<'a> {
                 self.picture_at = Some(Instant::now() + PICTURE_QUIET);
             }
             Tell::Ended { code, signaled } => {
-                let why =
-                    if signaled { format!("killed by signal {code}") } else { format!("exit code {code}") };
-                self.hand.seat.watch().exited(now(), signaled || code != 0, &why);
+                self.program_ended(code, signaled);
                 self.ended = true;
             }
             Tell::Colours { ink, paper } => self.hand.seat.watch().set_colours(ink, paper),
             Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended => {}
         }
         true
+    }
+
+    /// The agent ends with its program; how that was is written down for whoever asks later.
+    fn program_ended(&self, code: i32, signaled: bool) {
+        let mut why = if signaled { format!("killed by signal {code}") } else { format!("exit code {code}") };
+        let failed = signaled || code != 0;
+        let mut watch = self.hand.seat.watch();
+        if failed && let Some(words) = watch.screen().last_words() {
+            why.push_str(": ");
+            why.push_str(&words);
+        }
+        watch.exited(now(), failed, &why);
+        if let Err(e) = (Ended { failed, why, at_ms: now().0 }).save(&self.hand.dir) {
+            tracing::warn!(error = %e, "how the program ended could not be written down");
+        }
     }
 
     /// Queries that the node before us answered are not answered again: a second answer would arrive as keys.
