@@ -279,7 +279,7 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
             Tell::Ended { code, signaled } => {
                 return Ok(Left::Ended(if signaled { 128 + code } else { code }));
             }
-            Tell::Typed(_) | Tell::Resized { .. } | Tell::Colours { .. } => Ok(()),
+            Tell::Typed(_) | Tell::Resized { .. } | Tell::Colours { .. } | Tell::State { .. } => Ok(()),
         };
         // A terminal that vanished is a person who left.
         if drawn.is_err() {

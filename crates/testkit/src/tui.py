@@ -18,7 +18,6 @@ typed_log = open(sys.argv[1], "ab", buffering=0)
 columns, rows = os.get_terminal_size(0)
 transcript, draft, state, answers, done = [], "", "idle", 0, 0
 pending, queue, busy = b"", [], False
-resized = False
 
 ANSWER = re.compile(rb"\x1b\[\?[\d;]*[cu]|\x1b\[\d+;\d+R|\x1b\]1[01];[^\x07\x1b]*(?:\x07|\x1b\\)")
 INCOMPLETE = re.compile(rb"\x1b(?:\[[?\d;]*|\](?:1[01]?)?(?:;[^\x07\x1b]*\x1b?)?)?$")
@@ -98,18 +97,11 @@ def finish(command):
 
 def wait(seconds):
     """Lets time pass; takes what is typed meanwhile."""
-    global resized
-    if resized:
-        resized = False
+    ready, _, _ = select.select([0, winch], [], [], seconds)
+    if winch in ready:
+        os.read(winch, 100)
         size()
-    try:
-        ready, _, _ = select.select([0], [], [], seconds)
-    except InterruptedError:
-        ready = []
-    if resized:
-        resized = False
-        size()
-    if ready:
+    if 0 in ready:
         take(os.read(0, 4096))
     # In a turn a line that is sent waits for the end of it.
     while queue and not (busy and queue[0] == "\r"):
@@ -195,13 +187,11 @@ def turn(frames):
     finish(f"turn {frames}")
 
 
-def on_winch(*_):
-    global resized
-    resized = True
-
-
 tty.setraw(0)
-signal.signal(signal.SIGWINCH, on_winch)
+winch, ring = os.pipe()
+os.set_blocking(ring, False)
+signal.set_wakeup_fd(ring)
+signal.signal(signal.SIGWINCH, lambda *_: None)
 out("\x1b[?1049h\x1b[?25l\x1b[?1002h\x1b[?1006h\x1b[?1004h\x1b[?2004h\x1b[>1u")
 size()
 while True:

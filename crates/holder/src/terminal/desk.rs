@@ -43,6 +43,8 @@ pub(super) struct Desk {
     kept: Kept,
     /// Of the terminal of the person who leads, or who led last.
     colours: Option<(Rgb, Rgb)>,
+    /// What the node said last of what the program does.
+    state: Option<Tell>,
     input: VecDeque<u8>,
     /// Keys of people, while the node has the keyboard.
     held: Vec<u8>,
@@ -79,6 +81,7 @@ impl Desk {
             size,
             kept: Kept::new(size),
             colours: None,
+            state: None,
             input: VecDeque::new(),
             held: Vec::new(),
             keyboard_until: None,
@@ -233,6 +236,11 @@ impl Desk {
             (Ask::Continue, Some(_)) if leads => self.wake(),
             (Ask::Repaint, Some(_)) => self.repaint(),
             (Ask::Again, Some(_)) => self.replay(n),
+            (Ask::State { state, why }, Some(Role::Node)) => {
+                let told = Tell::State { state, why };
+                self.tell_role(Role::Recorder, &told);
+                self.state = Some(told);
+            }
             (Ask::Take, Some(Role::Viewer)) => {
                 self.nobody_leads();
                 self.clients[n].role = Some(Role::Leader);
@@ -266,6 +274,11 @@ impl Desk {
             client.tell(&Tell::Colours { ink, paper });
         }
         self.replay(n);
+        if role == Role::Recorder
+            && let Some(state) = &self.state
+        {
+            self.clients[n].tell(state);
+        }
         self.was_viewed |= role != Role::Node;
         if let Some((death, _)) = self.ended.filter(|_| self.farewell_said) {
             self.clients[n].tell(&ended(death));

@@ -47,6 +47,11 @@ pub enum Ask {
     Again,
     /// This viewer wants to lead.
     Take,
+    /// What the node thinks the program does, and why.
+    State {
+        state: String,
+        why: String,
+    },
     /// The colours of a person's terminal: those of text and of the background, as red, green and blue.
     Colours {
         ink: Rgb,
@@ -85,6 +90,11 @@ pub enum Tell {
     Colours {
         ink: Rgb,
         paper: Rgb,
+    },
+    /// What the node thinks the program does, and why; told to recorders.
+    State {
+        state: String,
+        why: String,
     },
     /// The program ended; nothing follows.
     Ended {
@@ -177,6 +187,11 @@ fn read_size(content: &[u8]) -> Option<((u16, u16), &[u8])> {
     Some(((u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])), rest))
 }
 
+fn read_state(content: &[u8]) -> Option<(String, String)> {
+    let (state, why) = std::str::from_utf8(content).ok()?.split_once('\n')?;
+    Some((state.to_owned(), why.to_owned()))
+}
+
 fn read_colours(content: &[u8]) -> Option<(Rgb, Rgb)> {
     let (ink, rest) = front::<3>(content)?;
     let (paper, _) = front::<3>(rest)?;
@@ -200,6 +215,7 @@ impl Ask {
             Self::Repaint => frame(out, b'd', &[]),
             Self::Again => frame(out, b'g', &[]),
             Self::Take => frame(out, b't', &[]),
+            Self::State { state, why } => frame(out, b's', &[state.as_bytes(), b"\n", why.as_bytes()]),
             Self::Colours { ink, paper } => frame(out, b'o', &[ink, paper]),
         }
     }
@@ -225,6 +241,7 @@ impl Ask {
             b'd' => Some(Self::Repaint),
             b'g' => Some(Self::Again),
             b't' => Some(Self::Take),
+            b's' => read_state(&content).map(|(state, why)| Self::State { state, why }),
             b'o' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
             _ => None,
         };
@@ -246,6 +263,7 @@ impl Tell {
             Self::Leads(leads) => frame(out, b'L', &[&[u8::from(*leads)]]),
             Self::Suspended => frame(out, b'S', &[]),
             Self::Colours { ink, paper } => frame(out, b'C', &[ink, paper]),
+            Self::State { state, why } => frame(out, b'Z', &[state.as_bytes(), b"\n", why.as_bytes()]),
             Self::Ended { code, signaled } => {
                 frame(out, b'E', &[&code.to_le_bytes(), &[u8::from(*signaled)]])
             }
@@ -269,6 +287,7 @@ impl Tell {
             b'L' => front::<1>(&content).map(|([leads], _)| Self::Leads(leads != 0)),
             b'S' => Some(Self::Suspended),
             b'C' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
+            b'Z' => read_state(&content).map(|(state, why)| Self::State { state, why }),
             b'E' => front::<4>(&content).and_then(|(code, rest)| {
                 let ([signaled], _) = front::<1>(rest)?;
                 Some(Self::Ended { code: i32::from_le_bytes(code), signaled: signaled != 0 })
@@ -336,6 +355,7 @@ mod tests {
             Ask::Repaint,
             Ask::Again,
             Ask::Take,
+            Ask::State { state: "idle".into(), why: "it\nreports".into() },
             Ask::Colours { ink: [1, 2, 3], paper: [0, 255, 0] },
         ];
         let tells = [
@@ -346,6 +366,7 @@ mod tests {
             Tell::Resized { columns: 2, rows: 3 },
             Tell::Leads(false),
             Tell::Suspended,
+            Tell::State { state: "busy".into(), why: String::new() },
             Tell::Colours { ink: [9, 9, 9], paper: [1, 0, 1] },
             Tell::Ended { code: -1, signaled: true },
         ];

@@ -159,8 +159,7 @@ impl<'a> Sitting<'a> {
                 None => {}
             }
             self.hand.seat.watch().tick(now());
-            self.tell();
-            if !self.draw().await {
+            if !self.tell().await || !self.draw().await {
                 break;
             }
         }
@@ -220,7 +219,7 @@ impl<'a> Sitting<'a> {
                 self.ended = true;
             }
             Tell::Colours { ink, paper } => self.hand.seat.watch().set_colours(ink, paper),
-            Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended => {}
+            Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } => {}
         }
         true
     }
@@ -262,16 +261,18 @@ impl<'a> Sitting<'a> {
         watch.set_colours(colours.0, colours.1);
     }
 
-    /// Tells the driver what the agent does, when that has changed.
-    fn tell(&mut self) {
+    /// Tells the driver, and through the holder whoever records, what the agent does, when that has changed.
+    async fn tell(&mut self) -> bool {
         let (state, why) = {
             let watch = self.hand.seat.watch();
             (watch.state(), watch.verdict().why.clone())
         };
-        if self.shown.as_ref() != Some(&(state, why.clone())) {
-            self.shown = Some((state, why.clone()));
-            self.hand.show(state, why);
+        if self.shown.as_ref() == Some(&(state, why.clone())) {
+            return true;
         }
+        self.shown = Some((state, why.clone()));
+        self.hand.show(state, why.clone());
+        self.ask(Ask::State { state: state.name().to_owned(), why }).await
     }
 
     async fn draw(&mut self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::Who;
 use crate::fail::{self, Done, Fail};
-use crate::launch::{self, Wish};
+use crate::launch::{self, Started, Wish};
 use crate::profiles::{self, Found};
 use crate::show;
 use crate::viewer::{self, Left, Person};
@@ -47,7 +47,7 @@ pub(super) fn external(words: Vec<String>, json: bool) -> Done {
     };
     let words = Words::try_parse_from(rest).map_err(|e| Fail::usage(e.to_string()))?;
     let argv = [vec![found.profile.command.clone()], found.profile.args.clone(), words.args].concat();
-    start(words.who, found, argv, words.detach, json)
+    start(words.who, Chosen { found, argv }, words.detach, json)
 }
 
 /// The command or profile that was probably meant.
@@ -61,31 +61,63 @@ fn nearest(wrong: &str, profiles: &[&str]) -> Option<String> {
 
 /// `synapse run -- COMMAND ARGS`: the profile of that name if there is one, else the generic one.
 pub(super) fn command(who: Who, argv: Vec<String>, detach: bool, json: bool) -> Done {
-    let home = Home::from_env()?;
-    let here = std::env::current_dir()?;
-    let program = argv.first().map(String::as_str).unwrap_or_default();
-    let file = program.rsplit('/').next().unwrap_or_default();
-    let found = profiles::find(&home, &here, file)?;
-    let found = match found {
-        Some(found) => Some(found),
-        None => profiles::find(&home, &here, "generic")?,
-    };
-    let found = found.ok_or_else(|| Fail::usage("there is no generic profile"))?;
-    start(who, found, argv, detach, json)
+    start(who, Chosen::of(&argv, None)?, detach, json)
 }
 
-fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) -> Done {
+/// A program, and what is known of it.
+pub(super) struct Chosen {
+    found: Found,
+    argv: Vec<String>,
+}
+
+impl Chosen {
+    /// With a profile of this name, or else the one of the program's.
+    pub(super) fn of(argv: &[String], profile: Option<&str>) -> Result<Self, Fail> {
+        let (home, here) = (Home::from_env()?, std::env::current_dir()?);
+        let program = argv.first().map(String::as_str).unwrap_or_default();
+        let file = program.rsplit('/').next().unwrap_or_default();
+        let found = match (profile, profiles::find(&home, &here, profile.unwrap_or(file))?) {
+            (_, Some(found)) => Some(found),
+            (Some(name), None) => {
+                return Err(Fail::refused(format!(
+                    "there is no profile called {name:?}; `synapse profile list` shows those there are"
+                )));
+            }
+            (None, None) => profiles::find(&home, &here, "generic")?,
+        };
+        let found = found.ok_or_else(|| Fail::usage("there is no generic profile"))?;
+        Ok(Self { found, argv: argv.to_vec() })
+    }
+
+    pub(super) fn profile(&self) -> &str {
+        &self.found.profile.name
+    }
+}
+
+fn start(who: Who, chosen: Chosen, detach: bool, json: bool) -> Done {
     let attach = !detach && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !detach && !attach {
         return Err(Fail::usage(
             "this is no terminal, so the program would have none to show itself in; add --detach",
         ));
     }
-    check_program(&argv[0], who.cwd.as_deref())?;
     // Before it is started: it may ask for our colours at once.
     let person = attach.then(Person::meet).transpose()?;
+    let started = launch(who, chosen, person.as_ref())?;
+    let Some(person) = person else {
+        super::run::tell(&started, json);
+        return Ok(());
+    };
+    let left = viewer::view(person, &Home::from_env()?.agent(&started.id).terminal(), Role::Viewer)?;
+    tell_left(&started.label, &left)
+}
+
+/// Starts it in a terminal as large as that of the person, if there is one.
+pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Result<Started, Fail> {
+    let Chosen { found, argv } = chosen;
+    check_program(&argv[0], who.cwd.as_deref())?;
     let size = match rustix::termios::tcgetwinsize(std::io::stdout()) {
-        Ok(size) if attach => (size.ws_col.max(1), size.ws_row.max(1)),
+        Ok(size) if person.is_some() => (size.ws_col.max(1), size.ws_row.max(1)),
         _ => (Size::DETACHED.columns(), Size::DETACHED.rows()),
     };
     let hand = Hand::Terminal(InTerminal {
@@ -94,7 +126,7 @@ fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) ->
         profile: found.text,
         columns: size.0,
         rows: size.1,
-        colours: person.as_ref().and_then(Person::colours),
+        colours: person.and_then(Person::colours),
     });
     let kind =
         if found.profile.name == "generic" { None } else { AgentType::parse(&found.profile.name).ok() };
@@ -102,14 +134,7 @@ fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) ->
     if let Some(kind) = kind {
         wish.kind = kind;
     }
-    let home = Home::from_env()?;
-    let started = launch::start(&home, wish)?;
-    let Some(person) = person else {
-        super::run::tell(&started, json);
-        return Ok(());
-    };
-    let left = viewer::view(person, &home.agent(&started.id).terminal(), Role::Viewer)?;
-    tell_left(&started.label, &left)
+    launch::start(&Home::from_env()?, wish)
 }
 
 /// Says what a shell would say, before anything is started.
