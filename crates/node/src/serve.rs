@@ -300,8 +300,7 @@ fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::Re
 /// The terminal of an agent that has one.
 fn seat(launch: &Launch) -> Result<Option<Seat>, Died> {
     let Hand::Terminal(inner) = &launch.hand else { return Ok(None) };
-    let profile =
-        Profile::parse(&inner.profile).map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
+    let profile = Profile::parse(&inner.profile).map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
     let seat = Seat::new(profile);
     if let Some((ink, paper)) = inner.colours {
         seat.watch().set_colours(ink, paper);

@@ -141,7 +141,9 @@ fn a_terminal_that_hangs_is_passed_over_and_catches_up() {
     world.wait_until("it is shown", || stuck.text().contains(['$', '#']));
     stuck.stick();
     let mut driver = viewer(&world, &["attach", "flood", "--take"]);
-    driver.keys("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); echo line $i of a flood; done; echo all $((1+1)) done\r");
+    driver.keys(
+        "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); echo line $i of a flood; done; echo all $((1+1)) done\r",
+    );
     driver.wait_for("all 2 done");
     world.wait_until("the node has seen the end too", || screen(&world, "flood").contains("all 2 done"));
     stuck.go_on();

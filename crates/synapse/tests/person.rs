@@ -69,17 +69,13 @@ fn the_terminal_is_as_it_was_on_every_way_out() {
     world.write("modes.py", MODES_ON);
     let python = synapse_testkit::world::python();
     // What the person does, the exit code, and what is said.
-    let detach = |pty: &mut Pty| pty.keys("\u{2}d");
-    let quit = |pty: &mut Pty| pty.keys("q");
-    let killed = |pty: &mut Pty| pty.keys("k");
-    let terminate = |pty: &mut Pty| processes::terminate(pty.pid());
-    let hang_up = |pty: &mut Pty| processes::hang_up(pty.pid());
-    let ways: [(&str, &dyn Fn(&mut Pty), i32, &str); 5] = [
-        ("detached", &detach, 0, "goes on"),
-        ("ended", &quit, 3, ""),
-        ("killed", &killed, 128 + 9, ""),
-        ("terminated", &terminate, 128 + 15, "goes on"),
-        ("hung-up", &hang_up, 128 + 1, "goes on"),
+    type Way = (&'static str, fn(&mut Pty), i32, &'static str);
+    let ways: [Way; 5] = [
+        ("detached", |pty| pty.keys("\u{2}d"), 0, "goes on"),
+        ("ended", |pty| pty.keys("q"), 3, ""),
+        ("killed", |pty| pty.keys("k"), 128 + 9, ""),
+        ("terminated", |pty| processes::terminate(pty.pid()), 128 + 15, "goes on"),
+        ("hung-up", |pty| processes::hang_up(pty.pid()), 128 + 1, "goes on"),
     ];
     for (name, leave, code, said) in ways {
         let mut pty = viewer(&world, &["run", "--name", name, "--", python, "modes.py"]);
@@ -109,15 +105,16 @@ fn the_terminal_is_as_it_was_on_every_way_out() {
 fn keys_and_output_pass_untouched() {
     let world = world();
     world.write("modes.py", MODES_ON);
-    let mut pty = viewer(&world, &["run", "--name", "raw", "--", synapse_testkit::world::python(), "modes.py"]);
+    let mut pty =
+        viewer(&world, &["run", "--name", "raw", "--", synapse_testkit::world::python(), "modes.py"]);
     pty.wait_for("all is on");
     for keys in [
-        "\u{1b}[<0;10;5M\u{1b}[<0;10;5m",           // mouse
-        "\u{1b}[I",                                 // focus
+        "\u{1b}[<0;10;5M\u{1b}[<0;10;5m", // mouse
+        "\u{1b}[I",                       // focus
         "\u{1b}[O",
-        "\u{1b}[97;5u",                             // kitty: Ctrl-a
-        "\u{1b}[57441;2:3u",                        // and the release of Shift
-        "\u{1b}[200~two\rlines \u{2}d\u{1b}[201~",  // a paste with a Ctrl-b d in it
+        "\u{1b}[97;5u",                            // kitty: Ctrl-a
+        "\u{1b}[57441;2:3u",                       // and the release of Shift
+        "\u{1b}[200~two\rlines \u{2}d\u{1b}[201~", // a paste with a Ctrl-b d in it
         "\u{1b}OA\u{1b}[1;5C",
         "\u{3}",
         "\u{1a}",
@@ -151,7 +148,11 @@ fn a_program_that_stops_gives_the_shell_back_and_fg_brings_both_back() {
         person.forget();
         person.keys("fg\r");
         person.wait_for("got 6261636b.");
-        assert!(left_on(&person.text()).contains(&"alternate screen"), "it is drawn anew: {:?}", person.text());
+        assert!(
+            left_on(&person.text()).contains(&"alternate screen"),
+            "it is drawn anew: {:?}",
+            person.text()
+        );
         let (key, got) = [("x", "got 78."), ("y", "got 79.")][round];
         person.keys(key);
         person.wait_for(got);
@@ -246,7 +247,9 @@ fn a_new_size_reaches_the_program_and_the_model() {
 #[test]
 fn exit_code_and_signal_are_those_of_the_program() {
     let world = world();
-    for (script, code) in [("exit 0", 0), ("exit 42", 42), ("kill -TERM $$", 128 + 15), ("kill -KILL $$", 128 + 9)] {
+    for (script, code) in
+        [("exit 0", 0), ("exit 42", 42), ("kill -TERM $$", 128 + 15), ("kill -KILL $$", 128 + 9)]
+    {
         let (status, text) = viewer(&world, &["run", "--", "sh", "-c", script]).end();
         assert_eq!(status.code(), Some(code), "{script}: {text}");
     }

@@ -81,7 +81,9 @@ fn keys_sizes_and_states_are_in_a_recording_that_tests_its_profile() {
     assert!(of_kind(&cast, "r").contains("110x35"), "{}", of_kind(&cast, "r"));
     assert!(of_kind(&cast, "o").contains("Allow the tool to run?"));
     let seen = states(&world, "tui.json");
-    let at = |state: &str| seen.iter().position(|one| one == state).unwrap_or_else(|| panic!("{state} in {seen:?}"));
+    let at = |state: &str| {
+        seen.iter().position(|one| one == state).unwrap_or_else(|| panic!("{state} in {seen:?}"))
+    };
     assert!(at("idle") < at("waiting"), "{seen:?}");
     let score = world.json(&["profile", "test", "generic", "--recording", "tui.cast"]);
     assert!(score["agreement"].as_f64().unwrap() >= 0.9, "{score}");

@@ -163,7 +163,9 @@ fn check(moment: &Moment) {
 #[test]
 fn six_kills_in_the_middle_of_a_turn() {
     let moment =
-        Moment { before: "turn 60\r", sign: "busy…", after: "typed in betwéen 世\r", queries: 4, lines: 2 };
+        Moment {
+            before: "turn 60\r", sign: "busy…", after: "typed in betwéen 世\r", queries: 4, lines: 2
+        };
     check(&moment);
 }
 
@@ -183,12 +185,7 @@ fn six_kills_during_a_flood() {
 
 #[test]
 fn six_kills_while_a_question_waits() {
-    let moment = Moment {
-        before: "ask\r",
-        sign: "waiting…",
-        after: "1thank you\rprobe 2\r",
-        queries: 2,
-        lines: 3,
-    };
+    let moment =
+        Moment { before: "ask\r", sign: "waiting…", after: "1thank you\rprobe 2\r", queries: 2, lines: 3 };
     check(&moment);
 }

@@ -107,7 +107,12 @@ mod tests {
     #[test]
     fn states_are_told_once_each() {
         let stated = |at_ms, state: &str, why: &str| Stated { at_ms, state: state.into(), why: why.into() };
-        let all = [stated(0, "starting", ""), stated(700, "idle", "a"), stated(900, "idle", "b"), stated(950, "busy", "c")];
+        let all = [
+            stated(0, "starting", ""),
+            stated(700, "idle", "a"),
+            stated(900, "idle", "b"),
+            stated(950, "busy", "c"),
+        ];
         let text = states(&all);
         assert_eq!(parse_truth(&text).unwrap().len(), 3, "{text}");
         assert!(text.contains(r#""t":0.7"#) && !text.contains("\"b\""), "{text}");

@@ -46,7 +46,8 @@ impl Screen {
         const LINES: [usize; 5] = [usize::MAX, 500, 200, 50, 0];
         // What is behind an alternate screen is not ours to show.
         let tries = if self.on_alternate() { &LINES[4..] } else { &LINES[..] };
-        let coloured = tries.iter().map(|lines| self.drawn(*lines, true)).find(|drawn| drawn.len() <= bytes_max);
+        let coloured =
+            tries.iter().map(|lines| self.drawn(*lines, true)).find(|drawn| drawn.len() <= bytes_max);
         coloured.or_else(|| Some(self.drawn(0, false)).filter(|drawn| drawn.len() <= bytes_max))
     }
 

@@ -191,11 +191,9 @@ impl Screen {
                 seen.push(answer(concat!("\u{1b}P>|synapse ", env!("CARGO_PKG_VERSION"), "\u{1b}\\")));
             }
             Tapped::Keyboard => seen.push(answer("\u{1b}[?0u")),
-            Tapped::Theme => seen.push(answer(if is_light(self.colours.1) {
-                "\u{1b}[?997;2n"
-            } else {
-                "\u{1b}[?997;1n"
-            })),
+            Tapped::Theme => {
+                seen.push(answer(if is_light(self.colours.1) { "\u{1b}[?997;2n" } else { "\u{1b}[?997;1n" }))
+            }
             Tapped::ModifiedKeys => seen.push(answer("\u{1b}[>4;0m")),
             Tapped::CellSize => seen.push(Seen::Answer(format!("\u{1b}[6;{};{}t", CELL.1, CELL.0))),
             Tapped::Capability => seen.push(answer("\u{1b}P0+r\u{1b}\\")),
@@ -468,9 +466,11 @@ mod tests {
             let answer = |seen| if let Seen::Answer(text) = seen { Some(text) } else { None };
             seen.into_iter().filter_map(answer).collect::<Vec<_>>().concat()
         };
-        let dark = "\u{1b}]10;rgb:e5e5/e5e5/e5e5\u{7}\u{1b}]11;rgb:0000/0000/0000\u{7}\u{1b}[?997;1n\u{1b}[?6c";
+        let dark =
+            "\u{1b}]10;rgb:e5e5/e5e5/e5e5\u{7}\u{1b}]11;rgb:0000/0000/0000\u{7}\u{1b}[?997;1n\u{1b}[?6c";
         assert_eq!(told(None), dark);
-        let light = "\u{1b}]10;rgb:0101/0202/0303\u{7}\u{1b}]11;rgb:fdfd/f6f6/e3e3\u{7}\u{1b}[?997;2n\u{1b}[?6c";
+        let light =
+            "\u{1b}]10;rgb:0101/0202/0303\u{7}\u{1b}]11;rgb:fdfd/f6f6/e3e3\u{7}\u{1b}[?997;2n\u{1b}[?6c";
         assert_eq!(told(Some(([1, 2, 3], [0xfd, 0xf6, 0xe3]))), light);
     }
 

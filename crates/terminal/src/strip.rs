@@ -246,8 +246,10 @@ mod tests {
         assert_eq!(leave("plain"), LEAVE);
         assert_eq!(leave("\u{1b}[?1049h"), format!("{LEAVE}{LEAVE_ALTERNATE}"));
         assert_eq!(leave("\u{1b}[?1049h\u{1b}[?1049l"), LEAVE);
-        assert_eq!(leave("\u{1b}[>1u\u{1b}[?1049h\u{1b}[>7u\u{1b}[>3u"),
-            format!("\u{1b}[<2u{LEAVE}{LEAVE_ALTERNATE}\u{1b}[<1u"));
+        assert_eq!(
+            leave("\u{1b}[>1u\u{1b}[?1049h\u{1b}[>7u\u{1b}[>3u"),
+            format!("\u{1b}[<2u{LEAVE}{LEAVE_ALTERNATE}\u{1b}[<1u")
+        );
         assert_eq!(leave("\u{1b}[>1u\u{1b}[<u"), LEAVE);
     }
 

@@ -225,7 +225,11 @@ impl Recorder {
             title: title.to_owned(),
             cast: Cast::default(),
             began: Instant::now(),
-            states: vec![Stated { at_ms: 0, state: "starting".into(), why: "nothing is known of it yet".into() }],
+            states: vec![Stated {
+                at_ms: 0,
+                state: "starting".into(),
+                why: "nothing is known of it yet".into(),
+            }],
             has_head: false,
             size: (0, 0),
             ended: None,
@@ -295,7 +299,11 @@ impl Recorded {
             return Ok(());
         }
         let (cast, states) = (self.cast.display(), self.states.display());
-        show::out(&format!("{cast}, {:.1} s, and the {} states it was seen in: {states}", ms as f64 / 1000.0, self.count));
+        show::out(&format!(
+            "{cast}, {:.1} s, and the {} states it was seen in: {states}",
+            ms as f64 / 1000.0,
+            self.count
+        ));
         let profile = profile.unwrap_or("PROFILE");
         show::out(&show::paint("2", &format!("synapse profile test {profile} --recording {cast}")));
         Ok(())

@@ -148,9 +148,13 @@ fn check_program(program: &str, folder: Option<&Path>) -> Done {
             (true, false) => Err(Fail::new(
                 fail::NOT_EXECUTABLE,
                 "not_executable",
-                format!("{program} is there, but it is no program that may be run; `chmod +x {program}` makes it one"),
+                format!(
+                    "{program} is there, but it is no program that may be run; `chmod +x {program}` makes it one"
+                ),
             )),
-            (false, _) => Err(Fail::new(fail::NOT_FOUND, "not_found", format!("there is no program {program}"))),
+            (false, _) => {
+                Err(Fail::new(fail::NOT_FOUND, "not_found", format!("there is no program {program}")))
+            }
         };
     }
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -171,7 +171,9 @@ mod tests {
         assert_eq!(heard(&[b"\x1b[98;5u\x1b[98;5:3u\x1b[100u"]), [Heard::Detach]);
         assert_eq!(heard(&[b"\x1b[98;133:1u", b"\x1b[100;1:1u"]), [Heard::Detach]);
         // A plain b, a c with Ctrl, an arrow: not ours.
-        for other in [&b"\x1b[98u"[..], b"\x1b[99;5u", b"\x1b[A", b"\x1b[<0;3;4M", b"\x1b[I", b"\x1bb", b"\x1b"] {
+        for other in
+            [&b"\x1b[98u"[..], b"\x1b[99;5u", b"\x1b[A", b"\x1b[<0;3;4M", b"\x1b[I", b"\x1bb", b"\x1b"]
+        {
             assert_eq!(heard(&[other]), [typed(other)]);
         }
         assert_eq!(heard(&[b"\x1b[98;5u\x1b[99;5u"]), [typed(b"\x1b[98;5u\x1b[99;5u")]);

@@ -175,7 +175,8 @@ impl Answers {
 /// How long the answer at the beginning is, if one is there.
 fn answer(bytes: &[u8]) -> Option<usize> {
     if bytes.starts_with(b"\x1b]10;") || bytes.starts_with(b"\x1b]11;") {
-        let end = bytes.iter().take(ANSWER_BYTES_MAX).skip(2).position(|byte| matches!(byte, 0x07 | 0x1b))? + 2;
+        let end =
+            bytes.iter().take(ANSWER_BYTES_MAX).skip(2).position(|byte| matches!(byte, 0x07 | 0x1b))? + 2;
         return match (bytes[end], bytes.get(end + 1)) {
             (0x07, _) => Some(end + 1),
             (_, Some(b'\\')) => Some(end + 2),
