@@ -11,6 +11,7 @@
 
 mod clients;
 mod desk;
+mod gather;
 pub mod wire;
 
 use std::collections::BTreeMap;

@@ -65,14 +65,17 @@ fn hello(writer: &Writer, role: Role) -> io::Result<()> {
 }
 
 fn show(mut stream: UnixStream, writer: &Writer, raw: &Raw, gone: &AtomicBool) -> io::Result<Left> {
-    let (mut frames, mut strip, mut out) = (Frames::default(), Strip::default(), io::stdout());
+    // Not through `stdout`: it would cut every piece in two at its last line end.
+    let (mut frames, mut strip, mut shown) = (Frames::default(), Strip::default(), Vec::new());
+    let mut is_fresh = true;
+    let mut out = std::fs::File::from(rustix::io::dup(rustix::stdio::stdout())?);
     loop {
         let Some(tell) = receive(&mut stream, &mut frames)? else {
             return Ok(if gone.load(Ordering::SeqCst) { Left::Detached } else { Left::Lost });
         };
         match tell {
             Tell::Picture(bytes) | Tell::Output(bytes) => {
-                let mut shown = Vec::with_capacity(bytes.len());
+                shown.clear();
                 strip.pass(&bytes, &mut shown);
                 raw.on_alternate.store(strip.on_alternate(), Ordering::SeqCst);
                 out.write_all(&shown)?;
@@ -85,9 +88,14 @@ fn show(mut stream: UnixStream, writer: &Writer, raw: &Raw, gone: &AtomicBool) -
             Tell::Ended { code, signaled } => {
                 return Ok(Left::Ended(if signaled { 128 + code } else { code }));
             }
-            Tell::Welcome { .. } | Tell::Typed(_) | Tell::Resized { .. } | Tell::Leads(_) => {}
+            // Again: we were behind, and everything is drawn anew.
+            Tell::Welcome { .. } => {
+                out.write_all(if strip.on_alternate() { LEAVE_ALTERNATE } else { "" }.as_bytes())?;
+                out.write_all(if is_fresh { "" } else { LEAVE }.as_bytes())?;
+                (strip, is_fresh) = (Strip::default(), false);
+            }
+            Tell::Typed(_) | Tell::Resized { .. } | Tell::Leads(_) => {}
         }
-        out.flush()?;
     }
 }
 

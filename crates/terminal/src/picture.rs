@@ -39,9 +39,25 @@ pub const LEAVE_ALTERNATE: &str = "\u{1b}[?1049l";
 impl Screen {
     /// What draws this screen on a fresh terminal; with what has scrolled away above it, if asked.
     pub fn as_ansi(&self, scrollback: bool) -> String {
+        self.drawn(if scrollback { self.term().grid().history_size() } else { 0 })
+    }
+
+    /// The same with as much from above it as fits; nothing is above an alternate screen.
+    pub(crate) fn as_ansi_within(&self, bytes_max: usize) -> String {
+        let mut above = if self.on_alternate() { 0 } else { self.term().grid().history_size() };
+        loop {
+            let drawn = self.drawn(above);
+            if drawn.len() <= bytes_max || above == 0 {
+                return drawn;
+            }
+            above /= 2;
+        }
+    }
+
+    fn drawn(&self, above: usize) -> String {
         let (term, mut out) = (self.term(), String::new());
         let grid = term.grid();
-        let first = if scrollback { -i32::try_from(grid.history_size()).unwrap_or(0) } else { 0 };
+        let first = -i32::try_from(above).unwrap_or(0);
         let rows = i32::try_from(grid.screen_lines()).unwrap_or(0);
         if self.on_alternate() {
             out.push_str("\u{1b}[?1049h");

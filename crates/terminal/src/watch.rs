@@ -16,6 +16,9 @@ const SETTLE_MS: u64 = 40;
 /// A frame that is not closed within this is looked at anyway.
 const FRAME_MS_MAX: u64 = 200;
 
+/// A picture becomes shorter at its top until it is no longer than this, as far as only its scrollback is in the way.
+const PICTURE_BYTES_MAX: usize = 1 << 20;
+
 pub struct Watch {
     profile: Profile,
     screen: Screen,
@@ -66,7 +69,7 @@ impl Watch {
 
     /// All that `resumed` needs: what is on the screen, and the last report.
     pub fn picture(&self) -> String {
-        let mut drawn = self.screen.as_ansi(!self.screen.on_alternate());
+        let mut drawn = self.screen.as_ansi_within(PICTURE_BYTES_MAX);
         if let Some(report) = &self.reported {
             drawn.push_str(&report.as_sequence());
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::AgentId;
-use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell};
+use synapse_holder::terminal::wire::{Ask, FRAME_BYTES_MAX, Frames, Role, Tell};
 use synapse_store::home::socket_address;
 use synapse_terminal::{Profile, SCROLLBACK, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -47,7 +47,9 @@ impl Seat {
 }
 
 /// A picture is made after this much output, or when it has been quiet for so long.
-const PICTURE_BYTES: u64 = 256 << 10;
+const PICTURE_BYTES: u64 = 1 << 20;
+/// What the holder takes; the rest of a frame is a few numbers.
+const PICTURE_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
 const PICTURE_QUIET: Duration = Duration::from_millis(500);
 
 pub struct TerminalHand {
@@ -255,6 +257,10 @@ impl<'a> Sitting<'a> {
         self.picture_at = None;
         self.drawn_upto = self.upto;
         let drawn = self.hand.seat.watch().picture().into_bytes();
+        // A huge window, each cell in a colour of its own: whoever comes next lets the program draw it.
+        if drawn.len() > PICTURE_BYTES_MAX {
+            return true;
+        }
         self.ask(Ask::Picture { upto: self.upto, drawn }).await
     }
 
