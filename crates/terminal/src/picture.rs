@@ -42,9 +42,10 @@ impl Screen {
         self.drawn(if scrollback { self.term().grid().history_size() } else { 0 })
     }
 
-    /// The same with as much from above it as fits; nothing is above an alternate screen.
-    pub(crate) fn as_ansi_within(&self, bytes_max: usize) -> String {
-        let mut above = if self.on_alternate() { 0 } else { self.term().grid().history_size() };
+    /// The same with some lines from above it, as many as fit; nothing is above an alternate screen.
+    pub(crate) fn as_ansi_within(&self, bytes_max: usize, lines_above: usize) -> String {
+        let there = if self.on_alternate() { 0 } else { self.term().grid().history_size() };
+        let mut above = there.min(lines_above);
         loop {
             let drawn = self.drawn(above);
             if drawn.len() <= bytes_max || above == 0 {
@@ -243,6 +244,19 @@ fn hex((r, g, b): (u8, u8, u8)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_above_is_cut_until_the_picture_fits() {
+        let mut screen = Screen::new(Size::new(20, 3), 100);
+        (0..50).for_each(|n| screen.feed(format!("line {n}\r\n").as_bytes(), &mut Vec::new()));
+        let whole = screen.as_ansi_within(usize::MAX, usize::MAX);
+        assert_eq!(whole, screen.as_ansi(true));
+        let cut = screen.as_ansi_within(whole.len() - 1, usize::MAX);
+        assert!(!cut.contains("line 1\r") && cut.contains("line 40\r"), "{cut:?}");
+        assert_eq!(screen.as_ansi_within(0, usize::MAX), screen.as_ansi(false));
+        let few = screen.as_ansi_within(usize::MAX, 2);
+        assert!(few.contains("line 46\r") && !few.contains("line 45\r"), "{few:?}");
+    }
     use crate::replay::{Recording, What};
     use crate::screen::Size;
 

@@ -67,9 +67,9 @@ impl Watch {
         watch
     }
 
-    /// All that `resumed` needs: what is on the screen, and the last report.
-    pub fn picture(&self) -> String {
-        let mut drawn = self.screen.as_ansi_within(PICTURE_BYTES_MAX);
+    /// All that `resumed` needs: what is on the screen, at most so many lines above it, and the last report.
+    pub fn picture(&self, lines_above: usize) -> String {
+        let mut drawn = self.screen.as_ansi_within(PICTURE_BYTES_MAX, lines_above);
         if let Some(report) = &self.reported {
             drawn.push_str(&report.as_sequence());
         }

@@ -50,6 +50,9 @@ impl Seat {
 const PICTURE_BYTES: u64 = 1 << 20;
 /// What the holder takes; the rest of a frame is a few numbers.
 const PICTURE_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
+/// Lines above the screen in a picture that is made while much is printed: they will soon be gone, and all of them
+/// would cost a third of what the output itself does.
+const FLOOD_LINES: usize = 200;
 const PICTURE_QUIET: Duration = Duration::from_millis(500);
 
 pub struct TerminalHand {
@@ -256,7 +259,8 @@ impl<'a> Sitting<'a> {
         }
         self.picture_at = None;
         self.drawn_upto = self.upto;
-        let drawn = self.hand.seat.watch().picture().into_bytes();
+        let above = if quiet { SCROLLBACK } else { FLOOD_LINES };
+        let drawn = self.hand.seat.watch().picture(above).into_bytes();
         // A huge window, each cell in a colour of its own: whoever comes next lets the program draw it.
         if drawn.len() > PICTURE_BYTES_MAX {
             return true;
