@@ -26,7 +26,7 @@ usage: cargo xtask <chore>
   tidy              the rules of the tree: arrows, purity, sizes, words, links
   sim [--seeds N] [--first-seed M] [--steps K] [--break NAME]
                     worlds with crashes and faults, each from one seed, and a checker over them
-  bench spine|people [--json] [--quick] [--only NAME]
+  bench spine|people|terminal [--json] [--quick] [--only NAME]
                     how fast it is, beside what limits it, into target/bench/<set>.json
   golden [--bless]  compare the golden files; --bless writes what the code says now
   record            the demo in a real terminal, into docs/demo.cast and docs/demo.svg

@@ -11,6 +11,7 @@
 
 mod clients;
 mod desk;
+mod gather;
 mod kept;
 pub mod wire;
 

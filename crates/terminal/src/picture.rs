@@ -27,8 +27,9 @@ const MODES: &[(TermMode, &str)] = &[
     (TermMode::LINE_FEED_NEW_LINE, "\u{1b}[20h"),
 ];
 
-/// Undoes what a program may have left on in a person's terminal.
-pub(crate) const LEAVE: &str = "\u{1b}[0m\u{1b}[r\u{1b}[?1l\u{1b}>\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1004l\
+/// Undoes what a program may have left on in a person's terminal. Setting the rows that scroll moves the cursor, so it is
+/// saved before.
+pub(crate) const LEAVE: &str = "\u{1b}[0m\u{1b}7\u{1b}[r\u{1b}8\u{1b}[?1l\u{1b}>\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1004l\
                          \u{1b}[?1005l\u{1b}[?1006l\u{1b}[?2004l\u{1b}[?2026l\u{1b}[4l\u{1b}[20l\
                          \u{1b}[?7h\u{1b}[?25h";
 
@@ -41,14 +42,21 @@ impl Screen {
         self.drawn(if scrollback { usize::MAX } else { 0 }, true)
     }
 
-    /// The same in at most so many bytes: with as much as fits of what has scrolled away, in the end without colours.
-    pub(crate) fn as_ansi_within(&self, bytes_max: usize) -> Option<String> {
-        const LINES: [usize; 5] = [usize::MAX, 500, 200, 50, 0];
-        // What is behind an alternate screen is not ours to show.
-        let tries = if self.on_alternate() { &LINES[4..] } else { &LINES[..] };
-        let coloured =
-            tries.iter().map(|lines| self.drawn(*lines, true)).find(|drawn| drawn.len() <= bytes_max);
-        coloured.or_else(|| Some(self.drawn(0, false)).filter(|drawn| drawn.len() <= bytes_max))
+    /// The same in at most so many bytes, with as many lines of those wished from above it as fit, in the end without
+    /// colours; nothing is above an alternate screen.
+    pub(crate) fn as_ansi_within(&self, bytes_max: usize, lines_above: usize) -> Option<String> {
+        let there = if self.on_alternate() { 0 } else { self.term().grid().history_size() };
+        let mut above = there.min(lines_above);
+        loop {
+            let drawn = self.drawn(above, true);
+            if drawn.len() <= bytes_max {
+                return Some(drawn);
+            }
+            if above == 0 {
+                return Some(self.drawn(0, false)).filter(|drawn| drawn.len() <= bytes_max);
+            }
+            above /= 2;
+        }
     }
 
     fn drawn(&self, lines_above: usize, coloured: bool) -> String {
@@ -284,6 +292,19 @@ fn hex((r, g, b): (u8, u8, u8)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_above_is_cut_until_the_picture_fits() {
+        let mut screen = Screen::new(Size::new(20, 3), 100);
+        (0..50).for_each(|n| screen.feed(format!("line {n}\r\n").as_bytes(), &mut Vec::new()));
+        let whole = screen.as_ansi_within(usize::MAX, usize::MAX).unwrap();
+        assert_eq!(whole, screen.as_ansi(true));
+        let cut = screen.as_ansi_within(whole.len() - 1, usize::MAX).unwrap();
+        assert!(!cut.contains("line 1\r") && cut.contains("line 40\r"), "{cut:?}");
+        assert_eq!(screen.as_ansi_within(0, usize::MAX), None);
+        let few = screen.as_ansi_within(usize::MAX, 2).unwrap();
+        assert!(few.contains("line 46\r") && !few.contains("line 45\r"), "{few:?}");
+    }
     use crate::replay::{Recording, What};
     use crate::screen::Size;
 
@@ -348,10 +369,11 @@ mod tests {
             let (r, g, b) = (n % 256, n / 7 % 256, n / 3 % 256);
             screen.feed(format!("\u{1b}[38;2;{r};{g};{b}mwort ").as_bytes(), &mut Vec::new());
         }
-        let sizes = [usize::MAX, 100_000, 8_000].map(|max| (max, screen.as_ansi_within(max).unwrap().len()));
+        let sizes = [usize::MAX, 100_000, 8_000]
+            .map(|max| (max, screen.as_ansi_within(max, usize::MAX).unwrap().len()));
         sizes.iter().for_each(|(max, length)| assert!(length <= max, "{sizes:?}"));
         assert!(sizes[0].1 > 300_000 && sizes[1].1 > 20_000 && sizes[2].1 > 900, "{sizes:?}");
-        assert!(screen.as_ansi_within(100).is_none());
+        assert!(screen.as_ansi_within(100, usize::MAX).is_none());
     }
 
     #[test]

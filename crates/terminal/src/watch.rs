@@ -66,11 +66,11 @@ impl Watch {
         watch
     }
 
-    /// All that `resumed` needs, in at most so many bytes: what is on the screen, and the last report. None if the
-    /// screen alone is larger.
-    pub fn picture(&self, bytes_max: usize) -> Option<String> {
+    /// All that `resumed` needs, in at most so many bytes: what is on the screen, at most so many lines above it, and the
+    /// last report. None if the screen alone is larger.
+    pub fn picture(&self, bytes_max: usize, lines_above: usize) -> Option<String> {
         let report = self.reported.as_ref().map(Report::as_sequence).unwrap_or_default();
-        let mut drawn = self.screen.as_ansi_within(bytes_max.saturating_sub(report.len()))?;
+        let mut drawn = self.screen.as_ansi_within(bytes_max.saturating_sub(report.len()), lines_above)?;
         drawn.push_str(&report);
         Some(drawn)
     }

@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 
 use super::wire::Tell;
 
-/// Output kept beyond the last picture; what is more is lost for whoever comes later.
-const TAIL_BYTES_MAX: usize = 1 << 20;
+/// Output kept beyond the last picture; what is more is lost for whoever comes later. A node that keeps up makes a
+/// picture of every megabyte and is never further behind than the queue of a client, so nothing is lost while it lives.
+const TAIL_BYTES_MAX: usize = 2 << 20;
 /// Changes of size kept within the tail: a person who drags a window makes hundreds.
 const CHANGES_MAX: usize = 1_024;
 
@@ -80,7 +81,10 @@ impl Kept {
         self.size = size;
         self.picture = drawn;
         self.lost = false;
-        self.tail.shrink_to(64 << 10);
+        // All is quiet; in a flood the room would be made again at once.
+        if self.tail.is_empty() {
+            self.tail.shrink_to(64 << 10);
+        }
     }
 
     fn forget_changes_before(&mut self, upto: u64) {

@@ -127,31 +127,51 @@ pub enum BadFrame {
 /// Takes whole frames out of bytes as they come.
 #[derive(Debug, Default)]
 pub struct Frames {
-    rest: Vec<u8>,
+    buffer: Vec<u8>,
+    /// How much of its front is taken.
+    taken: usize,
 }
 
 const HEAD: usize = 5;
+/// What is read at once, and how much room is kept when nothing comes.
+const READ_BYTES: usize = 64 << 10;
 
 impl Frames {
     pub fn feed(&mut self, bytes: &[u8]) {
-        self.rest.extend_from_slice(bytes);
+        self.make_room();
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Reads once; how much came, 0 at the end.
+    fn fill(&mut self, from: &mut impl Read) -> io::Result<usize> {
+        self.make_room();
+        let kept = self.buffer.len();
+        self.buffer.resize(kept + READ_BYTES, 0);
+        let read = from.read(&mut self.buffer[kept..]);
+        self.buffer.truncate(kept + read.as_ref().map_or(0, |read| *read));
+        read
+    }
+
+    /// What is taken makes room; a large frame does not stay for ever.
+    fn make_room(&mut self) {
+        self.buffer.drain(..std::mem::take(&mut self.taken));
+        if self.buffer.is_empty() {
+            self.buffer.shrink_to(2 * READ_BYTES);
+        }
     }
 
     /// The next frame, if it is whole.
     fn take(&mut self) -> Result<Option<(u8, Vec<u8>)>, BadFrame> {
-        if self.rest.len() < HEAD {
+        let Some(([kind, a, b, c, d], rest)) = front::<HEAD>(&self.buffer[self.taken..]) else {
             return Ok(None);
-        }
-        let length = u32::from_le_bytes([self.rest[1], self.rest[2], self.rest[3], self.rest[4]]) as usize;
+        };
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
         if length > FRAME_BYTES_MAX {
             return Err(BadFrame::TooLong(length));
         }
-        if self.rest.len() < HEAD + length {
-            return Ok(None);
-        }
-        let kind = self.rest[0];
-        let content = self.rest[HEAD..HEAD + length].to_vec();
-        self.rest.drain(..HEAD + length);
+        let Some(content) = rest.get(..length) else { return Ok(None) };
+        let content = content.to_vec();
+        self.taken += HEAD + length;
         Ok(Some((kind, content)))
     }
 
@@ -163,6 +183,13 @@ impl Frames {
         self.take()?.map(|(kind, content)| Tell::read(kind, content)).transpose()
     }
 }
+
+/// `Tell::Output` of what may be in two pieces, without a copy of its own.
+pub(super) fn output(out: &mut Vec<u8>, pieces: &[&[u8]]) {
+    frame(out, OUTPUT, pieces);
+}
+
+const OUTPUT: u8 = b'O';
 
 fn frame(out: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -257,7 +284,7 @@ impl Tell {
                 frame(out, b'W', &[&size(*columns, *rows), &upto, &answered, &[u8::from(*lost)]]);
             }
             Self::Picture(drawn) => frame(out, b'P', &[drawn]),
-            Self::Output(bytes) => frame(out, b'O', &[bytes]),
+            Self::Output(bytes) => output(out, &[bytes]),
             Self::Typed(bytes) => frame(out, b'T', &[bytes]),
             Self::Resized { columns, rows } => frame(out, b'R', &[&size(*columns, *rows)]),
             Self::Leads(leads) => frame(out, b'L', &[&[u8::from(*leads)]]),
@@ -281,7 +308,7 @@ impl Tell {
                 Some(Self::Welcome { columns, rows, upto, answered, lost: lost != 0 })
             }),
             b'P' => Some(Self::Picture(content)),
-            b'O' => Some(Self::Output(content)),
+            OUTPUT => Some(Self::Output(content)),
             b'T' => Some(Self::Typed(content)),
             b'R' => read_size(&content).map(|((columns, rows), _)| Self::Resized { columns, rows }),
             b'L' => front::<1>(&content).map(|([leads], _)| Self::Leads(leads != 0)),
@@ -324,14 +351,13 @@ pub fn send(to: &mut impl Write, ask: &Ask) -> io::Result<()> {
 
 /// Waits for the next frame; none when the other end has closed.
 pub fn receive(from: &mut impl Read, frames: &mut Frames) -> io::Result<Option<Tell>> {
-    let mut buffer = [0; 32 << 10];
     loop {
         if let Some(tell) = frames.next_tell().map_err(io::Error::other)? {
             return Ok(Some(tell));
         }
-        match from.read(&mut buffer) {
+        match frames.fill(from) {
             Ok(0) => return Ok(None),
-            Ok(read) => frames.feed(&buffer[..read]),
+            Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::AgentId;
-use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell};
+use synapse_holder::terminal::wire::{Ask, FRAME_BYTES_MAX, Frames, Role, Tell};
 use synapse_store::ended::Ended;
 use synapse_store::home::{AgentDir, socket_address};
 use synapse_terminal::{Profile, SCROLLBACK, Size, Watch};
@@ -47,10 +47,13 @@ impl Seat {
 }
 
 /// A picture is made after this much output, or when it has been quiet for so long.
-const PICTURE_BYTES: u64 = 256 << 10;
+const PICTURE_BYTES: u64 = 1 << 20;
+/// Far below what the holder takes: a picture becomes shorter at its top until it is no longer than this.
+const PICTURE_BYTES_MAX: usize = FRAME_BYTES_MAX / 2;
+/// Lines above the screen in a picture that is made while much is printed: they will soon be gone, and all of them
+/// would cost a third of what the output itself does.
+const FLOOD_LINES: usize = 200;
 const PICTURE_QUIET: Duration = Duration::from_millis(500);
-/// With its head it fits into one frame.
-const PICTURE_BYTES_MAX: usize = synapse_holder::terminal::wire::FRAME_BYTES_MAX - 64;
 
 pub struct TerminalHand {
     pub agent: AgentId,
@@ -282,9 +285,10 @@ impl<'a> Sitting<'a> {
         }
         self.picture_at = None;
         self.drawn_upto = self.upto;
+        let above = if quiet { SCROLLBACK } else { FLOOD_LINES };
         let (size, drawn) = {
             let watch = self.hand.seat.watch();
-            (watch.screen().size(), watch.picture(PICTURE_BYTES_MAX))
+            (watch.screen().size(), watch.picture(PICTURE_BYTES_MAX, above))
         };
         // One that is too large even without colours is none; the tail goes on from the last one.
         let Some(drawn) = drawn else { return true };
