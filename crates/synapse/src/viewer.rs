@@ -77,8 +77,6 @@ pub fn view(person: Person, socket: &Path, role: Role) -> io::Result<Left> {
             other => break other,
         }
         viewer.line.hang_up();
-        let leave = viewer.shown().leave();
-        let _ = person::write_all(leave.as_bytes());
         match viewer.connect(socket) {
             Ok(next) => stream = next,
             Err(_) => break Ok(Left::Lost),
@@ -115,6 +113,7 @@ struct Shown {
     is_away: bool,
     /// What comes before the next picture is for a screen that is no longer there.
     awaits_picture: bool,
+    has_begun: bool,
 }
 
 impl Shown {
@@ -125,6 +124,16 @@ impl Shown {
         let mut shown = Vec::with_capacity(bytes.len());
         self.strip.pass(bytes, &mut shown);
         person::write_all(&shown)
+    }
+
+    /// A picture comes: what was shown before it is undone, or modes would be asked for twice.
+    fn begin(&mut self) -> io::Result<()> {
+        self.awaits_picture = false;
+        if !std::mem::replace(&mut self.has_begun, true) || self.is_away {
+            return Ok(());
+        }
+        let leave = self.leave();
+        person::write_all(leave.as_bytes())
     }
 
     /// Undoes all that was shown.
@@ -250,9 +259,10 @@ fn heard(viewer: &Arc<Viewer>, heard: Vec<Heard>) -> bool {
     heard.into_iter().all(|heard| match heard {
         Heard::Detach => false,
         Heard::Take => viewer.line.ask_or_wait(&Ask::Take),
-        // Not ours to type, and the person should know.
-        Heard::Typed(_) if viewer.looks_on() => notice(viewer).is_ok(),
-        Heard::Typed(bytes) => viewer.line.ask_or_wait(&Ask::Input(bytes)),
+        // Whether it may type is the holder's to say; if it may not, as far as we know, the person should know.
+        Heard::Typed(bytes) => {
+            viewer.line.ask_or_wait(&Ask::Input(bytes)) && (!viewer.looks_on() || notice(viewer).is_ok())
+        }
     })
 }
 
@@ -261,10 +271,7 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
     let mut frames = Frames::default();
     while let Ok(Some(tell)) = receive(&mut stream, &mut frames) {
         let drawn = match tell {
-            Tell::Welcome { .. } => {
-                viewer.shown().awaits_picture = false;
-                Ok(())
-            }
+            Tell::Welcome { .. } => viewer.shown().begin(),
             Tell::Picture(bytes) | Tell::Output(bytes) => viewer.shown().draw(&bytes),
             Tell::Leads(leads) => {
                 viewer.leads.store(leads, Ordering::SeqCst);

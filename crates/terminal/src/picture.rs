@@ -27,8 +27,9 @@ const MODES: &[(TermMode, &str)] = &[
     (TermMode::LINE_FEED_NEW_LINE, "\u{1b}[20h"),
 ];
 
-/// Undoes what a program may have left on in a person's terminal.
-pub(crate) const LEAVE: &str = "\u{1b}[0m\u{1b}[r\u{1b}[?1l\u{1b}>\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1004l\
+/// Undoes what a program may have left on in a person's terminal. Setting the rows that scroll moves the cursor, so it is
+/// saved before.
+pub(crate) const LEAVE: &str = "\u{1b}[0m\u{1b}7\u{1b}[r\u{1b}8\u{1b}[?1l\u{1b}>\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1004l\
                          \u{1b}[?1005l\u{1b}[?1006l\u{1b}[?2004l\u{1b}[?2026l\u{1b}[4l\u{1b}[20l\
                          \u{1b}[?7h\u{1b}[?25h";
 

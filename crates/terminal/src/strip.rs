@@ -70,14 +70,12 @@ impl Strip {
     /// What undoes in a person's terminal all that was passed: modes, keyboard, the alternate screen.
     pub fn leave(&self) -> String {
         let mut out = String::new();
-        if self.on_alternate {
-            out.push_str(&self.keyboard.take_back(true));
-        }
-        out.push_str(LEAVE);
         // Only if it is on: elsewhere it would move the cursor.
         if self.on_alternate {
+            out.push_str(&self.keyboard.take_back(true));
             out.push_str(LEAVE_ALTERNATE);
         }
+        out.push_str(LEAVE);
         out.push_str(&self.keyboard.take_back(false));
         out
     }
@@ -244,13 +242,26 @@ mod tests {
             strip.leave()
         };
         assert_eq!(leave("plain"), LEAVE);
-        assert_eq!(leave("\u{1b}[?1049h"), format!("{LEAVE}{LEAVE_ALTERNATE}"));
+        assert_eq!(leave("\u{1b}[?1049h"), format!("{LEAVE_ALTERNATE}{LEAVE}"));
         assert_eq!(leave("\u{1b}[?1049h\u{1b}[?1049l"), LEAVE);
         assert_eq!(
             leave("\u{1b}[>1u\u{1b}[?1049h\u{1b}[>7u\u{1b}[>3u"),
-            format!("\u{1b}[<2u{LEAVE}{LEAVE_ALTERNATE}\u{1b}[<1u")
+            format!("\u{1b}[<2u{LEAVE_ALTERNATE}{LEAVE}\u{1b}[<1u")
         );
         assert_eq!(leave("\u{1b}[>1u\u{1b}[<u"), LEAVE);
+    }
+
+    #[test]
+    fn leaving_does_not_move_the_cursor() {
+        for text in ["one\r\ntwo", "one\r\ntwo\u{1b}[?1049h\u{1b}[5;5Hx", "\u{1b}[2;4rone\r\ntwo\u{1b}[2;4H"]
+        {
+            let mut screen = crate::Screen::new(crate::Size::new(20, 6), 0);
+            let (mut strip, mut out) = (Strip::default(), Vec::new());
+            strip.pass(text.as_bytes(), &mut out);
+            out.extend_from_slice(strip.leave().as_bytes());
+            screen.feed(&out, &mut Vec::new());
+            assert_eq!(screen.cursor(), (1, 3), "{text:?}");
+        }
     }
 
     #[test]
