@@ -259,9 +259,10 @@ fn heard(viewer: &Arc<Viewer>, heard: Vec<Heard>) -> bool {
     heard.into_iter().all(|heard| match heard {
         Heard::Detach => false,
         Heard::Take => viewer.line.ask_or_wait(&Ask::Take),
-        // Not ours to type, and the person should know.
-        Heard::Typed(_) if viewer.looks_on() => notice(viewer).is_ok(),
-        Heard::Typed(bytes) => viewer.line.ask_or_wait(&Ask::Input(bytes)),
+        // Whether it may type is the holder's to say; if it may not, as far as we know, the person should know.
+        Heard::Typed(bytes) => {
+            viewer.line.ask_or_wait(&Ask::Input(bytes)) && (!viewer.looks_on() || notice(viewer).is_ok())
+        }
     })
 }
 

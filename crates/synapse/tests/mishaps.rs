@@ -141,6 +141,7 @@ fn a_terminal_that_hangs_is_passed_over_and_catches_up() {
     world.wait_until("it is shown", || stuck.text().contains(['$', '#']));
     stuck.stick();
     let mut driver = viewer(&world, &["attach", "flood", "--take"]);
+    driver.resize(90, 25);
     driver.keys(
         "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); echo line $i of a flood; done; echo all $((1+1)) done\r",
     );
@@ -151,6 +152,9 @@ fn a_terminal_that_hangs_is_passed_over_and_catches_up() {
     // It is a viewer like before: it leads again when the other has left.
     driver.keys("\u{2}d");
     driver.end();
+    world.wait_until("its size counts again", || {
+        world.agent("flood").get("/api/v1/terminal").json()["columns"] == 100
+    });
     let mut stuck = stuck;
     stuck.keys("echo back $((40+2))\r");
     stuck.wait_for("back 42");
