@@ -8,12 +8,15 @@
 mod cap;
 pub mod cast;
 pub mod fold;
+pub mod hooks;
 mod keyboard;
+pub mod opencode;
 mod picture;
 pub mod profile;
 pub mod replay;
 pub mod rules;
 mod screen;
+mod signal;
 mod status;
 mod strip;
 mod tap;
