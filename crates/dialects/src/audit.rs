@@ -165,7 +165,9 @@ pub fn verb(method: &str, path: &str) -> Word {
 
 /// Whether a line is written for this request even if all goes well; other requests are only counted.
 pub fn changes_state(method: &str, path: &str) -> bool {
-    !matches!(method, "GET" | "HEAD" | "OPTIONS") || path == "/api/v1/inbox/stream"
+    // What a program tells of itself many times a turn is no act.
+    let quiet = matches!(method, "GET" | "HEAD" | "OPTIONS") || path == "/api/v1/signal";
+    !quiet || path == "/api/v1/inbox/stream"
 }
 
 /// A text of others within bounds and without control characters.

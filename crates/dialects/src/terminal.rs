@@ -1,4 +1,5 @@
-//! `GET /api/v1/terminal`: what an agent in a terminal does, and all the evidence for it.
+//! `GET /api/v1/terminal`: what an agent in a terminal does, and all the evidence for it; and `POST /api/v1/signal`,
+//! how its own hooks add to that.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,20 +9,86 @@ pub struct TerminalView {
     pub state: String,
     /// RFC 3339.
     pub since: String,
-    /// Which kind of evidence decided: exit, hook, status, title, screen, typed or silence.
+    /// Which kind of evidence decided: exit, hook, native, status, title, screen, typed or silence.
     pub source: String,
+    /// The rule or the report that decided.
     pub why: String,
+    /// Why that source decided, and no other.
+    #[serde(default)]
+    pub because: String,
     /// Every source with an opinion, best first.
     pub evidence: Vec<Evidence>,
     pub profile: String,
+    /// The file of the profile, or `shipped`.
+    #[serde(default)]
+    pub profile_from: String,
+    /// Why what is in that file now is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_fault: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Whether the profile was checked with this version; absent if the version is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tested: Option<bool>,
+    /// Beginnings of the versions that the profile was checked with.
+    #[serde(default)]
+    pub tested_versions: Vec<String>,
+    /// How messages get to the program.
+    #[serde(default)]
+    pub way_in: String,
     pub title: String,
     pub columns: u16,
     pub rows: u16,
+    /// What the program is made to tell besides what it shows.
+    #[serde(default)]
+    pub tells: TellsView,
+}
+
+/// What a program is made to tell besides what it shows, and what came of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TellsView {
+    /// `hooks`, `server` or `nothing`.
+    pub way: String,
+    /// Why it is not used, or not heard; empty if all is well.
+    pub why: String,
+    pub events: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_event: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_event_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// When it took its last prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_at: Option<String>,
+    /// When its last turn ended with an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_at: Option<String>,
+}
+
+/// An event, told by the hook program of the agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SignalRequest {
+    /// The secret of this start of the program.
+    pub key: String,
+    /// The event, as the CLI names it.
+    pub event: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The tool that it is about, or the kind of a notification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<SignalText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<SignalText>,
+}
+
+/// A text, and how long it was before it was cut.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SignalText {
+    pub text: String,
+    pub bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -30,5 +97,11 @@ pub struct Evidence {
     /// `idle`, `busy` or `waiting`.
     pub says: String,
     pub since: String,
+    /// When it last said so; for hooks, the last event.
+    #[serde(default)]
+    pub at: String,
+    /// How far it can be believed: `sure`, `high`, `fair` or `low`.
+    #[serde(default)]
+    pub confidence: String,
     pub why: String,
 }

@@ -11,6 +11,7 @@ mod message;
 mod ops;
 mod screen;
 mod share;
+mod signal;
 mod stream;
 
 use crate::audit::{self, Audit};
@@ -126,6 +127,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(stream::stream))
         .routes(routes!(screen::screen))
         .routes(routes!(screen::terminal))
+        .routes(routes!(signal::signal))
 }
 
 /// The description of all of it, made when first asked for.

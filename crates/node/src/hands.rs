@@ -5,5 +5,6 @@
 
 pub mod exec;
 mod lines;
+pub mod opencode;
 pub mod terminal;
 mod watch;

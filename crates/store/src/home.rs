@@ -165,6 +165,16 @@ impl AgentDir {
         self.path.join("audit")
     }
 
+    /// What its program is given so that it tells what it does.
+    pub fn hooks(&self) -> PathBuf {
+        self.path.join("hooks")
+    }
+
+    /// The secret that the program's hooks bring, new at each start of the program.
+    pub fn hook_key(&self) -> PathBuf {
+        self.hooks().join("key")
+    }
+
     pub fn runs(&self) -> PathBuf {
         self.path.join("runs")
     }

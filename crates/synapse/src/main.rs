@@ -1,6 +1,6 @@
 //! `synapse`: parse, run, exit code.
 //!
-//! The processes under an agent (`__hold`, `__node`, `__run`, `__demo`) are this same binary on short paths of their
+//! The processes under an agent (`__hold`, `__node`, `__run`, `__hook`, `__demo`) are this same binary on short paths of their
 //! own, taken before anything else is set up.
 
 mod agents;
@@ -9,6 +9,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod fail;
+mod hook;
 mod launch;
 mod logfile;
 mod processes;
@@ -17,6 +18,7 @@ mod program;
 mod remove;
 mod show;
 mod teach;
+mod tells;
 mod viewer;
 
 use std::process::ExitCode;

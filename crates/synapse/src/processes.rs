@@ -1,6 +1,6 @@
 //! The processes under an agent: holder, node, runner. Same binary, short paths, no command line parser.
 
-use crate::{launch, program};
+use crate::{launch, program, tells};
 use std::ffi::OsString;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -18,6 +18,7 @@ pub fn inner(name: &str, mut args: impl Iterator<Item = OsString>) -> Option<Exi
     let first = args.next();
     let id = || first.as_ref().and_then(|raw| AgentId::parse(raw.to_str()?).ok());
     match name {
+        "__hook" => Some(crate::hook::tell(Path::new(&first.unwrap_or_default()))),
         "__run" => Some(run(Path::new(&first.unwrap_or_default()))),
         "__hold" => Some(id().map_or(ExitCode::from(2), |id| hold(&id))),
         "__node" => Some(id().map_or(ExitCode::from(2), |id| node(&id))),
@@ -142,13 +143,15 @@ fn serve_terminal(dir: &AgentDir, inner: &InTerminal, folder: &Path) -> Result<S
     let (address, _guard) = socket_address(&path).map_err(|e| told(&e))?;
     let socket = UnixListener::bind(address).map_err(|e| told(&e))?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(|e| told(&e))?;
-    let program = Program {
+    let mut program = Program {
         argv: inner.argv.clone(),
         folder: folder.to_owned(),
         env: inner.env.clone(),
         columns: inner.columns,
         rows: inner.rows,
     };
+    let synapse = program::installed().map_err(|e| e.to_string())?;
+    tells::prepare(dir, &inner.tells, &synapse, &mut program)?;
     Ok(Box::new(move || Terminal::start(&program, socket)))
 }
 

@@ -1,63 +1,29 @@
 //! The fold: ranked evidence in, one state out, with its source and since when.
 //!
-//! Exit of the process > hooks and native API > the status it reports > its title > its screen > silence. The
-//! best rank with an opinion wins, with one exception that is the point of it all: *waiting* is entered on any
-//! evidence and left only on a positive sign, once the prompt is off the screen. A wrong "waiting" delays a
-//! message; a wrong "idle" approves a command.
+//! Exit of the process > hooks > its own server > the status it reports > its title > its screen > silence. The
+//! best rank with an opinion wins, with two exceptions. *Waiting* is entered on any evidence and left only on a
+//! positive sign, once the prompt is off the screen: a wrong "waiting" delays a message, a wrong "idle" approves a
+//! command. And a hook tells of a moment, while the others tell what is: what a hook said gives way to what
+//! changed after it, so an end that no hook tells of (Esc) is seen all the same.
 //!
-//! Invariants: nothing that is only printed can turn waiting into idle while the prompt is shown; starting ends
-//! only on a sign of readiness; what we do not know is called unknown.
+//! Invariants: nothing that is only printed, and no event of a hook, can turn waiting into idle while the prompt is
+//! shown; starting ends only on a sign of readiness; what we do not know is called unknown.
 //! Not here: where evidence comes from (`watch`), what is done about a state (the node).
 
 use crate::profile::Timing;
 use crate::rules::Sees;
+pub use crate::signal::{Rank, Reading, Verdict};
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 
-/// Where evidence comes from, weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rank {
-    Silence,
-    /// What was typed: a turn that must have begun.
-    Typed,
-    Screen,
-    Title,
-    Status,
-    Hook,
-    Exit,
-}
-
-impl Rank {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Silence => "silence",
-            Self::Typed => "typed",
-            Self::Screen => "screen",
-            Self::Title => "title",
-            Self::Status => "status",
-            Self::Hook => "hook",
-            Self::Exit => "exit",
-        }
-    }
-}
-
-/// What one source says, and since when.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
-    pub sees: Sees,
-    pub since: Timestamp,
-    /// The rule or report behind it.
-    pub why: String,
-}
-
-/// The state, and why we think so.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
-    pub state: AgentState,
-    pub since: Timestamp,
-    pub source: Rank,
-    pub why: String,
-}
+/// How long what a hook said is believed against other sources that have not changed since. They are late by a
+/// frame or two; if they still disagree after this, the program goes on for a reason that no hook tells.
+pub const HOOK_TRUST_MS: u64 = 2_000;
+/// After this, what others show counts even if it has not changed since: an event may have been the last of its kind,
+/// or another hook may have undone what it told of.
+pub const HOOK_STALE_MS: u64 = 15_000;
+/// After a hook told of a prompt: how long it may take until the prompt is drawn.
+pub const PROMPT_MS: u64 = 2_000;
 
 #[derive(Debug)]
 pub struct Fold {
@@ -66,6 +32,9 @@ pub struct Fold {
     screen_tells: bool,
     verdict: Verdict,
     hook: Option<Reading>,
+    /// A hook told that a prompt is about to be shown.
+    asked: Option<Asked>,
+    native: Option<Reading>,
     status: Option<Reading>,
     title: Option<Reading>,
     screen: Option<Reading>,
@@ -76,7 +45,17 @@ pub struct Fold {
     /// A person typed while it waited.
     key_at: Option<Timestamp>,
     last_output: Timestamp,
+    /// When it was last decided.
+    decided: Timestamp,
     exited: bool,
+}
+
+#[derive(Debug)]
+struct Asked {
+    at: Timestamp,
+    /// Another source has seen the prompt since.
+    seen: bool,
+    why: String,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -93,12 +72,15 @@ impl Fold {
             since: now,
             source: Rank::Silence,
             why: "it has not shown that it is ready".into(),
+            because: "silence is no sign of readiness",
         };
         Self {
             timing,
             screen_tells: false,
             verdict,
             hook: None,
+            asked: None,
+            native: None,
             status: None,
             title: None,
             screen: None,
@@ -106,6 +88,7 @@ impl Fold {
             assumed: None,
             key_at: None,
             last_output: now,
+            decided: now,
             exited: false,
         }
     }
@@ -124,6 +107,11 @@ impl Fold {
         self
     }
 
+    /// From now on things take this long.
+    pub fn retime(&mut self, timing: Timing) {
+        self.timing = timing;
+    }
+
     pub fn verdict(&self) -> &Verdict {
         &self.verdict
     }
@@ -132,6 +120,7 @@ impl Fold {
     pub fn readings(&self) -> Vec<(Rank, &Reading)> {
         let all = [
             (Rank::Hook, &self.hook),
+            (Rank::Native, &self.native),
             (Rank::Status, &self.status),
             (Rank::Title, &self.title),
             (Rank::Screen, &self.screen),
@@ -143,16 +132,19 @@ impl Fold {
     pub fn read(&mut self, now: Timestamp, rank: Rank, sees: Option<(Sees, String)>) {
         let slot = match rank {
             Rank::Hook => &mut self.hook,
+            Rank::Native => &mut self.native,
             Rank::Status => &mut self.status,
             Rank::Title => &mut self.title,
             Rank::Screen => &mut self.screen,
             Rank::Silence | Rank::Typed | Rank::Exit => return,
         };
         match (slot.as_mut(), sees) {
-            (Some(reading), Some((sees, why))) if reading.sees == sees => reading.why = why,
+            (Some(reading), Some((sees, why))) if reading.sees == sees => {
+                (reading.why, reading.at) = (why, now);
+            }
             (before, Some((sees, why))) => {
-                let same_side = before.is_some();
-                *slot = Some(Reading { sees, since: now, why });
+                let same_side = before.is_some() || rank == Rank::Hook;
+                *slot = Some(Reading { sees, since: now, at: now, why });
                 if rank == Rank::Screen {
                     self.blank_since = None;
                 }
@@ -176,6 +168,11 @@ impl Fold {
             if !matches!(self.blank_since, Some(at) if at == now) {
                 self.blank_since = None;
             }
+        }
+        if let (Rank::Hook, Some(hook)) = (rank, &self.hook)
+            && hook.sees == Sees::Waiting
+        {
+            self.asked = Some(Asked { at: now, seen: false, why: hook.why.clone() });
         }
         self.decide(now);
     }
@@ -203,7 +200,7 @@ impl Fold {
     pub fn exited(&mut self, now: Timestamp, failed: bool, why: &str) {
         self.exited = true;
         let state = if failed { AgentState::Error } else { AgentState::Offline };
-        self.becomes(now, state, Rank::Exit, why.to_owned());
+        self.becomes(now, state, Rank::Exit, why.to_owned(), "the end of the process is the last word");
     }
 
     /// When `tick` may change something though nothing happened.
@@ -211,35 +208,82 @@ impl Fold {
         if self.exited {
             return None;
         }
-        let best = self.best();
+        let first = self.shows_readiness();
         let settle =
-            best.map(|(_, reading)| reading.since.plus_ms(self.timing.ready_ms.max(self.timing.idle_ms)));
+            first.map(|(_, reading)| reading.since.plus_ms(self.timing.ready_ms.max(self.timing.idle_ms)));
         let starting = settle.filter(|_| self.verdict.state == AgentState::Starting);
         let idle = self.screen.as_ref().map(|reading| reading.since.plus_ms(self.timing.idle_ms));
         let idle = idle.filter(|at| self.verdict.state == AgentState::Busy && *at > self.verdict.since);
         let assumed = self.assumed.map(|assumed| assumed.since.plus_ms(self.timing.assume_busy_ms));
         let blank = self.blank_since.map(|_| self.last_output.plus_ms(self.timing.repaint_ms));
-        [starting, idle, assumed, blank].into_iter().flatten().min()
+        let drawn = self.asked.as_ref().filter(|asked| !asked.seen).map(|asked| asked.at.plus_ms(PROMPT_MS));
+        let trust =
+            self.hook.as_ref().zip(self.lasting()).map(|(hook, (_, lasting))| trusted_until(hook, lasting));
+        let stale = self.hook.as_ref().map(|hook| hook.at.plus_ms(HOOK_STALE_MS));
+        [starting, idle, assumed, blank, drawn, trust, stale]
+            .into_iter()
+            .flatten()
+            .filter(|due| *due > self.decided)
+            .min()
     }
 
     pub fn tick(&mut self, now: Timestamp) {
         self.decide(now);
     }
 
-    fn best(&self) -> Option<(Rank, &Reading)> {
-        self.readings().into_iter().next()
+    /// The best source that tells what is, and not what happened.
+    fn lasting(&self) -> Option<(Rank, &Reading)> {
+        self.readings().into_iter().find(|(rank, _)| *rank != Rank::Hook)
+    }
+
+    /// What the program shows that can be a sign of readiness. A server answers, and a session begins, before the
+    /// program takes input.
+    fn shows_readiness(&self) -> Option<(Rank, &Reading)> {
+        self.readings().into_iter().find(|(rank, _)| *rank < Rank::Native)
+    }
+
+    /// Who decides, and why it does.
+    fn best(&self, now: Timestamp) -> Option<(Rank, &Reading, &'static str)> {
+        const BEST: &str = "it is the best source with an opinion";
+        let lasting = self.lasting();
+        let Some(hook) = &self.hook else { return lasting.map(|(rank, reading)| (rank, reading, BEST)) };
+        match lasting {
+            Some((rank, lasting)) if self.outdates(now, hook, rank, lasting) => {
+                Some((rank, lasting, "it is newer than what a hook said, or still so long after it"))
+            }
+            _ => Some((Rank::Hook, hook, BEST)),
+        }
+    }
+
+    /// Whether what is shown counts for more than the last event of a hook.
+    fn outdates(&self, now: Timestamp, hook: &Reading, rank: Rank, lasting: &Reading) -> bool {
+        if lasting.sees == hook.sees {
+            return false;
+        }
+        let newer = lasting.since > hook.at;
+        let settled = now >= trusted_until(hook, lasting);
+        let stale = now >= hook.at.plus_ms(HOOK_STALE_MS);
+        match rank {
+            Rank::Screen => self.is_shown(rank) && (stale || (newer && settled)),
+            // Another hook may have told it to go on after "stop": then it still says that it works.
+            _ => newer || stale || (settled && lasting.sees == Sees::Busy),
+        }
     }
 
     fn decide(&mut self, now: Timestamp) {
         if self.exited {
             return;
         }
+        self.decided = self.decided.max(now);
+        self.see_what_was_asked(now);
         self.give_up_on_hooks();
         if let Some((rank, why)) = self.waits() {
             self.assumed = None;
-            return self.becomes(now, AgentState::Waiting, rank, why);
+            return self.becomes(now, AgentState::Waiting, rank, why, "any sign that it waits is enough");
         }
         if self.verdict.state == AgentState::Waiting && !self.leaves_waiting() {
+            self.verdict.because =
+                "waiting ends when its prompt is off the screen and something else is said";
             return;
         }
         if self.verdict.state == AgentState::Starting {
@@ -252,24 +296,43 @@ impl Fold {
     fn waits(&self) -> Option<(Rank, String)> {
         let waiting = self.readings().into_iter().find(|(_, reading)| reading.sees == Sees::Waiting);
         // A prompt that is only blank now may be between two frames: still there until something else is.
-        let (rank, reading) = waiting?;
+        let Some((rank, reading)) = waiting else {
+            let asked = self.asked.as_ref().filter(|asked| !asked.seen)?;
+            return (self.decided.since_ms(asked.at) < PROMPT_MS).then(|| (Rank::Hook, asked.why.clone()));
+        };
         let gone = rank == Rank::Screen && self.blank_since.is_some();
         (!gone).then(|| (rank, reading.why.clone()))
     }
 
-    /// Hooks tell that a permission is asked for, but not that it was refused with Esc. A key and then another
-    /// positive sign tell that.
+    /// What another hook says, of a tool that ran beside the one that is asked about, is no reason to believe that
+    /// the prompt is gone before it was drawn.
+    fn see_what_was_asked(&mut self, now: Timestamp) {
+        let seen = self.readings().iter().any(|(rank, r)| *rank != Rank::Hook && r.sees == Sees::Waiting);
+        let Some(asked) = &mut self.asked else { return };
+        asked.seen |= seen;
+        if now.since_ms(asked.at) >= PROMPT_MS && self.hook.as_ref().is_none_or(|r| r.sees != Sees::Waiting) {
+            self.asked = None;
+        }
+    }
+
+    /// Hooks tell that a permission is asked for, but not that it was refused with Esc. Another positive sign
+    /// tells that: after a key, or of a source that had said waiting too.
     fn give_up_on_hooks(&mut self) {
-        let (Some(hook), Some(key)) = (&self.hook, self.key_at) else { return };
-        let after = |reading: &Option<Reading>| {
-            reading.as_ref().is_some_and(|r| r.since > key && r.sees != Sees::Waiting)
+        let (Some(hook), Some(asked)) = (&self.hook, &self.asked) else { return };
+        if hook.sees != Sees::Waiting {
+            return;
+        }
+        let others = [&self.native, &self.status, &self.title, &self.screen];
+        if others.iter().any(|lasting| lasting.as_ref().is_some_and(|r| r.sees == Sees::Waiting)) {
+            return;
+        }
+        let after = |from: Timestamp, others: &[&Option<Reading>]| {
+            others.iter().any(|lasting| lasting.as_ref().is_some_and(|r| r.since > from))
         };
-        let shown = self.screen.as_ref().is_some_and(|r| r.sees == Sees::Waiting);
-        if hook.sees == Sees::Waiting
-            && !shown
-            && (after(&self.status) || after(&self.title) || after(&self.screen))
-        {
-            self.hook = None;
+        let keyed = self.key_at.is_some_and(|key| after(key, &others));
+        // The screen changes for many reasons; a report or a title for one.
+        if keyed || (asked.seen && after(asked.at, &others[..3])) {
+            (self.hook, self.asked) = (None, None);
         }
     }
 
@@ -283,7 +346,7 @@ impl Fold {
         let positive = self.readings().into_iter().any(|(rank, reading)| {
             rank >= source.min(Rank::Title)
                 && reading.sees != Sees::Waiting
-                && reading.since > since
+                && said_at(rank, reading) > since
                 && self.is_shown(rank)
         });
         if !prompt_gone || !(positive || key.is_some()) {
@@ -314,13 +377,17 @@ impl Fold {
         if self.assumed.is_some() {
             return self.settle(now);
         }
-        let Some((rank, reading)) = self.best() else { return };
+        // It was started with something to do.
+        if self.readings().iter().any(|(rank, r)| *rank >= Rank::Native && r.sees == Sees::Busy) {
+            return self.settle(now);
+        }
+        let Some((rank, reading)) = self.shows_readiness() else { return };
         let held = now.since_ms(reading.since) >= self.timing.ready_ms;
         let on_screen = self.screen.as_ref().is_some_and(|screen| screen.sees == Sees::Idle);
         let agrees = rank != Rank::Title || !self.screen_tells || (on_screen && self.is_shown(Rank::Screen));
         if reading.sees == Sees::Idle && held && agrees && self.is_shown(rank) {
             let why = reading.why.clone();
-            self.becomes(now, AgentState::Idle, rank, why);
+            self.becomes(now, AgentState::Idle, rank, why, "it is ready, and has been for a moment");
         }
     }
 
@@ -333,15 +400,12 @@ impl Fold {
                 AgentState::Busy,
                 Rank::Typed,
                 "it was given text and has not shown that it is done".into(),
+                "what is shown is older than what was typed",
             );
         }
-        let Some((rank, reading)) = self.best() else {
-            return self.becomes(
-                now,
-                AgentState::Unknown,
-                Rank::Silence,
-                "nothing tells what it does".into(),
-            );
+        let Some((rank, reading, because)) = self.best(now) else {
+            let why = "nothing tells what it does".into();
+            return self.becomes(now, AgentState::Unknown, Rank::Silence, why, "no source has an opinion");
         };
         let (sees, since, why) = (reading.sees, reading.since, reading.why.clone());
         if rank == Rank::Screen && self.blank_since.is_some() {
@@ -358,13 +422,14 @@ impl Fold {
             }
             Sees::Idle => AgentState::Idle,
         };
-        self.becomes(now, state, rank, why);
+        self.becomes(now, state, rank, why, because);
     }
 
     /// Whether what was typed still counts for more than what is shown.
     fn still_assumed(&mut self, now: Timestamp, assumed: Assumed) -> bool {
         let over = now.since_ms(assumed.since) >= self.timing.assume_busy_ms;
-        let fresh = self.best().is_some_and(|(_, reading)| reading.since > assumed.since);
+        let best = self.best(now);
+        let fresh = best.is_some_and(|(rank, reading, _)| said_at(rank, reading) > assumed.since);
         if (assumed.confirmed && fresh) || over {
             self.assumed = None;
             return false;
@@ -377,18 +442,31 @@ impl Fold {
         let quiet = now.since_ms(self.last_output) >= self.timing.repaint_ms;
         let long = self.blank_since.is_some_and(|at| now.since_ms(at) >= self.timing.repaint_ms);
         if quiet && long && self.verdict.state != AgentState::Waiting {
-            self.becomes(now, AgentState::Unknown, Rank::Silence, "its screen shows nothing we know".into());
+            let why = "its screen shows nothing we know".into();
+            self.becomes(now, AgentState::Unknown, Rank::Silence, why, "no source has an opinion");
         }
     }
 
-    fn becomes(&mut self, now: Timestamp, state: AgentState, source: Rank, why: String) {
-        if self.verdict.state == state {
-            self.verdict.source = source;
-            self.verdict.why = why;
-        } else {
-            self.verdict = Verdict { state, since: now, source, why };
-        }
+    fn becomes(
+        &mut self,
+        now: Timestamp,
+        state: AgentState,
+        source: Rank,
+        why: String,
+        because: &'static str,
+    ) {
+        let since = if self.verdict.state == state { self.verdict.since } else { now };
+        self.verdict = Verdict { state, since, source, why, because };
     }
+}
+
+/// When a source said something new: for hooks every event, for the others a change.
+fn said_at(rank: Rank, reading: &Reading) -> Timestamp {
+    if rank == Rank::Hook { reading.at } else { reading.since }
+}
+
+fn trusted_until(hook: &Reading, lasting: &Reading) -> Timestamp {
+    hook.at.max(lasting.since).plus_ms(HOOK_TRUST_MS)
 }
 
 #[cfg(test)]
@@ -414,6 +492,7 @@ mod tests {
             let sees = sees.map(|sees| (sees, words[1].to_owned()));
             match words[1] {
                 "hook" => fold.read(now, Rank::Hook, sees),
+                "native" => fold.read(now, Rank::Native, sees),
                 "status" => fold.read(now, Rank::Status, sees),
                 "title" => fold.read(now, Rank::Title, sees),
                 "screen" => fold.read(now, Rank::Screen, sees),
@@ -560,6 +639,178 @@ mod tests {
              900 key => waiting
              950 screen idle => busy
              3900 time => idle",
+        );
+    }
+
+    /// A turn as Claude tells of it: the hooks come first, the others a moment later.
+    #[test]
+    fn hooks_are_quicker_than_what_is_shown() {
+        check(
+            "0 status idle => starting
+             300 time => idle
+             1000 hook busy => busy
+             1100 status busy => busy
+             4000 hook waiting => waiting
+             4100 status waiting => waiting
+             4140 screen waiting => waiting
+             6000 key => waiting
+             6040 status busy => waiting
+             6080 screen busy => busy
+             7000 hook busy => busy
+             9000 hook idle => idle
+             9300 status idle => idle
+             60000 time => idle",
+        );
+    }
+
+    /// No hook tells of an Esc, of a command such as `/compact`, or of a turn that begins by itself.
+    #[test]
+    fn what_a_hook_said_gives_way_to_what_changed_after_it() {
+        for source in ["native", "status", "title"] {
+            check(&format!(
+                "0 {source} idle => starting
+                 0 screen idle => starting
+                 300 time => idle
+                 1000 hook busy => busy
+                 1100 {source} busy => busy
+                 5000 {source} idle => idle
+                 9000 hook busy => busy
+                 9900 hook idle => idle
+                 20000 {source} busy => busy
+                 30000 {source} idle => idle"
+            ));
+        }
+        // The screen flickers: it must last.
+        check(
+            "0 screen idle => starting
+             300 time => idle
+             1000 hook busy => busy
+             1100 screen busy => busy
+             5000 screen idle => busy
+             6999 time => busy
+             7000 time => idle
+             8000 hook busy => busy
+             22999 time => busy
+             23000 time => idle",
+        );
+    }
+
+    #[test]
+    fn an_old_idle_does_not_end_what_a_hook_began_and_an_old_busy_outlives_a_stop() {
+        for source in ["status", "screen"] {
+            check(&format!(
+                "0 {source} idle => starting
+                 300 time => idle
+                 1000 hook busy => busy
+                 9000 hook busy => busy
+                 23999 time => busy
+                 24000 time => idle"
+            ));
+        }
+        // Another hook told it to go on: it still reports that it works.
+        check(
+            "0 status idle => starting
+             300 time => idle
+             1000 hook busy => busy
+             1100 status busy => busy
+             5000 hook idle => idle
+             6999 time => idle
+             7000 time => busy
+             8000 hook idle => idle
+             8200 status idle => idle
+             20000 time => idle",
+        );
+    }
+
+    /// A tool that runs beside the one that is asked about ends just before the prompt is drawn.
+    #[test]
+    fn a_prompt_that_is_about_to_be_drawn_is_waited_for() {
+        check(
+            "0 status idle => starting
+             300 time => idle
+             1000 hook busy => busy
+             2000 hook waiting => waiting
+             2050 hook busy => waiting
+             2100 hook idle => waiting
+             2900 screen waiting => waiting
+             3500 hook busy => waiting
+             60000 hook idle => waiting
+             60100 screen idle => idle",
+        );
+        // It never comes: somebody's own hook approved it.
+        check(
+            "0 status idle => starting
+             300 time => idle
+             1000 hook busy => busy
+             2000 hook waiting => waiting
+             2500 hook busy => waiting
+             3999 time => waiting
+             4000 time => busy",
+        );
+    }
+
+    /// Whatever comes in by a hook, real or forged: while the prompt is shown, by any source, it waits.
+    #[test]
+    fn no_event_of_a_hook_ends_waiting_while_the_prompt_is_shown() {
+        for source in ["native", "status", "title", "screen"] {
+            for event in ["idle", "busy", "none"] {
+                check(&format!(
+                    "0 screen idle => starting
+                     300 time => idle
+                     1000 hook busy => busy
+                     2000 hook waiting => waiting
+                     2100 {source} waiting => waiting
+                     9000 hook {event} => waiting
+                     12000 key => waiting
+                     15000 hook {event} => waiting
+                     90000 time => waiting"
+                ));
+            }
+        }
+    }
+
+    #[test]
+    fn a_prompt_answered_elsewhere_is_told_by_the_source_that_saw_it() {
+        check(
+            "0 status idle => starting
+             300 time => idle
+             1000 hook busy => busy
+             2000 hook waiting => waiting
+             2100 status waiting => waiting
+             2140 screen waiting => waiting
+             5000 status busy => waiting
+             5040 screen busy => busy",
+        );
+        // Nobody saw it, and nobody pressed a key: what is shown may be of before.
+        check(
+            "0 status idle => starting
+             300 time => idle
+             1000 hook busy => busy
+             2000 hook waiting => waiting
+             2100 status busy => waiting
+             90000 status idle => waiting
+             90100 hook idle => idle",
+        );
+    }
+
+    #[test]
+    fn starting_ends_with_a_prompt_that_was_given_at_the_start_and_not_with_a_server() {
+        check("0 time => starting\n 900 hook busy => busy\n 5000 hook idle => idle");
+        check(
+            "0 native idle => starting\n 5000 time => starting\n 6000 screen idle => starting\n 6300 time => idle",
+        );
+    }
+
+    #[test]
+    fn a_server_is_believed_while_it_is_reached_and_then_the_screen() {
+        check(
+            "0 screen idle => starting
+             300 time => idle
+             1000 native busy => busy
+             1500 screen idle => busy
+             9000 native none => idle
+             9500 screen busy => busy
+             9600 native idle => idle",
         );
     }
 

@@ -6,11 +6,14 @@
 //! Not here: the PTY itself and who holds it (`synapse-holder`), typing into it.
 
 pub mod fold;
+pub mod hooks;
+pub mod opencode;
 mod picture;
 pub mod profile;
 pub mod replay;
 pub mod rules;
 mod screen;
+mod signal;
 mod status;
 mod strip;
 mod tap;

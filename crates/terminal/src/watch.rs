@@ -4,6 +4,7 @@
 //! Invariant: the same bytes at the same times give the same states, however they are cut into pieces.
 
 use crate::fold::{Fold, Rank, Reading, Verdict};
+use crate::hooks::{self, Event, Heard, Meaning};
 use crate::profile::Profile;
 use crate::rules::{self, Sees};
 use crate::screen::{Screen, Seen, Size};
@@ -32,6 +33,7 @@ pub struct Watch {
     ticked: Timestamp,
     /// The last report that was believed.
     reported: Option<Report>,
+    heard: Heard,
 }
 
 impl Watch {
@@ -53,6 +55,7 @@ impl Watch {
             in_paste: false,
             ticked: now,
             reported: None,
+            heard: Heard::default(),
         }
     }
 
@@ -80,6 +83,18 @@ impl Watch {
 
     pub fn profile(&self) -> &Profile {
         &self.profile
+    }
+
+    /// Goes by another profile from now on. The state stays until the new rules have looked.
+    pub fn reprofile(&mut self, now: Timestamp, profile: Profile) {
+        self.tick(now);
+        self.fold.retime(profile.timing);
+        self.profile = profile;
+        let title = self.screen.title().to_owned();
+        if !title.is_empty() {
+            self.titled(now, &title);
+        }
+        self.changed_at.get_or_insert(now);
     }
 
     pub fn verdict(&self) -> &Verdict {
@@ -146,10 +161,31 @@ impl Watch {
         self.fold.read(now, Rank::Status, sees.map(|sees| (sees, why)));
     }
 
-    /// A hook or the CLI's own API says so.
-    pub fn hooked(&mut self, now: Timestamp, sees: Option<(Sees, String)>) {
+    /// An event of a hook.
+    pub fn hooked(&mut self, now: Timestamp, event: &Event) {
         self.tick(now);
-        self.fold.read(now, Rank::Hook, sees);
+        self.heard.take(now, event);
+        match hooks::claude(event) {
+            Meaning::Says(sees) => self.fold.read(now, Rank::Hook, Some((sees, hooks::why(event)))),
+            Meaning::Silent => self.fold.read(now, Rank::Hook, None),
+            Meaning::Nothing => {}
+        }
+    }
+
+    /// What the program's own server says; nothing once it cannot be reached.
+    pub fn served(&mut self, now: Timestamp, sees: Option<(Sees, String)>) {
+        self.tick(now);
+        self.fold.read(now, Rank::Native, sees);
+    }
+
+    /// What the events of hooks told besides a state.
+    pub fn heard(&self) -> &Heard {
+        &self.heard
+    }
+
+    /// Goes on with what another watch of the same program heard.
+    pub fn remember(&mut self, heard: Heard) {
+        self.heard = heard;
     }
 
     /// Bytes that go to the program: keys of a person, or text of ours.

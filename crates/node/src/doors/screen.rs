@@ -1,6 +1,8 @@
 //! `GET /api/v1/screen`, `GET /api/v1/terminal`: what an agent's terminal shows, and why we think it does what it does.
 
 use super::{Refused, Shared};
+use crate::hands::terminal::Seat;
+use crate::launch::Tells;
 use axum::Json;
 use axum::extract::{Extension, Query, State};
 use axum::response::IntoResponse;
@@ -9,8 +11,9 @@ use serde::Deserialize;
 use synapse_core::Refusal;
 use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_dialects::error::ErrorBody;
-use synapse_dialects::terminal::{Evidence, TerminalView};
+use synapse_dialects::terminal::{Evidence, TellsView, TerminalView};
 use synapse_dialects::time;
+use synapse_terminal::Watch;
 
 #[derive(Deserialize)]
 pub(super) struct Wish {
@@ -49,15 +52,19 @@ pub(super) async fn terminal(
 ) -> Result<Json<TerminalView>, Refused> {
     policy::may(&app.gate.rules(), &caller, Verb::Read, About::default())?;
     let seat = app.seat.as_ref().ok_or_else(no_terminal)?;
-    let version = seat.version();
+    Ok(Json(view(seat)))
+}
+
+fn view(seat: &Seat) -> TerminalView {
+    let (cli, chosen) = (seat.cli().borrow().clone(), seat.chosen());
     let watch = seat.watch();
     let (verdict, size) = (watch.verdict(), watch.screen().size());
-    let tested = version.as_deref().and_then(|text| watch.profile().version.is_tested(text));
-    Ok(Json(TerminalView {
+    TerminalView {
         state: verdict.state.name().into(),
         since: time::show(verdict.since),
         source: verdict.source.name().into(),
         why: verdict.why.clone(),
+        because: verdict.because.into(),
         evidence: watch
             .readings()
             .into_iter()
@@ -65,18 +72,47 @@ pub(super) async fn terminal(
                 source: rank.name().into(),
                 says: reading.sees.name().into(),
                 since: time::show(reading.since),
+                at: time::show(reading.at),
+                confidence: rank.confidence().into(),
                 why: reading.why.clone(),
             })
             .collect(),
         profile: watch.profile().name.clone(),
-        version: version.as_deref().and_then(synapse_terminal::profile::version_in).map(str::to_owned),
-        tested,
+        profile_from: chosen.from,
+        profile_fault: chosen.fault,
+        version: cli.version,
+        tested: cli.tested,
+        tested_versions: watch.profile().version.tested.clone(),
+        way_in: "its mailbox; messages are not typed into its terminal yet".into(),
         title: watch.screen().title().to_owned(),
         columns: size.columns(),
         rows: size.rows(),
-    }))
+        tells: tells(seat, &watch),
+    }
 }
 
-fn no_terminal() -> Refused {
+fn tells(seat: &Seat, watch: &Watch) -> TellsView {
+    let heard = watch.heard();
+    let trouble = seat.trouble().unwrap_or_default();
+    let (way, why) = match seat.tells() {
+        Tells::Nothing => ("nothing", "its profile knows of no hooks"),
+        Tells::Unused(why) => ("nothing", why.as_str()),
+        Tells::ClaudeHooks if heard.events == 0 => ("hooks", "no event has come yet"),
+        Tells::ClaudeHooks => ("hooks", ""),
+        Tells::OpencodeServer { .. } => ("server", trouble.as_str()),
+    };
+    TellsView {
+        way: way.into(),
+        why: why.into(),
+        events: heard.events,
+        last_event: heard.last.as_ref().map(|(name, _)| name.clone()),
+        last_event_at: heard.last.as_ref().map(|(_, at)| time::show(*at)),
+        session_id: heard.session.clone(),
+        prompt_at: heard.prompt.as_ref().map(|(_, at)| time::show(*at)),
+        answer_at: heard.answer.as_ref().map(|(_, at)| time::show(*at)),
+    }
+}
+
+pub(super) fn no_terminal() -> Refused {
     Refused(Refusal::bad_field("agent", "it has no terminal; it was started with --exec or has joined"))
 }

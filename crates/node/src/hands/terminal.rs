@@ -4,45 +4,155 @@
 //! pictures of the screen go back, so that whoever comes after a crash of this process goes on where it was.
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
+use super::opencode::Server;
 use crate::driver::now;
 use crate::handle::Handle;
+use crate::launch::Tells;
+use crate::profiles::{BadFile, Found};
+use crate::registrar::Cli;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
-use synapse_core::ids::AgentId;
+use synapse_core::ids::{AgentId, Timestamp};
 use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell};
-use synapse_store::home::socket_address;
-use synapse_terminal::{Profile, SCROLLBACK, Size, Watch};
+use synapse_store::home::{Home, socket_address};
+use synapse_terminal::hooks::Event;
+use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// The terminal as doors see it.
 #[derive(Clone)]
 pub struct Seat {
     watch: Arc<Mutex<Watch>>,
-    version: Arc<Mutex<Option<String>>>,
+    cli: Arc<watch::Sender<Cli>>,
+    chosen: Arc<Mutex<Chosen>>,
+    tells: Arc<Tells>,
+    /// What its hooks must bring; none if it has no hooks.
+    key: Option<Arc<str>>,
+    /// Why its server is not heard.
+    trouble: Arc<Mutex<Option<String>>>,
+    /// Rung when something came in by another way than the terminal.
+    bell: Arc<Notify>,
+}
+
+/// The profile that holds, and what became of its file.
+#[derive(Debug, Clone, Default)]
+pub struct Chosen {
+    text: String,
+    /// The file, or that it is shipped.
+    pub from: String,
+    /// Why what is in the file now is not used.
+    pub fault: Option<String>,
 }
 
 impl Seat {
-    pub fn new(profile: Profile) -> Self {
+    /// `text` is the profile as it was written.
+    pub fn new(profile: Profile, text: String, tells: Tells, key: Option<String>) -> Self {
         let watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
-        Self { watch: Arc::new(Mutex::new(watch)), version: Arc::default() }
+        Self {
+            watch: Arc::new(Mutex::new(watch)),
+            cli: Arc::new(watch::Sender::new(Cli::default())),
+            chosen: Arc::new(Mutex::new(Chosen { text, ..Chosen::default() })),
+            tells: Arc::new(tells),
+            key: key.map(Into::into),
+            trouble: Arc::default(),
+            bell: Arc::default(),
+        }
+    }
+
+    /// What the program is made to tell besides what it shows.
+    pub fn tells(&self) -> &Tells {
+        &self.tells
+    }
+
+    /// Whether this is the key of the program's hooks.
+    pub fn has_key(&self, given: &str) -> bool {
+        use subtle::ConstantTimeEq as _;
+        self.key.as_ref().is_some_and(|key| key.as_bytes().ct_eq(given.as_bytes()).into())
+    }
+
+    /// An event of the program's hooks.
+    pub fn signal(&self, now: Timestamp, event: &Event) {
+        self.watch().hooked(now, event);
+        self.bell.notify_one();
     }
 
     pub fn watch(&self) -> MutexGuard<'_, Watch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the program said of its version.
-    pub fn version(&self) -> Option<String> {
-        self.version.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What the program's own server says; nothing while it cannot be reached.
+    pub fn serves(&self, now: Timestamp, says: Option<(Sees, String)>) {
+        self.watch().served(now, says);
+        self.bell.notify_one();
     }
 
-    fn set_version(&self, version: String) {
-        *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
+    /// Why its server is not heard.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_trouble(&self, why: Option<String>) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if *trouble != why {
+            match &why {
+                Some(why) => tracing::info!(%why, "its server is not heard; its screen tells"),
+                None => tracing::info!("its server is heard"),
+            }
+            *trouble = why;
+        }
+    }
+
+    /// What guards the program's server.
+    fn key(&self) -> Option<String> {
+        self.key.as_deref().map(str::to_owned)
+    }
+
+    /// Which profile holds.
+    pub fn chosen(&self) -> Chosen {
+        self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Its profile's file was looked at. What is not whole changes nothing.
+    pub fn take_up(&self, now: Timestamp, found: Result<Option<Found>, BadFile>) {
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = chosen.fault.take();
+        chosen.fault = match found {
+            Ok(Some(found)) => {
+                chosen.from = found.from();
+                if chosen.text != found.text {
+                    tracing::info!(from = %chosen.from, "another profile is used from now on");
+                    chosen.text = found.text;
+                    self.watch().reprofile(now, found.profile);
+                    let known = self.cli.borrow().version.clone();
+                    known.inspect(|version| self.said_version(version));
+                    self.bell.notify_one();
+                }
+                None
+            }
+            Ok(None) => Some("its file is gone; what was in it still holds".to_owned()),
+            Err(bad) => Some(bad.to_string()),
+        };
+        if let Some(fault) = chosen.fault.as_ref().filter(|fault| before.as_ref() != Some(fault)) {
+            tracing::warn!(%fault, "the profile is not taken up; the one before still holds");
+        }
+    }
+
+    /// What is known of the program's version, now and later.
+    pub fn cli(&self) -> watch::Receiver<Cli> {
+        self.cli.subscribe()
+    }
+
+    /// The program said so when it was asked for its version.
+    fn said_version(&self, said: &str) {
+        let Some(version) = synapse_terminal::profile::version_in(said) else { return };
+        let tested = self.watch().profile().version.is_tested(version);
+        self.cli.send_replace(Cli { version: Some(version.to_owned()), tested });
     }
 }
 
@@ -57,12 +167,20 @@ pub struct TerminalHand {
     /// As it was started, to be asked for its version.
     pub program: String,
     pub handle: Handle,
+    pub home: Home,
 }
 
 impl TerminalHand {
     /// Watches until the program has ended.
     pub async fn work(self) {
         tokio::spawn(ask_version(self.seat.clone(), self.program.clone()));
+        // Dropped, and so ended, with this.
+        let mut listening = tokio::task::JoinSet::new();
+        if let Tells::OpencodeServer { port, guarded } = *self.seat.tells() {
+            let key = self.seat.key().filter(|_| guarded);
+            let (home, agent, seat) = (self.home.clone(), self.agent, self.seat.clone());
+            listening.spawn(Server { home, agent, port, key, seat }.listen());
+        }
         const PAUSE: Duration = Duration::from_millis(100);
         loop {
             match self.connect().await {
@@ -101,8 +219,8 @@ async fn ask_version(seat: Seat, program: String) {
     let mut command = tokio::process::Command::new(program);
     command.args(ask).stdin(std::process::Stdio::null()).kill_on_drop(true);
     if let Ok(Ok(output)) = tokio::time::timeout(PATIENCE, command.output()).await {
-        let said = String::from_utf8_lossy(&output.stdout).chars().take(200).collect();
-        seat.set_version(said);
+        let said: String = String::from_utf8_lossy(&output.stdout).chars().take(200).collect();
+        seat.said_version(&said);
     }
 }
 
@@ -141,6 +259,7 @@ impl<'a> Sitting<'a> {
             let wake = self.next_wake();
             let read = tokio::select! {
                 read = self.stream.read(&mut buffer) => Some(read),
+                () = self.hand.seat.bell.notified() => None,
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => None,
             };
             match read {
@@ -231,8 +350,9 @@ impl<'a> Sitting<'a> {
 
     fn restart(&self, size: Size, picture: &[u8]) {
         let mut watch = self.hand.seat.watch();
-        let profile = watch.profile().clone();
+        let (profile, heard) = (watch.profile().clone(), watch.heard().clone());
         *watch = Watch::resumed(now(), profile, size, SCROLLBACK, picture);
+        watch.remember(heard);
     }
 
     /// Tells the driver what the agent does, when that has changed.

@@ -48,7 +48,8 @@ Examples:
 pub(super) const EXPLAIN: &str = "\
 Examples:
   synapse explain review                                why it does what it does
-  synapse explain 1a2b3c4d                              where a task or a message is, and what to do";
+  synapse explain 1a2b3c4d                              where a task or a message is, and what to do
+  synapse explain --recording session.cast --profile codex --at 12.5";
 
 pub(super) const LOGS: &str = "\
 Examples:

@@ -1,0 +1,152 @@
+//! `synapse __hook DIR`: what a CLI runs for each of its events; tells the agent's node, and is gone.
+//!
+//! The CLI waits for it, and what it prints could become part of a conversation. So: it prints nothing, it always
+//! ends well, it ends soon, and it keeps no more of its input than the few fields that are told.
+//! Not here: what an event means (`synapse-terminal`), how hooks are set up (`tells`).
+
+use serde::{Deserialize, Deserializer, de};
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+use synapse_dialects::terminal::{SignalRequest, SignalText};
+use synapse_store::files::{self, Access};
+use synapse_store::home::socket_address;
+use synapse_terminal::hooks::TEXT_BYTES_MAX;
+
+/// All of it takes no longer.
+const LIMIT: Duration = Duration::from_secs(2);
+/// What is looked at of an event; the files that a tool writes can be part of one.
+const EVENT_BYTES_MAX: u64 = 32 << 20;
+const KEY_BYTES_MAX: usize = 256;
+
+/// Tells the node of the agent in `dir` of the event on standard input.
+pub fn tell(dir: &Path) -> ExitCode {
+    // Whatever hangs, the CLI does not.
+    let guard = std::thread::Builder::new().stack_size(64 << 10).spawn(|| {
+        std::thread::sleep(LIMIT);
+        std::process::exit(0);
+    });
+    if guard.is_ok() {
+        // Nobody could be told of a failure; the node goes by its other sources.
+        let _ = report(dir);
+    }
+    ExitCode::SUCCESS
+}
+
+fn report(dir: &Path) -> io::Result<()> {
+    let (mut input, mut bytes) = (io::stdin().lock(), Vec::new());
+    input.by_ref().take(EVENT_BYTES_MAX).read_to_end(&mut bytes)?;
+    // To the end: a CLI that cannot write all of it may take that for an error.
+    io::copy(&mut input, &mut io::sink())?;
+    let event: Event = serde_json::from_slice(&bytes).map_err(io::Error::other)?;
+    let key = files::read_private(&dir.join("hooks").join("key"), KEY_BYTES_MAX, Access::Secret);
+    let request = event.request(String::from_utf8(key.map_err(io::Error::other)?).map_err(io::Error::other)?);
+    let body = serde_json::to_vec(&request).map_err(io::Error::other)?;
+    let (address, _guard) = socket_address(&dir.join("node.sock")).map_err(io::Error::other)?;
+    let mut node = UnixStream::connect(address)?;
+    write!(
+        node,
+        "POST /api/v1/signal HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    )?;
+    node.write_all(&body)?;
+    // The node looks at who we are; we must still be there when it does.
+    let mut answer = [0; 512];
+    node.read(&mut answer).map(drop)
+}
+
+/// What is taken out of an event. Everything else is passed over without being kept.
+#[derive(Deserialize)]
+struct Event {
+    hook_event_name: Cut<128>,
+    #[serde(default)]
+    session_id: Option<Cut<128>>,
+    #[serde(default)]
+    tool_name: Option<Cut<128>>,
+    #[serde(default)]
+    notification_type: Option<Cut<128>>,
+    /// Why a session began.
+    #[serde(default)]
+    source: Option<Cut<128>>,
+    #[serde(default)]
+    prompt: Option<Cut<TEXT_BYTES_MAX>>,
+    #[serde(default)]
+    last_assistant_message: Option<Cut<TEXT_BYTES_MAX>>,
+}
+
+impl Event {
+    fn request(self, key: String) -> SignalRequest {
+        let text = |cut: Cut<TEXT_BYTES_MAX>| SignalText { text: cut.text, bytes: cut.bytes };
+        let about = self.tool_name.or(self.notification_type).or(self.source);
+        SignalRequest {
+            key,
+            event: self.hook_event_name.text,
+            session_id: self.session_id.map(|cut| cut.text),
+            about: about.map(|cut| cut.text),
+            prompt: self.prompt.map(text),
+            answer: self.last_assistant_message.map(text),
+        }
+    }
+}
+
+/// A text of which at most `MAX` bytes are kept.
+struct Cut<const MAX: usize> {
+    text: String,
+    bytes: u64,
+}
+
+impl<'de, const MAX: usize> Deserialize<'de> for Cut<MAX> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reader<const MAX: usize>;
+        impl<const MAX: usize> de::Visitor<'_> for Reader<MAX> {
+            type Value = Cut<MAX>;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("a text")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                let kept = &text[..text.floor_char_boundary(MAX)];
+                Ok(Cut { text: kept.to_owned(), bytes: text.len() as u64 })
+            }
+        }
+        from.deserialize_str(Reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<SignalRequest, serde_json::Error> {
+        serde_json::from_slice(text.as_bytes()).map(|event: Event| event.request("key".into()))
+    }
+
+    #[test]
+    fn the_fields_that_are_told_are_taken_and_cut() {
+        let told = read(
+            r#"{"session_id":"s","transcript_path":"/x","hook_event_name":"PreToolUse","tool_name":"Bash",
+                "tool_input":{"command":"ls","deep":[[{}]]}}"#,
+        );
+        let told = told.unwrap();
+        assert_eq!((told.event.as_str(), told.about.as_deref()), ("PreToolUse", Some("Bash")));
+        let long = "€".repeat(TEXT_BYTES_MAX);
+        let told = read(&format!(r#"{{"hook_event_name":"UserPromptSubmit","prompt":"{long}"}}"#)).unwrap();
+        let prompt = told.prompt.unwrap();
+        assert!(prompt.text.len() <= TEXT_BYTES_MAX && long.starts_with(&prompt.text));
+        assert_eq!(prompt.bytes, long.len() as u64);
+    }
+
+    #[test]
+    fn what_is_no_event_is_an_error() {
+        for text in ["", "{}", "[]", "{\"hook_event_name\":7}", "{\"hook_event_name\":\"Stop\"", "\u{0}"] {
+            assert!(read(text).is_err(), "{text:?}");
+        }
+        let deep = format!("{{\"hook_event_name\":\"Stop\",\"x\":{}", "[".repeat(100_000));
+        assert!(read(&deep).is_err());
+    }
+}

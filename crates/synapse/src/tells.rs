@@ -1,0 +1,199 @@
+//! What a program in a terminal is made to tell besides what it shows: which way, and what it is started with for it.
+//!
+//! Nothing of the user's is touched: all of it is in arguments, in variables, and in files in the agent's folder that
+//! only this user can read. What the user gave wins: then that way is not used, and `explain` says so.
+//! Not here: what is told (`hook`, the node), what it means (`synapse-terminal`).
+
+use serde_json::{Value, json};
+use std::net::TcpListener;
+use std::path::Path;
+use synapse_holder::Program;
+use synapse_node::hands::opencode::USER as SERVER_USER;
+use synapse_node::launch::Tells;
+use synapse_store::files;
+use synapse_store::home::AgentDir;
+use synapse_terminal::Profile;
+use synapse_terminal::profile::Hooks;
+
+/// The events that Claude Code is asked to tell.
+const CLAUDE_EVENTS: [&str; 10] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PermissionRequest",
+    "PostToolUse",
+    "Notification",
+    "Stop",
+    "StopFailure",
+    "PreCompact",
+    "SessionEnd",
+];
+/// After this Claude Code goes on without the hook program, which ends by itself long before.
+const CLAUDE_TIMEOUT_S: u64 = 5;
+
+/// Words of OpenCode that start something else than its screen.
+const OPENCODE_COMMANDS: [&str; 23] = [
+    "completion",
+    "acp",
+    "mcp",
+    "attach",
+    "run",
+    "debug",
+    "providers",
+    "auth",
+    "agent",
+    "upgrade",
+    "uninstall",
+    "serve",
+    "web",
+    "models",
+    "stats",
+    "export",
+    "import",
+    "github",
+    "pr",
+    "session",
+    "db",
+    "plugin",
+    "plug",
+];
+
+/// Which way there is for a program that is started with these words.
+pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
+    let given = |flag: &str| {
+        argv.iter()
+            .any(|word| word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
+    };
+    match profile.hooks {
+        None => Tells::Nothing,
+        Some(Hooks::Opencode) => opencode(argv),
+        Some(Hooks::Claude) if given("--settings") => {
+            Tells::Unused("it was started with --settings, which has the hooks otherwise".into())
+        }
+        Some(Hooks::Claude) => Tells::ClaudeHooks,
+    }
+}
+
+/// Its server is at the port that the user gave, or at one that is free now.
+fn opencode(argv: &[String]) -> Tells {
+    let words = argv.get(1..).unwrap_or_default();
+    if words.iter().any(|word| OPENCODE_COMMANDS.contains(&word.as_str())) {
+        return Tells::Unused("this command of it has no server for its screen".into());
+    }
+    let given = words.iter().enumerate().find_map(|(n, word)| match word.strip_prefix("--port")? {
+        "" => words.get(n + 1).cloned(),
+        rest => rest.strip_prefix('=').map(str::to_owned),
+    });
+    match given.map(|port| port.parse()) {
+        Some(Ok(port @ 1..)) => Tells::OpencodeServer { port, guarded: false },
+        Some(_) => Tells::Unused("it was started with a --port that is not known beforehand".into()),
+        None => match TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr()) {
+            Ok(address) => Tells::OpencodeServer { port: address.port(), guarded: true },
+            Err(e) => Tells::Unused(format!("there is no free port for its server: {e}")),
+        },
+    }
+}
+
+/// Writes what the program needs into the agent's folder, and adds to how it is started.
+pub fn prepare(dir: &AgentDir, tells: &Tells, synapse: &Path, program: &mut Program) -> Result<(), String> {
+    match tells {
+        Tells::Nothing | Tells::Unused(_) | Tells::OpencodeServer { guarded: false, .. } => Ok(()),
+        Tells::OpencodeServer { port, guarded: true } => {
+            let key = make_key(dir)?;
+            program.argv.splice(1..1, ["--port".to_owned(), port.to_string()]);
+            program.env.insert("OPENCODE_SERVER_USERNAME".into(), Some(SERVER_USER.into()));
+            program.env.insert("OPENCODE_SERVER_PASSWORD".into(), Some(key));
+            Ok(())
+        }
+        Tells::ClaudeHooks => {
+            make_key(dir)?;
+            let file = dir.hooks().join("claude.json");
+            let text = claude_settings(synapse, dir.path());
+            files::write_volatile(&file, text.to_string().as_bytes()).map_err(|e| e.to_string())?;
+            let words = ["--settings".to_owned(), file.display().to_string()];
+            program.argv.splice(1..1, words);
+            Ok(())
+        }
+    }
+}
+
+/// A new secret for this start of the program.
+fn make_key(dir: &AgentDir) -> Result<String, String> {
+    files::private_dir(&dir.hooks()).map_err(|e| e.to_string())?;
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|e| format!("no random bytes for the key of its hooks: {e}"))?;
+    let key: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    files::write_volatile(&dir.hook_key(), key.as_bytes()).map_err(|e| e.to_string())?;
+    Ok(key)
+}
+
+/// The hooks for Claude Code. Whatever happens, their shell ends well and says nothing.
+fn claude_settings(synapse: &Path, dir: &Path) -> Value {
+    let command = format!("{} __hook {} >/dev/null 2>&1 || :", quoted(synapse), quoted(dir));
+    let hook = json!([{ "hooks": [{ "type": "command", "command": command, "timeout": CLAUDE_TIMEOUT_S }] }]);
+    let hooks: serde_json::Map<String, Value> =
+        CLAUDE_EVENTS.iter().map(|event| ((*event).to_owned(), hook.clone())).collect();
+    json!({ "hooks": hooks })
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synapse_terminal::profile::shipped;
+
+    #[test]
+    fn what_the_user_gave_wins() {
+        let claude = shipped("claude").unwrap();
+        let argv = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(choose(&claude, &argv("claude --model x")), Tells::ClaudeHooks);
+        assert_eq!(choose(&claude, &argv("claude --settings-x y")), Tells::ClaudeHooks);
+        for words in ["claude --settings x.json", "claude --settings={}"] {
+            assert!(matches!(choose(&claude, &argv(words)), Tells::Unused(_)), "{words}");
+        }
+        let opencode = shipped("opencode").unwrap();
+        let port = |words: &str| match choose(&opencode, &argv(words)) {
+            Tells::OpencodeServer { port, guarded } => Some((port, guarded)),
+            _ => None,
+        };
+        assert!(matches!(port("opencode -m x"), Some((1.., true))));
+        for (words, told) in [
+            ("opencode --port 4096", Some((4096, false))),
+            ("opencode --port=4096", Some((4096, false))),
+            ("opencode --port 0", None),
+            ("opencode --port x", None),
+            ("opencode --port", None),
+            ("opencode run --port 4096", None),
+        ] {
+            assert_eq!(port(words).filter(|(_, guarded)| !guarded), told, "{words}");
+        }
+        assert_eq!(choose(&shipped("codex").unwrap(), &argv("codex")), Tells::Nothing);
+    }
+
+    /// A path with every odd character is still one word, and what fails is not heard of.
+    #[test]
+    fn the_command_of_a_hook_ends_well_whatever_the_path() {
+        let root = tempfile::tempdir().unwrap();
+        let odd = root.path().join("a 'b' $c `d` \"e\"");
+        std::fs::create_dir(&odd).unwrap();
+        std::fs::write(
+            odd.join("told.sh"),
+            "#!/bin/sh\nprintf '%s|' \"$@\" > \"$2/args\"\necho noise; exit 2\n",
+        )
+        .unwrap();
+        let program = odd.join("told.sh");
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        for program in [program, odd.join("gone")] {
+            let settings = claude_settings(&program, &odd);
+            let command = settings["hooks"]["Stop"][0]["hooks"][0]["command"].as_str().unwrap();
+            let ran = std::process::Command::new("sh").arg("-c").arg(command).output().unwrap();
+            assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
+        }
+        let args = std::fs::read_to_string(odd.join("args")).unwrap();
+        assert_eq!(args, format!("__hook|{}|", odd.display()));
+    }
+}

@@ -1,0 +1,402 @@
+//! PTY-2: what a program's own hooks tell is its state, at once; what they cannot tell is seen all the same; and what
+//! is forged or broken changes nothing. With the real binary and a program that calls its hooks as Claude Code does.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use synapse_testkit::World;
+use synapse_testkit::world::python;
+
+/// Takes orders, one JSON list for each line of a pipe: `show` draws a screen, `hook` runs what its settings say for
+/// an event. What became of each is a line of `done`.
+const PROGRAM: &str = r##"#!PYTHON
+import json, os, subprocess, sys, tty
+words = sys.argv[1:]
+if words == ["--version"]:
+    print("scripted 9.9.9")
+    sys.exit(0)
+tty.setraw(0)
+open("words", "w").write(json.dumps(words))
+settings = {}
+for flag, value in zip(words, words[1:]):
+    if flag == "--settings" and os.path.exists(value):
+        settings = json.load(open(value))
+def show(text):
+    os.write(1, ("\x1b[2J\x1b[H" + text.replace("\n", "\r\n")).encode())
+def hook(event, stdin=None):
+    ran = []
+    for group in settings.get("hooks", {}).get(event["hook_event_name"], []):
+        for one in group["hooks"]:
+            given = json.dumps(event).encode() if stdin is None else stdin
+            did = subprocess.run(["sh", "-c", one["command"]], input=given, capture_output=True, timeout=one["timeout"])
+            ran.append([did.returncode, did.stdout.decode(), did.stderr.decode()])
+    return ran
+show("starting")
+done = open("done", "a", buffering=1)
+while True:
+    for line in open("orders"):
+        what, *args = json.loads(line)
+        if what == "show":
+            told = show(args[0])
+        elif what == "hook":
+            told = hook(args[0])
+        elif what == "large":
+            event = {"hook_event_name": args[0], "tool_response": "x" * (10 << 20)}
+            told = hook(event)
+        elif what == "broken":
+            told = hook({"hook_event_name": "Stop"}, args[0].encode())
+        elif what == "run":
+            told = subprocess.run(args[0], shell=True, capture_output=True, text=True).stdout
+        done.write(json.dumps([what, told]) + "\n")
+"##;
+
+const PROFILE: &str = "
+name: scripted
+command: PROGRAM
+version: { ask: [--version], tested: ['1.2'] }
+screen:
+  - state: waiting
+    any: ['Allow this']
+  - state: busy
+    any: ['working']
+  - state: idle
+    any: ['^> ready']
+timing: { ready_ms: 1, idle_ms: 1 }
+hooks: claude
+";
+
+struct Stage {
+    world: World,
+    orders: std::fs::File,
+    given: usize,
+}
+
+impl Stage {
+    /// The program, started with these further words and idle.
+    fn new(words: &[&str]) -> Self {
+        let world = World::new(env!("CARGO_BIN_EXE_synapse"));
+        let program = world.write("scripted", &PROGRAM.replace("PYTHON", python()));
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        std::fs::create_dir_all(world.home().join("profiles")).unwrap();
+        let profile = PROFILE.replace("PROGRAM", &program.display().to_string());
+        std::fs::write(world.home().join("profiles/scripted.yaml"), profile).unwrap();
+        let made = Command::new("mkfifo").arg(world.file("orders")).status().unwrap();
+        assert!(made.success());
+        // Both ways: it never has to wait for the other end.
+        let orders = std::fs::OpenOptions::new().read(true).write(true).open(world.file("orders")).unwrap();
+        let start = [&["scripted", "-d", "--name", "cli"], words].concat();
+        world.ok(&start);
+        let mut stage = Self { world, orders, given: 0 };
+        stage.order(&json!(["show", "> ready"]));
+        stage.becomes("idle");
+        stage
+    }
+
+    /// What became of an order.
+    fn order(&mut self, order: &Value) -> Value {
+        writeln!(self.orders, "{order}").unwrap();
+        self.given += 1;
+        let (given, world) = (self.given, &self.world);
+        let line = world.wait_for(&format!("{order:.100} is carried out"), || {
+            let done = std::fs::read_to_string(world.file("done")).unwrap_or_default();
+            let line = done.lines().nth(given - 1)?.to_owned();
+            done.ends_with('\n').then_some(line)
+        });
+        serde_json::from_str::<Value>(&line).unwrap()[1].clone()
+    }
+
+    /// Runs the hooks of an event; they end well and say nothing.
+    fn hook(&mut self, event: &str, more: &Value) {
+        let mut whole = json!({ "hook_event_name": event, "session_id": "s-1", "transcript_path": "/x" });
+        whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let ran = self.order(&json!(["hook", whole]));
+        assert_eq!(ran, json!([[0, "", ""]]), "{event}");
+    }
+
+    fn view(&self) -> Value {
+        self.world.agent("cli").get("/api/v1/terminal").json()
+    }
+
+    fn becomes(&self, state: &str) {
+        self.world.wait_until(&format!("the state is {state}"), || {
+            self.world.entry("cli").is_some_and(|entry| entry["status"] == state)
+        });
+    }
+
+    fn screen_says(&self, says: &str) {
+        let shows = |e: &Value| e["source"] == "screen" && e["says"] == says;
+        self.world.wait_until(&format!("the screen is seen as {says}"), || {
+            self.view()["evidence"].as_array().unwrap().iter().any(shows)
+        });
+    }
+
+    /// The state and which source decided, now.
+    fn decided(&self) -> (String, String) {
+        let view = self.view();
+        let text = |name: &str| view[name].as_str().unwrap_or_default().to_owned();
+        (text("state"), text("source"))
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.world.agent_dir(self.world.entry("cli").unwrap()["agent_id"].as_str().unwrap())
+    }
+}
+
+fn said(state: &str, source: &str) -> (String, String) {
+    (state.to_owned(), source.to_owned())
+}
+
+#[test]
+fn a_turn_is_told_by_hooks_and_waiting_ends_with_the_prompt() {
+    let mut stage = Stage::new(&[]);
+    stage.hook("SessionStart", &json!({ "source": "startup" }));
+    assert_eq!(stage.decided(), said("idle", "screen"));
+    stage.hook("UserPromptSubmit", &json!({ "prompt": "please\nwork" }));
+    assert_eq!(stage.decided(), said("busy", "hook"), "a hook that has returned has told");
+    stage.becomes("busy");
+    stage.hook("PreToolUse", &json!({ "tool_name": "Bash", "tool_input": { "command": "ls" } }));
+    stage.hook("PermissionRequest", &json!({ "tool_name": "Bash" }));
+    assert_eq!(stage.decided(), said("waiting", "hook"));
+    stage.becomes("waiting");
+    // Before the prompt is drawn, and while it is shown, no event ends the waiting: any tool could send it.
+    stage.hook("Stop", &json!({}));
+    assert_eq!(stage.decided().0, "waiting");
+    stage.order(&json!(["show", "Allow this? y/n"]));
+    stage.screen_says("waiting");
+    for event in ["PostToolUse", "Stop", "SessionEnd"] {
+        stage.hook(event, &json!({ "tool_name": "Bash" }));
+        assert_eq!(stage.decided().0, "waiting", "{event}");
+    }
+    stage.order(&json!(["show", "> working"]));
+    stage.becomes("busy");
+    stage.hook("Stop", &json!({ "last_assistant_message": "it is done" }));
+    assert_eq!(stage.decided(), said("idle", "hook"));
+    let tells = stage.view()["tells"].clone();
+    assert_eq!((&tells["way"], &tells["session_id"]), (&json!("hooks"), &json!("s-1")));
+    assert_eq!(tells["events"], 9, "{tells}");
+    assert!(tells["prompt_at"].is_string() && tells["answer_at"].is_string(), "{tells}");
+}
+
+/// No hook tells of an Esc.
+#[test]
+fn what_no_hook_tells_is_seen_on_the_screen() {
+    let mut stage = Stage::new(&[]);
+    stage.hook("UserPromptSubmit", &json!({ "prompt": "x" }));
+    stage.order(&json!(["show", "> working"]));
+    stage.screen_says("busy");
+    stage.order(&json!(["show", "> ready"]));
+    stage.becomes("idle");
+    assert_eq!(stage.decided(), said("idle", "screen"));
+    stage.hook("UserPromptSubmit", &json!({ "prompt": "y" }));
+    assert_eq!(stage.decided(), said("busy", "hook"));
+}
+
+#[test]
+fn what_is_broken_or_large_disturbs_nobody() {
+    let mut stage = Stage::new(&[]);
+    stage.hook("UserPromptSubmit", &json!({ "prompt": "x" }));
+    for broken in
+        ["", "{", "[]", "\u{0}", "{\"hook_event_name\": 7}", "{\"hook_event_name\": \"Stop\", \"x\": "]
+    {
+        assert_eq!(stage.order(&json!(["broken", broken])), json!([[0, "", ""]]), "{broken:?}");
+    }
+    assert_eq!(stage.view()["tells"]["events"], 1);
+    assert_eq!(stage.order(&json!(["large", "PostToolUse"])), json!([[0, "", ""]]));
+    assert_eq!(stage.view()["tells"]["last_event"], "PostToolUse", "ten megabytes that are not kept");
+    // Without a node, and with one that comes back.
+    stage.world.kill_node("cli");
+    assert_eq!(stage.order(&json!(["hook", { "hook_event_name": "Stop" }])), json!([[0, "", ""]]));
+    let world = &stage.world;
+    world.wait_until("the next node answers", || {
+        world.agent("cli").unix().try_connect().is_ok() && world.synapse(&["status", "cli"]).code == Some(0)
+    });
+    stage.hook("UserPromptSubmit", &json!({ "prompt": "after" }));
+    assert_eq!(stage.decided(), said("busy", "hook"), "the key is that of the program, not of the node");
+}
+
+/// Whoever starts it, the hook program ends soon, well and silently: with no node, no folder and no end of its input.
+#[test]
+fn the_hook_program_alone_ends_well() {
+    let world = World::new(env!("CARGO_BIN_EXE_synapse"));
+    let nowhere = world.file("nowhere").display().to_string();
+    for words in [vec!["__hook"], vec!["__hook", ""], vec!["__hook", &nowhere]] {
+        let ran = world.synapse_reading(&words, b"{\"hook_event_name\":\"Stop\"}");
+        assert!(ran.code == Some(0) && ran.stdout.is_empty() && ran.stderr.is_empty(), "{words:?}");
+    }
+    let mut command = world.command(&["__hook", &nowhere]);
+    let mut endless = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    endless.stdin.as_mut().unwrap().write_all(b"{\"hook_event_name\":").unwrap();
+    assert!(endless.wait().unwrap().success(), "its input never ends");
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+/// `signal.py <folder of the agent> <body>`: the status of the answer.
+const SIGNAL: &str = r#"
+import os, socket, sys
+os.chdir(sys.argv[1])
+door = socket.socket(socket.AF_UNIX)
+door.connect("node.sock")
+head = "POST /api/v1/signal HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+door.sendall(f"{head}content-length: {len(sys.argv[2])}\r\n\r\n{sys.argv[2]}".encode())
+print(door.recv(4000).split()[1].decode(), end="")
+"#;
+
+#[test]
+fn only_the_program_itself_may_tell() {
+    let mut stage = Stage::new(&[]);
+    let dir = stage.dir();
+    let key = std::fs::read_to_string(dir.join("hooks/key")).unwrap();
+    let mode = |file: &str| {
+        use std::os::unix::fs::MetadataExt as _;
+        std::fs::metadata(dir.join(file)).unwrap().mode() & 0o777
+    };
+    assert_eq!((mode("hooks/key"), mode("hooks/claude.json")), (0o600, 0o600));
+    let body = json!({ "key": key, "event": "PermissionRequest" });
+    // You, with the right key; and over TCP with your token.
+    let agent = stage.world.agent("cli");
+    let refused = agent.post("/api/v1/signal", &body);
+    assert_eq!((refused.status, refused.code().as_str()), (403, "not_allowed"), "{}", refused.text());
+    let bearer = agent.bearer();
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let by_tcp = agent.tcp().ask("POST", "/api/v1/signal", &headers, body.to_string().as_bytes());
+    assert_eq!(by_tcp.status, 403, "{}", by_tcp.text());
+    // Another agent, with the right key, by the hook program and by hand.
+    stage.world.write("signal.py", SIGNAL);
+    let by_hand = format!("{} signal.py {} '{body}'", python(), dir.display());
+    let exe = stage.world.exe().display().to_string();
+    stage.world.write(
+        "forge.sh",
+        &format!(
+            "echo '{{\"hook_event_name\":\"PermissionRequest\"}}' | {exe} __hook {}\n{by_hand}\n",
+            dir.display()
+        ),
+    );
+    stage.world.run("other", "sh forge.sh", &[]);
+    let told = stage.world.synapse(&["send", "other", "go", "--response", "--json"]).json();
+    assert_eq!(told["answer"]["text"].as_str().map(str::trim), Some("403"), "{told}");
+    // A process under the agent itself, without the key.
+    let wrong = by_hand.replace(&key, &"0".repeat(64));
+    assert_eq!(stage.order(&json!(["run", wrong])), "401");
+    let view = stage.view();
+    assert_eq!((&view["state"], &view["tells"]["events"]), (&json!("idle"), &json!(0)), "{view}");
+    // With it, it is the agent: what it says is believed, as any tool of the agent could say it.
+    assert_eq!(stage.order(&json!(["run", by_hand])), "204");
+    assert_eq!(stage.decided(), said("waiting", "hook"));
+}
+
+#[test]
+fn settings_that_the_user_gave_stay_theirs() {
+    let stage = Stage::new(&["--settings", "mine.json"]);
+    let words: Value = serde_json::from_str(&stage.world.read("words")).unwrap();
+    assert_eq!(words, json!(["--settings", "mine.json"]));
+    let tells = stage.view()["tells"].clone();
+    assert_eq!(tells["way"], "nothing");
+    assert!(tells["why"].as_str().unwrap().contains("--settings"), "{tells}");
+    assert!(!stage.dir().join("hooks/claude.json").exists());
+}
+
+/// Every signal, the one that decided, the profile, and a version that it was not checked with.
+#[test]
+fn explain_tells_every_signal_and_list_an_untested_version() {
+    let mut stage = Stage::new(&[]);
+    stage.hook("UserPromptSubmit", &json!({ "prompt": "x" }));
+    let page = stage.world.ok(&["explain", "cli"]);
+    for part in [
+        "by hook: it is the best source",
+        "* hook ",
+        "UserPromptSubmit",
+        "screen",
+        "scripted.yaml",
+        "hooks, 1 events",
+    ] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+    assert!(!page.contains("loop guard"), "{page}");
+    let told = stage.world.json(&["explain", "cli"]);
+    let terminal = &told["terminal"];
+    assert_eq!((&terminal["source"], &terminal["tells"]["events"]), (&json!("hook"), &json!(1)), "{told}");
+    let sources: Vec<&str> =
+        terminal["evidence"].as_array().unwrap().iter().map(|e| e["source"].as_str().unwrap()).collect();
+    assert_eq!(sources, ["hook", "screen"]);
+    // It is asked for its version by a profile that says how.
+    stage.world.wait_until("its version is told", || stage.view()["version"] == "9.9.9");
+    assert_eq!((&stage.view()["tested"], &told["terminal"]["profile"]), (&json!(false), &json!("scripted")));
+    let list = || stage.world.ok(&["list"]);
+    stage.world.wait_until("the list says so", || list().contains("untested version: scripted 9.9.9"));
+    let row = &stage.world.json(&["list"])[0];
+    assert_eq!((&row["cli_version"], &row["cli_tested"]), (&json!("9.9.9"), &json!(false)), "{row}");
+    assert!(stage.world.ok(&["explain", "cli"]).contains("checked with 1.2"));
+}
+
+/// A changed file is taken up, a broken one is told and changes nothing, and the state is never lost.
+#[test]
+fn a_profile_that_changes_is_taken_up_while_its_program_runs() {
+    let mut stage = Stage::new(&[]);
+    let file = stage.world.home().join("profiles/scripted.yaml");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    stage.order(&json!(["show", "hard at it"]));
+    std::fs::write(&file, whole.replace("'working'", "'hard at it'")).unwrap();
+    stage.becomes("busy");
+    assert_eq!(stage.view()["profile_from"], file.display().to_string());
+    // Broken, then gone: what was there before holds.
+    let fault = |stage: &Stage| stage.view()["profile_fault"].as_str().unwrap_or_default().to_owned();
+    for (text, said) in
+        [("name: [", "scripted.yaml"), ("name: scripted\ncommand: x\ncolour: red\n", "colour")]
+    {
+        std::fs::write(&file, text).unwrap();
+        stage.world.wait_until("the fault is told", || fault(&stage).contains(said));
+        assert_eq!(stage.decided(), said_busy(), "{text}");
+    }
+    assert!(stage.world.ok(&["explain", "cli"]).contains("what is there now is not used"));
+    assert!(stage.world.ok(&["logs", "cli"]).contains("not taken up"));
+    stage.world.synapse(&["profile", "check", &file.display().to_string()]).fails(1, &["colour"]);
+    std::fs::remove_file(&file).unwrap();
+    stage.world.wait_until("it is told as gone", || fault(&stage).contains("gone"));
+    assert_eq!(stage.decided(), said_busy());
+    // The folder goes too, and comes back with another; a node that starts again finds that one.
+    std::fs::remove_dir(file.parent().unwrap()).unwrap();
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, whole.replace("'^> ready'", "'hard at it'")).unwrap();
+    stage.becomes("idle");
+    assert_eq!(fault(&stage), "");
+    stage.world.kill_node("cli");
+    let world = &stage.world;
+    world.wait_until("the next node goes by the same profile", || {
+        world.agent("cli").unix().try_connect().is_ok()
+            && world.synapse(&["explain", "cli", "--json"]).json()["terminal"]["state"] == "idle"
+    });
+}
+
+fn said_busy() -> (String, String) {
+    said("busy", "screen")
+}
+
+#[test]
+fn a_recording_is_explained_as_it_was_seen() {
+    let world = World::new(env!("CARGO_BIN_EXE_synapse"));
+    let cast =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../terminal/recordings/codex__permission.cast");
+    let cast = cast.display().to_string();
+    let page = world.ok(&["explain", "--recording", &cast]);
+    assert!(page.lines().any(|line| line.contains("waiting") && line.contains("by status")), "{page}");
+    let told = world.json(&["explain", "--recording", &cast, "--profile", "codex"]);
+    let rows = told["timeline"].as_array().unwrap();
+    let waiting = rows.iter().find(|row| row["state"] == "waiting").unwrap();
+    let at = format!("{}", waiting["ms"].as_f64().unwrap() / 1000.0 + 0.5);
+    let told = world.json(&["explain", "--recording", &cast, "--at", &at]);
+    assert_eq!((&told["state"], &told["since_ms"]), (&json!("waiting"), &waiting["ms"]), "{told}");
+    let sources: Vec<&Value> = told["evidence"].as_array().unwrap().iter().map(|e| &e["source"]).collect();
+    assert_eq!(sources, ["status", "title", "screen"], "{told}");
+    let page = world.ok(&["explain", "--recording", &cast, "--at", &at]);
+    assert!(page.contains("any sign that it waits is enough") && page.contains("* status"), "{page}");
+    let odd =
+        world.write("odd.cast", "{\"version\": 2, \"width\": 80, \"height\": 24}\n").display().to_string();
+    world.synapse(&["explain", "--recording", &odd]).fails(2, &["--profile"]);
+    world.synapse(&["explain", "--recording", &cast, "--at", "nan"]).fails(2, &["seconds"]);
+    world.synapse(&["explain"]).fails(2, &[]);
+}

@@ -1,0 +1,168 @@
+//! Hooks: events that a CLI tells us by running a program of ours, and what each means.
+//!
+//! An event comes from a process under the agent, so a tool that the agent runs could have sent it: it tells a state
+//! and is never a reason to press a key. Texts are cut before they get here and again here.
+//! Not here: how hooks are set up, and who may send an event (the node and the binary).
+
+use crate::rules::Sees;
+use synapse_core::ids::Timestamp;
+
+/// Longest text kept of a prompt or an answer.
+pub const TEXT_BYTES_MAX: usize = 64 << 10;
+const NAME_CHARS_MAX: usize = 120;
+
+/// One event, as the CLI named it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Event {
+    pub name: String,
+    pub session: Option<String>,
+    /// The tool that it is about, or the kind of a notification.
+    pub about: Option<String>,
+    /// What the CLI was given, exactly.
+    pub prompt: Option<Text>,
+    /// The last thing the model said in the turn that ended.
+    pub answer: Option<Text>,
+}
+
+/// A text that may have been cut.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Text {
+    pub text: String,
+    /// How long it was before it was cut.
+    pub bytes: u64,
+}
+
+impl Text {
+    pub fn is_whole(&self) -> bool {
+        self.bytes == self.text.len() as u64
+    }
+
+    fn cut(mut self) -> Self {
+        self.bytes = self.bytes.max(self.text.len() as u64);
+        self.text.truncate(self.text.floor_char_boundary(TEXT_BYTES_MAX));
+        self
+    }
+}
+
+/// What is kept of the events of one program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Heard {
+    pub events: u64,
+    /// The name of the last event, and when it came.
+    pub last: Option<(String, Timestamp)>,
+    pub session: Option<String>,
+    /// The last prompt it took, and when: proof that it was seen.
+    pub prompt: Option<(Text, Timestamp)>,
+    pub answer: Option<(Text, Timestamp)>,
+}
+
+impl Heard {
+    pub(crate) fn take(&mut self, now: Timestamp, event: &Event) {
+        self.events += 1;
+        self.last = Some((name(&event.name), now));
+        if let Some(session) = &event.session {
+            self.session = Some(name(session));
+        }
+        if let Some(prompt) = &event.prompt {
+            self.prompt = Some((prompt.clone().cut(), now));
+        }
+        if let Some(answer) = &event.answer {
+            self.answer = Some((answer.clone().cut(), now));
+        }
+    }
+}
+
+/// What an event says of the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    Says(Sees),
+    /// Hooks say nothing more.
+    Silent,
+    /// It changes nothing.
+    Nothing,
+}
+
+/// What an event of Claude Code means. There is none for a turn that was ended with Esc.
+pub fn claude(event: &Event) -> Meaning {
+    let about = event.about.as_deref().unwrap_or_default();
+    match event.name.as_str() {
+        // These tools put a question to the person.
+        "PreToolUse" if matches!(about, "AskUserQuestion" | "ExitPlanMode") => Meaning::Says(Sees::Waiting),
+        "PermissionRequest" => Meaning::Says(Sees::Waiting),
+        "UserPromptSubmit" | "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PreCompact" => {
+            Meaning::Says(Sees::Busy)
+        }
+        "Stop" | "StopFailure" => Meaning::Says(Sees::Idle),
+        // That of a permission comes six seconds after the prompt, which may have been answered by then.
+        "Notification" => match about {
+            "idle_prompt" => Meaning::Says(Sees::Idle),
+            "elicitation_dialog" => Meaning::Says(Sees::Waiting),
+            _ => Meaning::Nothing,
+        },
+        "SessionEnd" => Meaning::Silent,
+        // A session begins before input is taken, and also in the middle of a turn, when a text was made shorter.
+        _ => Meaning::Nothing,
+    }
+}
+
+/// The event as a reason for a state.
+pub fn why(event: &Event) -> String {
+    match &event.about {
+        Some(about) => format!("hook, {} ({})", name(&event.name), name(about)),
+        None => format!("hook, {}", name(&event.name)),
+    }
+}
+
+fn name(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_events_of_claude_mean() {
+        let (idle, busy, waiting) =
+            (Meaning::Says(Sees::Idle), Meaning::Says(Sees::Busy), Meaning::Says(Sees::Waiting));
+        for (name, about, means) in [
+            ("SessionStart", Some("startup"), Meaning::Nothing),
+            ("SessionStart", Some("compact"), Meaning::Nothing),
+            ("UserPromptSubmit", None, busy),
+            ("PreToolUse", Some("Bash"), busy),
+            ("PreToolUse", Some("AskUserQuestion"), waiting),
+            ("PermissionRequest", Some("Bash"), waiting),
+            ("PostToolUse", Some("Bash"), busy),
+            ("Notification", Some("permission_prompt"), Meaning::Nothing),
+            ("Notification", Some("idle_prompt"), idle),
+            ("Notification", None, Meaning::Nothing),
+            ("Stop", None, idle),
+            ("StopFailure", None, idle),
+            ("PreCompact", Some("auto"), busy),
+            ("SessionEnd", Some("other"), Meaning::Silent),
+            ("stop", None, Meaning::Nothing),
+            ("", None, Meaning::Nothing),
+        ] {
+            let event = Event { name: name.into(), about: about.map(str::to_owned), ..Event::default() };
+            assert_eq!(claude(&event), means, "{name} {about:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_says_so() {
+        let long = "ä".repeat(TEXT_BYTES_MAX);
+        let event = Event {
+            name: format!("Stop\u{1b}{}", "x".repeat(1_000)),
+            answer: Some(Text { text: long.clone(), bytes: 0 }),
+            prompt: Some(Text { text: "short".into(), bytes: 5 }),
+            ..Event::default()
+        };
+        let mut heard = Heard::default();
+        heard.take(Timestamp(7), &event);
+        let (answer, at) = heard.answer.unwrap();
+        assert_eq!((answer.text.len(), answer.bytes, at), (TEXT_BYTES_MAX, long.len() as u64, Timestamp(7)));
+        assert!(!answer.is_whole() && heard.prompt.unwrap().0.is_whole());
+        assert_eq!(heard.last.unwrap().0.len(), NAME_CHARS_MAX);
+        assert!(!why(&event).contains('\u{1b}'));
+    }
+}
