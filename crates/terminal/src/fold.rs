@@ -107,9 +107,9 @@ impl Fold {
         self
     }
 
-    /// From now on things take this long.
-    pub fn retime(&mut self, timing: Timing) {
-        self.timing = timing;
+    /// From now on things take this long, and the screen can tell or not.
+    pub fn retime(&mut self, timing: Timing, screen_tells: bool) {
+        (self.timing, self.screen_tells) = (timing, screen_tells);
     }
 
     pub fn verdict(&self) -> &Verdict {
