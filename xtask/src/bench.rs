@@ -3,8 +3,8 @@
 //! A benchmark is no test: a missed bar is told and fails nothing. What counts are ratios within one run and CPU
 //! time, which a busy machine disturbs least. All of it stays on this machine: Unix sockets and 127.0.0.1.
 //!
-//! Two sets: `spine` is the way of a message, `people` is what guards it and what people ask of it. Bars for a
-//! terminal, a hub or A2A will be sets of their own beside them.
+//! Three sets: `spine` is the way of a message, `people` is what guards it and what people ask of it, `terminal` is
+//! what stands between a program and a person's terminal. Bars for a hub or A2A will be sets of their own beside them.
 
 mod accept;
 mod audit;
@@ -21,6 +21,7 @@ mod search;
 mod stage;
 mod status;
 mod streaming;
+mod terminal;
 mod tls;
 
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ use crate::shell;
 use report::{Report, Row};
 use stage::Stage;
 
-pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people [--json] [--quick] [--only NAME]";
+pub(crate) const USAGE: &str =
+    "usage: cargo xtask bench spine|people|terminal [--json] [--quick] [--only NAME]";
 
 /// What was asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -60,17 +62,19 @@ enum Set {
     #[default]
     Spine,
     People,
+    Terminal,
 }
 
 impl Set {
     fn named(name: &str) -> Option<Self> {
-        [Self::Spine, Self::People].into_iter().find(|set| set.name() == name)
+        [Self::Spine, Self::People, Self::Terminal].into_iter().find(|set| set.name() == name)
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Spine => "spine",
             Self::People => "people",
+            Self::Terminal => "terminal",
         }
     }
 
@@ -79,6 +83,7 @@ impl Set {
         match self {
             Self::Spine => SPINE,
             Self::People => PEOPLE,
+            Self::Terminal => TERMINAL,
         }
     }
 }
@@ -94,6 +99,13 @@ const SPINE: &[(&str, Measure)] = &[
 
 const PEOPLE: &[(&str, Measure)] =
     &[("tls", tls::measure), ("search", search::measure), ("audit", audit::measure)];
+
+const TERMINAL: &[(&str, Measure)] = &[
+    ("flood", terminal::flood),
+    ("keys", terminal::keys),
+    ("quiet", terminal::quiet),
+    ("flat", terminal::flat),
+];
 
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
@@ -150,7 +162,7 @@ impl Bench {
 fn parse(words: &[String]) -> Result<Wish, String> {
     let mut words = words.iter().map(String::as_str);
     let set = words.next().and_then(Set::named);
-    let set = set.ok_or("say which set: `spine` or `people`")?;
+    let set = set.ok_or("say which set: `spine`, `people` or `terminal`")?;
     let mut wish = Wish { set, ..Wish::default() };
     while let Some(word) = words.next() {
         match word {
@@ -191,7 +203,7 @@ mod tests {
             Ok(Wish { set: Set::People, only: Some("tls".into()), ..Wish::default() }),
         );
         check("people --only accept", Err("tls"));
-        check("", Err("`spine` or `people`"));
+        check("", Err("`people` or `terminal`"));
         check("spine --only everything", Err("accept, commands"));
         check("spine --fast", Err("--fast"));
     }

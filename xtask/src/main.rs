@@ -28,7 +28,7 @@ usage: cargo xtask <chore>
   tidy              the rules of the tree: arrows, purity, sizes, words, links
   sim [--seeds N] [--first-seed M] [--steps K] [--break NAME]
                     worlds with crashes and faults, each from one seed, and a checker over them
-  bench spine|people [--json] [--quick] [--only NAME]
+  bench spine|people|terminal [--json] [--quick] [--only NAME]
                     how fast it is, beside what limits it, into target/bench/<set>.json
   real-agents --watch-only [--agents codex,claude,gemini,opencode] [--rounds N]
               [--more] [--json] [--keep]

@@ -68,6 +68,13 @@ const STEPS: &[Step] = &[
         ),
     ),
     only_full("all real CLIs", Act::Call(all_real_clis)),
+    only_full(
+        "sixty rounds of kills that nobody notices",
+        Act::Run(
+            &["cargo", "nextest", "run", "--package", "synapse", "--locked", "--test", "unnoticed"],
+            &[("SYNAPSE_KILL_ROUNDS", "15")],
+        ),
+    ),
     only_full("a thousand worlds", Act::Run(&["cargo", "xtask", "sim", "--seeds", "1000"], &[])),
     only_full(
         "release build",

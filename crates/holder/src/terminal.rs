@@ -11,6 +11,8 @@
 
 mod clients;
 mod desk;
+mod gather;
+mod kept;
 pub mod wire;
 
 use std::collections::BTreeMap;
@@ -64,12 +66,12 @@ impl Terminal {
     ///
     /// This process must be the leader of its session and have no terminal yet.
     pub fn start(program: &Program, socket: UnixListener) -> io::Result<Self> {
-        let (master, slave) = open(program.columns, program.rows)?;
+        let size = desk::within(program.columns, program.rows);
+        let (master, slave) = open(size.0, size.1)?;
         rustix::process::ioctl_tiocsctty(&slave)?;
         let pid = spawn(program, &slave)?;
         let (orders, taken) = channel();
         let (ears, rope) = std::os::unix::net::UnixStream::pair()?;
-        let size = (program.columns, program.rows);
         let desk = Desk::new(master, slave, socket, ears, taken, size)?;
         let thread = std::thread::Builder::new()
             .name("desk".into())

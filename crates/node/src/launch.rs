@@ -82,6 +82,9 @@ pub struct InTerminal {
     pub tells: Tells,
     pub columns: u16,
     pub rows: u16,
+    /// Of text and of the background, in the terminal it was started from: red, green and blue.
+    #[serde(default)]
+    pub colours: Option<([u8; 3], [u8; 3])>,
 }
 
 /// What a program in a terminal is made to tell besides what it shows.

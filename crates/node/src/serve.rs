@@ -306,7 +306,11 @@ fn seat(launch: &Launch, dir: &AgentDir) -> Result<Option<Seat>, Died> {
     let profile = Profile::parse(&inner.profile).map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
     let key = files::read_private(&dir.hook_key(), KEY_BYTES_MAX, Access::Secret);
     let key = key.ok().and_then(|bytes| String::from_utf8(bytes).ok()).filter(|key| !key.is_empty());
-    Ok(Some(Seat::new(profile, inner.profile.clone(), inner.tells.clone(), key)))
+    let seat = Seat::new(profile, inner.profile.clone(), inner.tells.clone(), key);
+    if let Some((ink, paper)) = inner.colours {
+        seat.watch().set_colours(ink, paper);
+    }
+    Ok(Some(seat))
 }
 
 /// Where the settings come from.
@@ -340,7 +344,7 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: O
             let Some(seat) = app.seat.clone() else { return };
             let hand = TerminalHand {
                 agent: launch.id,
-                socket: dir.terminal(),
+                dir: dir.clone(),
                 seat,
                 program: inner.argv.first().cloned().unwrap_or_default(),
                 handle: app.handle.clone(),

@@ -143,6 +143,11 @@ impl AgentDir {
         self.path.join("known.json")
     }
 
+    /// How its program ended, if it ended by itself.
+    pub fn ended(&self) -> PathBuf {
+        self.path.join("ended.json")
+    }
+
     pub fn launch(&self) -> PathBuf {
         self.path.join("launch.json")
     }

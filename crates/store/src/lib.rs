@@ -6,6 +6,7 @@ pub mod audit;
 pub mod browse;
 pub mod check;
 pub mod compact;
+pub mod ended;
 pub mod files;
 pub mod grams;
 pub mod history;

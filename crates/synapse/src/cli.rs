@@ -25,6 +25,7 @@ mod logs;
 mod man;
 mod profile;
 mod reason;
+mod record;
 mod reply;
 mod run;
 mod send;
@@ -102,6 +103,9 @@ enum Command {
     /// Show what an agent's terminal shows
     #[command(after_help = examples::SCREEN)]
     Screen(attach::Screen),
+    /// Record a program's terminal, and the states it was seen in
+    #[command(after_help = examples::RECORD)]
+    Record(record::Record),
     /// Look at profiles: what is known of each CLI, and how well it fits a recording
     #[command(after_help = examples::PROFILE)]
     Profile(profile::Profile),
@@ -226,7 +230,7 @@ struct Who {
 }
 
 /// How an agent is reached from other machines (REST-8).
-#[derive(Args)]
+#[derive(Args, Default)]
 struct Network {
     /// The address to listen on; default: loopback only
     #[arg(help_heading = "Network", long, value_name = "ADDRESS")]
@@ -394,6 +398,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Run(args) => run::run(args, json),
         Command::Attach(args) => attach::attach(args),
         Command::Screen(args) => block_on(attach::screen(args, json)),
+        Command::Record(args) => record::record(args, json),
         Command::Profile(args) => profile::profile(&args, json),
         Command::External(words) => wrap::external(words, json),
         Command::Join(args) => block_on(join::join(args)),

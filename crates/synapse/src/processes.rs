@@ -6,12 +6,12 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
 use synapse_core::ids::AgentId;
-use synapse_holder::{Ended, HoldError, Program, StartTerminal, Terminal};
+use synapse_holder::{Death, Ended, HoldError, Program, StartTerminal, Terminal};
 use synapse_node::launch::InTerminal;
 use synapse_node::{Hand, Launch, Ready};
 use synapse_store::home::{AgentDir, Home, socket_address};
 use synapse_store::known::Known;
-use synapse_store::{files, holders, registry};
+use synapse_store::{ended as program_ended, files, holders, registry};
 
 /// Runs an inner process if the first argument names one.
 pub fn inner(name: &str, mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
@@ -121,12 +121,30 @@ fn hold(id: &AgentId) -> ExitCode {
     match ended {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
         Ok(Ended::CannotRun) => ExitCode::from(78),
-        Ok(Ended::Program(_)) => ExitCode::SUCCESS,
+        Ok(Ended::Program(death)) => {
+            remember(&dir, death);
+            ExitCode::SUCCESS
+        }
         Err(e @ HoldError::Program(_)) => told(e.to_string()),
         Err(e) => {
             eprintln!("holder: {e}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// The node has written down how the program ended, with its last words, if there was a node.
+fn remember(dir: &AgentDir, death: Death) {
+    if program_ended::Ended::load(dir).is_some() {
+        return;
+    }
+    let (failed, why) = match death {
+        Death::Exited(code) => (code != 0, format!("exit code {code}")),
+        Death::Signaled(number) => (true, format!("killed by signal {number}")),
+    };
+    let at_ms = synapse_node::driver::now().0;
+    if let Err(e) = (program_ended::Ended { failed, why, at_ms }).save(dir) {
+        eprintln!("holder: how the program ended could not be written down: {e}");
     }
 }
 
@@ -169,6 +187,7 @@ fn read_launch() -> Result<(Home, Launch), String> {
 fn write_down(home: &Home, launch: &Launch) -> Result<(), String> {
     let told = |e: &dyn std::fmt::Display| e.to_string();
     let dir = home.agent(&launch.id);
+    program_ended::Ended::forget(&dir);
     let text = serde_json::to_vec_pretty(launch).map_err(|e| told(&e))?;
     files::write_private(&dir.launch(), &text).map_err(|e| told(&e))?;
     let installed = program::installed().map_err(|e| told(&e))?;

@@ -1,221 +1,420 @@
 //! The viewer: brings an agent's terminal to this one, and the keys of this one to it.
 //!
 //! It holds nothing: closing it, losing it or killing it changes nothing for the agent. Queries of the program are
-//! taken out of what is shown, since they are answered already.
+//! taken out of what is shown, since they are answered already. A viewer that was let go because it did not read
+//! connects again and is drawn anew; what was typed meanwhile waits for that.
+//! Invariant: however it is left, the terminal is as it was before.
 //! Not here: which agent (`cli::attach`), the terminal itself (`synapse-holder`).
 
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGTERM, SIGWINCH};
-use std::io::{self, Read as _, Write as _};
+mod keys;
+mod person;
+
+pub use person::Person;
+
+use keys::{Heard, Keys};
+use rustix::process::{Signal, getpgid, getpgrp, getppid, getsid};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell, receive, send};
 use synapse_store::home::socket_address;
-use synapse_terminal::{LEAVE, LEAVE_ALTERNATE, Strip};
+use synapse_terminal::Strip;
 
 /// How a look at a terminal ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left {
     /// The person went away; the agent goes on.
     Detached,
+    /// A signal ended the viewer; the agent goes on.
+    Signaled(i32),
     /// The program ended: exit code, or 128 and the signal.
     Ended(i32),
-    /// Whoever holds the terminal is gone, or let us go.
+    /// Whoever holds the terminal is gone.
     Lost,
 }
 
-/// Ctrl-b, as in tmux; then `d` detaches and another Ctrl-b is a Ctrl-b.
-const PREFIX: u8 = 0x02;
+/// A viewer is let go when it does not read; after so many times something is wrong.
+const LOST_MAX: usize = 100;
+/// How long a word of ours covers the last line.
+const NOTICE_TIME: Duration = Duration::from_millis(1500);
+/// A terminal that takes nothing more does not keep us from ending.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+const LOOKING_ON: &str = "another viewer has the keyboard, you look on. Ctrl-b t takes it, Ctrl-b d leaves";
 
 /// Shows the terminal behind `socket` until something ends it.
-pub fn view(socket: &Path, role: Role) -> io::Result<Left> {
-    let stream = connect(socket)?;
-    let raw = Raw::enter()?;
-    let writer = Arc::new(Mutex::new(stream.try_clone()?));
-    hello(&writer, role)?;
-    let gone = Arc::new(AtomicBool::new(false));
-    let keys = Keys { writer: writer.clone(), gone: gone.clone(), stream: stream.try_clone()? };
-    std::thread::Builder::new().name("keys".into()).spawn(move || keys.work())?;
-    watch_signals(writer.clone(), gone.clone(), stream.try_clone()?)?;
-    let left = show(stream, &writer, &raw, &gone);
-    drop(raw);
+pub fn view(person: Person, socket: &Path, role: Role) -> io::Result<Left> {
+    let mut person = person;
+    let typed = std::mem::take(&mut person.typed);
+    let viewer = Arc::new(Viewer {
+        person: Mutex::new(person),
+        shown: Mutex::default(),
+        line: Line::default(),
+        role,
+        gone: AtomicI32::new(STAYS),
+        leads: AtomicBool::new(false),
+        was_told: AtomicBool::new(false),
+        notices: AtomicBool::new(false),
+        program_sleeps: AtomicBool::new(false),
+    });
+    // Connected first: if that fails, nobody reads the keys in vain.
+    let mut stream = viewer.connect(socket)?;
+    watch_signals(viewer.clone())?;
+    let listener = viewer.clone();
+    std::thread::Builder::new().name("keys".into()).spawn(move || listen(&listener, &typed))?;
+    let mut lost = 0;
+    let left = loop {
+        let left = show(&viewer, stream);
+        if let Some(left) = viewer.left() {
+            break Ok(left);
+        }
+        match left {
+            Ok(Left::Lost) if socket.exists() && lost < LOST_MAX => lost += 1,
+            other => break other,
+        }
+        viewer.line.hang_up();
+        match viewer.connect(socket) {
+            Ok(next) => stream = next,
+            Err(_) => break Ok(Left::Lost),
+        }
+    };
+    viewer.restore();
     left
 }
 
-fn connect(socket: &Path) -> io::Result<UnixStream> {
-    let (address, _guard) = socket_address(socket).map_err(io::Error::other)?;
-    UnixStream::connect(address)
+const STAYS: i32 = -1;
+const DETACHED: i32 = 0;
+
+struct Viewer {
+    person: Mutex<Person>,
+    shown: Mutex<Shown>,
+    line: Line,
+    role: Role,
+    /// `STAYS`, `DETACHED`, or the signal that ends us.
+    gone: AtomicI32,
+    leads: AtomicBool,
+    /// Who leads is known.
+    was_told: AtomicBool,
+    /// A word of ours is on the last line.
+    notices: AtomicBool,
+    /// The program stopped itself; it goes on when we do.
+    program_sleeps: AtomicBool,
 }
 
-type Writer = Arc<Mutex<UnixStream>>;
-
-fn ask(writer: &Writer, ask: &Ask) -> io::Result<()> {
-    send(&mut *writer.lock().unwrap_or_else(PoisonError::into_inner), ask)
+/// What this terminal shows. Whoever writes to it has the lock.
+#[derive(Default)]
+struct Shown {
+    strip: Strip,
+    /// The shell has the terminal.
+    is_away: bool,
+    /// What comes before the next picture is for a screen that is no longer there.
+    awaits_picture: bool,
+    has_begun: bool,
 }
 
-fn window() -> (u16, u16) {
-    tcgetwinsize(io::stdout()).map_or((80, 24), |size| (size.ws_col, size.ws_row))
-}
-
-fn hello(writer: &Writer, role: Role) -> io::Result<()> {
-    let (columns, rows) = window();
-    ask(writer, &Ask::Hello { role, columns, rows })
-}
-
-fn show(mut stream: UnixStream, writer: &Writer, raw: &Raw, gone: &AtomicBool) -> io::Result<Left> {
-    let (mut frames, mut strip, mut out) = (Frames::default(), Strip::default(), io::stdout());
-    loop {
-        let Some(tell) = receive(&mut stream, &mut frames)? else {
-            return Ok(if gone.load(Ordering::SeqCst) { Left::Detached } else { Left::Lost });
-        };
-        match tell {
-            Tell::Picture(bytes) | Tell::Output(bytes) => {
-                let mut shown = Vec::with_capacity(bytes.len());
-                strip.pass(&bytes, &mut shown);
-                raw.on_alternate.store(strip.on_alternate(), Ordering::SeqCst);
-                out.write_all(&shown)?;
-            }
-            Tell::Suspended => {
-                raw.suspend()?;
-                ask(writer, &Ask::Continue)?;
-                ask(writer, &Ask::Repaint)?;
-            }
-            Tell::Ended { code, signaled } => {
-                return Ok(Left::Ended(if signaled { 128 + code } else { code }));
-            }
-            Tell::Welcome { .. } | Tell::Typed(_) | Tell::Resized { .. } | Tell::Leads(_) => {}
+impl Shown {
+    fn draw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_away || self.awaits_picture {
+            return Ok(());
         }
-        out.flush()?;
+        let mut shown = Vec::with_capacity(bytes.len());
+        self.strip.pass(bytes, &mut shown);
+        person::write_all(&shown)
+    }
+
+    /// A picture comes: what was shown before it is undone, or modes would be asked for twice.
+    fn begin(&mut self) -> io::Result<()> {
+        self.awaits_picture = false;
+        if !std::mem::replace(&mut self.has_begun, true) || self.is_away {
+            return Ok(());
+        }
+        let leave = self.leave();
+        person::write_all(leave.as_bytes())
+    }
+
+    /// Undoes all that was shown.
+    fn leave(&mut self) -> String {
+        std::mem::take(&mut self.strip).leave()
+    }
+}
+
+impl Viewer {
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn person(&self) -> MutexGuard<'_, Person> {
+        self.person.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connect(&self, socket: &Path) -> io::Result<UnixStream> {
+        let (address, _guard) = socket_address(socket).map_err(io::Error::other)?;
+        let mut stream = UnixStream::connect(address)?;
+        let (columns, rows) = Person::window();
+        send(&mut stream, &Ask::Hello { role: self.role, columns, rows })?;
+        if let Some((ink, paper)) = self.person().colours() {
+            send(&mut stream, &Ask::Colours { ink, paper })?;
+        }
+        self.line.pick_up(&stream)?;
+        Ok(stream)
+    }
+
+    /// How we left, if we did.
+    fn left(&self) -> Option<Left> {
+        match self.gone.load(Ordering::SeqCst) {
+            STAYS => None,
+            DETACHED => Some(Left::Detached),
+            signal => Some(Left::Signaled(signal)),
+        }
+    }
+
+    fn go(&self, how: i32) {
+        let _ = self.gone.compare_exchange(STAYS, how, Ordering::SeqCst, Ordering::SeqCst);
+        self.line.close();
+    }
+
+    fn restore(&self) {
+        let leave = self.shown().leave();
+        self.person().restore(&leave);
+    }
+
+    /// Says on the last line why keys do nothing.
+    fn draw_notice(&self) -> io::Result<()> {
+        let (columns, rows) = Person::window();
+        let words: String = LOOKING_ON.chars().take(usize::from(columns).saturating_sub(2)).collect();
+        let line = format!("\u{1b}7\u{1b}[{rows};1H\u{1b}[0;7m {words} \u{1b}[0m\u{1b}8\u{7}");
+        self.shown().draw(line.as_bytes())
+    }
+
+    /// Stops whatever runs with us, as the program stopped itself; `watch_signals` does the rest.
+    fn suspend(&self) {
+        if can_be_resumed() && rustix::process::kill_current_process_group(Signal::TSTP).is_ok() {
+            return;
+        }
+        self.resume();
+    }
+
+    /// Gives the terminal back to the shell, and stops.
+    fn step_aside(&self) {
+        if !can_be_resumed() {
+            return;
+        }
+        let mut shown = self.shown();
+        if !std::mem::replace(&mut shown.is_away, true) {
+            let leave = shown.leave();
+            self.person().restore(&leave);
+        }
+        drop(shown);
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+    }
+
+    /// The terminal is ours again: everything is drawn anew, and the program goes on if it slept.
+    fn resume(&self) {
+        let mut shown = self.shown();
+        let _ = self.person().make_raw();
+        (shown.is_away, shown.awaits_picture) = (false, true);
+        drop(shown);
+        if self.program_sleeps.swap(false, Ordering::SeqCst) {
+            self.line.ask(&Ask::Continue);
+        }
+        self.resize();
+        self.line.ask(&Ask::Again);
+        self.line.ask(&Ask::Repaint);
+    }
+
+    /// Another one leads, as far as we were told.
+    fn looks_on(&self) -> bool {
+        self.was_told.load(Ordering::SeqCst) && !self.leads.load(Ordering::SeqCst)
+    }
+
+    fn resize(&self) {
+        let (columns, rows) = Person::window();
+        self.line.ask(&Ask::Resize { columns, rows });
     }
 }
 
 /// Keys of the person, on their way to the program.
-struct Keys {
-    writer: Writer,
-    gone: Arc<AtomicBool>,
-    stream: UnixStream,
+fn listen(viewer: &Arc<Viewer>, early: &[u8]) {
+    let (mut buffer, mut keys) = ([0; 4096], Keys::default());
+    let mut stays = heard(viewer, keys.hear(early));
+    while stays {
+        let read = match rustix::io::read(io::stdin(), &mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
+            Err(_) => break,
+        };
+        let typed = viewer.person().answers.take_out(&buffer[..read]);
+        stays = heard(viewer, keys.hear(&typed));
+    }
+    viewer.go(DETACHED);
 }
 
-impl Keys {
-    fn work(self) {
-        let (mut buffer, mut prefixed) = ([0; 4096], false);
+/// Whether the person stays.
+fn heard(viewer: &Arc<Viewer>, heard: Vec<Heard>) -> bool {
+    heard.into_iter().all(|heard| match heard {
+        Heard::Detach => false,
+        Heard::Take => viewer.line.ask_or_wait(&Ask::Take),
+        // Whether it may type is the holder's to say; if it may not, as far as we know, the person should know.
+        Heard::Typed(bytes) => {
+            viewer.line.ask_or_wait(&Ask::Input(bytes)) && (!viewer.looks_on() || notice(viewer).is_ok())
+        }
+    })
+}
+
+/// Shows what comes over one connection, until it ends.
+fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
+    let mut frames = Frames::default();
+    while let Ok(Some(tell)) = receive(&mut stream, &mut frames) {
+        let drawn = match tell {
+            Tell::Welcome { .. } => viewer.shown().begin(),
+            Tell::Picture(bytes) | Tell::Output(bytes) => viewer.shown().draw(&bytes),
+            Tell::Leads(leads) => {
+                viewer.leads.store(leads, Ordering::SeqCst);
+                viewer.was_told.store(true, Ordering::SeqCst);
+                if leads || viewer.role == Role::Reader { Ok(()) } else { notice(viewer) }
+            }
+            Tell::Suspended => {
+                viewer.program_sleeps.store(true, Ordering::SeqCst);
+                viewer.suspend();
+                Ok(())
+            }
+            Tell::Ended { code, signaled } => {
+                return Ok(Left::Ended(if signaled { 128 + code } else { code }));
+            }
+            Tell::Typed(_) | Tell::Resized { .. } | Tell::Colours { .. } | Tell::State { .. } => Ok(()),
+        };
+        // A terminal that vanished is a person who left.
+        if drawn.is_err() {
+            viewer.go(DETACHED);
+        }
+    }
+    Ok(Left::Lost)
+}
+
+/// Tells the person for a moment that another one has the keyboard; then what that covered is drawn again.
+fn notice(viewer: &Arc<Viewer>) -> io::Result<()> {
+    viewer.draw_notice()?;
+    if !viewer.notices.swap(true, Ordering::SeqCst) {
+        let viewer = viewer.clone();
+        std::thread::Builder::new().name("notice".into()).spawn(move || {
+            std::thread::sleep(NOTICE_TIME);
+            viewer.notices.store(false, Ordering::SeqCst);
+            viewer.line.ask(&Ask::Again);
+        })?;
+    }
+    Ok(())
+}
+
+/// The connection to the holder; another one after we were let go.
+#[derive(Default)]
+struct Line {
+    end: Mutex<End>,
+    back: Condvar,
+    /// The same stream, for whoever ends a wait on it: who sends has the lock, perhaps for long.
+    plug: Mutex<Option<UnixStream>>,
+}
+
+#[derive(Default)]
+struct End {
+    stream: Option<UnixStream>,
+    is_closed: bool,
+}
+
+impl Line {
+    fn end(&self) -> MutexGuard<'_, End> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn plug(&self) -> MutexGuard<'_, Option<UnixStream>> {
+        self.plug.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pick_up(&self, stream: &UnixStream) -> io::Result<()> {
+        *self.plug() = Some(stream.try_clone()?);
+        self.end().stream = Some(stream.try_clone()?);
+        self.back.notify_all();
+        Ok(())
+    }
+
+    fn hang_up(&self) {
+        self.end().stream = None;
+    }
+
+    /// For good; ends whoever reads from it, too.
+    fn close(&self) {
+        if let Some(stream) = self.plug().take() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        let mut end = self.end();
+        (end.is_closed, end.stream) = (true, None);
+        self.back.notify_all();
+    }
+
+    /// Now or not at all.
+    fn ask(&self, ask: &Ask) -> bool {
+        self.end().stream.as_mut().is_some_and(|stream| send(stream, ask).is_ok())
+    }
+
+    /// Keys wait for the next connection if this one is dead. False when there will be none.
+    fn ask_or_wait(&self, ask: &Ask) -> bool {
+        let mut end = self.end();
         loop {
-            let read = match io::stdin().read(&mut buffer) {
-                Ok(0) | Err(_) => break,
-                Ok(read) => read,
-            };
-            let (bytes, detach) = without_prefix(&buffer[..read], &mut prefixed);
-            if !bytes.is_empty() && ask(&self.writer, &Ask::Input(bytes)).is_err() {
-                return;
+            if end.is_closed {
+                return false;
             }
-            if detach {
-                break;
+            match end.stream.as_mut().map(|stream| send(stream, ask)) {
+                Some(Ok(())) => return true,
+                Some(Err(_)) => end.stream = None,
+                None => end = self.back.wait(end).unwrap_or_else(PoisonError::into_inner),
             }
         }
-        // Ends the other thread's wait.
-        self.gone.store(true, Ordering::SeqCst);
-        let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }
 
-/// What goes to the program, and whether the person wants to go.
-fn without_prefix(bytes: &[u8], prefixed: &mut bool) -> (Vec<u8>, bool) {
-    let mut out = Vec::with_capacity(bytes.len());
-    for byte in bytes {
-        match (std::mem::take(prefixed), *byte) {
-            (false, PREFIX) => *prefixed = true,
-            (false, byte) => out.push(byte),
-            (true, b'd') => return (out, true),
-            (true, PREFIX) => out.push(PREFIX),
-            // Not for us: both go on.
-            (true, byte) => out.extend([PREFIX, byte]),
+/// Whether a shell waits for us that could bring us back: one of our session, outside of our process group.
+fn can_be_resumed() -> bool {
+    let (own, session) = (getpgrp(), getsid(None));
+    let mut above = getppid();
+    while let Some(pid) = above {
+        match getpgid(Some(pid)) {
+            Ok(group) if group == own => {}
+            Ok(_) => return session.is_ok() && getsid(Some(pid)) == session,
+            Err(_) => return false,
         }
+        let next = u32::try_from(pid.as_raw_nonzero().get()).ok().and_then(synapse_holder::parent_of);
+        above = next.and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
     }
-    (out, false)
+    false
 }
 
-/// A new size goes on; a terminal that vanishes is a person who left.
-fn watch_signals(writer: Writer, gone: Arc<AtomicBool>, stream: UnixStream) -> io::Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new([SIGWINCH, SIGCONT, SIGHUP, SIGTERM])?;
+/// A new size goes on; a terminal that vanishes is a person who left; stopping gives the terminal back first.
+fn watch_signals(viewer: Arc<Viewer>) -> io::Result<()> {
+    let all = [SIGWINCH, SIGCONT, SIGTSTP, SIGHUP, SIGTERM, SIGINT, SIGQUIT];
+    let mut signals = signal_hook::iterator::Signals::new(all)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
-            if matches!(signal, SIGHUP | SIGTERM) {
-                gone.store(true, Ordering::SeqCst);
-                let _ = stream.shutdown(std::net::Shutdown::Both);
-                return;
-            }
-            let (columns, rows) = window();
-            if ask(&writer, &Ask::Resize { columns, rows }).is_err() {
-                return;
+            match signal {
+                SIGWINCH => viewer.resize(),
+                SIGCONT => viewer.resume(),
+                SIGTSTP => viewer.step_aside(),
+                _ => return end_soon(&viewer, signal),
             }
         }
     })?;
     Ok(())
 }
 
-/// This terminal, handing every key on as it is; as it was before once dropped.
-struct Raw {
-    before: Termios,
-    on_alternate: AtomicBool,
-}
-
-impl Raw {
-    fn enter() -> io::Result<Self> {
-        let before = tcgetattr(io::stdin())?;
-        let raw = Self { before, on_alternate: AtomicBool::new(false) };
-        raw.make_raw()?;
-        Ok(raw)
+/// The others see that the line is closed and end in order; if one of them is stuck, it ends without.
+fn end_soon(viewer: &Viewer, signal: i32) {
+    viewer.go(signal);
+    std::thread::sleep(FAREWELL);
+    if let Ok(person) = viewer.person.try_lock() {
+        person.restore("");
     }
-
-    fn make_raw(&self) -> io::Result<()> {
-        let mut mode = self.before.clone();
-        mode.make_raw();
-        Ok(tcsetattr(io::stdin(), OptionalActions::Now, &mode)?)
-    }
-
-    fn restore(&self) {
-        let mut out = io::stdout();
-        let alternate = if self.on_alternate.load(Ordering::SeqCst) { LEAVE_ALTERNATE } else { "" };
-        let _ = write!(out, "{LEAVE}{alternate}").and_then(|()| out.flush());
-        let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);
-    }
-
-    /// Stops this process as the program stopped itself, and comes back when the shell says so.
-    fn suspend(&self) -> io::Result<()> {
-        self.restore();
-        let own = rustix::process::getpid();
-        rustix::process::kill_process(own, rustix::process::Signal::STOP)?;
-        self.make_raw()
-    }
-}
-
-impl Drop for Raw {
-    fn drop(&mut self) {
-        self.restore();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_prefix_and_what_follows_it() {
-        let table: &[(&[u8], &[u8], bool, bool)] = &[
-            (b"abc", b"abc", false, false),
-            (b"a\x02d", b"a", true, false),
-            (b"\x02\x02x", b"\x02x", false, false),
-            (b"\x02x", b"\x02x", false, false),
-            (b"a\x02", b"a", false, true),
-        ];
-        for (typed, sent, detach, still) in table {
-            let mut prefixed = false;
-            assert_eq!(without_prefix(typed, &mut prefixed), (sent.to_vec(), *detach), "{typed:?}");
-            assert_eq!(prefixed, *still, "{typed:?}");
-        }
-        let mut prefixed = true;
-        assert_eq!(without_prefix(b"d", &mut prefixed), (vec![], true));
-    }
+    std::process::exit(128 + signal);
 }

@@ -188,6 +188,8 @@ fn what_no_hook_tells_is_seen_on_the_screen() {
     stage.hook("UserPromptSubmit", &json!({ "prompt": "x" }));
     stage.order(&json!(["show", "> working"]));
     stage.screen_says("busy");
+    // The registry is a moment behind: what it said before must not be taken for what comes.
+    stage.becomes("busy");
     stage.order(&json!(["show", "> ready"]));
     stage.becomes("idle");
     assert_eq!(stage.decided(), said("idle", "screen"));

@@ -163,7 +163,10 @@ fn what_cannot_be_started_says_why() {
     let world = world();
     world
         .synapse(&["run", "-d", "--", "no-such-program-here"])
-        .fails(1, &["could not start the program", "PATH"]);
+        .fails(127, &["no program called \"no-such-program-here\"", "on PATH", "synapse run -- /path/to/"]);
+    world.synapse(&["run", "-d", "--", "./no-such-file"]).fails(127, &["there is no program ./no-such-file"]);
+    world.write("plain.txt", "no program");
+    world.synapse(&["run", "-d", "--", "./plain.txt"]).fails(126, &["./plain.txt", "chmod +x ./plain.txt"]);
     assert!(world.registry().is_empty(), "{}", world.show());
     world.synapse(&["run", "--", "cat"]).fails(2, &["no terminal", "--detach"]);
     world.synapse(&["clade"]).fails(2, &["clade", "did you mean claude?"]);

@@ -48,6 +48,9 @@ pub struct Fold {
     /// When it was last decided.
     decided: Timestamp,
     exited: bool,
+    /// How many readings there were, and how many when the state became what it is.
+    readings: u64,
+    became_at: u64,
 }
 
 #[derive(Debug)]
@@ -90,6 +93,8 @@ impl Fold {
             last_output: now,
             decided: now,
             exited: false,
+            readings: 0,
+            became_at: 0,
         }
     }
 
@@ -101,15 +106,15 @@ impl Fold {
         fold
     }
 
+    /// From now on things take this long, and the screen can tell or not.
+    pub fn retime(&mut self, timing: Timing, screen_tells: bool) {
+        (self.timing, self.screen_tells) = (timing, screen_tells);
+    }
+
     /// A title may be there before the program takes input: where the screen can tell, it has to agree.
     pub fn where_screen_tells(mut self, screen_tells: bool) -> Self {
         self.screen_tells = screen_tells;
         self
-    }
-
-    /// From now on things take this long, and the screen can tell or not.
-    pub fn retime(&mut self, timing: Timing, screen_tells: bool) {
-        (self.timing, self.screen_tells) = (timing, screen_tells);
     }
 
     pub fn verdict(&self) -> &Verdict {
@@ -138,13 +143,19 @@ impl Fold {
             Rank::Screen => &mut self.screen,
             Rank::Silence | Rank::Typed | Rank::Exit => return,
         };
+        self.readings += 1;
+        let nth = self.readings;
         match (slot.as_mut(), sees) {
             (Some(reading), Some((sees, why))) if reading.sees == sees => {
                 (reading.why, reading.at) = (why, now);
+                // What a hook tells again has happened again.
+                if rank == Rank::Hook {
+                    reading.nth = nth;
+                }
             }
             (before, Some((sees, why))) => {
                 let same_side = before.is_some() || rank == Rank::Hook;
-                *slot = Some(Reading { sees, since: now, at: now, why });
+                *slot = Some(Reading { sees, since: now, at: now, why, nth });
                 if rank == Rank::Screen {
                     self.blank_since = None;
                 }
@@ -346,7 +357,7 @@ impl Fold {
         let positive = self.readings().into_iter().any(|(rank, reading)| {
             rank >= source.min(Rank::Title)
                 && reading.sees != Sees::Waiting
-                && said_at(rank, reading) > since
+                && reading.nth > self.became_at
                 && self.is_shown(rank)
         });
         if !prompt_gone || !(positive || key.is_some()) {
@@ -456,6 +467,9 @@ impl Fold {
         because: &'static str,
     ) {
         let since = if self.verdict.state == state { self.verdict.since } else { now };
+        if self.verdict.state != state {
+            self.became_at = self.readings;
+        }
         self.verdict = Verdict { state, since, source, why, because };
     }
 }
@@ -535,6 +549,12 @@ mod tests {
         );
         check_in(fold(), "0 title idle => starting\n 100 status idle => starting\n 400 time => idle");
         check("0 title idle => starting\n 300 time => idle");
+    }
+
+    #[test]
+    fn two_reports_in_one_millisecond_are_two() {
+        check("100 status waiting => waiting\n 100 status idle => idle");
+        check("100 title idle => starting\n 100 status waiting => waiting\n 100 status gone => waiting");
     }
 
     #[test]

@@ -5,8 +5,11 @@
 //! time is an argument, so a recording is replayed by exactly the code that runs live.
 //! Not here: the PTY itself and who holds it (`synapse-holder`), typing into it.
 
+mod cap;
+pub mod cast;
 pub mod fold;
 pub mod hooks;
+mod keyboard;
 pub mod opencode;
 mod picture;
 pub mod profile;
@@ -20,7 +23,6 @@ mod tap;
 mod utf8;
 mod watch;
 
-pub use picture::{LEAVE, LEAVE_ALTERNATE};
 pub use profile::Profile;
 pub use rules::Sees;
 pub use screen::{SCROLLBACK, Screen, Seen, Size};

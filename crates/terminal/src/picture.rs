@@ -1,15 +1,15 @@
 //! Pictures of a screen: as escape sequences that draw it again, and as an SVG.
 //!
 //! The sequences bring a fresh terminal of the same size to the same picture, cursor and modes: for a viewer that
-//! comes later, and for a node that takes over. What no sequence can ask of our model (tab stops, saved cursors,
-//! character sets) is not in them; programs set those again as they draw.
+//! comes later, and for a node that takes over. What our model does not tell (tab stops, the screen behind the alternate
+//! one) is not in them; programs set those again as they draw.
 
 use crate::screen::{Screen, palette};
-use alacritty_terminal::grid::Dimensions as _;
+use alacritty_terminal::grid::{Cursor, Dimensions as _};
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags};
-use alacritty_terminal::vte::ansi::{Color, NamedColor};
+use alacritty_terminal::vte::ansi::{CharsetIndex, Color, NamedColor, StandardCharset};
 use std::fmt::Write as _;
 
 /// Modes that are off in a fresh terminal, and what turns them on.
@@ -25,23 +25,44 @@ const MODES: &[(TermMode, &str)] = &[
     (TermMode::SGR_MOUSE, "\u{1b}[?1006h"),
     (TermMode::BRACKETED_PASTE, "\u{1b}[?2004h"),
     (TermMode::LINE_FEED_NEW_LINE, "\u{1b}[20h"),
-    (TermMode::INSERT, "\u{1b}[4h"),
 ];
 
-/// Undoes what a program may have left on in a person's terminal.
-pub const LEAVE: &str = "\u{1b}[0m\u{1b}[r\u{1b}[?1l\u{1b}>\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1004l\
-                         \u{1b}[?1005l\u{1b}[?1006l\u{1b}[?2004l\u{1b}[?2026l\u{1b}[<u\u{1b}[4l\u{1b}[20l\
+/// Undoes what a program may have left on in a person's terminal. Setting the rows that scroll moves the cursor, so it is
+/// saved before.
+pub(crate) const LEAVE: &str = "\u{1b}[0m\u{1b}7\u{1b}[r\u{1b}8\u{1b}[?1l\u{1b}>\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1004l\
+                         \u{1b}[?1005l\u{1b}[?1006l\u{1b}[?2004l\u{1b}[?2026l\u{1b}[4l\u{1b}[20l\
                          \u{1b}[?7h\u{1b}[?25h";
 
-/// Back from the alternate screen. Only if it is on: elsewhere it would move the cursor.
-pub const LEAVE_ALTERNATE: &str = "\u{1b}[?1049l";
+/// Back from the alternate screen.
+pub(crate) const LEAVE_ALTERNATE: &str = "\u{1b}[?1049l";
 
 impl Screen {
     /// What draws this screen on a fresh terminal; with what has scrolled away above it, if asked.
     pub fn as_ansi(&self, scrollback: bool) -> String {
+        self.drawn(if scrollback { usize::MAX } else { 0 }, true)
+    }
+
+    /// The same in at most so many bytes, with as many lines of those wished from above it as fit, in the end without
+    /// colours; nothing is above an alternate screen.
+    pub(crate) fn as_ansi_within(&self, bytes_max: usize, lines_above: usize) -> Option<String> {
+        let there = if self.on_alternate() { 0 } else { self.term().grid().history_size() };
+        let mut above = there.min(lines_above);
+        loop {
+            let drawn = self.drawn(above, true);
+            if drawn.len() <= bytes_max {
+                return Some(drawn);
+            }
+            if above == 0 {
+                return Some(self.drawn(0, false)).filter(|drawn| drawn.len() <= bytes_max);
+            }
+            above /= 2;
+        }
+    }
+
+    fn drawn(&self, lines_above: usize, coloured: bool) -> String {
         let (term, mut out) = (self.term(), String::new());
         let grid = term.grid();
-        let first = if scrollback { -i32::try_from(grid.history_size()).unwrap_or(0) } else { 0 };
+        let first = -i32::try_from(grid.history_size().min(lines_above)).unwrap_or(0);
         let rows = i32::try_from(grid.screen_lines()).unwrap_or(0);
         if self.on_alternate() {
             out.push_str("\u{1b}[?1049h");
@@ -51,7 +72,7 @@ impl Screen {
         if !self.title().is_empty() {
             let _ = write!(out, "\u{1b}]2;{}\u{7}", self.title());
         }
-        let mut pen = Pen::default();
+        let mut pen = Pen { is_plain: !coloured, ..Pen::default() };
         // Rows above the screen are drawn first and scroll away by line ends.
         for line in first..rows {
             if line > first {
@@ -60,29 +81,71 @@ impl Screen {
             }
             draw_row(&mut out, &mut pen, &grid[Line(line)][..], grid.columns());
         }
-        pen.put(&mut out, &grid.cursor.template);
-        for (mode, on) in MODES {
-            if term.mode().contains(*mode) {
+        self.draw_modes(&mut out);
+        self.draw_cursors(&mut out, &mut pen);
+        out
+    }
+
+    fn draw_modes(&self, out: &mut String) {
+        let mode = self.term().mode();
+        for (flag, on) in MODES {
+            if mode.contains(*flag) {
                 out.push_str(on);
             }
         }
+        out.push_str(&self.keyboard().ask());
         if let Some((top, bottom)) = self.region() {
             let _ = write!(out, "\u{1b}[{top};{bottom}r");
         }
-        if !term.mode().contains(TermMode::LINE_WRAP) {
+        if !mode.contains(TermMode::LINE_WRAP) {
             out.push_str("\u{1b}[?7l");
         }
-        let (row, column) = self.cursor();
-        let _ = write!(out, "\u{1b}[{};{}H", row + 1, column + 1);
-        if term.mode().contains(TermMode::ORIGIN) {
-            out.push_str("\u{1b}[?6h");
-            let top = self.region().map_or(0, |(top, _)| usize::from(top) - 1);
-            let _ = write!(out, "\u{1b}[{};{}H", row.saturating_sub(top) + 1, column + 1);
+    }
+
+    /// The cursor that was saved, and the one that is; with the pen and the character set of each.
+    fn draw_cursors(&self, out: &mut String, pen: &mut Pen) {
+        let grid = self.term().grid();
+        if grid.saved_cursor != Cursor::default() {
+            self.draw_cursor(out, pen, &grid.saved_cursor);
+            out.push_str("\u{1b}7");
         }
-        if !term.mode().contains(TermMode::SHOW_CURSOR) {
+        if self.term().mode().contains(TermMode::ORIGIN) {
+            out.push_str("\u{1b}[?6h");
+        }
+        self.draw_cursor(out, pen, &grid.cursor);
+        // After the cursor, whose last character it would push aside.
+        if self.term().mode().contains(TermMode::INSERT) {
+            out.push_str("\u{1b}[4h");
+        }
+        if !self.term().mode().contains(TermMode::SHOW_CURSOR) {
             out.push_str("\u{1b}[?25l");
         }
-        out
+    }
+
+    fn draw_cursor(&self, out: &mut String, pen: &mut Pen, cursor: &Cursor<Cell>) {
+        let grid = self.term().grid();
+        let is_real = std::ptr::eq(cursor, &grid.cursor);
+        let by_region = is_real && self.term().mode().contains(TermMode::ORIGIN);
+        let top = self.region().filter(|_| by_region).map_or(0, |(top, _)| usize::from(top) - 1);
+        let line = cursor.point.line.min(Line(i32::try_from(grid.screen_lines()).unwrap_or(1) - 1));
+        let row = usize::try_from(line.0).unwrap_or(0).saturating_sub(top);
+        let mut column = cursor.point.column.min(Column(grid.columns() - 1));
+        let cells = &grid[line];
+        // A line that was just filled: only its last character, written again, makes the next one go to the next line.
+        if cursor.input_needs_wrap {
+            if cells[column].flags.contains(Flags::WIDE_CHAR_SPACER) && column.0 > 0 {
+                column -= 1;
+            }
+            let _ = write!(out, "\u{1b}[{};{}H", row + 1, column.0 + 1);
+            pen.put(out, &cells[column]);
+            out.push(cells[column].c);
+            out.extend(cells[column].zerowidth().into_iter().flatten());
+        } else {
+            let _ = write!(out, "\u{1b}[{};{}H", row + 1, column.0 + 1);
+        }
+        pen.put(out, &cursor.template);
+        let lines = cursor.charsets[CharsetIndex::G0] == StandardCharset::SpecialCharacterAndLineDrawing;
+        out.push_str(if lines { "\u{1b}(0" } else { "\u{1b}(B" });
     }
 
     /// A picture of the visible screen.
@@ -149,6 +212,8 @@ fn draw_row(out: &mut String, pen: &mut Pen, cells: &[Cell], columns: usize) {
 #[derive(Default)]
 struct Pen {
     cell: Cell,
+    /// Everything looks the same.
+    is_plain: bool,
 }
 
 impl Pen {
@@ -163,7 +228,7 @@ impl Pen {
             && self.cell.bg == cell.bg
             && self.cell.flags & LOOKS == cell.flags & LOOKS
             && self.cell.underline_color() == cell.underline_color();
-        if same {
+        if same || self.is_plain {
             return;
         }
         out.push_str("\u{1b}[0");
@@ -227,6 +292,19 @@ fn hex((r, g, b): (u8, u8, u8)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_above_is_cut_until_the_picture_fits() {
+        let mut screen = Screen::new(Size::new(20, 3), 100);
+        (0..50).for_each(|n| screen.feed(format!("line {n}\r\n").as_bytes(), &mut Vec::new()));
+        let whole = screen.as_ansi_within(usize::MAX, usize::MAX).unwrap();
+        assert_eq!(whole, screen.as_ansi(true));
+        let cut = screen.as_ansi_within(whole.len() - 1, usize::MAX).unwrap();
+        assert!(!cut.contains("line 1\r") && cut.contains("line 40\r"), "{cut:?}");
+        assert_eq!(screen.as_ansi_within(0, usize::MAX), None);
+        let few = screen.as_ansi_within(usize::MAX, 2).unwrap();
+        assert!(few.contains("line 46\r") && !few.contains("line 45\r"), "{few:?}");
+    }
     use crate::replay::{Recording, What};
     use crate::screen::Size;
 
@@ -240,7 +318,7 @@ mod tests {
                 let mut row = String::new();
                 for column in 0..grid.columns() {
                     let cell = &grid[Line(line)][Column(column)];
-                    let flags = cell.flags - Flags::WRAPLINE;
+                    let flags = cell.flags - Flags::WRAPLINE - Flags::LEADING_WIDE_CHAR_SPACER;
                     let ink = if cell.c == ' ' { Color::Named(NamedColor::Foreground) } else { cell.fg };
                     let _ = write!(row, "{}{ink:?}{:?}{flags:?}|", cell.c, cell.bg);
                 }
@@ -258,6 +336,44 @@ mod tests {
         assert_eq!(again.cursor(), screen.cursor(), "{drawn:?}");
         assert_eq!(again.term().mode(), screen.term().mode(), "{drawn:?}");
         assert_eq!(again.title(), screen.title());
+        assert_eq!(again.keyboard().ask(), screen.keyboard().ask());
+    }
+
+    /// What comes after it is drawn the same on the screen itself and on its drawing.
+    #[test]
+    fn a_drawing_goes_on_as_the_screen_does() {
+        for text in [
+            "\u{1b}[32msaved\u{1b}7\u{1b}[0;1mnot\u{1b}[4;4H",
+            "\u{1b}[31m01234567890123456789",
+            "0123456789 abcdef世界",
+            "\u{1b}[2;5r\u{1b}[?6h\u{1b}[3;1H01234567890123456789",
+            "\u{1b}(0qqqq",
+            "\u{1b}[?1049h\u{1b}[6;1H01234567890123456789",
+        ] {
+            let mut screen = Screen::new(Size::new(20, 6), 100);
+            screen.feed(text.as_bytes(), &mut Vec::new());
+            let mut again = Screen::new(screen.size(), 100);
+            again.feed(screen.as_ansi(!screen.on_alternate()).as_bytes(), &mut Vec::new());
+            for more in ["x世q", "\r\nline", "\u{1b}8y", "\u{1b}[Htop"] {
+                [&mut screen, &mut again].into_iter().for_each(|s| s.feed(more.as_bytes(), &mut Vec::new()));
+                assert_eq!(looks(&again), looks(&screen), "{text:?}, then {more:?}");
+                assert_eq!(again.cursor(), screen.cursor(), "{text:?}, then {more:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_drawing_fits_where_it_has_to() {
+        let mut screen = Screen::new(Size::new(100, 10), 2_000);
+        for n in 0..20_000_u32 {
+            let (r, g, b) = (n % 256, n / 7 % 256, n / 3 % 256);
+            screen.feed(format!("\u{1b}[38;2;{r};{g};{b}mwort ").as_bytes(), &mut Vec::new());
+        }
+        let sizes = [usize::MAX, 100_000, 8_000]
+            .map(|max| (max, screen.as_ansi_within(max, usize::MAX).unwrap().len()));
+        sizes.iter().for_each(|(max, length)| assert!(length <= max, "{sizes:?}"));
+        assert!(sizes[0].1 > 300_000 && sizes[1].1 > 20_000 && sizes[2].1 > 900, "{sizes:?}");
+        assert!(screen.as_ansi_within(100, usize::MAX).is_none());
     }
 
     #[test]
@@ -269,6 +385,13 @@ mod tests {
             "\u{1b}[?1049h\u{1b}[?1006h\u{1b}[?1003h\u{1b}[?2004h\u{1b}[?25l\u{1b}[5;7Hx\u{1b}]2;a title\u{7}",
             "\u{1b}[2;4r\u{1b}[?6h\u{1b}[2;3H",
             "\u{1b}[?7l\u{1b}[7mall of it \u{1b}[2J\u{1b}[4h",
+            "\u{1b}[32msaved\u{1b}7\u{1b}[0;1mnot\u{1b}[4;4H",
+            "a line of just twenty",
+            "\u{1b}[31m01234567890123456789",
+            "0123456789 abcdef世界",
+            "\u{1b}[?6h\u{1b}[2;5r\u{1b}[4;1H01234567890123456789",
+            "\u{1b}(0qqqq",
+            "\u{1b}[>5u\u{1b}[?1049h\u{1b}[>1u\u{1b}[4h01234567890123456789",
         ] {
             let mut screen = Screen::new(Size::new(20, 6), 100);
             screen.feed(text.as_bytes(), &mut Vec::new());

@@ -249,10 +249,11 @@ pub fn score(timeline: &Timeline, truth: &[True], end_ms: u64) -> Score {
 /// For each true change after the first idle: how long until it was seen.
 fn delays(timeline: &Timeline, changes: &[(u64, AgentState)], end_ms: u64) -> Vec<u64> {
     let from = changes.iter().position(|(_, state)| *state == AgentState::Idle).unwrap_or(changes.len());
-    let later = changes.iter().enumerate().skip(from + 1);
+    // What became true after the last event cannot be seen in it.
+    let later = changes.iter().enumerate().skip(from + 1).filter(|(_, (at, _))| *at < end_ms);
     later
         .map(|(n, (at, state))| {
-            let until = changes.get(n + 1).map_or(end_ms, |(next, _)| *next);
+            let until = changes.get(n + 1).map_or(end_ms, |(next, _)| (*next).min(end_ms));
             (*at..until).find(|t| state_at(timeline, *t) == *state).map_or(until - at, |t| t - at)
         })
         .collect()
@@ -262,4 +263,17 @@ fn p95(mut values: Vec<u64>) -> Option<u64> {
     values.sort_unstable();
     let last = values.len().checked_sub(1)?;
     Some(values[(last as f64 * 0.95).round() as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_truth_that_goes_on_after_the_recording_is_scored_up_to_its_end() {
+        let truth = r#"[{"t":0,"state":"idle"},{"t":0.5,"state":"busy"},{"t":3,"state":"idle"},{"t":4,"state":"error"}]"#;
+        let seen = vec![(0, AgentState::Idle), (600, AgentState::Busy)];
+        let score = score(&seen, &parse_truth(truth).unwrap(), 2_000);
+        assert_eq!((score.agreement, score.delay_ms_p95), (1.0, Some(100)));
+    }
 }

@@ -6,6 +6,8 @@
 //! Invariants: memory is bounded by size and scrollback; whatever comes in, nothing panics.
 //! Not here: what the screen means (`rules`, `fold`); when the answers are written (the holder of the PTY).
 
+use crate::cap::Cap;
+use crate::keyboard::Keyboard;
 use crate::status::Report;
 use crate::tap::{Tap, Tapped};
 use crate::utf8::Utf8;
@@ -44,12 +46,21 @@ pub struct Size {
 impl Size {
     /// What a program gets when nobody looks: footers are cut below this.
     pub const DETACHED: Self = Self { columns: 120, rows: 40 };
-    /// Beyond this a window is a mistake or an attack: a grid of it would be all memory.
-    const MAX: u16 = 1_000;
+    /// Beyond these a window is a mistake or an attack: a grid of it would be all memory. The holder of the PTY has
+    /// the same bounds, so that the program draws what the grid can take.
+    const SIDE_MAX: u16 = 10_000;
+    const CELLS_MAX: usize = 1_000_000;
 
     /// A window of one column exists for an instant in every resize; a grid needs two for wide characters.
     pub fn new(columns: u16, rows: u16) -> Self {
-        Self { columns: columns.clamp(2, Self::MAX), rows: rows.clamp(1, Self::MAX) }
+        let columns = columns.clamp(2, Self::SIDE_MAX);
+        let rows_max = u16::try_from(Self::CELLS_MAX / usize::from(columns)).unwrap_or(Self::SIDE_MAX);
+        Self { columns, rows: rows.clamp(1, rows_max.min(Self::SIDE_MAX)) }
+    }
+
+    /// How many of the wished lines may be kept above a screen of this width.
+    fn scrollback(self, wished: usize) -> usize {
+        wished.min(Self::CELLS_MAX / usize::from(self.columns))
     }
 
     pub fn columns(self) -> u16 {
@@ -81,10 +92,20 @@ pub struct Screen {
     slot: Mailslot,
     utf8: Utf8,
     tap: Tap,
+    cap: Cap,
     size: Size,
+    /// Lines that are wished to be kept above the screen.
+    scrollback: usize,
     title: String,
     region: Option<(u16, u16)>,
+    keyboard: Keyboard,
+    colours: Colours,
 }
+
+/// Of text and of the background: red, green and blue.
+pub type Colours = ([u8; 3], [u8; 3]);
+/// A dark terminal, while no person's is known.
+pub const DARK: Colours = ([229, 229, 229], [0, 0, 0]);
 
 /// Lines kept above the screen.
 pub const SCROLLBACK: usize = 2_000;
@@ -96,23 +117,20 @@ const CELL: (u16, u16) = (8, 16);
 impl Screen {
     pub fn new(size: Size, scrollback: usize) -> Self {
         let slot = Mailslot::default();
-        let config = Config {
-            scrolling_history: scrollback,
-            // We answer `CSI ? u` with 0 ourselves: plain bytes for plain keys.
-            kitty_keyboard: false,
-            osc52: Osc52::Disabled,
-            ..Config::default()
-        };
-        let term = Term::new(config, &size, slot.clone());
+        let term = Term::new(config(size.scrollback(scrollback)), &size, slot.clone());
         Self {
             term,
             parser: Processor::new(),
             slot,
             utf8: Utf8::default(),
             tap: Tap::default(),
+            cap: Cap::default(),
             size,
+            scrollback,
             title: String::new(),
             region: None,
+            keyboard: Keyboard::default(),
+            colours: DARK,
         }
     }
 
@@ -132,13 +150,16 @@ impl Screen {
     }
 
     fn draw(&mut self, bytes: &[u8], seen: &mut Vec<Seen>) {
-        self.parser.advance(&mut self.term, bytes);
+        let (parser, term) = (&mut self.parser, &mut self.term);
+        self.cap.pass(bytes, |part| parser.advance(term, part));
         for event in self.slot.take() {
             match event {
                 Event::PtyWrite(text) => seen.push(Seen::Answer(text)),
                 Event::Title(title) => self.titled(&title, seen),
                 Event::ResetTitle => self.titled("", seen),
-                Event::ColorRequest(index, answer) => seen.push(Seen::Answer(answer(colour(index)))),
+                Event::ColorRequest(index, answer) => {
+                    seen.push(Seen::Answer(answer(colour(index, self.colours))));
+                }
                 Event::TextAreaSizeRequest(answer) => seen.push(Seen::Answer(answer(WindowSize {
                     num_lines: self.size.rows,
                     num_cols: self.size.columns,
@@ -170,15 +191,20 @@ impl Screen {
                 seen.push(answer(concat!("\u{1b}P>|synapse ", env!("CARGO_PKG_VERSION"), "\u{1b}\\")));
             }
             Tapped::Keyboard => seen.push(answer("\u{1b}[?0u")),
-            Tapped::Theme => seen.push(answer("\u{1b}[?997;1n")),
+            Tapped::Theme => {
+                seen.push(answer(if is_light(self.colours.1) { "\u{1b}[?997;2n" } else { "\u{1b}[?997;1n" }))
+            }
             Tapped::ModifiedKeys => seen.push(answer("\u{1b}[>4;0m")),
             Tapped::CellSize => seen.push(Seen::Answer(format!("\u{1b}[6;{};{}t", CELL.1, CELL.0))),
             Tapped::Capability => seen.push(answer("\u{1b}P0+r\u{1b}\\")),
             Tapped::Frame { begins } => seen.push(Seen::Frame { begins }),
             Tapped::Notice(text) => seen.push(Seen::Notice(text)),
             Tapped::Region { top, bottom } => self.region = self.region_of(top, bottom),
+            Tapped::Keys(change) => self.keyboard.change(change),
+            Tapped::Screen { alternate } => self.keyboard.switch(alternate),
             Tapped::Reset => {
                 self.region = None;
+                self.keyboard = Keyboard::default();
                 seen.push(Seen::Reset);
             }
         }
@@ -199,10 +225,27 @@ impl Screen {
         self.region
     }
 
+    pub(crate) fn keyboard(&self) -> &Keyboard {
+        &self.keyboard
+    }
+
     pub fn resize(&mut self, size: Size) {
+        let kept = size.scrollback(self.scrollback);
+        if kept != self.size.scrollback(self.scrollback) {
+            self.term.set_options(config(kept));
+        }
         self.size = size;
         self.region = None;
         self.term.resize(size);
+    }
+
+    /// The colours that the program is told when it asks.
+    pub fn colours(&self) -> Colours {
+        self.colours
+    }
+
+    pub fn set_colours(&mut self, colours: Colours) {
+        self.colours = colours;
     }
 
     pub fn size(&self) -> Size {
@@ -254,6 +297,13 @@ impl Screen {
         (0..usize::from(self.size.rows)).map(|row| self.row(row)).collect()
     }
 
+    /// The last line that is not blank, cut to what fits into a list.
+    pub fn last_words(&self) -> Option<String> {
+        const CHARS_MAX: usize = 200;
+        let last = self.rows().into_iter().rev().find(|row| !row.trim().is_empty())?;
+        Some(last.trim().chars().take(CHARS_MAX).collect())
+    }
+
     pub(crate) fn term(&self) -> &Term<impl EventListener> {
         &self.term
     }
@@ -294,10 +344,29 @@ impl Timeout for Unbuffered {
     }
 }
 
-/// The colours we claim to have: a dark terminal with the usual sixteen.
-fn colour(index: usize) -> Rgb {
-    let (r, g, b) = palette(index);
+fn config(scrollback: usize) -> Config {
+    Config {
+        scrolling_history: scrollback,
+        // We answer `CSI ? u` with 0 ourselves: plain bytes for plain keys.
+        kitty_keyboard: false,
+        osc52: Osc52::Disabled,
+        ..Config::default()
+    }
+}
+
+/// The colours we claim to have: those of the person's terminal, and the usual sixteen.
+fn colour(index: usize, (ink, paper): Colours) -> Rgb {
+    let (r, g, b) = match index {
+        _ if index == NamedColor::Background as usize => paper.into(),
+        _ if index == NamedColor::Foreground as usize => ink.into(),
+        _ => palette(index),
+    };
     Rgb { r, g, b }
+}
+
+/// As eyes weigh it: green more than red, and red more than blue.
+fn is_light([r, g, b]: [u8; 3]) -> bool {
+    299 * u32::from(r) + 587 * u32::from(g) + 114 * u32::from(b) > 128_000
 }
 
 /// The colours behind the indexes.
@@ -388,6 +457,24 @@ mod tests {
     }
 
     #[test]
+    fn colours_are_those_of_the_person_once_they_are_known() {
+        let asked = "\u{1b}]10;?\u{7}\u{1b}]11;?\u{7}\u{1b}[?996n\u{1b}[c";
+        let told = |colours: Option<Colours>| {
+            let (mut screen, mut seen) = (Screen::new(Size::new(20, 5), 10), Vec::new());
+            colours.into_iter().for_each(|colours| screen.set_colours(colours));
+            screen.feed(asked.as_bytes(), &mut seen);
+            let answer = |seen| if let Seen::Answer(text) = seen { Some(text) } else { None };
+            seen.into_iter().filter_map(answer).collect::<Vec<_>>().concat()
+        };
+        let dark =
+            "\u{1b}]10;rgb:e5e5/e5e5/e5e5\u{7}\u{1b}]11;rgb:0000/0000/0000\u{7}\u{1b}[?997;1n\u{1b}[?6c";
+        assert_eq!(told(None), dark);
+        let light =
+            "\u{1b}]10;rgb:0101/0202/0303\u{7}\u{1b}]11;rgb:fdfd/f6f6/e3e3\u{7}\u{1b}[?997;2n\u{1b}[?6c";
+        assert_eq!(told(Some(([1, 2, 3], [0xfd, 0xf6, 0xe3]))), light);
+    }
+
+    #[test]
     fn a_query_inside_a_frame_is_answered_at_once() {
         assert_eq!(answers("\u{1b}[?2026h text \u{1b}[c"), ["\u{1b}[?6c"]);
     }
@@ -410,6 +497,9 @@ mod tests {
 
     #[test]
     fn windows_of_any_size() {
+        assert_eq!(Size::new(10_000, 40), Size { columns: 10_000, rows: 40 });
+        assert_eq!(Size::new(10_000, 10_000), Size { columns: 10_000, rows: 100 });
+        assert_eq!(Size::new(1, 1), Size { columns: 2, rows: 1 });
         for (columns, rows) in [(0, 0), (1, 1), (2, 1), (10_000, 10_000), (u16::MAX, 1)] {
             let mut screen = Screen::new(Size::new(columns, rows), 10);
             screen.feed("世界\r\n\u{1b}[999;999Hx\u{1b}[2J".as_bytes(), &mut Vec::new());

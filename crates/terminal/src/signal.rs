@@ -57,6 +57,8 @@ pub struct Reading {
     pub at: Timestamp,
     /// The rule or report behind it.
     pub why: String,
+    /// Its place among all readings: two may come in the same millisecond.
+    pub(crate) nth: u64,
 }
 
 /// The state, and why we think so.

@@ -4,11 +4,15 @@
 //! Everything else passes through byte for byte. A sequence that is not whole yet is held back until it is, up to a
 //! bound; text is never held back.
 
+use crate::keyboard::{Change, Keyboard};
+use crate::picture::{LEAVE, LEAVE_ALTERNATE};
+
 /// Holds the beginning of a sequence whose end has not come.
 #[derive(Debug, Default)]
 pub struct Strip {
     held: Vec<u8>,
     on_alternate: bool,
+    keyboard: Keyboard,
 }
 
 /// Longer sequences are no queries: images, clipboards.
@@ -63,17 +67,39 @@ impl Strip {
 }
 
 impl Strip {
-    /// Whether what was passed has switched to the alternate screen and not back.
-    pub fn on_alternate(&self) -> bool {
-        self.on_alternate
+    /// What undoes in a person's terminal all that was passed: modes, keyboard, the alternate screen.
+    pub fn leave(&self) -> String {
+        let mut out = String::new();
+        // Only if it is on: elsewhere it would move the cursor.
+        if self.on_alternate {
+            out.push_str(&self.keyboard.take_back(true));
+            out.push_str(LEAVE_ALTERNATE);
+        }
+        out.push_str(LEAVE);
+        out.push_str(&self.keyboard.take_back(false));
+        out
     }
 
     fn note(&mut self, sequence: &[u8]) {
         match sequence {
-            b"\x1b[?1049h" | b"\x1b[?1047h" | b"\x1b[?47h" => self.on_alternate = true,
-            b"\x1b[?1049l" | b"\x1b[?1047l" | b"\x1b[?47l" | b"\x1bc" => self.on_alternate = false,
+            b"\x1b[?1049h" | b"\x1b[?1047h" | b"\x1b[?47h" => self.switch(true),
+            b"\x1b[?1049l" | b"\x1b[?1047l" | b"\x1b[?47l" => self.switch(false),
+            b"\x1bc" => {
+                self.on_alternate = false;
+                self.keyboard = Keyboard::default();
+            }
+            [0x1b, b'[', inner @ .., b'u'] => {
+                if let Some(change) = Change::parse(inner) {
+                    self.keyboard.change(change);
+                }
+            }
             _ => {}
         }
+    }
+
+    fn switch(&mut self, alternate: bool) {
+        self.on_alternate = alternate;
+        self.keyboard.switch(alternate);
     }
 }
 
@@ -205,6 +231,36 @@ mod tests {
                 let text = format!("a{other}b");
                 assert_eq!(passed(text.as_bytes(), piece), text.as_bytes(), "{other:?} in pieces of {piece}");
             }
+        }
+    }
+
+    #[test]
+    fn what_was_passed_is_undone_and_no_more() {
+        let leave = |text: &str| {
+            let (mut strip, mut out) = (Strip::default(), Vec::new());
+            strip.pass(text.as_bytes(), &mut out);
+            strip.leave()
+        };
+        assert_eq!(leave("plain"), LEAVE);
+        assert_eq!(leave("\u{1b}[?1049h"), format!("{LEAVE_ALTERNATE}{LEAVE}"));
+        assert_eq!(leave("\u{1b}[?1049h\u{1b}[?1049l"), LEAVE);
+        assert_eq!(
+            leave("\u{1b}[>1u\u{1b}[?1049h\u{1b}[>7u\u{1b}[>3u"),
+            format!("\u{1b}[<2u{LEAVE_ALTERNATE}{LEAVE}\u{1b}[<1u")
+        );
+        assert_eq!(leave("\u{1b}[>1u\u{1b}[<u"), LEAVE);
+    }
+
+    #[test]
+    fn leaving_does_not_move_the_cursor() {
+        for text in ["one\r\ntwo", "one\r\ntwo\u{1b}[?1049h\u{1b}[5;5Hx", "\u{1b}[2;4rone\r\ntwo\u{1b}[2;4H"]
+        {
+            let mut screen = crate::Screen::new(crate::Size::new(20, 6), 0);
+            let (mut strip, mut out) = (Strip::default(), Vec::new());
+            strip.pass(text.as_bytes(), &mut out);
+            out.extend_from_slice(strip.leave().as_bytes());
+            screen.feed(&out, &mut Vec::new());
+            assert_eq!(screen.cursor(), (1, 3), "{text:?}");
         }
     }
 

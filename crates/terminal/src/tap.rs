@@ -7,6 +7,7 @@
 //! Invariants: any chunking of the same bytes gives the same sequences; memory is bounded whatever comes.
 //! Not here: what a sequence means for the state (`status`, `fold`), drawing (`screen`).
 
+use crate::keyboard::Change;
 use memchr::memchr;
 
 /// A sequence that matters, seen whole.
@@ -32,6 +33,10 @@ pub enum Tapped {
     Notice(String),
     /// `CSI top ; bottom r`: which rows scroll; 0 means as far as possible.
     Region { top: u16, bottom: u16 },
+    /// `CSI > flags u` and its kin: which keys are to be told how.
+    Keys(Change),
+    /// `CSI ? 1049 h` and `l`: the other of the two screens.
+    Screen { alternate: bool },
     /// A whole reset of the terminal.
     Reset,
 }
@@ -170,7 +175,10 @@ impl Tap {
             (b"16", b't') => Some(Tapped::CellSize),
             (b"?2026", b'h') => Some(Tapped::Frame { begins: true }),
             (b"?2026", b'l') => Some(Tapped::Frame { begins: false }),
+            (b"?1049" | b"?1047" | b"?47", b'h') => Some(Tapped::Screen { alternate: true }),
+            (b"?1049" | b"?1047" | b"?47", b'l') => Some(Tapped::Screen { alternate: false }),
             (b"!", b'p') => Some(Tapped::Reset),
+            (inner, b'u') => Change::parse(inner).map(Tapped::Keys),
             (digits, b'r') => region(digits),
             _ => None,
         }

@@ -33,6 +33,7 @@ pub struct Watch {
     ticked: Timestamp,
     /// The last report that was believed.
     reported: Option<Report>,
+    has_seen: bool,
     heard: Heard,
 }
 
@@ -54,6 +55,7 @@ impl Watch {
             in_paste: false,
             ticked: now,
             reported: None,
+            has_seen: false,
             heard: Heard::default(),
         }
     }
@@ -67,13 +69,23 @@ impl Watch {
         watch
     }
 
-    /// All that `resumed` needs: what is on the screen, and the last report.
-    pub fn picture(&self) -> String {
-        let mut drawn = self.screen.as_ansi(!self.screen.on_alternate());
-        if let Some(report) = &self.reported {
-            drawn.push_str(&report.as_sequence());
-        }
-        drawn
+    /// All that `resumed` needs, in at most so many bytes: what is on the screen, at most so many lines above it, and the
+    /// last report. None if the screen alone is larger.
+    pub fn picture(&self, bytes_max: usize, lines_above: usize) -> Option<String> {
+        let report = self.reported.as_ref().map(Report::as_sequence).unwrap_or_default();
+        let mut drawn = self.screen.as_ansi_within(bytes_max.saturating_sub(report.len()), lines_above)?;
+        drawn.push_str(&report);
+        Some(drawn)
+    }
+
+    /// Whether anything has come in yet.
+    pub fn has_seen(&self) -> bool {
+        self.has_seen
+    }
+
+    /// The person's terminal has these colours; the program is told so when it asks.
+    pub fn set_colours(&mut self, ink: [u8; 3], paper: [u8; 3]) {
+        self.screen.set_colours((ink, paper));
     }
 
     pub fn screen(&self) -> &Screen {
@@ -117,6 +129,7 @@ impl Watch {
     /// Takes what the program printed; gives what must be written back to it.
     pub fn output(&mut self, now: Timestamp, bytes: &[u8]) -> Vec<String> {
         self.tick(now);
+        self.has_seen |= !bytes.is_empty();
         let (mut seen, mut answers) = (Vec::new(), Vec::new());
         self.screen.feed(bytes, &mut seen);
         self.fold.printed(now);

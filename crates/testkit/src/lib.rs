@@ -8,6 +8,7 @@ pub mod program;
 pub mod pty;
 pub mod recorder;
 pub mod states;
+pub mod tui;
 pub mod world;
 
 pub use world::{Agent, Ran, World};

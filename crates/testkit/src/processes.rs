@@ -20,6 +20,20 @@ pub fn terminate(pid: u32) {
     signal(pid, Signal::TERM);
 }
 
+/// As a terminal that vanishes.
+pub fn hang_up(pid: u32) {
+    signal(pid, Signal::HUP);
+}
+
+/// As Ctrl-Z: it may do something about it.
+pub fn suspend(pid: u32) {
+    signal(pid, Signal::TSTP);
+}
+
+pub fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|(_, state)| state == 'T')
+}
+
 fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
@@ -74,6 +88,19 @@ pub fn end_all(home: &Path) {
     }
 }
 
+/// The most memory it ever had, MB.
+pub fn peak_memory_mb(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(u64::MAX) / 1024
+}
+
+/// How many bytes it has read from anywhere.
+pub fn read_so_far(pid: u32) -> usize {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0)
+}
+
 /// What a process is called with, for messages.
 pub fn command_line(pid: u32) -> String {
     let raw = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -99,6 +126,13 @@ pub fn children_of(pid: u32) -> Vec<u32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// All that live below this process.
+pub fn below(pid: u32) -> Vec<u32> {
+    let children = children_of(pid);
+    let further: Vec<u32> = children.iter().flat_map(|child| below(*child)).collect();
+    [children, further].concat()
 }
 
 /// Stops it as Ctrl-Z would, but so that it cannot refuse.

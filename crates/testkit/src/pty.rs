@@ -1,31 +1,56 @@
 //! A terminal for tests: a program runs in it, keys go in, and what it shows is waited for.
+//!
+//! It answers what every terminal answers (its attributes), and its colours if it is told to. It can hang, and it can
+//! vanish as a window that is closed.
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program in a terminal of its own.
 pub struct Pty {
-    master: File,
+    master: Option<File>,
     child: Child,
     shown: Arc<(Mutex<Shown>, Condvar)>,
+    reader: Option<JoinHandle<()>>,
+    /// Wakes the reader.
+    rope: UnixStream,
 }
 
 #[derive(Default)]
 struct Shown {
-    text: String,
+    bytes: Vec<u8>,
     is_closed: bool,
+    /// Reads nothing more, as a terminal that hangs.
+    is_stuck: bool,
+    is_over: bool,
+}
+
+/// What this terminal says when it is asked for its colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colours {
+    /// Nothing, as many do.
+    Silent,
+    /// Text of `010203` on `fdf6e3`.
+    Light,
 }
 
 impl Pty {
     /// Starts it as a shell would: the terminal is its own, so signals of the terminal reach it.
     pub fn start(program: &Command, columns: u16, rows: u16) -> Self {
+        Self::coloured(program, columns, rows, Colours::Silent)
+    }
+
+    pub fn coloured(program: &Command, columns: u16, rows: u16, colours: Colours) -> Self {
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(program.get_program()).args(program.get_args());
         for (name, value) in program.get_envs() {
@@ -34,6 +59,7 @@ impl Pty {
                 None => command.env_remove(name),
             };
         }
+        command.env("TERM", "xterm-256color");
         if let Some(folder) = program.get_current_dir() {
             command.current_dir(folder);
         }
@@ -49,52 +75,94 @@ impl Pty {
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("the program starts");
         drop((command, slave));
         let shown: Arc<(Mutex<Shown>, Condvar)> = Arc::default();
-        let (mut from, to) = (File::from(master.try_clone().expect("a copy")), shown.clone());
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(read @ 1..) = from.read(&mut buffer) {
-                let text = String::from_utf8_lossy(&buffer[..read]);
-                to.0.lock().unwrap_or_else(PoisonError::into_inner).text.push_str(&text);
-                to.1.notify_all();
-            }
-            to.0.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
-            to.1.notify_all();
-        });
-        Self { master: File::from(master), child, shown }
+        let (from, to) = (File::from(master.try_clone().expect("a copy")), shown.clone());
+        let (rope, ears) = UnixStream::pair().expect("a rope");
+        let reader = std::thread::spawn(move || serve(from, &ears, &to, colours));
+        Self { master: Some(File::from(master)), child, shown, reader: Some(reader), rope }
     }
 
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
+    fn master(&self) -> &File {
+        self.master.as_ref().expect("the terminal is there")
+    }
+
     pub fn keys(&mut self, keys: &str) {
-        self.master.write_all(keys.as_bytes()).expect("keys go in");
+        self.master().write_all(keys.as_bytes()).expect("keys go in");
     }
 
     pub fn resize(&self, columns: u16, rows: u16) {
-        resize(&self.master, columns, rows);
+        resize(self.master(), columns, rows);
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All that was shown, colours and all.
     pub fn text(&self) -> String {
-        self.shown.0.lock().unwrap_or_else(PoisonError::into_inner).text.clone()
+        text(&self.shown().bytes)
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        self.shown().bytes.clone()
+    }
+
+    /// Forgets what was shown, so that a wait is for what comes.
+    pub fn forget(&self) {
+        self.shown().bytes.clear();
+    }
+
+    /// From now on it reads nothing, as a terminal that hangs.
+    pub fn stick(&self) {
+        self.shown().is_stuck = true;
+    }
+
+    pub fn go_on(&self) {
+        self.shown().is_stuck = false;
+        self.shown.1.notify_all();
+    }
+
+    /// Whether it hands on every key as it is, and does not show what is typed.
+    pub fn is_raw(&self) -> bool {
+        let mode = tcgetattr(self.master()).expect("a mode");
+        !mode.local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    /// The terminal vanishes, as a window that is closed.
+    pub fn vanish(&mut self) {
+        self.shown().is_over = true;
+        self.shown.1.notify_all();
+        let _ = (&self.rope).write(b"!");
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        self.master = None;
     }
 
     /// Waits until `part` has been shown.
     pub fn wait_for(&self, part: &str) {
-        self.wait_until(&format!("{part:?} is shown"), |shown| shown.text.contains(part));
+        // Only what is new is looked at: a flood is long.
+        let mut from = 0;
+        self.wait_until(&format!("{part:?} is shown"), |bytes| {
+            let found = text(&bytes[from..]).contains(part);
+            from = bytes.len().saturating_sub(part.len());
+            if found { Ok(()) } else { Err(String::new()) }
+        });
     }
 
-    fn wait_until(&self, what: &str, holds: impl Fn(&Shown) -> bool) {
+    /// Waits until what was shown is as wished; says instead what is there.
+    pub fn wait_until(&self, what: &str, mut holds: impl FnMut(&[u8]) -> Result<(), String>) {
         let began = Instant::now();
-        let mut shown = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while !holds(&shown) {
+        let mut shown = self.shown();
+        while let Err(instead) = holds(&shown.bytes) {
             let left = PATIENCE.saturating_sub(began.elapsed());
-            assert!(
-                !left.is_zero() && !shown.is_closed,
-                "not within {PATIENCE:?}: {what}; shown:\n{:?}",
-                shown.text
-            );
+            if left.is_zero() || shown.is_closed {
+                let instead = if instead.is_empty() { format!("{:?}", text(&shown.bytes)) } else { instead };
+                panic!("not within {PATIENCE:?}: {what}; shown:\n{instead}");
+            }
             shown = self.shown.1.wait_timeout(shown, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -108,9 +176,14 @@ impl Pty {
         while !shown.is_closed && began.elapsed() < PATIENCE {
             shown = self.shown.1.wait_timeout(shown, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let text = shown.text.clone();
+        let text = text(&shown.bytes);
         drop(shown);
         (status, text)
+    }
+
+    /// Waits until the program has ended, whatever else still has the terminal.
+    pub fn status(&mut self) -> ExitStatus {
+        self.child.wait().expect("its end")
     }
 }
 
@@ -118,7 +191,56 @@ impl Drop for Pty {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.shown().is_over = true;
+        self.shown.1.notify_all();
+        let _ = (&self.rope).write(b"!");
     }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Shows what comes, until the terminal is over.
+fn serve(mut master: File, ears: &UnixStream, to: &(Mutex<Shown>, Condvar), colours: Colours) {
+    let lock = || to.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut buffer = [0; 16 << 10];
+    loop {
+        let mut shown = lock();
+        while shown.is_stuck && !shown.is_over {
+            shown = to.1.wait(shown).unwrap_or_else(PoisonError::into_inner);
+        }
+        if shown.is_over {
+            break;
+        }
+        drop(shown);
+        let mut fds = [PollFd::new(&master, PollFlags::IN), PollFd::new(ears, PollFlags::IN)];
+        if poll(&mut fds, None).is_err() || fds[0].revents().is_empty() {
+            continue;
+        }
+        let Ok(read @ 1..) = master.read(&mut buffer) else { break };
+        answer(&mut master, &buffer[..read], colours);
+        lock().bytes.extend_from_slice(&buffer[..read]);
+        to.1.notify_all();
+    }
+    lock().is_closed = true;
+    to.1.notify_all();
+}
+
+/// Only questions that come in one piece: ours do.
+fn answer(master: &mut File, bytes: &[u8], colours: Colours) {
+    let asks = |question: &[u8]| bytes.windows(question.len()).any(|some| some == question);
+    let mut said = Vec::new();
+    if colours == Colours::Light && asks(b"\x1b]10;?") {
+        said.extend_from_slice(b"\x1b]10;rgb:0101/0202/0303\x1b\\");
+    }
+    if colours == Colours::Light && asks(b"\x1b]11;?") {
+        said.extend_from_slice(b"\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\");
+    }
+    if asks(b"\x1b[c") {
+        said.extend_from_slice(b"\x1b[?62;22c");
+    }
+    let _ = master.write_all(&said);
 }
 
 fn resize(master: &impl std::os::fd::AsFd, columns: u16, rows: u16) {

@@ -40,9 +40,18 @@ fn both(usage: &Usage) -> Duration {
 
 /// Memory that only this process has, bytes.
 pub(super) fn private_bytes(pid: u32) -> anyhow::Result<u64> {
+    memory(pid, &["Private_Clean:", "Private_Dirty:"])
+}
+
+/// What of it is not just code of a program that nobody else runs now, bytes.
+pub(super) fn written_bytes(pid: u32) -> anyhow::Result<u64> {
+    memory(pid, &["Private_Dirty:"])
+}
+
+fn memory(pid: u32, kinds: &[&str]) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/smaps_rollup");
     let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-    Ok(1024 * sum_of(&text, &["Private_Clean:", "Private_Dirty:"]))
+    Ok(1024 * sum_of(&text, kinds))
 }
 
 /// How often each thread of a process went to sleep of itself; each sleep ends with a wake-up.
@@ -102,7 +111,8 @@ mod tests {
         let own = std::process::id();
         assert!(cpu_of(own).unwrap() > Duration::ZERO);
         assert!(own_cpu().unwrap() > Duration::ZERO);
-        assert!(private_bytes(own).unwrap() > 0);
+        assert!(private_bytes(own).unwrap() >= written_bytes(own).unwrap());
+        assert!(written_bytes(own).unwrap() > 0);
         assert!(Sleeps::of(own).is_ok() && children_cpu().is_ok());
     }
 }

@@ -12,6 +12,8 @@ pub(crate) struct Row {
     unit: &'static str,
     bar: Bar,
     beside: Vec<(&'static str, f64, &'static str)>,
+    /// Why it could not be measured; its bar then counts as missed.
+    missing: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -24,15 +26,20 @@ enum Bar {
 
 impl Row {
     pub(super) fn at_least(name: impl Into<String>, value: f64, unit: &'static str, bar: f64) -> Self {
-        Self { name: name.into(), value, unit, bar: Bar::AtLeast(bar), beside: Vec::new() }
+        Self { name: name.into(), value, unit, bar: Bar::AtLeast(bar), beside: Vec::new(), missing: None }
     }
 
     pub(super) fn at_most(name: impl Into<String>, value: f64, unit: &'static str, bar: f64) -> Self {
-        Self { name: name.into(), value, unit, bar: Bar::AtMost(bar), beside: Vec::new() }
+        Self { name: name.into(), value, unit, bar: Bar::AtMost(bar), beside: Vec::new(), missing: None }
     }
 
     pub(super) fn told(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit, bar: Bar::None, beside: Vec::new() }
+        Self { name: name.into(), value, unit, bar: Bar::None, beside: Vec::new(), missing: None }
+    }
+
+    /// What it should be measured beside is not here.
+    pub(super) fn missing(name: impl Into<String>, unit: &'static str, bar: f64, why: String) -> Self {
+        Self { missing: Some(why), ..Self::at_least(name, 0.0, unit, bar) }
     }
 
     pub(super) fn beside(mut self, what: &'static str, value: f64, unit: &'static str) -> Self {
@@ -41,6 +48,9 @@ impl Row {
     }
 
     fn is_met(&self) -> Option<bool> {
+        if self.missing.is_some() {
+            return Some(false);
+        }
         match self.bar {
             Bar::AtLeast(bar) => Some(self.value >= bar),
             Bar::AtMost(bar) => Some(self.value <= bar),
@@ -67,8 +77,11 @@ impl Row {
             Some(false) => "NO",
             None => "",
         };
-        let measured = number(self.value, self.unit);
-        [self.name.clone(), measured, self.bar_in_words(), met.to_owned(), beside.join(", ")]
+        let (measured, beside) = match &self.missing {
+            None => (number(self.value, self.unit), beside.join(", ")),
+            Some(why) => ("missing".to_owned(), why.lines().next().unwrap_or_default().to_owned()),
+        };
+        [self.name.clone(), measured, self.bar_in_words(), met.to_owned(), beside]
     }
 
     fn json(&self) -> Value {
@@ -83,8 +96,8 @@ impl Row {
             Bar::None => Value::Null,
         };
         json!({
-            "name": self.name, "value": self.value, "unit": self.unit,
-            "bar": bar, "met": self.is_met(), "beside": beside,
+            "name": self.name, "value": self.missing.is_none().then_some(self.value), "unit": self.unit,
+            "bar": bar, "met": self.is_met(), "beside": beside, "missing": self.missing,
         })
     }
 }
@@ -215,5 +228,19 @@ mod tests {
         let json: Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(json["missed"], json!(["fast"]));
         assert_eq!(json["rows"][0]["beside"]["raw"]["value"], json!(12.0));
+    }
+
+    #[test]
+    fn a_bar_without_its_rival_is_missed_with_the_reason() {
+        let rows = vec![Row::missing("of it", "×", 0.0, "it is not installed\nmore".into())];
+        let report = Report { rows, ..Report::default() };
+        let row =
+            report.table().lines().find(|line| line.starts_with("of it")).unwrap_or_default().to_owned();
+        assert!(
+            row.contains("missing") && row.contains("NO") && row.ends_with("it is not installed"),
+            "{row}"
+        );
+        let json: Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!((&json["missed"], &json["rows"][0]["value"]), (&json!(["of it"]), &Value::Null));
     }
 }

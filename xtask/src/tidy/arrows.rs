@@ -24,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("node", &["core", "dialects", "store", "holder", "peer", "settings", "terminal", "tls"]),
     ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings", "terminal", "tls"]),
     ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse", "terminal"]),
-    ("xtask", &["core", "store", "testkit", "tls"]),
+    ("xtask", &["core", "store", "terminal", "testkit", "tls"]),
 ];
 
 /// Rooms that decide and never touch the world.

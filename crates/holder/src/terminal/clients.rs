@@ -4,10 +4,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::wire::{Ask, Frames, Role, Tell};
+use super::wire::{self, Ask, Frames, Role, Tell};
 
-/// What may wait for one client; at this the program is not read any further.
-pub(super) const QUEUE_BYTES_MAX: usize = 1 << 20;
+/// What may wait for one client; at this the program is not read any further, or the client falls behind.
+pub(super) const QUEUE_BYTES_MAX: usize = 256 << 10;
 /// How long a client may leave its queue full before it is let go.
 const STUCK: Duration = Duration::from_secs(2);
 /// A client that connects and says nothing is let go after this.
@@ -23,13 +23,20 @@ pub(super) struct Client {
     /// Since when the queue has been full without moving.
     full_since: Option<Instant>,
     since: Instant,
+    /// When it last took something.
+    moved: Instant,
     pub(super) size: (u16, u16),
+    /// Something came from it, as far as is known.
+    pub(super) is_ready: bool,
+    /// Output was not queued for it: it is shown everything anew once it has read what waits.
+    pub(super) is_behind: bool,
     pub(super) is_gone: bool,
 }
 
 impl Client {
     pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
+        let now = Instant::now();
         Ok(Self {
             stream,
             role: None,
@@ -37,8 +44,11 @@ impl Client {
             queue: Vec::new(),
             sent: 0,
             full_since: None,
-            since: Instant::now(),
+            since: now,
+            moved: now,
             size: (0, 0),
+            is_ready: true,
+            is_behind: false,
             is_gone: false,
         })
     }
@@ -53,8 +63,29 @@ impl Client {
 
     pub(super) fn tell(&mut self, tell: &Tell) {
         if !self.is_gone {
+            self.begin_to_wait();
             tell.write(&mut self.queue);
         }
+    }
+
+    /// Output in one or two pieces.
+    pub(super) fn show(&mut self, pieces: &[&[u8]]) {
+        if !self.is_gone {
+            self.begin_to_wait();
+            wire::output(&mut self.queue, pieces);
+        }
+    }
+
+    /// From now on it can be late.
+    fn begin_to_wait(&mut self) {
+        if self.waiting() == 0 {
+            self.moved = Instant::now();
+        }
+    }
+
+    /// How long it has not taken what waits for it.
+    pub(super) fn resting(&self) -> Duration {
+        if self.waiting() == 0 { Duration::ZERO } else { self.moved.elapsed() }
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -73,6 +104,7 @@ impl Client {
                 Ok(written) => {
                     self.sent += written;
                     self.full_since = None;
+                    self.moved = now;
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -81,7 +113,8 @@ impl Client {
         }
         if self.sent == self.queue.len() {
             self.queue.clear();
-            self.queue.shrink_to(64 << 10);
+            // A picture was in it; what output needs is kept, or a flood would make room again and again.
+            self.queue.shrink_to(QUEUE_BYTES_MAX);
             self.sent = 0;
         } else if self.sent > QUEUE_BYTES_MAX / 2 {
             self.queue.drain(..self.sent);

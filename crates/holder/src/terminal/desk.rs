@@ -2,25 +2,30 @@
 //!
 //! It sleeps until something moves. Output goes to the tail and to every client; input of the viewer who leads, and
 //! of the node, goes to the program in the order it came.
+//!
+//! The node, recorders and the viewer who leads set the pace, as any terminal does: while one of them has much to read, the
+//! program waits, unless they do not read at all. Other viewers may fall behind; they are then shown everything anew.
+
+mod asks;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::Signal;
-use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 
 use super::clients::Client;
-use super::wire::{Ask, Role, Tell};
+use super::gather::{Gather, Left};
+use super::kept::Kept;
+pub(super) use asks::within;
+
+use super::wire::{Rgb, Role, Tell};
 use super::{Order, Orders};
 use crate::reaper::Death;
 
-/// Output kept beyond the last picture; what is more is lost for whoever comes later.
-const TAIL_BYTES_MAX: usize = 1 << 20;
 /// Input that may wait for a program that does not read.
 const INPUT_BYTES_MAX: usize = 64 << 10;
 const CLIENTS_MAX: usize = 16;
@@ -28,8 +33,12 @@ const CLIENTS_MAX: usize = 16;
 const AT_ONCE: Duration = Duration::from_secs(5);
 /// After the program's end: how long its children may go on printing.
 const LAST_WORDS: Duration = Duration::from_millis(300);
-/// After the program's end: how long clients may take to hear of it.
+/// The same while what it printed itself may not all be read.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(10);
+/// After the program's end: how long clients may rest before they have heard of it.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// And how long they may take in all.
+const FAREWELL_MAX: Duration = Duration::from_secs(30);
 /// Nobody looks: programs cut their footers in windows smaller than this.
 const UNSEEN: (u16, u16) = (120, 40);
 
@@ -41,22 +50,27 @@ pub(super) struct Desk {
     orders: Orders,
     clients: Vec<Client>,
     size: (u16, u16),
-    /// All output that ever came, bytes.
-    printed: u64,
-    tail: VecDeque<u8>,
-    picture: Vec<u8>,
-    /// Some output between the picture and the tail is lost.
-    lost: bool,
+    kept: Kept,
+    /// Of the terminal of the person who leads, or who led last.
+    colours: Option<(Rgb, Rgb)>,
+    /// What the node said last of what the program does.
+    state: Option<Tell>,
     input: VecDeque<u8>,
     /// Keys of people, while the node has the keyboard.
     held: Vec<u8>,
     keyboard_until: Option<Instant>,
     ended: Option<(Death, Instant)>,
+    /// All that was printed before the end is read.
+    emptied: bool,
     farewell_said: bool,
     master_closed: bool,
+    /// Output that is read and not yet told.
+    gather: Gather,
     began: Instant,
     /// A viewer has been here.
     was_viewed: bool,
+    /// The program stopped itself.
+    sleeps: bool,
 }
 
 impl Desk {
@@ -79,31 +93,41 @@ impl Desk {
             orders,
             clients: Vec::new(),
             size,
-            printed: 0,
-            tail: VecDeque::new(),
-            picture: Vec::new(),
-            lost: false,
+            kept: Kept::new(size),
+            colours: None,
+            state: None,
             input: VecDeque::new(),
             held: Vec::new(),
             keyboard_until: None,
             ended: None,
+            emptied: false,
             farewell_said: false,
             master_closed: false,
+            gather: Gather::new(),
             began: Instant::now(),
             was_viewed: false,
+            sleeps: false,
         })
     }
 
     pub(super) fn work(mut self) {
         while !self.is_done() {
-            // A failed poll would spin; there is nothing else this thread could do.
-            if self.sleep().is_err() {
+            let ready = self.sleep().unwrap_or_else(|_| {
+                // A failed poll would spin; there is nothing else this thread could do.
                 std::thread::sleep(Duration::from_millis(50));
+                Ready::default()
+            });
+            if ready.master || self.ended.is_some() {
+                self.read_master();
             }
+            if !ready.others && self.gather.until().is_some_and(|until| until > Instant::now()) {
+                continue;
+            }
+            // Whatever else happens, it happens after what was printed before.
+            self.print();
             self.take_orders();
             self.accept();
             self.read_clients();
-            self.read_master();
             self.write_master();
             self.say_farewell();
             self.let_go();
@@ -112,36 +136,41 @@ impl Desk {
 
     fn is_done(&self) -> bool {
         let Some((_, since)) = self.ended else { return false };
-        let heard = self.clients.iter().all(|client| client.waiting() == 0);
+        let heard = self.clients.iter().all(|client| client.waiting() == 0 || client.resting() > FAREWELL);
         // Whoever started a program that ended at once is still on the way to look at it.
         let awaited =
             !self.was_viewed && since.duration_since(self.began) < AT_ONCE && since.elapsed() < AT_ONCE;
-        self.farewell_said && !awaited && (heard || since.elapsed() > FAREWELL)
+        self.farewell_said && !awaited && (heard || since.elapsed() > FAREWELL_MAX)
     }
 
-    fn sleep(&mut self) -> io::Result<()> {
-        let now = Instant::now();
+    /// When to look again though nothing moves.
+    fn wake_at(&self, now: Instant) -> Option<Instant> {
         let deadlines = self.clients.iter().filter_map(Client::deadline).chain(self.keyboard_until);
-        let patience = match (self.farewell_said, self.was_viewed) {
-            (false, _) => LAST_WORDS,
-            (true, true) => FAREWELL,
-            (true, false) => AT_ONCE,
-        };
-        let farewell = self.ended.map(|(_, since)| since + patience);
-        let until = deadlines.chain(farewell).min();
-        let timeout = until
+        let farewell = self.ended.map(|(_, since)| {
+            let due = since + if self.farewell_said && !self.was_viewed { AT_ONCE } else { LAST_WORDS };
+            // Somebody still reads, or what was printed does: now and then is enough.
+            if due > now { due } else { now + LAST_WORDS }
+        });
+        deadlines.chain(farewell).chain(self.gather.until()).min()
+    }
+
+    fn sleep(&mut self) -> io::Result<Ready> {
+        let now = Instant::now();
+        let timeout = self
+            .wake_at(now)
             .map(|until| Timespec::try_from(until.saturating_duration_since(now)))
             .transpose()
             .map_err(io::Error::other)?;
         let mut of_master = PollFlags::empty();
-        if !self.clients.iter().any(Client::is_full) {
+        if !self.is_blocked() && !self.farewell_said {
             of_master |= PollFlags::IN;
         }
         if !self.input.is_empty() {
             of_master |= PollFlags::OUT;
         }
         let mut fds = vec![PollFd::new(&self.ears, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
-        for client in &self.clients {
+        let mut polled = Vec::with_capacity(self.clients.len());
+        for (n, client) in self.clients.iter().enumerate() {
             let mut wanted = PollFlags::empty();
             if self.input.len() < INPUT_BYTES_MAX {
                 wanted |= PollFlags::IN;
@@ -151,6 +180,7 @@ impl Desk {
             }
             if !wanted.is_empty() {
                 fds.push(PollFd::new(client.stream(), wanted));
+                polled.push(n);
             }
         }
         // A closed master is always ready; it is left out once that is known.
@@ -158,9 +188,29 @@ impl Desk {
             fds.push(PollFd::new(&self.master, of_master));
         }
         match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(e) => Err(e.into()),
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Ready::default()),
+            Err(e) => return Err(e.into()),
         }
+        let moved: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        let (others, master) = moved.split_at(2 + polled.len());
+        for (n, moved) in polled.into_iter().zip(&others[2..]) {
+            self.clients[n].is_ready |= !(*moved - PollFlags::OUT).is_empty();
+        }
+        Ok(Ready {
+            master: master.iter().any(|moved| !(*moved - PollFlags::OUT).is_empty()),
+            others: others.iter().chain(master).any(|moved| !(*moved - PollFlags::IN).is_empty())
+                || others.iter().any(|moved| !moved.is_empty()),
+        })
+    }
+
+    /// Somebody who sets the pace has enough to read.
+    fn is_blocked(&self) -> bool {
+        let leader = self.leader();
+        let paces = |(n, client): (usize, &Client)| {
+            matches!(client.role, Some(Role::Node | Role::Recorder)) || leader == Some(n)
+        };
+        self.clients.iter().enumerate().any(|(n, client)| client.is_full() && paces((n, client)))
     }
 
     fn take_orders(&mut self) {
@@ -173,9 +223,11 @@ impl Desk {
                     // Without our end the master tells when all that was printed is read.
                     self.slave = None;
                 }
+                // The person whose program it is gets the shell back; the others look on.
                 Order::Suspended => {
-                    for client in self.clients.iter_mut().filter(|client| client.is_viewer()) {
-                        client.tell(&Tell::Suspended);
+                    self.sleeps = true;
+                    if let Some(leader) = self.leader() {
+                        self.clients[leader].tell(&Tell::Suspended);
                     }
                 }
             }
@@ -200,184 +252,53 @@ impl Desk {
             if self.input.len() >= INPUT_BYTES_MAX {
                 return;
             }
-            for ask in self.clients[n].read() {
-                self.asked(n, ask);
+            if std::mem::take(&mut self.clients[n].is_ready) {
+                for ask in self.clients[n].read() {
+                    self.asked(n, ask);
+                }
             }
-        }
-    }
-
-    fn asked(&mut self, n: usize, ask: Ask) {
-        let (role, leads) = (self.clients[n].role, self.leader() == Some(n));
-        match (ask, role) {
-            (Ask::Hello { role, columns, rows }, None) => self.greet(n, role, (columns, rows)),
-            // Only after a hello, and only once.
-            (_, None) | (Ask::Hello { .. }, Some(_)) => self.clients[n].is_gone = true,
-            (Ask::Input(bytes), Some(Role::Node)) => self.input.extend(bytes),
-            (Ask::Input(bytes), Some(_)) if leads => self.typed(bytes),
-            (Ask::Resize { columns, rows }, Some(_)) => {
-                self.clients[n].size = (columns, rows);
-                self.fit();
-            }
-            (Ask::Answer(bytes), Some(Role::Node)) => self.input.extend(bytes),
-            (Ask::Picture { upto, drawn }, Some(Role::Node)) => self.keep(upto, drawn),
-            (Ask::Keyboard { ms: 0 }, Some(Role::Node)) => self.give_back_keyboard(),
-            (Ask::Keyboard { ms }, Some(Role::Node)) => {
-                const KEYBOARD_MAX: Duration = Duration::from_secs(10);
-                let wished = Duration::from_millis(u64::from(ms)).min(KEYBOARD_MAX);
-                self.keyboard_until = Some(Instant::now() + wished);
-            }
-            (Ask::Continue, Some(_)) if leads => self.signal(Signal::CONT),
-            (Ask::Repaint, Some(_)) => self.repaint(),
-            // What this client may not do is not done.
-            _ => {}
-        }
-    }
-
-    fn greet(&mut self, n: usize, role: Role, size: (u16, u16)) {
-        if role == Role::Node {
-            // One node at a time: the one before is dead, or should be.
-            for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Node)) {
-                client.is_gone = true;
-            }
-        }
-        if role == Role::Leader {
-            for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Leader)) {
-                client.role = Some(Role::Reader);
-            }
-        }
-        let upto = self.printed - self.tail.len() as u64;
-        let (columns, rows) = self.size;
-        let client = &mut self.clients[n];
-        (client.role, client.size) = (Some(role), size);
-        client.tell(&Tell::Welcome { columns, rows, upto, lost: self.lost });
-        client.tell(&Tell::Picture(self.picture.clone()));
-        let (front, back) = self.tail.as_slices();
-        client.tell(&Tell::Output([front, back].concat()));
-        self.was_viewed |= role != Role::Node;
-        if let Some((death, _)) = self.ended.filter(|_| self.farewell_said) {
-            self.clients[n].tell(&ended(death));
-        }
-        self.tell_who_leads();
-        self.fit();
-    }
-
-    /// The viewer whose keys and size count: one who asked to lead, else the first that may type.
-    fn leader(&self) -> Option<usize> {
-        let find = |role| self.clients.iter().position(|c| c.role == Some(role) && !c.is_gone);
-        find(Role::Leader).or_else(|| find(Role::Viewer))
-    }
-
-    fn tell_who_leads(&mut self) {
-        let leader = self.leader();
-        for (n, client) in self.clients.iter_mut().enumerate().filter(|(_, client)| client.is_viewer()) {
-            client.tell(&Tell::Leads(leader == Some(n)));
-        }
-    }
-
-    /// The window is as large as that of the viewer who leads; unseen, it is not small.
-    fn fit(&mut self) {
-        let seen = self.leader().map(|n| self.clients[n].size);
-        let (columns, rows) = seen.unwrap_or((self.size.0.max(UNSEEN.0), self.size.1.max(UNSEEN.1)));
-        let wished = (columns.max(1), rows.max(1));
-        if wished != self.size {
-            self.size = wished;
-            self.set_window(wished);
-            let (columns, rows) = wished;
-            for client in self.clients.iter_mut().filter(|client| client.role.is_some()) {
-                client.tell(&Tell::Resized { columns, rows });
-            }
-        }
-    }
-
-    fn set_window(&self, (columns, rows): (u16, u16)) {
-        let _ =
-            tcsetwinsize(&self.master, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 });
-    }
-
-    /// A changed size makes every full-screen program draw anew.
-    fn repaint(&mut self) {
-        let (columns, rows) = self.size;
-        self.set_window((columns, rows.saturating_sub(1).max(1)));
-        self.set_window((columns, rows));
-        self.signal(Signal::WINCH);
-    }
-
-    fn typed(&mut self, bytes: Vec<u8>) {
-        if self.keyboard_until.is_some() {
-            let room = INPUT_BYTES_MAX.saturating_sub(self.held.len());
-            self.held.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            return;
-        }
-        for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Node)) {
-            client.tell(&Tell::Typed(bytes.clone()));
-        }
-        self.input.extend(bytes);
-    }
-
-    fn give_back_keyboard(&mut self) {
-        self.keyboard_until = None;
-        let held = std::mem::take(&mut self.held);
-        if !held.is_empty() {
-            self.typed(held);
-        }
-    }
-
-    /// Keeps a picture, and of the tail only what came after it.
-    fn keep(&mut self, upto: u64, drawn: Vec<u8>) {
-        let tail_from = self.printed - self.tail.len() as u64;
-        // A picture of the future or from before what is kept fits nothing.
-        if upto > self.printed || upto < tail_from {
-            return;
-        }
-        self.tail.drain(..usize::try_from(upto - tail_from).unwrap_or(0));
-        self.picture = drawn;
-        self.lost = false;
-        self.tail.shrink_to(64 << 10);
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Ok(group) = tcgetpgrp(&self.master) {
-            let _ = rustix::process::kill_process_group(group, signal);
         }
     }
 
     fn read_master(&mut self) {
-        let mut buffer = [0; 32 << 10];
-        // A few times at once, so that a flood costs fewer wake-ups; then the clients have their turn.
-        for _ in 0..8 {
-            if self.master_closed || self.clients.iter().any(Client::is_full) {
-                return;
-            }
-            match rustix::io::read(self.master.as_fd(), &mut buffer) {
-                Ok(read) if read > 0 => self.print(&buffer[..read]),
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR) => {}
-                // All ends of the program's side are closed.
-                Ok(_) | Err(_) => self.master_closed = true,
-            }
+        if self.master_closed || self.farewell_said || self.is_blocked() {
+            return;
+        }
+        match self.gather.read(&self.master) {
+            Left::Closed => self.master_closed = true,
+            Left::Nothing => self.emptied |= self.ended.is_some(),
+            Left::Some => {}
         }
     }
 
-    fn print(&mut self, bytes: &[u8]) {
-        self.printed += bytes.len() as u64;
-        self.tail.extend(bytes);
-        if self.tail.len() > TAIL_BYTES_MAX {
-            self.tail.drain(..self.tail.len() - TAIL_BYTES_MAX);
-            self.lost = true;
+    fn print(&mut self) {
+        let leader = self.leader();
+        let bytes = self.gather.take();
+        if bytes.is_empty() {
+            return;
         }
-        let output = Tell::Output(bytes.to_vec());
-        for client in self.clients.iter_mut().filter(|client| client.role.is_some()) {
-            client.tell(&output);
+        self.kept.print(bytes);
+        for (n, client) in self.clients.iter_mut().enumerate().filter(|(_, client)| client.role.is_some()) {
+            client.is_behind |= client.is_full() && client.is_viewer() && leader != Some(n);
+            if !client.is_behind {
+                client.show(&[bytes]);
+            }
         }
     }
 
     /// Once all it printed is read; what it left behind may hold its end of the terminal open for longer.
     fn say_farewell(&mut self) {
         let Some((death, since)) = self.ended else { return };
-        if self.farewell_said || !(self.master_closed || since.elapsed() >= LAST_WORDS) {
+        let patience = if self.emptied { LAST_WORDS } else { LAST_WORDS_MAX };
+        if self.farewell_said || !(self.master_closed || since.elapsed() >= patience) {
             return;
         }
         self.farewell_said = true;
+        for n in 0..self.clients.len() {
+            if self.clients[n].is_behind {
+                self.replay(n);
+            }
+        }
         for client in self.clients.iter_mut().filter(|client| client.role.is_some()) {
             client.tell(&ended(death));
         }
@@ -398,6 +319,11 @@ impl Desk {
     fn let_go(&mut self) {
         let now = Instant::now();
         self.clients.iter_mut().for_each(|client| client.flush(now));
+        for n in 0..self.clients.len() {
+            if self.clients[n].is_behind && self.clients[n].waiting() == 0 {
+                self.replay(n);
+            }
+        }
         let viewers = self.clients.iter().filter(|client| client.is_viewer()).count();
         self.clients.retain(|client| !client.is_gone);
         if self.clients.iter().filter(|client| client.is_viewer()).count() != viewers {
@@ -405,6 +331,15 @@ impl Desk {
             self.fit();
         }
     }
+}
+
+/// What `sleep` was woken by.
+#[derive(Default)]
+struct Ready {
+    /// The program printed, or closed its end.
+    master: bool,
+    /// Anything else.
+    others: bool,
 }
 
 fn ended(death: Death) -> Tell {

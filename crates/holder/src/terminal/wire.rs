@@ -23,11 +23,16 @@ pub enum Ask {
         columns: u16,
         rows: u16,
     },
-    /// The node's answer to a query of the program.
-    Answer(Vec<u8>),
-    /// All output up to this place is in this picture.
+    /// The node's answers to all queries in the output up to this place that were not answered before.
+    Answer {
+        upto: u64,
+        bytes: Vec<u8>,
+    },
+    /// All output up to this place is in this picture of a screen of this size.
     Picture {
         upto: u64,
+        columns: u16,
+        rows: u16,
         drawn: Vec<u8>,
     },
     /// Nobody else's input reaches the program for so long, or until it is given back with 0.
@@ -38,22 +43,41 @@ pub enum Ask {
     Continue,
     /// Makes the program draw everything again.
     Repaint,
+    /// Sends the picture and what came after it once more: this client's window was used for something else.
+    Again,
+    /// This viewer wants to lead.
+    Take,
+    /// What the node thinks the program does, and why.
+    State {
+        state: String,
+        why: String,
+    },
+    /// The colours of a person's terminal: those of text and of the background, as red, green and blue.
+    Colours {
+        ink: Rgb,
+        paper: Rgb,
+    },
 }
+
+/// Red, green and blue.
+pub type Rgb = [u8; 3];
 
 /// From the holder to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tell {
-    /// First of all: the size, where the output that follows begins, and whether some before it is lost.
+    /// First of all: the size of the picture, where the output after it begins, up to where queries are answered, and
+    /// whether some output before it is lost.
     Welcome {
         columns: u16,
         rows: u16,
         upto: u64,
+        answered: u64,
         lost: bool,
     },
     /// The last picture the node made.
     Picture(Vec<u8>),
     Output(Vec<u8>),
-    /// What another client typed; told to the node.
+    /// What another client typed; told to the node and to recorders.
     Typed(Vec<u8>),
     Resized {
         columns: u16,
@@ -62,6 +86,16 @@ pub enum Tell {
     /// Whether this viewer's keys and size count.
     Leads(bool),
     Suspended,
+    /// The colours of the terminal of the person who leads; told to the node.
+    Colours {
+        ink: Rgb,
+        paper: Rgb,
+    },
+    /// What the node thinks the program does, and why; told to recorders.
+    State {
+        state: String,
+        why: String,
+    },
     /// The program ended; nothing follows.
     Ended {
         code: i32,
@@ -78,6 +112,8 @@ pub enum Role {
     Leader,
     /// Only looks.
     Reader,
+    /// Writes down what is printed and typed.
+    Recorder,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -91,31 +127,51 @@ pub enum BadFrame {
 /// Takes whole frames out of bytes as they come.
 #[derive(Debug, Default)]
 pub struct Frames {
-    rest: Vec<u8>,
+    buffer: Vec<u8>,
+    /// How much of its front is taken.
+    taken: usize,
 }
 
 const HEAD: usize = 5;
+/// What is read at once, and how much room is kept when nothing comes.
+const READ_BYTES: usize = 64 << 10;
 
 impl Frames {
     pub fn feed(&mut self, bytes: &[u8]) {
-        self.rest.extend_from_slice(bytes);
+        self.make_room();
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Reads once; how much came, 0 at the end.
+    fn fill(&mut self, from: &mut impl Read) -> io::Result<usize> {
+        self.make_room();
+        let kept = self.buffer.len();
+        self.buffer.resize(kept + READ_BYTES, 0);
+        let read = from.read(&mut self.buffer[kept..]);
+        self.buffer.truncate(kept + read.as_ref().map_or(0, |read| *read));
+        read
+    }
+
+    /// What is taken makes room; a large frame does not stay for ever.
+    fn make_room(&mut self) {
+        self.buffer.drain(..std::mem::take(&mut self.taken));
+        if self.buffer.is_empty() {
+            self.buffer.shrink_to(2 * READ_BYTES);
+        }
     }
 
     /// The next frame, if it is whole.
     fn take(&mut self) -> Result<Option<(u8, Vec<u8>)>, BadFrame> {
-        if self.rest.len() < HEAD {
+        let Some(([kind, a, b, c, d], rest)) = front::<HEAD>(&self.buffer[self.taken..]) else {
             return Ok(None);
-        }
-        let length = u32::from_le_bytes([self.rest[1], self.rest[2], self.rest[3], self.rest[4]]) as usize;
+        };
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
         if length > FRAME_BYTES_MAX {
             return Err(BadFrame::TooLong(length));
         }
-        if self.rest.len() < HEAD + length {
-            return Ok(None);
-        }
-        let kind = self.rest[0];
-        let content = self.rest[HEAD..HEAD + length].to_vec();
-        self.rest.drain(..HEAD + length);
+        let Some(content) = rest.get(..length) else { return Ok(None) };
+        let content = content.to_vec();
+        self.taken += HEAD + length;
         Ok(Some((kind, content)))
     }
 
@@ -127,6 +183,13 @@ impl Frames {
         self.take()?.map(|(kind, content)| Tell::read(kind, content)).transpose()
     }
 }
+
+/// `Tell::Output` of what may be in two pieces, without a copy of its own.
+pub(super) fn output(out: &mut Vec<u8>, pieces: &[&[u8]]) {
+    frame(out, OUTPUT, pieces);
+}
+
+const OUTPUT: u8 = b'O';
 
 fn frame(out: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -151,6 +214,17 @@ fn read_size(content: &[u8]) -> Option<((u16, u16), &[u8])> {
     Some(((u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])), rest))
 }
 
+fn read_state(content: &[u8]) -> Option<(String, String)> {
+    let (state, why) = std::str::from_utf8(content).ok()?.split_once('\n')?;
+    Some((state.to_owned(), why.to_owned()))
+}
+
+fn read_colours(content: &[u8]) -> Option<(Rgb, Rgb)> {
+    let (ink, rest) = front::<3>(content)?;
+    let (paper, _) = front::<3>(rest)?;
+    Some((ink, paper))
+}
+
 impl Ask {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
@@ -159,11 +233,17 @@ impl Ask {
             }
             Self::Input(bytes) => frame(out, b'i', &[bytes]),
             Self::Resize { columns, rows } => frame(out, b'r', &[&size(*columns, *rows)]),
-            Self::Answer(bytes) => frame(out, b'a', &[bytes]),
-            Self::Picture { upto, drawn } => frame(out, b'p', &[&upto.to_le_bytes(), drawn]),
+            Self::Answer { upto, bytes } => frame(out, b'a', &[&upto.to_le_bytes(), bytes]),
+            Self::Picture { upto, columns, rows, drawn } => {
+                frame(out, b'p', &[&upto.to_le_bytes(), &size(*columns, *rows), drawn]);
+            }
             Self::Keyboard { ms } => frame(out, b'k', &[&ms.to_le_bytes()]),
             Self::Continue => frame(out, b'c', &[]),
             Self::Repaint => frame(out, b'd', &[]),
+            Self::Again => frame(out, b'g', &[]),
+            Self::Take => frame(out, b't', &[]),
+            Self::State { state, why } => frame(out, b's', &[state.as_bytes(), b"\n", why.as_bytes()]),
+            Self::Colours { ink, paper } => frame(out, b'o', &[ink, paper]),
         }
     }
 
@@ -176,12 +256,20 @@ impl Ask {
             }),
             b'i' => Some(Self::Input(content)),
             b'r' => read_size(&content).map(|((columns, rows), _)| Self::Resize { columns, rows }),
-            b'a' => Some(Self::Answer(content)),
-            b'p' => front::<8>(&content)
-                .map(|(upto, drawn)| Self::Picture { upto: u64::from_le_bytes(upto), drawn: drawn.to_vec() }),
+            b'a' => front::<8>(&content)
+                .map(|(upto, bytes)| Self::Answer { upto: u64::from_le_bytes(upto), bytes: bytes.to_vec() }),
+            b'p' => front::<8>(&content).and_then(|(upto, rest)| {
+                let ((columns, rows), drawn) = read_size(rest)?;
+                let upto = u64::from_le_bytes(upto);
+                Some(Self::Picture { upto, columns, rows, drawn: drawn.to_vec() })
+            }),
             b'k' => front::<4>(&content).map(|(ms, _)| Self::Keyboard { ms: u32::from_le_bytes(ms) }),
             b'c' => Some(Self::Continue),
             b'd' => Some(Self::Repaint),
+            b'g' => Some(Self::Again),
+            b't' => Some(Self::Take),
+            b's' => read_state(&content).map(|(state, why)| Self::State { state, why }),
+            b'o' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
             _ => None,
         };
         read.ok_or(BadFrame::Unknown { kind, bytes })
@@ -191,15 +279,18 @@ impl Ask {
 impl Tell {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Welcome { columns, rows, upto, lost } => {
-                frame(out, b'W', &[&size(*columns, *rows), &upto.to_le_bytes(), &[u8::from(*lost)]]);
+            Self::Welcome { columns, rows, upto, answered, lost } => {
+                let (upto, answered) = (upto.to_le_bytes(), answered.to_le_bytes());
+                frame(out, b'W', &[&size(*columns, *rows), &upto, &answered, &[u8::from(*lost)]]);
             }
             Self::Picture(drawn) => frame(out, b'P', &[drawn]),
-            Self::Output(bytes) => frame(out, b'O', &[bytes]),
+            Self::Output(bytes) => output(out, &[bytes]),
             Self::Typed(bytes) => frame(out, b'T', &[bytes]),
             Self::Resized { columns, rows } => frame(out, b'R', &[&size(*columns, *rows)]),
             Self::Leads(leads) => frame(out, b'L', &[&[u8::from(*leads)]]),
             Self::Suspended => frame(out, b'S', &[]),
+            Self::Colours { ink, paper } => frame(out, b'C', &[ink, paper]),
+            Self::State { state, why } => frame(out, b'Z', &[state.as_bytes(), b"\n", why.as_bytes()]),
             Self::Ended { code, signaled } => {
                 frame(out, b'E', &[&code.to_le_bytes(), &[u8::from(*signaled)]])
             }
@@ -211,15 +302,19 @@ impl Tell {
         let read = match kind {
             b'W' => read_size(&content).and_then(|((columns, rows), rest)| {
                 let (upto, rest) = front::<8>(rest)?;
+                let (answered, rest) = front::<8>(rest)?;
                 let ([lost], _) = front::<1>(rest)?;
-                Some(Self::Welcome { columns, rows, upto: u64::from_le_bytes(upto), lost: lost != 0 })
+                let (upto, answered) = (u64::from_le_bytes(upto), u64::from_le_bytes(answered));
+                Some(Self::Welcome { columns, rows, upto, answered, lost: lost != 0 })
             }),
             b'P' => Some(Self::Picture(content)),
-            b'O' => Some(Self::Output(content)),
+            OUTPUT => Some(Self::Output(content)),
             b'T' => Some(Self::Typed(content)),
             b'R' => read_size(&content).map(|((columns, rows), _)| Self::Resized { columns, rows }),
             b'L' => front::<1>(&content).map(|([leads], _)| Self::Leads(leads != 0)),
             b'S' => Some(Self::Suspended),
+            b'C' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
+            b'Z' => read_state(&content).map(|(state, why)| Self::State { state, why }),
             b'E' => front::<4>(&content).and_then(|(code, rest)| {
                 let ([signaled], _) = front::<1>(rest)?;
                 Some(Self::Ended { code: i32::from_le_bytes(code), signaled: signaled != 0 })
@@ -237,11 +332,13 @@ impl Role {
             Self::Viewer => b'v',
             Self::Leader => b'l',
             Self::Reader => b'r',
+            Self::Recorder => b'c',
         }
     }
 
     fn of(mark: u8) -> Option<Self> {
-        [Self::Node, Self::Viewer, Self::Leader, Self::Reader].into_iter().find(|role| role.mark() == mark)
+        let all = [Self::Node, Self::Viewer, Self::Leader, Self::Reader, Self::Recorder];
+        all.into_iter().find(|role| role.mark() == mark)
     }
 }
 
@@ -254,14 +351,13 @@ pub fn send(to: &mut impl Write, ask: &Ask) -> io::Result<()> {
 
 /// Waits for the next frame; none when the other end has closed.
 pub fn receive(from: &mut impl Read, frames: &mut Frames) -> io::Result<Option<Tell>> {
-    let mut buffer = [0; 32 << 10];
     loop {
         if let Some(tell) = frames.next_tell().map_err(io::Error::other)? {
             return Ok(Some(tell));
         }
-        match from.read(&mut buffer) {
+        match frames.fill(from) {
             Ok(0) => return Ok(None),
-            Ok(read) => frames.feed(&buffer[..read]),
+            Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
@@ -278,20 +374,26 @@ mod tests {
             Ask::Hello { role: Role::Viewer, columns: 120, rows: 40 },
             Ask::Input(b"\x1b[A".to_vec()),
             Ask::Resize { columns: 1, rows: u16::MAX },
-            Ask::Answer(b"\x1b[?6c".to_vec()),
-            Ask::Picture { upto: u64::MAX, drawn: vec![0; 1000] },
+            Ask::Answer { upto: 12, bytes: b"\x1b[?6c".to_vec() },
+            Ask::Picture { upto: u64::MAX, columns: 80, rows: 24, drawn: vec![0; 1000] },
             Ask::Keyboard { ms: 1500 },
             Ask::Continue,
             Ask::Repaint,
+            Ask::Again,
+            Ask::Take,
+            Ask::State { state: "idle".into(), why: "it\nreports".into() },
+            Ask::Colours { ink: [1, 2, 3], paper: [0, 255, 0] },
         ];
         let tells = [
-            Tell::Welcome { columns: 80, rows: 24, upto: 7, lost: true },
+            Tell::Welcome { columns: 80, rows: 24, upto: 7, answered: 9, lost: true },
             Tell::Picture(vec![1]),
             Tell::Output(vec![]),
             Tell::Typed(b"y".to_vec()),
             Tell::Resized { columns: 2, rows: 3 },
             Tell::Leads(false),
             Tell::Suspended,
+            Tell::State { state: "busy".into(), why: String::new() },
+            Tell::Colours { ink: [9, 9, 9], paper: [1, 0, 1] },
             Tell::Ended { code: -1, signaled: true },
         ];
         let (mut said, mut told) = (Vec::new(), Vec::new());

@@ -10,14 +10,14 @@ use crate::handle::Handle;
 use crate::launch::Tells;
 use crate::profiles::{BadFile, Found};
 use crate::registrar::Cli;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::{AgentId, Timestamp};
-use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell};
-use synapse_store::home::{Home, socket_address};
+use synapse_holder::terminal::wire::{Ask, FRAME_BYTES_MAX, Frames, Role, Tell};
+use synapse_store::ended::Ended;
+use synapse_store::home::{AgentDir, Home, socket_address};
 use synapse_terminal::hooks::Event;
 use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -157,12 +157,17 @@ impl Seat {
 }
 
 /// A picture is made after this much output, or when it has been quiet for so long.
-const PICTURE_BYTES: u64 = 256 << 10;
+const PICTURE_BYTES: u64 = 1 << 20;
+/// Far below what the holder takes: a picture becomes shorter at its top until it is no longer than this.
+const PICTURE_BYTES_MAX: usize = FRAME_BYTES_MAX / 2;
+/// Lines above the screen in a picture that is made while much is printed: they will soon be gone, and all of them
+/// would cost a third of what the output itself does.
+const FLOOD_LINES: usize = 200;
 const PICTURE_QUIET: Duration = Duration::from_millis(500);
 
 pub struct TerminalHand {
     pub agent: AgentId,
-    pub socket: PathBuf,
+    pub dir: AgentDir,
     pub seat: Seat,
     /// As it was started, to be asked for its version.
     pub program: String,
@@ -196,7 +201,7 @@ impl TerminalHand {
     }
 
     async fn connect(&self) -> std::io::Result<UnixStream> {
-        let (address, _guard) = socket_address(&self.socket).map_err(std::io::Error::other)?;
+        let (address, _guard) = socket_address(&self.dir.terminal()).map_err(std::io::Error::other)?;
         let mut stream = UnixStream::connect(&address).await?;
         let mut hello = Vec::new();
         Ask::Hello { role: Role::Node, columns: 0, rows: 0 }.write(&mut hello);
@@ -231,6 +236,8 @@ struct Sitting<'a> {
     frames: Frames,
     /// Where in the output we are.
     upto: u64,
+    /// Up to where another node has answered the program's queries.
+    answered: u64,
     drawn_upto: u64,
     /// When a picture is due if nothing more comes.
     picture_at: Option<Instant>,
@@ -245,6 +252,7 @@ impl<'a> Sitting<'a> {
             stream,
             frames: Frames::default(),
             upto: 0,
+            answered: 0,
             drawn_upto: 0,
             picture_at: None,
             shown: None,
@@ -273,8 +281,7 @@ impl<'a> Sitting<'a> {
                 None => {}
             }
             self.hand.seat.watch().tick(now());
-            self.tell();
-            if !self.draw().await {
+            if !self.tell().await || !self.draw().await {
                 break;
             }
         }
@@ -308,9 +315,10 @@ impl<'a> Sitting<'a> {
 
     async fn told(&mut self, tell: Tell) -> bool {
         match tell {
-            Tell::Welcome { columns, rows, upto, lost } => {
-                (self.upto, self.drawn_upto) = (upto, upto);
-                if upto > 0 {
+            Tell::Welcome { columns, rows, upto, answered, lost } => {
+                (self.upto, self.drawn_upto, self.answered) = (upto, upto, answered);
+                // Only who is the first to see anything of it, and sees all of it, may say that it starts.
+                if upto > 0 || answered > 0 || self.hand.seat.watch().has_seen() {
                     self.restart(Size::new(columns, rows), &[]);
                 } else {
                     self.hand.seat.watch().resize(now(), Size::new(columns, rows));
@@ -322,49 +330,73 @@ impl<'a> Sitting<'a> {
                 let size = self.hand.seat.watch().screen().size();
                 self.restart(size, &drawn);
             }
-            Tell::Output(bytes) => {
-                self.upto += bytes.len() as u64;
-                self.picture_at = Some(Instant::now() + PICTURE_QUIET);
-                let answers = self.hand.seat.watch().output(now(), &bytes);
-                for answer in answers {
-                    if !self.ask(Ask::Answer(answer.into_bytes())).await {
-                        return false;
-                    }
-                }
-            }
+            Tell::Output(bytes) => return self.printed(&bytes).await,
             Tell::Typed(bytes) => self.hand.seat.watch().input(now(), &bytes),
             Tell::Resized { columns, rows } => {
                 self.hand.seat.watch().resize(now(), Size::new(columns, rows));
                 self.picture_at = Some(Instant::now() + PICTURE_QUIET);
             }
             Tell::Ended { code, signaled } => {
-                let why =
-                    if signaled { format!("killed by signal {code}") } else { format!("exit code {code}") };
-                self.hand.seat.watch().exited(now(), signaled || code != 0, &why);
+                self.program_ended(code, signaled);
                 self.ended = true;
             }
-            Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended => {}
+            Tell::Colours { ink, paper } => self.hand.seat.watch().set_colours(ink, paper),
+            Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } => {}
         }
         true
+    }
+
+    /// The agent ends with its program; how that was is written down for whoever asks later.
+    fn program_ended(&self, code: i32, signaled: bool) {
+        let mut why = if signaled { format!("killed by signal {code}") } else { format!("exit code {code}") };
+        let failed = signaled || code != 0;
+        let mut watch = self.hand.seat.watch();
+        if failed && let Some(words) = watch.screen().last_words() {
+            why.push_str(": ");
+            why.push_str(&words);
+        }
+        watch.exited(now(), failed, &why);
+        if let Err(e) = (Ended { failed, why, at_ms: now().0 }).save(&self.hand.dir) {
+            tracing::warn!(error = %e, "how the program ended could not be written down");
+        }
+    }
+
+    /// Queries that the node before us answered are not answered again: a second answer would arrive as keys.
+    async fn printed(&mut self, bytes: &[u8]) -> bool {
+        let known = usize::try_from(self.answered.saturating_sub(self.upto)).unwrap_or(usize::MAX);
+        let (old, new) = bytes.split_at(known.min(bytes.len()));
+        self.upto += bytes.len() as u64;
+        self.picture_at = Some(Instant::now() + PICTURE_QUIET);
+        let answers = {
+            let mut watch = self.hand.seat.watch();
+            drop(watch.output(now(), old));
+            watch.output(now(), new).concat()
+        };
+        // All of them at once: half of them would be neither answered nor open.
+        answers.is_empty() || self.ask(Ask::Answer { upto: self.upto, bytes: answers.into_bytes() }).await
     }
 
     fn restart(&self, size: Size, picture: &[u8]) {
         let mut watch = self.hand.seat.watch();
         let (profile, heard) = (watch.profile().clone(), watch.heard().clone());
+        let colours = watch.screen().colours();
         *watch = Watch::resumed(now(), profile, size, SCROLLBACK, picture);
         watch.remember(heard);
+        watch.set_colours(colours.0, colours.1);
     }
 
-    /// Tells the driver what the agent does, when that has changed.
-    fn tell(&mut self) {
+    /// Tells the driver, and through the holder whoever records, what the agent does, when that has changed.
+    async fn tell(&mut self) -> bool {
         let (state, why) = {
             let watch = self.hand.seat.watch();
             (watch.state(), watch.verdict().why.clone())
         };
-        if self.shown.as_ref() != Some(&(state, why.clone())) {
-            self.shown = Some((state, why.clone()));
-            self.hand.show(state, why);
+        if self.shown.as_ref() == Some(&(state, why.clone())) {
+            return true;
         }
+        self.shown = Some((state, why.clone()));
+        self.hand.show(state, why.clone());
+        self.ask(Ask::State { state: state.name().to_owned(), why }).await
     }
 
     async fn draw(&mut self) -> bool {
@@ -374,8 +406,15 @@ impl<'a> Sitting<'a> {
         }
         self.picture_at = None;
         self.drawn_upto = self.upto;
-        let drawn = self.hand.seat.watch().picture().into_bytes();
-        self.ask(Ask::Picture { upto: self.upto, drawn }).await
+        let above = if quiet { SCROLLBACK } else { FLOOD_LINES };
+        let (size, drawn) = {
+            let watch = self.hand.seat.watch();
+            (watch.screen().size(), watch.picture(PICTURE_BYTES_MAX, above))
+        };
+        // One that is too large even without colours is none; the tail goes on from the last one.
+        let Some(drawn) = drawn else { return true };
+        let (columns, rows) = (size.columns(), size.rows());
+        self.ask(Ask::Picture { upto: self.upto, columns, rows, drawn: drawn.into_bytes() }).await
     }
 
     async fn ask(&mut self, ask: Ask) -> bool {

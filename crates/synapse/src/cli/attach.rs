@@ -1,9 +1,9 @@
 //! `synapse attach`, `synapse screen`: an agent's terminal, live or as it is now.
 
 use crate::agents::Roll;
-use crate::fail::{self, Done, Fail};
+use crate::fail::{Done, Fail};
 use crate::show;
-use crate::viewer::{self, Left};
+use crate::viewer::{self, Left, Person};
 use clap::{Args, ValueEnum};
 use std::io::IsTerminal as _;
 use synapse_holder::terminal::wire::Role;
@@ -56,25 +56,18 @@ pub(super) fn attach(args: Attach) -> Done {
         (_, true) => Role::Leader,
         _ => Role::Viewer,
     };
-    let mut lost = 0;
-    loop {
-        match viewer::view(&socket, role)? {
-            Left::Detached => {
-                show::out(&format!("{label} goes on"));
-                return Ok(());
-            }
-            Left::Ended(code) => {
-                show::out(&format!("{label} has ended with code {code}"));
-                return Ok(());
-            }
-            // We did not read for a while and were let go: what is shown now is drawn anew.
-            Left::Lost if socket.exists() && lost < 100 => lost += 1,
-            Left::Lost => {
-                let why = format!("the terminal of {label} is gone");
-                return Err(Fail::new(fail::ERROR, "terminal_lost", why));
-            }
-        }
+    let left = match viewer::view(Person::meet()?, &socket, role) {
+        Ok(left) => left,
+        // The socket of a holder that was killed.
+        Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => Left::Lost,
+        Err(e) => return Err(e.into()),
+    };
+    match left {
+        Left::Detached => show::out(&format!("{label} goes on")),
+        Left::Ended(code) => show::out(&format!("{label} has ended with code {code}")),
+        Left::Signaled(_) | Left::Lost => return super::wrap::tell_left(&label, &left),
     }
+    Ok(())
 }
 
 pub(super) async fn screen(args: Screen, json: bool) -> Done {

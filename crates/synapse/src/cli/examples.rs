@@ -12,6 +12,12 @@ Examples:
   synapse screen claude
   synapse screen claude --format svg > claude.svg";
 
+pub(super) const RECORD: &str = "\
+Examples:
+  synapse record -o session.cast -- codex               until it ends; session.json has the states
+  synapse record review --no-input                      what runs already, without what is typed; Ctrl-C ends it
+  synapse profile test codex --recording session.cast";
+
 pub(super) const PROFILE: &str = "\
 Examples:
   synapse profile list

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use std::time::Duration;
 use synapse_core::ids::AgentId;
-use synapse_holder::ProcessMark;
+use synapse_holder::{ProcessMark, descendants};
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -60,6 +60,7 @@ pub(super) async fn kill(args: Kill, json: bool) -> Done {
 pub(super) async fn stop(pid: u32, start_time: u64, label: &str) -> Done {
     let mark = ProcessMark::of(pid).filter(|mark| mark.start_time == start_time);
     let Some(mark) = mark else { return Ok(()) };
+    let below: Vec<ProcessMark> = descendants(pid).into_iter().filter_map(ProcessMark::of).collect();
     mark.terminate();
     let gone = async {
         let mut pause = Duration::from_millis(2);
@@ -72,5 +73,39 @@ pub(super) async fn stop(pid: u32, start_time: u64, label: &str) -> Done {
         let message =
             format!("{label} has not stopped within {} s; its holder is process {pid}", PATIENCE.as_secs());
         Fail::new(fail::TIMED_OUT, "timed_out", message)
-    })
+    })?;
+    let left: Vec<u32> = below.iter().filter(|mark| mark.is_alive()).map(|mark| mark.pid).collect();
+    if left.is_empty() { Ok(()) } else { Err(survivors(label, &left)) }
+}
+
+/// The holder gave up on these: they hang in the kernel, or belong to another user.
+fn survivors(label: &str, left: &[u32]) -> Fail {
+    let named = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        format!("{pid} ({})", show::line(line.trim(), 60))
+    };
+    let pids: Vec<String> = left.iter().map(ToString::to_string).collect();
+    let message = format!(
+        "{label} stopped, but not all it had started: {} outlived SIGKILL; `kill -9 {}` as their user, or reboot",
+        left.iter().map(named).collect::<Vec<_>>().join(", "),
+        pids.join(" ")
+    );
+    Fail::new(fail::ERROR, "survivors", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survivors_are_named() {
+        let own = std::process::id();
+        let message = survivors("ana", &[own]).info.message;
+        assert!(
+            message.contains(&format!("{own} (")) && message.contains(&format!("kill -9 {own}")),
+            "{message}"
+        );
+        assert!(message.contains("synapse") || cfg!(not(target_os = "linux")), "{message}");
+    }
 }

@@ -6,6 +6,7 @@ use crate::fail::Done;
 use crate::show;
 use serde::Serialize;
 use synapse_core::agents::AgentState;
+use synapse_store::ended::Ended;
 use synapse_store::known::Known;
 use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
@@ -188,19 +189,22 @@ fn running(roll: &Roll, entry: &Entry) -> Row {
 }
 
 fn known_only(roll: &Roll, known: &Known) -> Row {
-    let dir = roll.home.agent(&known.id).spool();
-    let spooled = Spool::open(&dir).and_then(|spool| spool.waiting()).ok();
-    let why = match spooled {
-        Some(n) if n > 0 => format!("not running, {n} new in its spool"),
-        _ => "not running".to_owned(),
-    };
+    let dir = roll.home.agent(&known.id);
+    let spooled = Spool::open(&dir.spool()).and_then(|spool| spool.waiting()).ok();
+    let ended = Ended::load(&dir);
+    let mut why = ended.as_ref().map_or_else(|| "not running".to_owned(), |ended| ended.why.clone());
+    if let Some(n @ 1..) = spooled {
+        why.push_str(&format!(", {n} new in its spool"));
+    }
+    let failed = ended.as_ref().is_some_and(|ended| ended.failed);
+    let state = if failed { AgentState::Error } else { AgentState::Offline };
     Row {
         name: roll.label(&known.id),
         kind: known.kind.to_string(),
         agent_id: known.id.to_string(),
-        state: AgentState::Offline.name().into(),
+        state: state.name().into(),
         why,
-        since_ms: None,
+        since_ms: ended.map(|ended| ended.at_ms),
         context: None,
         context_since_ms: None,
         role: known.role.as_ref().map(ToString::to_string),

@@ -6,10 +6,11 @@ use crate::launch::{self, Started, Wish};
 use crate::profiles::{self, Found};
 use crate::show;
 use crate::tells;
-use crate::viewer::{self, Left};
+use crate::viewer::{self, Left, Person};
 use clap::Parser;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use synapse_core::ids::AgentType;
 use synapse_holder::terminal::wire::Role;
 use synapse_node::Hand;
@@ -47,7 +48,7 @@ pub(super) fn external(words: Vec<String>, json: bool) -> Done {
     };
     let words = Words::try_parse_from(rest).map_err(|e| Fail::usage(e.to_string()))?;
     let argv = [vec![found.profile.command.clone()], found.profile.args.clone(), words.args].concat();
-    start(words.who, found, argv, words.detach, json)
+    start(words.who, Chosen { found, argv }, words.detach, json)
 }
 
 /// The command or profile that was probably meant.
@@ -61,28 +62,63 @@ fn nearest(wrong: &str, profiles: &[&str]) -> Option<String> {
 
 /// `synapse run -- COMMAND ARGS`: the profile of that name if there is one, else the generic one.
 pub(super) fn command(who: Who, argv: Vec<String>, detach: bool, json: bool) -> Done {
-    let home = Home::from_env()?;
-    let here = std::env::current_dir()?;
-    let program = argv.first().map(String::as_str).unwrap_or_default();
-    let file = program.rsplit('/').next().unwrap_or_default();
-    let found = profiles::find(&home, &here, file)?;
-    let found = match found {
-        Some(found) => Some(found),
-        None => profiles::find(&home, &here, "generic")?,
-    };
-    let found = found.ok_or_else(|| Fail::usage("there is no generic profile"))?;
-    start(who, found, argv, detach, json)
+    start(who, Chosen::of(&argv, None)?, detach, json)
 }
 
-fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) -> Done {
+/// A program, and what is known of it.
+pub(super) struct Chosen {
+    found: Found,
+    argv: Vec<String>,
+}
+
+impl Chosen {
+    /// With a profile of this name, or else the one of the program's.
+    pub(super) fn of(argv: &[String], profile: Option<&str>) -> Result<Self, Fail> {
+        let (home, here) = (Home::from_env()?, std::env::current_dir()?);
+        let program = argv.first().map(String::as_str).unwrap_or_default();
+        let file = program.rsplit('/').next().unwrap_or_default();
+        let found = match (profile, profiles::find(&home, &here, profile.unwrap_or(file))?) {
+            (_, Some(found)) => Some(found),
+            (Some(name), None) => {
+                return Err(Fail::refused(format!(
+                    "there is no profile called {name:?}; `synapse profile list` shows those there are"
+                )));
+            }
+            (None, None) => profiles::find(&home, &here, "generic")?,
+        };
+        let found = found.ok_or_else(|| Fail::usage("there is no generic profile"))?;
+        Ok(Self { found, argv: argv.to_vec() })
+    }
+
+    pub(super) fn profile(&self) -> &str {
+        &self.found.profile.name
+    }
+}
+
+fn start(who: Who, chosen: Chosen, detach: bool, json: bool) -> Done {
     let attach = !detach && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !detach && !attach {
         return Err(Fail::usage(
             "this is no terminal, so the program would have none to show itself in; add --detach",
         ));
     }
+    // Before it is started: it may ask for our colours at once.
+    let person = attach.then(Person::meet).transpose()?;
+    let started = launch(who, chosen, person.as_ref())?;
+    let Some(person) = person else {
+        super::run::tell(&started, json);
+        return Ok(());
+    };
+    let left = viewer::view(person, &Home::from_env()?.agent(&started.id).terminal(), Role::Viewer)?;
+    tell_left(&started.label, &left)
+}
+
+/// Starts it in a terminal as large as that of the person, if there is one.
+pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Result<Started, Fail> {
+    let Chosen { found, argv } = chosen;
+    check_program(&argv[0], who.cwd.as_deref())?;
     let size = match rustix::termios::tcgetwinsize(std::io::stdout()) {
-        Ok(size) if attach => (size.ws_col.max(1), size.ws_row.max(1)),
+        Ok(size) if person.is_some() => (size.ws_col.max(1), size.ws_row.max(1)),
         _ => (Size::DETACHED.columns(), Size::DETACHED.rows()),
     };
     let hand = Hand::Terminal(InTerminal {
@@ -93,6 +129,7 @@ fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) ->
         profile_folder: std::env::current_dir().ok(),
         columns: size.0,
         rows: size.1,
+        colours: person.and_then(Person::colours),
     });
     let kind =
         if found.profile.name == "generic" { None } else { AgentType::parse(&found.profile.name).ok() };
@@ -100,14 +137,40 @@ fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) ->
     if let Some(kind) = kind {
         wish.kind = kind;
     }
-    let home = Home::from_env()?;
-    let started = launch::start(&home, wish)?;
-    if !attach {
-        super::run::tell(&started, json);
+    launch::start(&Home::from_env()?, wish)
+}
+
+/// Says what a shell would say, before anything is started.
+fn check_program(program: &str, folder: Option<&Path>) -> Done {
+    use rustix::fs::{Access, access};
+    let may_run = |file: &Path| file.is_file() && access(file, Access::EXEC_OK).is_ok();
+    if program.contains('/') {
+        let file = folder.unwrap_or(Path::new(".")).join(program);
+        return match (file.exists(), may_run(&file)) {
+            (_, true) => Ok(()),
+            (true, false) => Err(Fail::new(
+                fail::NOT_EXECUTABLE,
+                "not_executable",
+                format!(
+                    "{program} is there, but it is no program that may be run; `chmod +x {program}` makes it one"
+                ),
+            )),
+            (false, _) => {
+                Err(Fail::new(fail::NOT_FOUND, "not_found", format!("there is no program {program}")))
+            }
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|folder| may_run(&folder.join(program))) {
         return Ok(());
     }
-    let left = viewer::view(&home.agent(&started.id).terminal(), Role::Viewer)?;
-    tell_left(&started, &left)
+    Err(Fail::new(
+        fail::NOT_FOUND,
+        "not_found",
+        format!(
+            "there is no program called {program:?} on PATH: install it, or say where it is, as in `synapse run -- /path/to/{program}`"
+        ),
+    ))
 }
 
 /// What must not be inherited is taken out, and what a terminal program expects is set.
@@ -144,8 +207,7 @@ fn environment(remove: &[String], set: &BTreeMap<String, String>) -> BTreeMap<St
     env
 }
 
-fn tell_left(started: &Started, left: &Left) -> Done {
-    let name = &started.label;
+pub(super) fn tell_left(name: &str, left: &Left) -> Done {
     match left {
         Left::Ended(0) => Ok(()),
         Left::Ended(code) => Err(Fail::ended(u8::try_from(*code).unwrap_or(1))),
@@ -153,10 +215,20 @@ fn tell_left(started: &Started, left: &Left) -> Done {
             show::out(&format!("{name} goes on; `synapse attach {name}` brings it back"));
             Ok(())
         }
+        Left::Signaled(signal) => {
+            // Perhaps to a terminal that is gone.
+            eprint_quietly(&format!("{name} goes on; `synapse attach {name}` brings it back"));
+            Err(Fail::ended(u8::try_from(128 + signal).unwrap_or(fail::ERROR)))
+        }
         Left::Lost => Err(Fail::new(
             fail::ERROR,
             "terminal_lost",
             format!("the terminal of {name} is gone; `synapse list` tells whether it still runs"),
         )),
     }
+}
+
+fn eprint_quietly(line: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,0 +1,191 @@
+//! PTY-4, PTY-5: `kill -9` of the node, the viewer or both, at every moment, and nobody notices.
+//!
+//! A scripted program runs twice, with the same keys: one run is killed at, the other is left in peace. Afterwards both
+//! have been typed the same, and look the same cell by cell: in their nodes, and in the terminals of the people.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+use synapse_terminal::{Screen, Size};
+use synapse_testkit::pty::Pty;
+use synapse_testkit::tui::Tui;
+use synapse_testkit::{World, processes};
+
+const COLUMNS: u16 = 120;
+const ROWS: u16 = 40;
+
+/// A person's terminal with a viewer in it, and what it looks like.
+struct Eyes {
+    pty: Pty,
+    screen: Screen,
+    seen: usize,
+}
+
+impl Eyes {
+    fn attach(world: &World, name: &str) -> Self {
+        let command = world.prepare(Command::new(world.exe()), &["attach", name]);
+        let pty = Pty::start(&command, COLUMNS, ROWS);
+        let mut eyes = Self { pty, screen: Screen::new(Size::new(COLUMNS, ROWS), 0), seen: 0 };
+        eyes.wait_for("enter sends");
+        eyes
+    }
+
+    /// Waits until it is on the screen.
+    fn wait_for(&mut self, part: &str) {
+        let (screen, seen) = (&mut self.screen, &mut self.seen);
+        self.pty.wait_until(&format!("{part:?} is on the screen"), |bytes| {
+            screen.feed(&bytes[*seen..], &mut Vec::new());
+            *seen = bytes.len();
+            let rows = screen.rows();
+            if rows.iter().any(|row| row.contains(part)) { Ok(()) } else { Err(rows.join("\n")) }
+        });
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Victim {
+    Node,
+    Viewer,
+    Both,
+}
+
+const VICTIMS: [Victim; 3] = [Victim::Node, Victim::Viewer, Victim::Both];
+
+/// What both are typed before the kill, what is seen when it is time for it (`…` for what is counted), what they are typed after, and how many
+/// queries the program asks in between.
+struct Moment {
+    before: &'static str,
+    sign: &'static str,
+    after: &'static str,
+    queries: usize,
+    /// Lines that are sent.
+    lines: usize,
+}
+
+struct Story {
+    world: World,
+    tried: (Tui, Eyes),
+    twin: (Tui, Eyes),
+    program: u32,
+    typed: String,
+    queries: usize,
+    lines: usize,
+}
+
+fn start(world: &World, name: &str) -> (Tui, Eyes) {
+    let tui = Tui::new(world, name);
+    let args = [&["run", "-d", "--name", name, "--"][..], &tui.command()].concat();
+    world.ok(&args);
+    (tui, Eyes::attach(world, name))
+}
+
+fn program_of(world: &World, name: &str) -> u32 {
+    let agent = world.agent(name);
+    let children = processes::children_of(agent.pid);
+    let program = children.iter().find(|pid| processes::command_line(**pid).contains("tui.py"));
+    *program.unwrap_or_else(|| panic!("{children:?}\n{}", world.show()))
+}
+
+impl Story {
+    fn begin() -> Self {
+        let world = World::new(env!("CARGO_BIN_EXE_synapse"));
+        let (tried, twin) = (start(&world, "tried"), start(&world, "twin"));
+        let program = program_of(&world, "tried");
+        Self { world, tried, twin, program, typed: String::new(), queries: 0, lines: 0 }
+    }
+
+    fn keys(&mut self, keys: &str) {
+        self.tried.1.pty.keys(keys);
+        self.twin.1.pty.keys(keys);
+        self.typed.push_str(keys);
+    }
+
+    fn attempt(&mut self, victim: Victim, moment: &Moment) {
+        self.keys(moment.before);
+        let counts = format!(" answers {} done {}", self.queries, self.lines);
+        self.tried.1.wait_for(&moment.sign.replace("…", &counts));
+        if victim != Victim::Viewer {
+            processes::kill9(self.world.agent("tried").node_pid);
+        }
+        if victim != Victim::Node {
+            processes::kill9(self.tried.1.pty.pid());
+            self.tried.1 = Eyes::attach(&self.world, "tried");
+        }
+        // Without waiting for anything: there may be no node.
+        self.keys(moment.after);
+        self.queries += moment.queries;
+        self.lines += moment.lines;
+        let end = format!("answers {} done {}", self.queries, self.lines);
+        self.tried.1.wait_for(&end);
+        self.twin.1.wait_for(&end);
+        self.compare(&end, victim);
+    }
+
+    fn compare(&self, end: &str, victim: Victim) {
+        let drawn = |name: &str| {
+            let world = &self.world;
+            world.wait_until(&format!("the node of {name} has seen it: {end}"), || {
+                let ran = world.synapse(&["screen", name]);
+                ran.code == Some(0) && ran.stdout.contains(end)
+            });
+            (world.ok(&["screen", name]), world.ok(&["screen", name, "--format", "ansi"]))
+        };
+        let (tried, twin) = (drawn("tried"), drawn("twin"));
+        let what = format!("{victim:?} killed, {end}");
+        assert_eq!(tried.0, twin.0, "{what}");
+        assert_eq!(tried.1, twin.1, "{what}");
+        for (eyes, whose) in [(&self.tried.1, "tried"), (&self.twin.1, "twin")] {
+            assert_eq!(eyes.screen.as_ansi(false), twin.1, "{what}: the terminal of the person, {whose}");
+        }
+        assert_eq!(program_of(&self.world, "tried"), self.program, "{what}: the same program");
+        assert_eq!(self.tried.0.typed(&self.world), self.typed, "{what}");
+        assert_eq!(self.twin.0.typed(&self.world), self.typed, "{what}");
+        self.world.wait_until("it is seen to be idle", || {
+            self.world.entry("tried").is_some_and(|entry| entry["status"] == "idle")
+        });
+    }
+}
+
+/// Each of three victims, in so many rounds: `SYNAPSE_KILL_ROUNDS` (2 in an ordinary run).
+fn check(moment: &Moment) {
+    let rounds = std::env::var("SYNAPSE_KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
+    let mut story = Story::begin();
+    for round in 0..rounds {
+        for victim in VICTIMS {
+            eprintln!("round {round}, {victim:?}");
+            story.attempt(victim, moment);
+        }
+    }
+    story.world.ok(&["kill", "tried", "twin"]);
+    assert!(!processes::is_alive(story.program));
+}
+
+#[test]
+fn six_kills_in_the_middle_of_a_turn() {
+    let moment =
+        Moment {
+            before: "turn 60\r", sign: "busy…", after: "typed in betwéen 世\r", queries: 4, lines: 2
+        };
+    check(&moment);
+}
+
+#[test]
+fn six_kills_with_half_a_line_typed() {
+    let moment =
+        Moment { before: "half a li", sign: "> half a li", after: "ne\rprobe 3\r", queries: 3, lines: 2 };
+    check(&moment);
+}
+
+#[test]
+fn six_kills_during_a_flood() {
+    let moment =
+        Moment { before: "flood 4000\r", sign: "busy…", after: "and now\rprobe 1\r", queries: 1, lines: 3 };
+    check(&moment);
+}
+
+#[test]
+fn six_kills_while_a_question_waits() {
+    let moment =
+        Moment { before: "ask\r", sign: "waiting…", after: "1thank you\rprobe 2\r", queries: 2, lines: 3 };
+    check(&moment);
+}
