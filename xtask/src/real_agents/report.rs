@@ -53,7 +53,7 @@ pub(super) fn table(version: &str, rounds: &[Round]) -> String {
         let _ = write!(text, "{:22} {:>5}", format!("{} {}", round.cli.name, round.cli.version), round.n);
         for step in steps {
             let cell = round.cells.iter().find(|cell| cell.step == *step);
-            let mark = cell.map_or("–", |cell| if cell.is_good() { "✓" } else { "✗" });
+            let mark = cell.map_or_else(|| "–".to_owned(), Cell::mark);
             let _ = write!(text, "  {mark:^10}");
         }
         let delays = round.delays();
