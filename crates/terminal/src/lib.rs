@@ -11,6 +11,7 @@ pub mod composer;
 pub mod fold;
 pub mod hooks;
 pub mod interrupt;
+mod joined;
 mod keyboard;
 pub mod opencode;
 mod picture;

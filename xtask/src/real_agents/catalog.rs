@@ -96,7 +96,7 @@ pub(super) const ALL: &[Cli] = &[
         question: "Permission required",
         allow: "\r",
         escapes: 2,
-        answers_from: "hook",
+        answers_from: "screen",
         prepare: opencode,
     },
 ];
