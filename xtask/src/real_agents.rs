@@ -15,6 +15,7 @@ mod judge;
 mod report;
 mod scenario;
 mod stage;
+mod talk;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,8 +101,18 @@ impl Wish {
     }
 }
 
+impl Wish {
+    /// Which talks of two are to be had.
+    fn talks(&self) -> Vec<&'static str> {
+        let here = |name: &str| self.clis.iter().any(|cli| cli.name == name);
+        let may = !self.watch_only && here("codex") && here("claude");
+        talk::names().filter(|talk| may && self.wants(talk)).collect()
+    }
+}
+
 fn known_step(name: &str) -> anyhow::Result<String> {
-    let known: Vec<&str> = scenario::names(true).into_iter().chain(deliver::names()).collect();
+    let known: Vec<&str> =
+        scenario::names(true).into_iter().chain(deliver::names()).chain(talk::names()).collect();
     if !known.contains(&name) {
         bail!("{name:?} is none of {}", known.join(", "));
     }

@@ -13,6 +13,7 @@ pub mod hooks;
 pub mod interrupt;
 mod joined;
 mod keyboard;
+pub mod leftover;
 pub mod opencode;
 mod picture;
 pub mod profile;

@@ -12,7 +12,7 @@ use super::catalog::Cli;
 use super::judge::{Cell, grace_ms};
 use super::report::{self, Round};
 use super::stage::Stage;
-use super::{Wish, deliver, scenario};
+use super::{Wish, catalog, deliver, scenario, talk};
 use crate::shell;
 
 pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()> {
@@ -26,6 +26,11 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
             let names: Vec<&str> = clis.iter().map(|cli| cli.name).collect();
             eprintln!("round {n} of {}: {}", wish.rounds, names.join(", "));
             rounds.extend(side_by_side(&synapse, agents, clis, n, wish)?);
+        }
+        let talks = wish.talks();
+        if !talks.is_empty() {
+            eprintln!("round {n} of {}: {}", wish.rounds, talks.join(", "));
+            rounds.extend(talks_of(&synapse, agents, &talks, n, wish)?);
         }
     }
     let good = rounds.iter().all(Round::is_good);
@@ -76,11 +81,46 @@ fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, wish: &Wish
         }
         Err(error) => vec![Cell::failed("start", format!("{error:#}"))],
     };
-    let round = Round { cli, n, steps: wish.steps(), grace_ms: grace_now(before), cells, kept: kept.clone() };
-    if round.is_good() && !wish.keep {
-        fs::remove_dir_all(&kept).with_context(|| format!("removing {}", kept.display()))?;
-    }
+    let round = Round {
+        clis: vec![cli],
+        n,
+        steps: wish.steps(),
+        grace_ms: grace_now(before),
+        cells,
+        kept: kept.clone(),
+    };
+    forget(&round, wish)?;
     Ok(round)
+}
+
+/// The talks, at once; each in a home of its own.
+fn talks_of(
+    synapse: &Path,
+    agents: &Path,
+    talks: &[&'static str],
+    n: usize,
+    wish: &Wish,
+) -> anyhow::Result<Vec<Round>> {
+    let clis = vec![catalog::find("codex")?, catalog::find("claude")?];
+    let one = |talk: &'static str| {
+        let kept = agents.join("runs").join(format!("{}-{}-{n}", talk.replace(' ', "-"), now_ms()));
+        let cells = talk::play(talk, synapse, agents, &kept);
+        let round = Round { clis: clis.clone(), n, steps: vec![talk], grace_ms: 0, cells, kept };
+        forget(&round, wish).map(|()| round)
+    };
+    std::thread::scope(|scope| {
+        let each: Vec<_> = talks.iter().map(|talk| scope.spawn(|| one(talk))).collect();
+        let broke = |_| Err(anyhow!("a talk broke off; what it said is above"));
+        each.into_iter().map(|one| one.join().unwrap_or_else(broke)).collect()
+    })
+}
+
+/// What was recorded of a round is not needed if all was well.
+fn forget(round: &Round, wish: &Wish) -> anyhow::Result<()> {
+    if round.is_good() && !wish.keep {
+        fs::remove_dir_all(&round.kept).with_context(|| format!("removing {}", round.kept.display()))?;
+    }
+    Ok(())
 }
 
 /// How many programs wanted to run, over the last minute.

@@ -4,6 +4,8 @@
 //! what is seen, reports each step with its proof, and stays with a task that wants an answer until its turn has ended.
 //! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder (`terminal`).
 
+mod back;
+
 use super::terminal::{Decision, Seat};
 use super::{answers, mail};
 use crate::doors::Shared;
@@ -23,6 +25,7 @@ use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
 use synapse_holder::terminal::wire::Ask;
 use synapse_terminal::interrupt::{Interrupting, Stop, Stopped};
+use synapse_terminal::leftover::Leftover;
 use synapse_terminal::prompt::{Decide, Decided, Deciding};
 use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Held, Outcome, Proof, Sight, Step, Turn};
@@ -41,6 +44,9 @@ pub(super) struct Typist {
     job: Option<Job>,
     stopping: Option<Stopping>,
     deciding: Option<(Deciding, oneshot::Sender<Decided>)>,
+    /// The last that was submitted, until its turn is stopped; then it may come back.
+    last: Option<Typed>,
+    left: Option<Leftover>,
     /// When to look again though nothing happens.
     pub(super) wake: Option<Timestamp>,
 }
@@ -117,6 +123,8 @@ impl Typist {
             job: None,
             stopping: None,
             deciding: None,
+            last: None,
+            left: None,
             wake: None,
         };
         for (_, message) in begun {
@@ -259,6 +267,9 @@ impl Typist {
         if self.stopping.is_some() && self.may_stop() {
             return self.stop_turn(&sight, asks).await;
         }
+        if self.may_take_back() && self.take_back(&sight, asks) {
+            return true;
+        }
         match self.job.as_ref().map(|job| matches!(job.stage, Stage::Typing)) {
             None => false,
             Some(true) => self.type_on(&sight, asks).await,
@@ -350,6 +361,7 @@ impl Typist {
         let _ = self.report(message, Report::Step(Rung::Submitted)).await;
         let _ = self.report(message, Report::Step(rung)).await;
         let Some(job) = &mut self.job else { return };
+        self.last = Some(job.turn.typed().clone());
         if job.expects == Expects::Receipt {
             self.job = None;
             self.done(message, TaskState::Completed, None, proof.to_string()).await;
@@ -492,6 +504,9 @@ impl Typist {
     /// What was cut is told on its task.
     async fn turn_stopped(&mut self, stopped: Stopped, why: &str, task: Option<TaskId>) {
         tracing::info!(?stopped, why, "a turn was to be stopped");
+        if stopped == Stopped::Stopped {
+            self.may_come_back();
+        }
         let cut = matches!(stopped, Stopped::Stopped) || task.is_some();
         let working =
             self.job.as_ref().is_some_and(|job| matches!(job.stage, Stage::Working { .. }) || task.is_some());
