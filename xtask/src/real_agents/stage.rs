@@ -74,6 +74,11 @@ impl Site {
             }
             env.extend(prepared.env.into_iter().map(|(name, value)| (name.to_owned(), value)));
         }
+        // Tools are run in login shells, and those begin with the path of the system.
+        if let Some(folder) = synapse.parent() {
+            fs::create_dir_all(&home)?;
+            fs::write(home.join(".profile"), format!("PATH='{}':\"$PATH\"\n", folder.display()))?;
+        }
         let living = Living(home.clone());
         let (synapse, kept) = (synapse.to_owned(), kept.to_owned());
         Ok(Self { synapse, env, home, mock, work, kept, _living: living, _root: root })

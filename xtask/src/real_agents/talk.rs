@@ -60,7 +60,7 @@ impl Pair {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             let listed = self.site.json(&["list"])?;
-            let agents = listed["agents"].as_array().cloned().unwrap_or_default();
+            let agents = listed.as_array().cloned().unwrap_or_default();
             if agents.iter().any(|agent| agent["name"] == name && agent["state"] == "idle") {
                 return Ok(());
             }
