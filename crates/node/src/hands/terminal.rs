@@ -184,6 +184,8 @@ impl Seat {
 
 /// More people than this do not decide at once.
 const DECISIONS_MAX: usize = 8;
+/// So much output is taken at once.
+const BATCH_BYTES: usize = 1 << 20;
 /// A picture is made after this much output, or when it has been quiet for so long.
 const PICTURE_BYTES: u64 = 1 << 20;
 /// Far below what the holder takes: a picture becomes shorter at its top until it is no longer than this.
@@ -312,6 +314,7 @@ impl<'a> Sitting<'a> {
                 Some(Ok(0)) | Some(Err(_)) => break,
                 Some(Ok(read)) => {
                     self.frames.feed(&buffer[..read]);
+                    self.read_on(&mut buffer);
                     if !self.take_frames().await {
                         break;
                     }
@@ -348,15 +351,29 @@ impl<'a> Sitting<'a> {
         [tick, self.picture_at, typist].into_iter().flatten().min()
     }
 
+    /// What is already there: of a flood that comes in large pieces, little has to be drawn.
+    fn read_on(&mut self, buffer: &mut [u8]) {
+        let mut room = BATCH_BYTES;
+        while room > 0
+            && let Ok(read @ 1..) = self.stream.try_read(buffer)
+        {
+            self.frames.feed(&buffer[..read]);
+            room = room.saturating_sub(read);
+        }
+    }
+
     async fn take_frames(&mut self) -> bool {
+        let mut output = Vec::new();
         loop {
             match self.frames.next_tell() {
+                Ok(Some(Tell::Output(bytes))) if output.is_empty() => output = bytes,
+                Ok(Some(Tell::Output(bytes))) => output.extend_from_slice(&bytes),
                 Ok(Some(tell)) => {
-                    if !self.told(tell).await {
+                    if !self.told(Tell::Output(std::mem::take(&mut output))).await || !self.told(tell).await {
                         return false;
                     }
                 }
-                Ok(None) => return true,
+                Ok(None) => return output.is_empty() || self.printed(&output).await,
                 Err(e) => {
                     tracing::warn!(error = %e, "the holder said something we do not understand");
                     return false;
@@ -382,7 +399,7 @@ impl<'a> Sitting<'a> {
                 let size = self.hand.seat.watch().screen().size();
                 self.restart(size, &drawn);
             }
-            Tell::Output(bytes) => return self.printed(&bytes).await,
+            Tell::Output(bytes) => return bytes.is_empty() || self.printed(&bytes).await,
             Tell::Typed(bytes) => {
                 self.hand.seat.watch().input(now(), &bytes);
                 self.typist.person_typed();
