@@ -23,6 +23,7 @@ mod list;
 mod live;
 mod logs;
 mod man;
+mod mcp;
 mod profile;
 mod reason;
 mod reply;
@@ -168,6 +169,9 @@ enum Command {
     /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
     #[command(after_help = examples::INIT)]
     Init(init::Init),
+    /// Give agents the same as tools, over MCP
+    #[command(subcommand, after_help = examples::MCP)]
+    Mcp(mcp::Mcp),
     /// Look whether everything is as it should be, and say what helps
     #[command(after_help = examples::DOCTOR)]
     Doctor(doctor::Doctor),
@@ -418,6 +422,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Audit(args) => audit::audit(args, json),
         Command::Config(args) => config::config(&args, json),
         Command::Init(args) => init::init(&args, json),
+        Command::Mcp(args) => block_on(mcp::mcp(args)),
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
         Command::Clean(args) => clean::clean(&args, json),
         Command::Uninstall(args) => block_on(uninstall::uninstall(&args, json)),

@@ -18,6 +18,16 @@ Examples:
   synapse profile show codex
   synapse profile test codex --recording session.cast";
 
+pub(super) const MCP: &str = "\
+Examples:
+  synapse mcp serve                                     what a program starts that speaks MCP
+  synapse init --mcp claude,codex                       tells Claude Code and Codex to start it";
+
+pub(super) const MCP_SERVE: &str = "\
+Examples:
+  synapse mcp serve
+  claude mcp add synapse -- synapse mcp serve           by hand, without `synapse init --mcp`";
+
 pub(super) const CERTS: &str = "\
 Examples:
   synapse certs make --name build.example --client ci   an authority, a certificate for this machine, one for ci

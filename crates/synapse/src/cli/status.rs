@@ -106,7 +106,7 @@ fn print(lines: &[Vec<String>]) {
     }
 }
 
-fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> serde_json::Value {
+pub(super) fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> serde_json::Value {
     let mut value = serde_json::to_value(status).unwrap_or_default();
     value["running"] = true.into();
     value["tasks"] = serde_json::to_value(tasks).unwrap_or_default();
