@@ -166,7 +166,8 @@ pub(super) const INIT: &str = "\
 Examples:
   synapse init --dry-run                                show what would be written
   synapse init --cli claude,codex --yes                 in CLAUDE.md and AGENTS.md of this folder
-  synapse init --user --remove                          take it out of your own files
+  synapse init --mcp claude,gemini                      have them start `synapse mcp serve`, by their settings
+  synapse init --user --remove                          take all of it out of your own files
 
 Without --cli: those of CLAUDE.md, GEMINI.md and AGENTS.md that are there, or else a new AGENTS.md. The lesson \
 stands between two markers; everything else in the file stays as it is, byte for byte.";
