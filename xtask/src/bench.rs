@@ -3,8 +3,8 @@
 //! A benchmark is no test: a missed bar is told and fails nothing. What counts are ratios within one run and CPU
 //! time, which a busy machine disturbs least. All of it stays on this machine: Unix sockets and 127.0.0.1.
 //!
-//! Two sets: `spine` is the way of a message, `people` is what guards it and what people ask of it. Bars for a
-//! terminal, a hub or A2A will be sets of their own beside them.
+//! Three sets: `spine` is the way of a message, `people` is what guards it and what people ask of it, `delivery` how
+//! it comes to and from programs that agents are made of. Bars for a hub or A2A will be sets of their own beside them.
 
 mod accept;
 mod audit;
@@ -12,6 +12,7 @@ mod client;
 mod commands;
 mod idle;
 mod machine;
+mod mcp;
 mod opening;
 mod proc;
 mod raw;
@@ -31,7 +32,7 @@ use crate::shell;
 use report::{Report, Row};
 use stage::Stage;
 
-pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people [--json] [--quick] [--only NAME]";
+pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people|delivery [--json] [--quick] [--only NAME]";
 
 /// What was asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -60,17 +61,19 @@ enum Set {
     #[default]
     Spine,
     People,
+    Delivery,
 }
 
 impl Set {
     fn named(name: &str) -> Option<Self> {
-        [Self::Spine, Self::People].into_iter().find(|set| set.name() == name)
+        [Self::Spine, Self::People, Self::Delivery].into_iter().find(|set| set.name() == name)
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Spine => "spine",
             Self::People => "people",
+            Self::Delivery => "delivery",
         }
     }
 
@@ -79,6 +82,7 @@ impl Set {
         match self {
             Self::Spine => SPINE,
             Self::People => PEOPLE,
+            Self::Delivery => DELIVERY,
         }
     }
 }
@@ -94,6 +98,8 @@ const SPINE: &[(&str, Measure)] = &[
 
 const PEOPLE: &[(&str, Measure)] =
     &[("tls", tls::measure), ("search", search::measure), ("audit", audit::measure)];
+
+const DELIVERY: &[(&str, Measure)] = &[("mcp", mcp::measure)];
 
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
@@ -150,7 +156,7 @@ impl Bench {
 fn parse(words: &[String]) -> Result<Wish, String> {
     let mut words = words.iter().map(String::as_str);
     let set = words.next().and_then(Set::named);
-    let set = set.ok_or("say which set: `spine` or `people`")?;
+    let set = set.ok_or("say which set: `spine`, `people` or `delivery`")?;
     let mut wish = Wish { set, ..Wish::default() };
     while let Some(word) = words.next() {
         match word {
@@ -191,7 +197,8 @@ mod tests {
             Ok(Wish { set: Set::People, only: Some("tls".into()), ..Wish::default() }),
         );
         check("people --only accept", Err("tls"));
-        check("", Err("`spine` or `people`"));
+        check("", Err("`spine`, `people` or `delivery`"));
+        check("delivery --only tls", Err("mcp"));
         check("spine --only everything", Err("accept, commands"));
         check("spine --fast", Err("--fast"));
     }
