@@ -32,7 +32,8 @@ use crate::shell;
 use report::{Report, Row};
 use stage::Stage;
 
-pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people|delivery [--json] [--quick] [--only NAME]";
+pub(crate) const USAGE: &str =
+    "usage: cargo xtask bench spine|people|delivery [--json] [--quick] [--only NAME]";
 
 /// What was asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

@@ -19,11 +19,23 @@ pub struct TerminalView {
     /// Every source with an opinion, best first.
     pub evidence: Vec<Evidence>,
     pub profile: String,
+    /// The file of the profile, or `shipped`.
+    #[serde(default)]
+    pub profile_from: String,
+    /// Why what is in that file now is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_fault: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Whether the profile was checked with this version; absent if the version is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tested: Option<bool>,
+    /// Beginnings of the versions that the profile was checked with.
+    #[serde(default)]
+    pub tested_versions: Vec<String>,
+    /// How messages get to the program.
+    #[serde(default)]
+    pub way_in: String,
     pub title: String,
     pub columns: u16,
     pub rows: u16,
@@ -92,4 +104,33 @@ pub struct Evidence {
     #[serde(default)]
     pub confidence: String,
     pub why: String,
+}
+
+/// What an agent waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PromptView {
+    /// Names this prompt; a decision carries it.
+    pub hash: String,
+    /// As the screen shows it.
+    pub text: String,
+    pub choices: Vec<String>,
+    /// RFC 3339.
+    pub since: String,
+    /// Whether its profile knows the keys that decide.
+    pub decidable: bool,
+}
+
+/// A person's word on a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecisionRequest {
+    /// The hash of the prompt that is meant.
+    pub prompt: String,
+    pub allow: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DecisionAnswer {
+    /// `taken`: the key was pressed and the prompt is gone. `ignored`: it was pressed and the prompt is still there.
+    pub decided: String,
 }

@@ -4,6 +4,7 @@
 //! `/openapi.json` cannot drift from what is served.
 
 mod api;
+mod approve;
 mod events;
 mod inbox;
 mod interrupt;
@@ -128,6 +129,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(screen::screen))
         .routes(routes!(screen::terminal))
         .routes(routes!(signal::signal))
+        .routes(routes!(approve::prompt))
+        .routes(routes!(approve::approve))
 }
 
 /// The description of all of it, made when first asked for.

@@ -6,6 +6,7 @@
 mod answers;
 pub mod exec;
 mod lines;
+pub mod opencode;
 pub mod terminal;
 mod typist;
 mod watch;

@@ -69,8 +69,11 @@ pub enum Hand {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InTerminal {
     pub argv: Vec<String>,
-    /// The profile as text: what was chosen at the start holds until the end, whatever becomes of its file.
+    /// The profile as text. It holds until its file has another that is whole.
     pub profile: String,
+    /// Where its project was looked for; the working folder if absent.
+    #[serde(default)]
+    pub profile_folder: Option<PathBuf>,
     /// Set, or taken out where there is no value.
     #[serde(default)]
     pub env: BTreeMap<String, Option<String>>,
@@ -92,8 +95,8 @@ pub enum Tells {
     Unused(String),
     /// It runs our hook program for its events.
     ClaudeHooks,
-    /// It has a server of its own, at this port of loopback.
-    OpencodeServer(u16),
+    /// It has a server of its own, at this port of loopback; guarded by our key if we chose the port.
+    OpencodeServer { port: u16, guarded: bool },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -24,6 +24,7 @@ mod os;
 pub mod outbox;
 pub mod owner;
 pub mod post;
+pub mod profiles;
 pub mod registrar;
 pub mod seal;
 pub mod secrets;

@@ -74,6 +74,11 @@ pub fn of(_home: &Home, _remote: SocketAddr, _local: SocketAddr) -> Owner {
     Owner::Elsewhere
 }
 
+/// Finds the process that takes connections at `address` of loopback. In the kernel's list its other end is nowhere.
+pub fn of_listener(home: &Home, address: SocketAddr) -> Owner {
+    of(home, address, SocketAddr::from(([0, 0, 0, 0], 0)))
+}
+
 #[cfg(target_os = "linux")]
 mod linux {
     use super::ancestry;
@@ -245,6 +250,7 @@ mod linux {
                 ("127.0.0.1:50003", "127.0.0.1:8100", Row::Socket(55)),
                 ("[::ffff:127.0.0.1]:50000", "[::ffff:127.0.0.1]:8100", Row::Socket(22)),
                 ("[::1]:50004", "[::1]:8100", Row::Socket(66)),
+                ("127.0.0.1:8100", "0.0.0.0:0", Row::Socket(11)),
                 ("127.0.0.1:50009", "127.0.0.1:8100", Row::None),
                 ("127.0.0.1:50000", "127.0.0.1:8101", Row::None),
             ];

@@ -27,6 +27,14 @@ impl Shown {
     }
 }
 
+/// What is known of the CLI in a terminal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cli {
+    pub version: Option<String>,
+    /// Whether its profile was checked with that version.
+    pub tested: Option<bool>,
+}
+
 pub struct Registrar {
     shown: Shown,
     changed: watch::Sender<Look>,
@@ -60,9 +68,14 @@ impl Registrar {
     }
 }
 
-/// Writes the registry entry whenever the presence changes, until the driver is gone. Whether it then goes as well
+/// Writes the registry entry whenever the presence changes, or the version of its CLI, until the driver is gone. Whether it then goes as well
 /// is for whoever ends the node to say.
-pub async fn keep_entry(home: Home, mut entry: Entry, mut news: watch::Receiver<Look>) {
+pub async fn keep_entry(
+    home: Home,
+    mut entry: Entry,
+    mut news: watch::Receiver<Look>,
+    mut cli: watch::Receiver<Cli>,
+) {
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
         let Look { presence, context } = news.borrow_and_update().clone();
@@ -71,13 +84,19 @@ pub async fn keep_entry(home: Home, mut entry: Entry, mut news: watch::Receiver<
         entry.status_since_ms = presence.since.0;
         entry.context_since_ms = context.as_ref().map(|context| context.since.0);
         entry.context = context.map(|context| context.text.chars().take(Entry::CONTEXT_CHARS_MAX).collect());
+        let Cli { version, tested } = cli.borrow_and_update().clone();
+        (entry.cli_version, entry.cli_tested) = (version, tested);
         let (to, copy) = (home.clone(), entry.clone());
         let written = tokio::task::spawn_blocking(move || copy.write(&to)).await;
         if let Ok(Err(e)) = written {
             tracing::warn!(error = %e, "the registry entry could not be written");
         }
         tokio::time::sleep(PAUSE).await;
-        if news.changed().await.is_err() {
+        let ended = tokio::select! {
+            changed = news.changed() => changed.is_err(),
+            Ok(()) = cli.changed() => false,
+        };
+        if ended {
             break;
         }
     }

@@ -14,7 +14,8 @@ use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
 use crate::network::Plan;
-use crate::registrar::{Registrar, keep_entry};
+use crate::profiles::Reload;
+use crate::registrar::{Cli, Registrar, keep_entry};
 use crate::settings::{Current, retention};
 use crate::{outbox, post};
 use serde::{Deserialize, Serialize};
@@ -231,10 +232,11 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     if let Err(e) = entry.write(&home) {
         tracing::warn!(error = %e, "the registry entry could not be written");
     }
-    let registered = tokio::spawn(keep_entry(home.clone(), entry, news));
+    let cli = app.seat.as_ref().map_or_else(|| tokio::sync::watch::channel(Cli::default()).1, Seat::cli);
+    let registered = tokio::spawn(keep_entry(home.clone(), entry, news, cli));
     let own_outbox = outbox::open(&launch.working_dir, &dir);
     start_hand(&app, &launch, &dir, own_outbox.as_deref()).await;
-    let _watcher = take_files_in(&app, spool, own_outbox);
+    let _watcher = take_files_in(&app, &launch, spool, own_outbox);
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());
     tracing::info!(%endpoint, "serving");
@@ -304,7 +306,7 @@ fn seat(launch: &Launch, dir: &AgentDir) -> Result<Option<Seat>, Died> {
     let profile = Profile::parse(&inner.profile).map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
     let key = files::read_private(&dir.hook_key(), KEY_BYTES_MAX, Access::Secret);
     let key = key.ok().and_then(|bytes| String::from_utf8(bytes).ok()).filter(|key| !key.is_empty());
-    Ok(Some(Seat::new(profile, inner.tells.clone(), key)))
+    Ok(Some(Seat::new(profile, inner.profile.clone(), inner.tells.clone(), key)))
 }
 
 /// Where the settings come from.
@@ -357,10 +359,24 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: O
 /// Whatever comes as a file is taken in from now on. Ends when what it gives back is dropped.
 fn take_files_in(
     app: &Shared,
+    launch: &Launch,
     spool: Spool,
     own_outbox: Option<Arc<Outbox>>,
-) -> Option<notify::RecommendedWatcher> {
-    let (watcher, mail, calls) = outbox::watch(spool.arrivals(), own_outbox.as_deref());
+) -> Option<post::Watcher> {
+    let profiles = match &launch.hand {
+        Hand::Terminal(inner) => {
+            Some(inner.profile_folder.clone().unwrap_or_else(|| launch.working_dir.clone()))
+        }
+        _ => None,
+    };
+    let (own, above) = profiles.as_ref().map(|at| Reload::watched(&app.home, at)).unwrap_or_default();
+    let (watcher, mail, calls, news) = outbox::watch(spool.arrivals(), own_outbox.as_deref(), own);
+    if let (Some(folder), Some(seat), Some(watcher)) = (profiles, app.seat.clone(), &watcher) {
+        above.iter().for_each(|dir| post::also(watcher, dir));
+        let watcher = watcher.clone();
+        let watch = Box::new(move |dir: &std::path::Path| post::also(&watcher, dir));
+        tokio::spawn(Reload { home: app.home.clone(), folder, seat, news, watch }.work());
+    }
     let mail = watcher.is_some().then_some(mail);
     tokio::spawn(post::take_in(Arc::new(spool), mail, app.clone()));
     if let Some(own_outbox) = own_outbox {

@@ -74,6 +74,12 @@ pub struct Entry {
     /// Of its holder, which may be older than its node; empty if that did not tell.
     #[serde(default)]
     pub holder_version: String,
+    /// Of the CLI in its terminal, as far as that told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cli_version: Option<String>,
+    /// Whether its profile was checked with that version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cli_tested: Option<bool>,
 }
 
 /// Where a pid means something: one boot of one machine, and within it one space of pids.
@@ -178,6 +184,8 @@ impl Entry {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             api: 0,
             holder_version: String::new(),
+            cli_version: None,
+            cli_tested: None,
         })
     }
 

@@ -1,5 +1,6 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
+mod approve;
 mod attach;
 mod audit;
 mod bell;
@@ -118,6 +119,12 @@ enum Command {
     /// Interrupt what an agent is doing
     #[command(after_help = examples::INTERRUPT)]
     Interrupt(interrupt::Interrupt),
+    /// Allow what an agent waits for you to approve
+    #[command(after_help = examples::APPROVE)]
+    Approve(approve::Decision),
+    /// Refuse what an agent waits for you to approve
+    #[command(after_help = examples::DENY)]
+    Deny(approve::Decision),
     /// Wait until agents are idle or tasks are done
     #[command(after_help = examples::WAIT)]
     Wait(wait_command::Wait),
@@ -404,6 +411,8 @@ fn dispatch(cli: Cli) -> Done {
         Command::Send(args) => block_on(send::send(args, &cli.calling, json)),
         Command::Broadcast(args) => block_on(broadcast::broadcast(args, json)),
         Command::Interrupt(args) => block_on(interrupt::interrupt(args, json)),
+        Command::Approve(args) => block_on(approve::decide(args, true, json)),
+        Command::Deny(args) => block_on(approve::decide(args, false, json)),
         Command::Wait(args) => block_on(wait_command::wait(args, json)),
         Command::Explain(args) => block_on(explain::explain(args, json)),
         Command::Logs(args) => block_on(logs::logs(args, json)),

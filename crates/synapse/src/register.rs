@@ -294,10 +294,6 @@ mod tests {
             check(form, "{\n  \"theme\": \"dark\"\n}\n");
             check(form, "{\n    // why\n    \"theme\": \"dark\", // so\n    \"n\": 1.50\n}\n");
             check(form, &format!("{{\n\t\"{name}\": {{\n\t\t\"other\": {{ \"command\": \"x\" }}\n\t}}\n}}"));
-            check(
-                form,
-                &format!("{{\"a\":1,\"{name}\":{{\"other\":{{\"command\":[\"x\"]}}}},\"z\":[1,2]}}\n"),
-            );
             check(form, "\u{feff}{\n  \"theme\": \"dark\"\n}\n");
         }
         check(
@@ -309,6 +305,17 @@ mod tests {
             "model = 'x'\n\n[mcp_servers.other]\ncommand = \"y\"\nargs = [ \"z\" ]\n\n[tui]\na = 1\n",
         );
         check(Form::Codex, "mcp_servers = { other = { command = \"y\" } }\n");
+    }
+
+    /// Settings in one line get lines; what they say stays.
+    #[test]
+    fn what_else_is_in_settings_of_one_line_stays() {
+        let file = "{\"a\":1,\"mcpServers\":{\"other\":{\"command\":\"x\"}},\"z\":[1,2]}\n";
+        let Ok(Left::Rest(rest)) = take_out(Form::Gemini, put(Form::Gemini, file).as_bytes()) else {
+            panic!("there is more in it");
+        };
+        let value = |text: &[u8]| serde_json::from_slice::<Value>(text).expect("it is JSON");
+        assert_eq!(value(&rest), value(file.as_bytes()));
     }
 
     #[test]

@@ -136,6 +136,11 @@ pub fn state(name: &str) -> String {
     paint(code, name)
 }
 
+/// The same, filled up with blanks.
+pub fn state_column(name: &str, width: usize) -> String {
+    format!("{}{}", state(name), " ".repeat(width.saturating_sub(name.len())))
+}
+
 /// Prints to standard output; a reader that has gone is no error.
 pub fn out(text: &str) {
     use std::io::Write as _;

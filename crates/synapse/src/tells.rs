@@ -5,8 +5,10 @@
 //! Not here: what is told (`hook`, the node), what it means (`synapse-terminal`).
 
 use serde_json::{Value, json};
+use std::net::TcpListener;
 use std::path::Path;
 use synapse_holder::Program;
+use synapse_node::hands::opencode::USER as SERVER_USER;
 use synapse_node::launch::Tells;
 use synapse_store::files;
 use synapse_store::home::AgentDir;
@@ -29,6 +31,33 @@ const CLAUDE_EVENTS: [&str; 10] = [
 /// After this Claude Code goes on without the hook program, which ends by itself long before.
 const CLAUDE_TIMEOUT_S: u64 = 5;
 
+/// Words of OpenCode that start something else than its screen.
+const OPENCODE_COMMANDS: [&str; 23] = [
+    "completion",
+    "acp",
+    "mcp",
+    "attach",
+    "run",
+    "debug",
+    "providers",
+    "auth",
+    "agent",
+    "upgrade",
+    "uninstall",
+    "serve",
+    "web",
+    "models",
+    "stats",
+    "export",
+    "import",
+    "github",
+    "pr",
+    "session",
+    "db",
+    "plugin",
+    "plug",
+];
+
 /// Which way there is for a program that is started with these words.
 pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
     let given = |flag: &str| {
@@ -36,7 +65,8 @@ pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
             .any(|word| word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
     };
     match profile.hooks {
-        None | Some(Hooks::Opencode) => Tells::Nothing,
+        None => Tells::Nothing,
+        Some(Hooks::Opencode) => opencode(argv),
         Some(Hooks::Claude) if given("--settings") => {
             Tells::Unused("it was started with --settings, which has the hooks otherwise".into())
         }
@@ -44,10 +74,37 @@ pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
     }
 }
 
+/// Its server is at the port that the user gave, or at one that is free now.
+fn opencode(argv: &[String]) -> Tells {
+    let words = argv.get(1..).unwrap_or_default();
+    if words.iter().any(|word| OPENCODE_COMMANDS.contains(&word.as_str())) {
+        return Tells::Unused("this command of it has no server for its screen".into());
+    }
+    let given = words.iter().enumerate().find_map(|(n, word)| match word.strip_prefix("--port")? {
+        "" => words.get(n + 1).cloned(),
+        rest => rest.strip_prefix('=').map(str::to_owned),
+    });
+    match given.map(|port| port.parse()) {
+        Some(Ok(port @ 1..)) => Tells::OpencodeServer { port, guarded: false },
+        Some(_) => Tells::Unused("it was started with a --port that is not known beforehand".into()),
+        None => match TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr()) {
+            Ok(address) => Tells::OpencodeServer { port: address.port(), guarded: true },
+            Err(e) => Tells::Unused(format!("there is no free port for its server: {e}")),
+        },
+    }
+}
+
 /// Writes what the program needs into the agent's folder, and adds to how it is started.
 pub fn prepare(dir: &AgentDir, tells: &Tells, synapse: &Path, program: &mut Program) -> Result<(), String> {
     match tells {
-        Tells::Nothing | Tells::Unused(_) | Tells::OpencodeServer(_) => Ok(()),
+        Tells::Nothing | Tells::Unused(_) | Tells::OpencodeServer { guarded: false, .. } => Ok(()),
+        Tells::OpencodeServer { port, guarded: true } => {
+            let key = make_key(dir)?;
+            program.argv.splice(1..1, ["--port".to_owned(), port.to_string()]);
+            program.env.insert("OPENCODE_SERVER_USERNAME".into(), Some(SERVER_USER.into()));
+            program.env.insert("OPENCODE_SERVER_PASSWORD".into(), Some(key));
+            Ok(())
+        }
         Tells::ClaudeHooks => {
             make_key(dir)?;
             let file = dir.hooks().join("claude.json");
@@ -97,6 +154,22 @@ mod tests {
         assert_eq!(choose(&claude, &argv("claude --settings-x y")), Tells::ClaudeHooks);
         for words in ["claude --settings x.json", "claude --settings={}"] {
             assert!(matches!(choose(&claude, &argv(words)), Tells::Unused(_)), "{words}");
+        }
+        let opencode = shipped("opencode").unwrap();
+        let port = |words: &str| match choose(&opencode, &argv(words)) {
+            Tells::OpencodeServer { port, guarded } => Some((port, guarded)),
+            _ => None,
+        };
+        assert!(matches!(port("opencode -m x"), Some((1.., true))));
+        for (words, told) in [
+            ("opencode --port 4096", Some((4096, false))),
+            ("opencode --port=4096", Some((4096, false))),
+            ("opencode --port 0", None),
+            ("opencode --port x", None),
+            ("opencode --port", None),
+            ("opencode run --port 4096", None),
+        ] {
+            assert_eq!(port(words).filter(|(_, guarded)| !guarded), told, "{words}");
         }
         assert_eq!(choose(&shipped("codex").unwrap(), &argv("codex")), Tells::Nothing);
     }

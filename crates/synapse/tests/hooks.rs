@@ -15,8 +15,11 @@ use synapse_testkit::world::python;
 /// an event. What became of each is a line of `done`.
 const PROGRAM: &str = r##"#!PYTHON
 import json, os, subprocess, sys, tty
-tty.setraw(0)
 words = sys.argv[1:]
+if words == ["--version"]:
+    print("scripted 9.9.9")
+    sys.exit(0)
+tty.setraw(0)
 open("words", "w").write(json.dumps(words))
 settings = {}
 for flag, value in zip(words, words[1:]):
@@ -54,6 +57,7 @@ while True:
 const PROFILE: &str = "
 name: scripted
 command: PROGRAM
+version: { ask: [--version], tested: ['1.2'] }
 screen:
   - state: waiting
     any: ['Allow this']
@@ -123,6 +127,13 @@ impl Stage {
         });
     }
 
+    fn screen_says(&self, says: &str) {
+        let shows = |e: &Value| e["source"] == "screen" && e["says"] == says;
+        self.world.wait_until(&format!("the screen is seen as {says}"), || {
+            self.view()["evidence"].as_array().unwrap().iter().any(shows)
+        });
+    }
+
     /// The state and which source decided, now.
     fn decided(&self) -> (String, String) {
         let view = self.view();
@@ -155,13 +166,7 @@ fn a_turn_is_told_by_hooks_and_waiting_ends_with_the_prompt() {
     stage.hook("Stop", &json!({}));
     assert_eq!(stage.decided().0, "waiting");
     stage.order(&json!(["show", "Allow this? y/n"]));
-    stage.world.wait_until("the prompt is seen", || {
-        stage.view()["evidence"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|e| e["source"] == "screen" && e["says"] == "waiting")
-    });
+    stage.screen_says("waiting");
     for event in ["PostToolUse", "Stop", "SessionEnd"] {
         stage.hook(event, &json!({ "tool_name": "Bash" }));
         assert_eq!(stage.decided().0, "waiting", "{event}");
@@ -182,7 +187,7 @@ fn what_no_hook_tells_is_seen_on_the_screen() {
     let mut stage = Stage::new(&[]);
     stage.hook("UserPromptSubmit", &json!({ "prompt": "x" }));
     stage.order(&json!(["show", "> working"]));
-    stage.becomes("busy");
+    stage.screen_says("busy");
     stage.order(&json!(["show", "> ready"]));
     stage.becomes("idle");
     assert_eq!(stage.decided(), said("idle", "screen"));
@@ -293,4 +298,105 @@ fn settings_that_the_user_gave_stay_theirs() {
     assert_eq!(tells["way"], "nothing");
     assert!(tells["why"].as_str().unwrap().contains("--settings"), "{tells}");
     assert!(!stage.dir().join("hooks/claude.json").exists());
+}
+
+/// Every signal, the one that decided, the profile, and a version that it was not checked with.
+#[test]
+fn explain_tells_every_signal_and_list_an_untested_version() {
+    let mut stage = Stage::new(&[]);
+    stage.hook("UserPromptSubmit", &json!({ "prompt": "x" }));
+    let page = stage.world.ok(&["explain", "cli"]);
+    for part in [
+        "by hook: it is the best source",
+        "* hook ",
+        "UserPromptSubmit",
+        "screen",
+        "scripted.yaml",
+        "hooks, 1 events",
+    ] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+    assert!(!page.contains("loop guard"), "{page}");
+    let told = stage.world.json(&["explain", "cli"]);
+    let terminal = &told["terminal"];
+    assert_eq!((&terminal["source"], &terminal["tells"]["events"]), (&json!("hook"), &json!(1)), "{told}");
+    let sources: Vec<&str> =
+        terminal["evidence"].as_array().unwrap().iter().map(|e| e["source"].as_str().unwrap()).collect();
+    assert_eq!(sources, ["hook", "screen"]);
+    // It is asked for its version by a profile that says how.
+    stage.world.wait_until("its version is told", || stage.view()["version"] == "9.9.9");
+    assert_eq!((&stage.view()["tested"], &told["terminal"]["profile"]), (&json!(false), &json!("scripted")));
+    let list = || stage.world.ok(&["list"]);
+    stage.world.wait_until("the list says so", || list().contains("untested version: scripted 9.9.9"));
+    let row = &stage.world.json(&["list"])[0];
+    assert_eq!((&row["cli_version"], &row["cli_tested"]), (&json!("9.9.9"), &json!(false)), "{row}");
+    assert!(stage.world.ok(&["explain", "cli"]).contains("checked with 1.2"));
+}
+
+/// A changed file is taken up, a broken one is told and changes nothing, and the state is never lost.
+#[test]
+fn a_profile_that_changes_is_taken_up_while_its_program_runs() {
+    let mut stage = Stage::new(&[]);
+    let file = stage.world.home().join("profiles/scripted.yaml");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    stage.order(&json!(["show", "hard at it"]));
+    std::fs::write(&file, whole.replace("'working'", "'hard at it'")).unwrap();
+    stage.becomes("busy");
+    assert_eq!(stage.view()["profile_from"], file.display().to_string());
+    // Broken, then gone: what was there before holds.
+    let fault = |stage: &Stage| stage.view()["profile_fault"].as_str().unwrap_or_default().to_owned();
+    for (text, said) in
+        [("name: [", "scripted.yaml"), ("name: scripted\ncommand: x\ncolour: red\n", "colour")]
+    {
+        std::fs::write(&file, text).unwrap();
+        stage.world.wait_until("the fault is told", || fault(&stage).contains(said));
+        assert_eq!(stage.decided(), said_busy(), "{text}");
+    }
+    assert!(stage.world.ok(&["explain", "cli"]).contains("what is there now is not used"));
+    assert!(stage.world.ok(&["logs", "cli"]).contains("not taken up"));
+    stage.world.synapse(&["profile", "check", &file.display().to_string()]).fails(1, &["colour"]);
+    std::fs::remove_file(&file).unwrap();
+    stage.world.wait_until("it is told as gone", || fault(&stage).contains("gone"));
+    assert_eq!(stage.decided(), said_busy());
+    // The folder goes too, and comes back with another; a node that starts again finds that one.
+    std::fs::remove_dir(file.parent().unwrap()).unwrap();
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, whole.replace("'^> ready'", "'hard at it'")).unwrap();
+    stage.becomes("idle");
+    assert_eq!(fault(&stage), "");
+    stage.world.kill_node("cli");
+    let world = &stage.world;
+    world.wait_until("the next node goes by the same profile", || {
+        world.agent("cli").unix().try_connect().is_ok()
+            && world.synapse(&["explain", "cli", "--json"]).json()["terminal"]["state"] == "idle"
+    });
+}
+
+fn said_busy() -> (String, String) {
+    said("busy", "screen")
+}
+
+#[test]
+fn a_recording_is_explained_as_it_was_seen() {
+    let world = World::new(env!("CARGO_BIN_EXE_synapse"));
+    let cast =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../terminal/recordings/codex__permission.cast");
+    let cast = cast.display().to_string();
+    let page = world.ok(&["explain", "--recording", &cast]);
+    assert!(page.lines().any(|line| line.contains("waiting") && line.contains("by status")), "{page}");
+    let told = world.json(&["explain", "--recording", &cast, "--profile", "codex"]);
+    let rows = told["timeline"].as_array().unwrap();
+    let waiting = rows.iter().find(|row| row["state"] == "waiting").unwrap();
+    let at = format!("{}", waiting["ms"].as_f64().unwrap() / 1000.0 + 0.5);
+    let told = world.json(&["explain", "--recording", &cast, "--at", &at]);
+    assert_eq!((&told["state"], &told["since_ms"]), (&json!("waiting"), &waiting["ms"]), "{told}");
+    let sources: Vec<&Value> = told["evidence"].as_array().unwrap().iter().map(|e| &e["source"]).collect();
+    assert_eq!(sources, ["status", "title", "screen"], "{told}");
+    let page = world.ok(&["explain", "--recording", &cast, "--at", &at]);
+    assert!(page.contains("any sign that it waits is enough") && page.contains("* status"), "{page}");
+    let odd =
+        world.write("odd.cast", "{\"version\": 2, \"width\": 80, \"height\": 24}\n").display().to_string();
+    world.synapse(&["explain", "--recording", &odd]).fails(2, &["--profile"]);
+    world.synapse(&["explain", "--recording", &cast, "--at", "nan"]).fails(2, &["seconds"]);
+    world.synapse(&["explain"]).fails(2, &[]);
 }

@@ -190,7 +190,14 @@ fn bad_lines_end_nothing() {
     assert!(unknown["error"]["message"].as_str().unwrap().contains("list_agents"), "{unknown}");
     let unknown = client.ask("tools/juggle", &json!({}));
     assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
-    for garbage in ["not json\n", "\n", "{}\n", "[1,2\n", "{\"jsonrpc\":\"2.0\",\"method\":\"no/such\"}\n", "\u{0}\u{1b}[2J\n"] {
+    for garbage in [
+        "not json\n",
+        "\n",
+        "{}\n",
+        "[1,2\n",
+        "{\"jsonrpc\":\"2.0\",\"method\":\"no/such\"}\n",
+        "\u{0}\u{1b}[2J\n",
+    ] {
         client.server.say_raw(garbage);
     }
     client.server.say_raw(&format!("\"{}\"\n", "x".repeat(9 << 20)));
@@ -241,7 +248,11 @@ say('completed', text='done')";
 #[test]
 fn a_question_comes_back_and_its_answer_goes_on() {
     let world = world();
-    world.run_lines("asker", "say('input_required', text='which colour?')\nsay('completed', text=hear()['text'])", &[]);
+    world.run_lines(
+        "asker",
+        "say('input_required', text='which colour?')\nsay('completed', text=hear()['text'])",
+        &[],
+    );
     let mut client = Client::new(&world);
     let (asked, said) = client.done("ask_agent", json!({ "to": "asker", "message": "paint" }));
     assert_eq!((&asked["state"], &asked["question"]), (&json!("input-required"), &json!("which colour?")));
@@ -273,7 +284,8 @@ fn an_agent_that_is_stopped_or_killed_meanwhile_is_told_of() {
     let world = world();
     let slow = world.run("slow", SLOW, &[]);
     let mut client = Client::new(&world);
-    let ask = json!({ "name": "ask_agent", "arguments": { "to": "slow", "message": "x", "timeout_seconds": 60 } });
+    let ask =
+        json!({ "name": "ask_agent", "arguments": { "to": "slow", "message": "x", "timeout_seconds": 60 } });
     let id = client.post("tools/call", &ask);
     let busy = || slow.get("/status").json()["state"] == "busy";
     world.wait_until("it works", busy);
@@ -354,7 +366,10 @@ fn below_an_agent_the_calls_are_that_agents() {
     assert_eq!(told[1]["answer"]["text"], "inner: who am I", "{told}");
     assert_eq!(told[2]["context"]["text"], "counting sheep", "{told}");
     let mail = &told[3]["messages"][0];
-    assert_eq!((&mail["text"], &mail["from"]["label"]), (&json!("remember the milk\n> forged"), &json!("user")));
+    assert_eq!(
+        (&mail["text"], &mail["from"]["label"]),
+        (&json!("remember the milk\n> forged"), &json!("user"))
+    );
     assert_eq!((&told[3]["read"], &told[4]["messages"]), (&json!(true), &json!([])), "read once: {told}");
     assert!(told[5]["error"]["code"].is_string(), "{told}");
     // The task that it was given is answered by it, and by it alone.

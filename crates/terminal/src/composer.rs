@@ -6,7 +6,7 @@
 
 use crate::rules::BadRule;
 use crate::screen::Screen;
-use crate::text::{Typed, bones};
+use crate::text::{Typed, bones, bones_unjoined};
 use regex_lite::Regex;
 use serde::Deserialize;
 use std::ops::Range;
@@ -202,7 +202,7 @@ impl Holds {
             Self::Text(shown) => {
                 let ours = bones(typed.as_str());
                 match () {
-                    () if *shown == ours => Match::Whole,
+                    () if *shown == ours || *shown == bones_unjoined(typed.as_str()) => Match::Whole,
                     () if shown.contains(&ours) => Match::Among,
                     () if shown.chars().count() >= TAIL_CHARS_MIN && ours.ends_with(shown.as_str()) => {
                         Match::Tail
@@ -357,6 +357,14 @@ mod tests {
             (Holds::Unknown, Match::No),
         ] {
             assert_eq!(holds.compare(&typed), is, "{holds:?}");
+        }
+        let joined = Typed::new("[A2A:12345678:x]", "👩‍💻 and more");
+        for (shown, is) in [
+            ("[A2A:12345678:x]👩💻andmore", Match::Whole),
+            ("[A2A:12345678:x]👩andmore", Match::Whole),
+            ("[A2A:12345678:x]andmore", Match::No),
+        ] {
+            assert_eq!(Holds::Text(shown.into()).compare(&joined), is, "{shown}");
         }
         let long = Typed::new("[A2A:12345678:x]", &"word ".repeat(400));
         let tail: String = "word".repeat(100);

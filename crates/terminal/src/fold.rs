@@ -12,64 +12,16 @@
 
 use crate::profile::Timing;
 use crate::rules::Sees;
+pub use crate::signal::{Rank, Reading, Verdict};
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
-
-/// Where evidence comes from, weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rank {
-    Silence,
-    /// What was typed: a turn that must have begun.
-    Typed,
-    Screen,
-    Title,
-    Status,
-    /// The program's own server, while we are connected to it.
-    Native,
-    Hook,
-    Exit,
-}
-
-impl Rank {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Silence => "silence",
-            Self::Typed => "typed",
-            Self::Screen => "screen",
-            Self::Title => "title",
-            Self::Status => "status",
-            Self::Native => "native",
-            Self::Hook => "hook",
-            Self::Exit => "exit",
-        }
-    }
-}
-
-/// What one source says, and since when.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
-    pub sees: Sees,
-    pub since: Timestamp,
-    /// When it last said so.
-    pub at: Timestamp,
-    /// The rule or report behind it.
-    pub why: String,
-}
-
-/// The state, and why we think so.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
-    pub state: AgentState,
-    pub since: Timestamp,
-    pub source: Rank,
-    pub why: String,
-    /// Why this source, and no other, decided.
-    pub because: &'static str,
-}
 
 /// How long what a hook said is believed against other sources that have not changed since. They are late by a
 /// frame or two; if they still disagree after this, the program goes on for a reason that no hook tells.
 pub const HOOK_TRUST_MS: u64 = 2_000;
+/// After this, what others show counts even if it has not changed since: an event may have been the last of its kind,
+/// or another hook may have undone what it told of.
+pub const HOOK_STALE_MS: u64 = 15_000;
 /// After a hook told of a prompt: how long it may take until the prompt is drawn.
 pub const PROMPT_MS: u64 = 2_000;
 
@@ -144,6 +96,11 @@ impl Fold {
         fold.verdict.state = AgentState::Unknown;
         fold.verdict.why = why.into();
         fold
+    }
+
+    /// From now on things take this long.
+    pub fn retime(&mut self, timing: Timing) {
+        self.timing = timing;
     }
 
     pub fn verdict(&self) -> &Verdict {
@@ -251,8 +208,10 @@ impl Fold {
         let assumed = self.assumed.map(|assumed| assumed.since.plus_ms(self.timing.assume_busy_ms));
         let blank = self.blank_since.map(|_| self.last_output.plus_ms(self.timing.repaint_ms));
         let drawn = self.asked.as_ref().filter(|asked| !asked.seen).map(|asked| asked.at.plus_ms(PROMPT_MS));
-        let trust = self.hook.as_ref().zip(self.level()).map(|(hook, (_, level))| trusted_until(hook, level));
-        [starting, idle, assumed, blank, drawn, trust]
+        let trust =
+            self.hook.as_ref().zip(self.lasting()).map(|(hook, (_, lasting))| trusted_until(hook, lasting));
+        let stale = self.hook.as_ref().map(|hook| hook.at.plus_ms(HOOK_STALE_MS));
+        [starting, idle, assumed, blank, drawn, trust, stale]
             .into_iter()
             .flatten()
             .filter(|due| *due > self.decided)
@@ -264,7 +223,7 @@ impl Fold {
     }
 
     /// The best source that tells what is, and not what happened.
-    fn level(&self) -> Option<(Rank, &Reading)> {
+    fn lasting(&self) -> Option<(Rank, &Reading)> {
         self.readings().into_iter().find(|(rank, _)| *rank != Rank::Hook)
     }
 
@@ -277,27 +236,28 @@ impl Fold {
     /// Who decides, and why it does.
     fn best(&self, now: Timestamp) -> Option<(Rank, &Reading, &'static str)> {
         const BEST: &str = "it is the best source with an opinion";
-        let level = self.level();
-        let Some(hook) = &self.hook else { return level.map(|(rank, reading)| (rank, reading, BEST)) };
-        match level {
-            Some((rank, level)) if self.outdates(now, hook, rank, level) => {
-                Some((rank, level, "it is newer than what a hook said, or still so long after it"))
+        let lasting = self.lasting();
+        let Some(hook) = &self.hook else { return lasting.map(|(rank, reading)| (rank, reading, BEST)) };
+        match lasting {
+            Some((rank, lasting)) if self.outdates(now, hook, rank, lasting) => {
+                Some((rank, lasting, "it is newer than what a hook said, or still so long after it"))
             }
             _ => Some((Rank::Hook, hook, BEST)),
         }
     }
 
     /// Whether what is shown counts for more than the last event of a hook.
-    fn outdates(&self, now: Timestamp, hook: &Reading, rank: Rank, level: &Reading) -> bool {
-        if level.sees == hook.sees {
+    fn outdates(&self, now: Timestamp, hook: &Reading, rank: Rank, lasting: &Reading) -> bool {
+        if lasting.sees == hook.sees {
             return false;
         }
-        let newer = level.since > hook.at;
-        let settled = now >= trusted_until(hook, level);
+        let newer = lasting.since > hook.at;
+        let settled = now >= trusted_until(hook, lasting);
+        let stale = now >= hook.at.plus_ms(HOOK_STALE_MS);
         match rank {
-            Rank::Screen => newer && settled && self.is_shown(rank),
+            Rank::Screen => self.is_shown(rank) && (stale || (newer && settled)),
             // Another hook may have told it to go on after "stop": then it still says that it works.
-            _ => newer || (settled && level.sees == Sees::Busy),
+            _ => newer || stale || (settled && lasting.sees == Sees::Busy),
         }
     }
 
@@ -353,16 +313,16 @@ impl Fold {
         if hook.sees != Sees::Waiting {
             return;
         }
-        let levels = [&self.native, &self.status, &self.title, &self.screen];
-        if levels.iter().any(|level| level.as_ref().is_some_and(|r| r.sees == Sees::Waiting)) {
+        let others = [&self.native, &self.status, &self.title, &self.screen];
+        if others.iter().any(|lasting| lasting.as_ref().is_some_and(|r| r.sees == Sees::Waiting)) {
             return;
         }
-        let after = |from: Timestamp, levels: &[&Option<Reading>]| {
-            levels.iter().any(|level| level.as_ref().is_some_and(|r| r.since > from))
+        let after = |from: Timestamp, others: &[&Option<Reading>]| {
+            others.iter().any(|lasting| lasting.as_ref().is_some_and(|r| r.since > from))
         };
-        let keyed = self.key_at.is_some_and(|key| after(key, &levels));
+        let keyed = self.key_at.is_some_and(|key| after(key, &others));
         // The screen changes for many reasons; a report or a title for one.
-        if keyed || (asked.seen && after(asked.at, &levels[..3])) {
+        if keyed || (asked.seen && after(asked.at, &others[..3])) {
             (self.hook, self.asked) = (None, None);
         }
     }
@@ -494,8 +454,8 @@ fn said_at(rank: Rank, reading: &Reading) -> Timestamp {
     if rank == Rank::Hook { reading.at } else { reading.since }
 }
 
-fn trusted_until(hook: &Reading, level: &Reading) -> Timestamp {
-    hook.at.max(level.since).plus_ms(HOOK_TRUST_MS)
+fn trusted_until(hook: &Reading, lasting: &Reading) -> Timestamp {
+    hook.at.max(lasting.since).plus_ms(HOOK_TRUST_MS)
 }
 
 #[cfg(test)]
@@ -703,13 +663,23 @@ mod tests {
              6999 time => busy
              7000 time => idle
              8000 hook busy => busy
-             30000 time => busy",
+             22999 time => busy
+             23000 time => idle",
         );
     }
 
     #[test]
     fn an_old_idle_does_not_end_what_a_hook_began_and_an_old_busy_outlives_a_stop() {
-        check("0 status idle => starting\n 300 time => idle\n 1000 hook busy => busy\n 90000 time => busy");
+        for source in ["status", "screen"] {
+            check(&format!(
+                "0 {source} idle => starting
+                 300 time => idle
+                 1000 hook busy => busy
+                 9000 hook busy => busy
+                 23999 time => busy
+                 24000 time => idle"
+            ));
+        }
         // Another hook told it to go on: it still reports that it works.
         check(
             "0 status idle => starting

@@ -5,6 +5,7 @@
 //! Not here: where profile files are looked for (the binary), what the evidence adds up to (`fold`).
 
 use crate::composer::{Composer, ComposerText};
+use crate::prompt::Approve;
 use crate::rules::{BadRule, Rule, RuleText};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub struct Profile {
     pub composer: Option<Composer>,
     pub submit: Submit,
     pub interrupt: Interrupt,
+    /// The keys that decide a prompt; without them only the person at the keyboard can.
+    pub approve: Option<Approve>,
     pub hooks: Option<Hooks>,
 }
 
@@ -62,6 +65,8 @@ struct Written {
     submit: Submit,
     #[serde(default)]
     interrupt: Interrupt,
+    #[serde(default)]
+    approve: Option<Approve>,
     #[serde(default)]
     hooks: Option<Hooks>,
 }
@@ -258,6 +263,7 @@ impl Written {
             timing: self.timing,
             submit: self.submit,
             interrupt: self.interrupt,
+            approve: self.approve,
             hooks: self.hooks,
         })
     }

@@ -2,6 +2,7 @@
 //!
 //! Agreement: every 0.1 s from the first true idle on; 0.7 s of grace after each true change.
 
+use crate::fold::Verdict;
 use crate::profile::Profile;
 use crate::screen::Size;
 use crate::watch::Watch;
@@ -139,18 +140,49 @@ const GRACE_MS: u64 = 700;
 
 /// Plays a recording through the code that runs live.
 pub fn play(recording: &Recording, profile: Profile) -> Timeline {
-    let mut watch = Watch::new(Timestamp(0), profile, recording.size, 100);
-    let mut timeline = vec![(0, watch.state())];
-    let mut note = |at: u64, state: AgentState| {
-        if timeline.last().is_none_or(|(_, last)| *last != state) {
-            timeline.push((at, state));
+    let mut timeline = Timeline::new();
+    watched(recording, profile, end_of(recording), |at, watch| {
+        if timeline.last().is_none_or(|(_, last)| *last != watch.state()) {
+            timeline.push((at, watch.state()));
         }
-    };
-    let end = recording.events.last().map_or(0, |event| event.at_ms) + 2_000;
-    for (at, what) in recording.events.iter().map(|e| (e.at_ms, Some(&e.what))).chain([(end, None)]) {
+    });
+    timeline
+}
+
+/// Every verdict, and from when on it held.
+pub fn verdicts(recording: &Recording, profile: Profile) -> Vec<(u64, Verdict)> {
+    let mut told: Vec<(u64, Verdict)> = Vec::new();
+    watched(recording, profile, end_of(recording), |at, watch| {
+        let new = watch.verdict();
+        if told
+            .last()
+            .is_none_or(|(_, last)| (last.state, last.source, &last.why) != (new.state, new.source, &new.why))
+        {
+            told.push((at, new.clone()));
+        }
+    });
+    told
+}
+
+/// A moment after the last event: what is due by then has happened.
+fn end_of(recording: &Recording) -> u64 {
+    recording.events.last().map_or(0, |event| event.at_ms) + 2_000
+}
+
+/// Plays a recording up to a moment, and tells after each change what was seen; the watch as it then is.
+pub fn watched(
+    recording: &Recording,
+    profile: Profile,
+    end: u64,
+    mut note: impl FnMut(u64, &Watch),
+) -> Watch {
+    let mut watch = Watch::new(Timestamp(0), profile, recording.size, 100);
+    note(0, &watch);
+    let until = recording.events.iter().take_while(|event| event.at_ms <= end);
+    for (at, what) in until.map(|e| (e.at_ms, Some(&e.what))).chain([(end, None)]) {
         while let Some(due) = watch.next_tick().filter(|due| due.0 < at) {
             watch.tick(due);
-            note(due.0, watch.state());
+            note(due.0, &watch);
             if watch.next_tick() == Some(due) {
                 break;
             }
@@ -162,9 +194,9 @@ pub fn play(recording: &Recording, profile: Profile) -> Timeline {
             Some(What::Resize(size)) => watch.resize(now, *size),
             None => watch.tick(now),
         }
-        note(at, watch.state());
+        note(at, &watch);
     }
-    timeline
+    watch
 }
 
 fn state_at(timeline: &Timeline, at: u64) -> AgentState {

@@ -140,6 +140,12 @@ pub fn looks_like_a_choice(text: &str) -> bool {
     options >= 2 && rows[marked..].iter().any(hint)
 }
 
+/// A row that is one of several answers.
+pub(crate) fn is_choice(row: &str) -> bool {
+    let row = row.trim_matches(|c: char| c.is_whitespace() || "│┃|".contains(c));
+    is_option(row) || is_marked_option(row)
+}
+
 fn is_marked_option(row: &str) -> bool {
     let mut chars = row.chars();
     chars.next().is_some_and(|mark| "❯›>●▶➜◉▸*".contains(mark)) && is_option(chars.as_str().trim_start())

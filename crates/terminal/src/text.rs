@@ -101,6 +101,17 @@ pub(crate) fn bones(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace() && !has_no_width(*c)).collect()
 }
 
+/// The same of a screen on which joined characters were overwritten: programs that know them as one and our model
+/// disagree on how wide they are.
+pub(crate) fn bones_unjoined(text: &str) -> String {
+    let mut joined = false;
+    let kept = text.chars().filter(|c| {
+        let tail = std::mem::replace(&mut joined, *c == '\u{200d}');
+        !tail
+    });
+    bones(&kept.collect::<String>())
+}
+
 fn has_no_width(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{0300}'..='\u{036f}')
 }

@@ -135,10 +135,12 @@ enum Phase {
     Entered {
         at: Timestamp,
     },
+    /// What was written is taken back. All of it is ours if the keyboard has been ours since it was empty.
     Erasing {
         presses: u16,
         at: Timestamp,
         why: &'static str,
+        all_ours: bool,
     },
     Done,
 }
@@ -217,7 +219,7 @@ impl Turn {
             Phase::Pasted { at } => self.pasted(sight, at),
             Phase::Aside => self.aside(sight),
             Phase::Entered { at } => self.entered(sight, at),
-            Phase::Erasing { presses, at, why } => self.erasing(sight, presses, at, why),
+            Phase::Erasing { presses, at, why, all_ours } => self.erasing(sight, presses, at, why, all_ours),
             Phase::Done => self.done(sight),
         }
     }
@@ -290,11 +292,7 @@ impl Turn {
             Match::No | Match::Among if at.plus_ms(ECHO_MS_MAX) > sight.now => {
                 Step::Wait { until: Some(at.plus_ms(ECHO_MS_MAX)), held: None }
             }
-            Match::Among => {
-                self.phase = Phase::Aside;
-                Step::ReleaseKeyboard
-            }
-            Match::No => self.not_echoed(sight),
+            Match::No | Match::Among => self.not_echoed(sight),
         }
     }
 
@@ -308,6 +306,10 @@ impl Turn {
             Holds::Unknown => "the composer is not to be seen after writing",
             Holds::Text(_) | Holds::Collapsed(..) => "the composer holds something else beside the text",
         };
+        if matches!(sight.composer, Holds::Text(_) | Holds::Collapsed(..)) {
+            self.phase = Phase::Erasing { presses: 0, at: sight.now, why, all_ours: true };
+            return self.next(sight);
+        }
         self.finish(sight, Outcome::NotSubmitted { why, erased: sight.composer == Holds::Empty })
     }
 
@@ -418,7 +420,7 @@ impl Turn {
         }
         if self.enters >= ENTERS_MAX {
             let why = "Enter was pressed three times and the text stayed in the composer";
-            self.phase = Phase::Erasing { presses: 0, at: sight.now, why };
+            self.phase = Phase::Erasing { presses: 0, at: sight.now, why, all_ours: false };
             return Step::TakeKeyboard { ms: KEYBOARD_MS };
         }
         self.phase = Phase::Aside;
@@ -440,9 +442,17 @@ impl Turn {
         }
     }
 
-    fn erasing(&mut self, sight: &Sight, presses: u16, at: Timestamp, why: &'static str) -> Step {
+    fn erasing(
+        &mut self,
+        sight: &Sight,
+        presses: u16,
+        at: Timestamp,
+        why: &'static str,
+        all_ours: bool,
+    ) -> Step {
         let lines = u16::try_from(self.typed.as_str().matches('\n').count()).unwrap_or(u16::MAX);
         let ours = match &sight.composer {
+            Holds::Text(_) | Holds::Collapsed(..) if all_ours => true,
             Holds::Text(text) => bones(self.typed.as_str()).starts_with(text.as_str()),
             Holds::Collapsed(..) => sight.composer.compare(&self.typed) == Match::Whole,
             Holds::Empty | Holds::Unknown => false,
@@ -458,7 +468,7 @@ impl Turn {
         if presses > 0 && at.plus_ms(ERASE_MS) > sight.now {
             return Step::Wait { until: Some(at.plus_ms(ERASE_MS)), held: None };
         }
-        self.phase = Phase::Erasing { presses: presses + 1, at: sight.now, why };
+        self.phase = Phase::Erasing { presses: presses + 1, at: sight.now, why, all_ours };
         Step::Erase(ERASE)
     }
 

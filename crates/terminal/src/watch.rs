@@ -7,6 +7,7 @@ use crate::composer::Holds;
 use crate::fold::{Fold, Rank, Reading, Verdict};
 use crate::hooks::{self, Event, Heard, Meaning};
 use crate::profile::Profile;
+use crate::prompt::Prompt;
 use crate::rules::{self, Sees};
 use crate::screen::{Screen, Seen, Size};
 use crate::status::{Report, Says};
@@ -87,6 +88,18 @@ impl Watch {
         &self.profile
     }
 
+    /// Goes by another profile from now on. The state stays until the new rules have looked.
+    pub fn reprofile(&mut self, now: Timestamp, profile: Profile) {
+        self.tick(now);
+        self.fold.retime(profile.timing);
+        self.profile = profile;
+        let title = self.screen.title().to_owned();
+        if !title.is_empty() {
+            self.titled(now, &title);
+        }
+        self.changed_at.get_or_insert(now);
+    }
+
     pub fn verdict(&self) -> &Verdict {
         self.fold.verdict()
     }
@@ -130,6 +143,11 @@ impl Watch {
             shown,
             told,
         }
+    }
+
+    /// What it waits for, if it waits.
+    pub fn prompt(&self) -> Option<Prompt> {
+        (self.state() == AgentState::Waiting).then(|| Prompt::read(&self.screen, self.verdict().since))
     }
 
     /// The rows of the screen above its composer; all of them if that is not to be seen.

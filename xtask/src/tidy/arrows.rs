@@ -23,7 +23,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("terminal", &["core"]),
     ("mcp", &["dialects"]),
     ("node", &["core", "dialects", "store", "holder", "peer", "settings", "terminal", "tls"]),
-    ("synapse", &["core", "dialects", "store", "holder", "peer", "mcp", "node", "settings", "terminal", "tls"]),
+    (
+        "synapse",
+        &["core", "dialects", "store", "holder", "peer", "mcp", "node", "settings", "terminal", "tls"],
+    ),
     ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse", "terminal"]),
     ("xtask", &["core", "store", "testkit", "tls"]),
 ];

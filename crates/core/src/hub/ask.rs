@@ -4,7 +4,7 @@ use super::Hub;
 use crate::effect::{Answer, Command, Facts, InboxView, Place};
 use crate::ids::{AgentId, Timestamp};
 use crate::policy::{About, Caller, Verb};
-use crate::receipt::Happened;
+use crate::receipt::{Happened, Trail};
 use crate::refusal::Refusal;
 use crate::state::Open;
 
@@ -30,12 +30,7 @@ impl Hub {
             Command::Receipt { message } => {
                 let open = self.open_message(&message)?;
                 let place = self.place(now, open);
-                let mut trail = open.trail.clone();
-                if let (Place::Waiting { .. }, Some((since, why))) = (&place, self.held_at(&open.letter.to)) {
-                    let after = trail.marks().last().map_or(*since, |mark| mark.at);
-                    trail.add((*since).max(after), Happened::Held(why.clone()));
-                }
-                Ok(Answer::Receipt { letter: open.letter.clone(), trail, place })
+                Ok(Answer::Receipt { letter: open.letter.clone(), trail: self.trail_now(open), place })
             }
             Command::Task { task } => Ok(Answer::Task(Box::new(self.open_task(&task, facts)?.clone()))),
             Command::Tasks { max } => {
@@ -76,6 +71,19 @@ impl Hub {
         Place::Waiting { ahead, tries: mailbox.tries_of(open.at) }
     }
 
+    /// Its trail, and why it waits if its agent's terminal is the reason.
+    fn trail_now(&self, open: &Open) -> Trail {
+        let mut trail = open.trail.clone();
+        let mailbox = self.state.mailboxes.get(&open.letter.to).filter(|_| !open.handed);
+        if let (Some(true), Some((since, why))) =
+            (mailbox.map(|mailbox| mailbox.is_waiting(open.at)), self.held_at(&open.letter.to))
+        {
+            let after = trail.marks().last().map_or(*since, |mark| mark.at);
+            trail.add((*since).max(after), Happened::Held(why.clone()));
+        }
+        trail
+    }
+
     fn inbox(&self, now: Timestamp, agent: AgentId, max: usize) -> InboxView {
         let Some(mailbox) = self.state.mailboxes.get(&agent) else { return InboxView::default() };
         let shown = mailbox.in_order(now, self.limits.ageing_ms);
@@ -84,7 +92,7 @@ impl Hub {
             waiting: mailbox.waiting(),
             notes: mailbox.notes(),
             leased: mailbox.leases().count(),
-            letters: letters.map(|open| (open.letter.clone(), open.trail.clone())).collect(),
+            letters: letters.map(|open| (open.letter.clone(), self.trail_now(open))).collect(),
         }
     }
 }

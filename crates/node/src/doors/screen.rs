@@ -14,7 +14,6 @@ use synapse_dialects::error::ErrorBody;
 use synapse_dialects::terminal::{Evidence, TellsView, TerminalView};
 use synapse_dialects::time;
 use synapse_terminal::Watch;
-use synapse_terminal::fold::Rank;
 
 #[derive(Deserialize)]
 pub(super) struct Wish {
@@ -57,10 +56,9 @@ pub(super) async fn terminal(
 }
 
 fn view(seat: &Seat) -> TerminalView {
-    let version = seat.version();
+    let (cli, chosen) = (seat.cli().borrow().clone(), seat.chosen());
     let watch = seat.watch();
     let (verdict, size) = (watch.verdict(), watch.screen().size());
-    let tested = version.as_deref().and_then(|text| watch.profile().version.is_tested(text));
     TerminalView {
         state: verdict.state.name().into(),
         since: time::show(verdict.since),
@@ -75,13 +73,17 @@ fn view(seat: &Seat) -> TerminalView {
                 says: reading.sees.name().into(),
                 since: time::show(reading.since),
                 at: time::show(reading.at),
-                confidence: confidence(rank).into(),
+                confidence: rank.confidence().into(),
                 why: reading.why.clone(),
             })
             .collect(),
         profile: watch.profile().name.clone(),
-        version: version.as_deref().and_then(synapse_terminal::profile::version_in).map(str::to_owned),
-        tested,
+        profile_from: chosen.from,
+        profile_fault: chosen.fault,
+        version: cli.version,
+        tested: cli.tested,
+        tested_versions: watch.profile().version.tested.clone(),
+        way_in: "its mailbox; messages are not typed into its terminal yet".into(),
         title: watch.screen().title().to_owned(),
         columns: size.columns(),
         rows: size.rows(),
@@ -89,24 +91,15 @@ fn view(seat: &Seat) -> TerminalView {
     }
 }
 
-/// How far each kind of evidence can be believed, as measured on recordings of real CLIs.
-fn confidence(rank: Rank) -> &'static str {
-    match rank {
-        Rank::Exit => "sure",
-        Rank::Hook | Rank::Native | Rank::Status => "high",
-        Rank::Title | Rank::Screen => "fair",
-        Rank::Typed | Rank::Silence => "low",
-    }
-}
-
 fn tells(seat: &Seat, watch: &Watch) -> TellsView {
     let heard = watch.heard();
+    let trouble = seat.trouble().unwrap_or_default();
     let (way, why) = match seat.tells() {
         Tells::Nothing => ("nothing", "its profile knows of no hooks"),
         Tells::Unused(why) => ("nothing", why.as_str()),
         Tells::ClaudeHooks if heard.events == 0 => ("hooks", "no event has come yet"),
         Tells::ClaudeHooks => ("hooks", ""),
-        Tells::OpencodeServer(_) => ("server", ""),
+        Tells::OpencodeServer { .. } => ("server", trouble.as_str()),
     };
     TellsView {
         way: way.into(),

@@ -1,12 +1,12 @@
 //! What a wrapped agent said, read off its screen: the last resort for an answer, and marked as such.
 
+use synapse_core::message::{Body, Content, Part, Piece};
+use synapse_terminal::Watch;
+use synapse_terminal::prompt::Prompt;
 use synapse_terminal::text::Typed;
-use synapse_terminal::{Screen, Watch};
 
 /// Longest text taken off a screen, characters.
 const TEXT_CHARS_MAX: usize = 16_000;
-/// How much of a prompt is shown to those who may decide it, rows.
-const PROMPT_ROWS: usize = 24;
 
 /// What stands below our text and above the composer.
 pub(super) fn on_screen(watch: &Watch, typed: &Typed) -> String {
@@ -21,7 +21,10 @@ pub(super) fn on_screen(watch: &Watch, typed: &Typed) -> String {
     said.join("\n").trim_matches('\n').chars().take(TEXT_CHARS_MAX).collect()
 }
 
-/// The lowest rows of a screen on which something is asked.
-pub(super) fn prompt(screen: &Screen) -> String {
-    synapse_terminal::rules::lowest(&screen.rows(), PROMPT_ROWS)
+/// A prompt as those who may decide it read it: what is shown, and the hash that a decision must carry.
+pub(super) fn question(prompt: &Prompt) -> Body {
+    let mut content = Content::text(prompt.text.clone());
+    let data = serde_json::json!({ "prompt_hash": prompt.hash, "choices": prompt.choices });
+    content.parts.push(Part { piece: Piece::Data(data), media_type: None, filename: None });
+    Body::of(&content)
 }

@@ -4,10 +4,13 @@
 //! pictures of the screen go back, so that whoever comes after a crash of this process goes on where it was.
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
+use super::opencode::Server;
 use super::typist::Typist;
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::launch::Tells;
+use crate::profiles::{BadFile, Found};
+use crate::registrar::Cli;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,34 +20,75 @@ use synapse_core::ids::{AgentId, Timestamp};
 use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell};
 use synapse_store::home::socket_address;
 use synapse_terminal::hooks::Event;
-use synapse_terminal::{Profile, SCROLLBACK, Size, Watch};
+use synapse_terminal::prompt::{Decided, Key};
+use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// The terminal as doors see it.
 #[derive(Clone)]
 pub struct Seat {
     watch: Arc<Mutex<Watch>>,
-    version: Arc<Mutex<Option<String>>>,
+    cli: Arc<watch::Sender<Cli>>,
+    chosen: Arc<Mutex<Chosen>>,
     tells: Arc<Tells>,
     /// What its hooks must bring; none if it has no hooks.
     key: Option<Arc<str>>,
+    /// Why its server is not heard.
+    trouble: Arc<Mutex<Option<String>>>,
     /// Rung when something came in by another way than the terminal.
     bell: Arc<Notify>,
+    decisions: mpsc::Sender<Decision>,
+    /// Taken by the typist.
+    decided: Arc<Mutex<Option<mpsc::Receiver<Decision>>>>,
+}
+
+/// A person's word on a prompt, on its way.
+pub(super) struct Decision {
+    pub(super) hash: String,
+    pub(super) key: Key,
+    pub(super) reply: oneshot::Sender<Decided>,
+}
+
+/// The profile that holds, and what became of its file.
+#[derive(Debug, Clone, Default)]
+pub struct Chosen {
+    text: String,
+    /// The file, or that it is shipped.
+    pub from: String,
+    /// Why what is in the file now is not used.
+    pub fault: Option<String>,
 }
 
 impl Seat {
-    pub fn new(profile: Profile, tells: Tells, key: Option<String>) -> Self {
+    /// `text` is the profile as it was written.
+    pub fn new(profile: Profile, text: String, tells: Tells, key: Option<String>) -> Self {
         let watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
+        let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
         Self {
             watch: Arc::new(Mutex::new(watch)),
-            version: Arc::default(),
+            cli: Arc::new(watch::Sender::new(Cli::default())),
+            chosen: Arc::new(Mutex::new(Chosen { text, ..Chosen::default() })),
             tells: Arc::new(tells),
             key: key.map(Into::into),
+            trouble: Arc::default(),
             bell: Arc::default(),
+            decisions,
+            decided: Arc::new(Mutex::new(Some(decided))),
         }
+    }
+
+    /// Decides a prompt; none if nobody is there to press the key.
+    pub async fn decide(&self, hash: String, key: Key) -> Option<Decided> {
+        let (reply, heard) = oneshot::channel();
+        self.decisions.try_send(Decision { hash, key, reply }).ok()?;
+        heard.await.ok()
+    }
+
+    pub(super) fn take_decisions(&self) -> Option<mpsc::Receiver<Decision>> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// What the program is made to tell besides what it shows.
@@ -68,16 +112,78 @@ impl Seat {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the program said of its version.
-    pub fn version(&self) -> Option<String> {
-        self.version.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What the program's own server says; nothing while it cannot be reached.
+    pub fn serves(&self, now: Timestamp, says: Option<(Sees, String)>) {
+        self.watch().served(now, says);
+        self.bell.notify_one();
     }
 
-    fn set_version(&self, version: String) {
-        *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
+    /// Why its server is not heard.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_trouble(&self, why: Option<String>) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if *trouble != why {
+            match &why {
+                Some(why) => tracing::info!(%why, "its server is not heard; its screen tells"),
+                None => tracing::info!("its server is heard"),
+            }
+            *trouble = why;
+        }
+    }
+
+    /// What guards the program's server.
+    fn key(&self) -> Option<String> {
+        self.key.as_deref().map(str::to_owned)
+    }
+
+    /// Which profile holds.
+    pub fn chosen(&self) -> Chosen {
+        self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Its profile's file was looked at. What is not whole changes nothing.
+    pub fn take_up(&self, now: Timestamp, found: Result<Option<Found>, BadFile>) {
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = chosen.fault.take();
+        chosen.fault = match found {
+            Ok(Some(found)) => {
+                chosen.from = found.from();
+                if chosen.text != found.text {
+                    tracing::info!(from = %chosen.from, "another profile is used from now on");
+                    chosen.text = found.text;
+                    self.watch().reprofile(now, found.profile);
+                    let known = self.cli.borrow().version.clone();
+                    known.inspect(|version| self.said_version(version));
+                    self.bell.notify_one();
+                }
+                None
+            }
+            Ok(None) => Some("its file is gone; what was in it still holds".to_owned()),
+            Err(bad) => Some(bad.to_string()),
+        };
+        if let Some(fault) = chosen.fault.as_ref().filter(|fault| before.as_ref() != Some(fault)) {
+            tracing::warn!(%fault, "the profile is not taken up; the one before still holds");
+        }
+    }
+
+    /// What is known of the program's version, now and later.
+    pub fn cli(&self) -> watch::Receiver<Cli> {
+        self.cli.subscribe()
+    }
+
+    /// The program said so when it was asked for its version.
+    fn said_version(&self, said: &str) {
+        let Some(version) = synapse_terminal::profile::version_in(said) else { return };
+        let tested = self.watch().profile().version.is_tested(version);
+        self.cli.send_replace(Cli { version: Some(version.to_owned()), tested });
     }
 }
 
+/// More people than this do not decide at once.
+const DECISIONS_MAX: usize = 8;
 /// A picture is made after this much output, or when it has been quiet for so long.
 const PICTURE_BYTES: u64 = 256 << 10;
 const PICTURE_QUIET: Duration = Duration::from_millis(500);
@@ -102,6 +208,13 @@ impl TerminalHand {
                 return;
             }
         };
+        // Dropped, and so ended, with this.
+        let mut listening = tokio::task::JoinSet::new();
+        if let Tells::OpencodeServer { port, guarded } = *self.seat.tells() {
+            let key = self.seat.key().filter(|_| guarded);
+            let (home, agent, seat) = (self.app.home.clone(), self.agent, self.seat.clone());
+            listening.spawn(Server { home, agent, port, key, seat }.listen());
+        }
         const PAUSE: Duration = Duration::from_millis(100);
         loop {
             match self.connect().await {
@@ -141,8 +254,8 @@ async fn ask_version(seat: Seat, program: String) {
     let mut command = tokio::process::Command::new(program);
     command.args(ask).stdin(std::process::Stdio::null()).kill_on_drop(true);
     if let Ok(Ok(output)) = tokio::time::timeout(PATIENCE, command.output()).await {
-        let said = String::from_utf8_lossy(&output.stdout).chars().take(200).collect();
-        seat.set_version(said);
+        let said: String = String::from_utf8_lossy(&output.stdout).chars().take(200).collect();
+        seat.said_version(&said);
     }
 }
 
@@ -184,10 +297,7 @@ impl<'a> Sitting<'a> {
             let read = tokio::select! {
                 read = self.stream.read(&mut buffer) => Some(read),
                 () = self.hand.seat.bell.notified() => None,
-                Some(order) = self.typist.orders.recv() => {
-                    self.typist.ordered(order).await;
-                    None
-                }
+                () = self.typist.hear() => None,
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => None,
             };
             match read {

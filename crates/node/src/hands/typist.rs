@@ -5,7 +5,7 @@
 //! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder (`terminal`).
 
 use super::answers;
-use super::terminal::Seat;
+use super::terminal::{Decision, Seat};
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::handle::ToHand;
@@ -22,21 +22,24 @@ use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
 use synapse_holder::terminal::wire::Ask;
 use synapse_terminal::interrupt::{Interrupting, Stop, Stopped};
+use synapse_terminal::prompt::{Decide, Decided, Deciding};
 use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Held, Outcome, Proof, Sight, Step, Turn};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 pub(super) struct Typist {
     app: Shared,
     seat: Seat,
     link: LinkId,
-    pub(super) orders: mpsc::Receiver<ToHand>,
+    orders: mpsc::Receiver<ToHand>,
+    decisions: mpsc::Receiver<Decision>,
     keyboard: bool,
     person_at: Option<Timestamp>,
     /// What the core was last told of the gate.
     gate: Option<Option<String>>,
     job: Option<Job>,
     stopping: Option<Stopping>,
+    deciding: Option<(Deciding, oneshot::Sender<Decided>)>,
     /// When to look again though nothing happens.
     pub(super) wake: Option<Timestamp>,
 }
@@ -89,16 +92,19 @@ impl Typist {
             .collect();
         let running = begun.iter().map(|(task, _)| *task).collect();
         let (link, orders) = app.handle.link(app.agent.id, 1, Serves::Typed, running).await?;
+        let decisions = seat.take_decisions().ok_or(Refusal::Stopping)?;
         let mut typist = Self {
             app,
             seat,
             link,
             orders,
+            decisions,
             keyboard: false,
             person_at: None,
             gate: None,
             job: None,
             stopping: None,
+            deciding: None,
             wake: None,
         };
         for (_, message) in begun {
@@ -155,7 +161,18 @@ impl Typist {
         self.gate = None;
     }
 
-    pub(super) async fn ordered(&mut self, order: ToHand) {
+    /// The next order of the core or word of a person. Nothing is lost if it is not waited for to the end.
+    pub(super) async fn hear(&mut self) {
+        tokio::select! {
+            Some(order) = self.orders.recv() => self.ordered(order),
+            Some(Decision { hash, key, reply }) = self.decisions.recv(), if self.deciding.is_none() => {
+                self.deciding = Some((Deciding::new(hash, key), reply));
+            }
+            else => std::future::pending().await,
+        }
+    }
+
+    fn ordered(&mut self, order: ToHand) {
         match order {
             ToHand::Deliver { letter, body, .. } => {
                 let turn = Turn::new(self.typed(&letter, &body, false), self.settle_ms());
@@ -204,6 +221,9 @@ impl Typist {
     /// One step; whether there may be another at once.
     async fn step(&mut self, asks: &mut Vec<Ask>) -> bool {
         let sight = self.sight();
+        if self.deciding.is_some() && self.may_stop() {
+            return self.decide(&sight, asks);
+        }
         if self.stopping.is_some() && self.may_stop() {
             return self.stop_turn(&sight, asks).await;
         }
@@ -339,7 +359,9 @@ impl Typist {
             }
             AgentState::Waiting if !*asked => {
                 (*asked, *idle_since) = (true, None);
-                let prompt = Body::of(&Content::text(answers::prompt(self.seat.watch().screen())));
+                let Some(prompt) = self.seat.watch().prompt().map(|prompt| answers::question(&prompt)) else {
+                    return false;
+                };
                 let _ = self.report(&message, Report::NeedsInput { prompt, auth: false }).await;
                 false
             }
@@ -374,6 +396,30 @@ impl Typist {
         content.metadata.insert("source".into(), source.into());
         let why = format!("its turn ended without a reply; the answer is from its {source}");
         self.done(message, TaskState::Completed, Some(Body::of(&content)), why).await;
+    }
+
+    /// A person's word on the prompt that is shown; whether there may be another step at once.
+    fn decide(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {
+        let prompt = self.seat.watch().prompt();
+        let Some((deciding, _)) = &mut self.deciding else { return false };
+        match deciding.next(sight, prompt.as_ref()) {
+            Decide::Wait { until, .. } => {
+                self.wake = until;
+                return false;
+            }
+            Decide::TakeKeyboard { ms } => asks.push(Ask::Keyboard { ms }),
+            Decide::ReleaseKeyboard => {
+                self.keyboard = false;
+                asks.push(Ask::Keyboard { ms: 0 });
+            }
+            Decide::Press(keys) => self.press(&keys, asks),
+            Decide::Done(decided) => {
+                if let Some((_, reply)) = self.deciding.take() {
+                    let _ = reply.send(decided);
+                }
+            }
+        }
+        true
     }
 
     async fn stop_turn(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {

@@ -50,6 +50,17 @@ Examples:
   synapse interrupt review 'stop, main has changed'     stops what it does; the message is next
   synapse interrupt review --only                       only stops it";
 
+pub(super) const APPROVE: &str = "\
+Examples:
+  synapse inbox --approvals                     what waits for you, with the hash of each prompt
+  synapse approve codex                         shows the prompt and asks
+  synapse approve codex --prompt 3f9a1c20d4e7   presses the key only if it is still this prompt";
+
+pub(super) const DENY: &str = "\
+Examples:
+  synapse deny codex
+  synapse deny codex --prompt 3f9a1c20d4e7";
+
 pub(super) const WAIT: &str = "\
 Examples:
   synapse wait review tests --all --until idle
@@ -58,7 +69,8 @@ Examples:
 pub(super) const EXPLAIN: &str = "\
 Examples:
   synapse explain review                                why it does what it does
-  synapse explain 1a2b3c4d                              where a task or a message is, and what to do";
+  synapse explain 1a2b3c4d                              where a task or a message is, and what to do
+  synapse explain --recording session.cast --profile codex --at 12.5";
 
 pub(super) const LOGS: &str = "\
 Examples:

@@ -1,5 +1,8 @@
 //! `synapse explain`: why an agent, a task or a message is where it is, and what to do next (CLI-11).
 
+mod recording;
+mod terminal;
+
 use super::facts::{self, AgentFacts};
 use super::reason::{self, Reason};
 use crate::agents::Roll;
@@ -10,6 +13,7 @@ use serde::Serialize;
 use synapse_core::ids::{AgentId, MessageId, TaskRef};
 use synapse_core::settings::Limits;
 use synapse_dialects::api::{ReceiptView, TaskView};
+use synapse_dialects::terminal::TerminalView;
 use synapse_dialects::time;
 use synapse_node::post::SpoolLetter;
 use synapse_store::spool::{Found, Spool};
@@ -17,7 +21,17 @@ use synapse_store::spool::{Found, Spool};
 #[derive(Args)]
 pub(super) struct Explain {
     /// An agent, the id of a task (or its first eight digits), or the id of a message
-    what: String,
+    #[arg(required_unless_present = "recording")]
+    what: Option<String>,
+    /// Play this recording (an asciinema cast) instead, and tell every state and the rule behind it
+    #[arg(long, value_name = "CAST", conflicts_with = "what")]
+    recording: Option<std::path::PathBuf>,
+    /// The profile to go by, or a file that ends in .yaml; default: what the name of the recording begins with
+    #[arg(long, requires = "recording")]
+    profile: Option<String>,
+    /// All signals at this moment of the recording
+    #[arg(long, value_name = "SECONDS", requires = "recording")]
+    at: Option<f64>,
 }
 
 /// All of it; stable.
@@ -51,6 +65,9 @@ struct Explained {
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<synapse_dialects::api::PlaceView>,
     timeline: Vec<Happened>,
+    /// Of an agent in a terminal: every signal, and which of them decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terminal: Option<TerminalView>,
     rules: Vec<String>,
 }
 
@@ -76,8 +93,11 @@ struct Happened {
 }
 
 pub(super) async fn explain(args: Explain, json: bool) -> Done {
+    if let Some(file) = &args.recording {
+        return recording::explain(file, args.profile.as_deref(), args.at, json);
+    }
     let roll = Roll::call()?;
-    let explained = find(&roll, &args.what).await?;
+    let explained = find(&roll, args.what.as_deref().unwrap_or_default()).await?;
     if json {
         show::json(&explained);
     } else {
@@ -151,6 +171,7 @@ fn of_agent(facts: &AgentFacts) -> Explained {
     explained.state.clone_from(&node.status.state);
     explained.why.clone_from(&node.status.why);
     explained.since = Some(node.status.since.clone());
+    explained.terminal.clone_from(&node.terminal);
     explained.waiting = waiting(&node.inbox);
     explained.timeline = timeline(
         node.tasks
@@ -254,6 +275,7 @@ fn blank(kind: &'static str, facts: &AgentFacts, reason: Reason) -> Explained {
         waiting: Vec::new(),
         place: None,
         timeline: Vec::new(),
+        terminal: None,
         rules: rules(),
     }
 }
@@ -353,6 +375,9 @@ fn page(explained: &Explained, now: u64) -> String {
         );
         field(if n == 0 { "ahead" } else { "" }, text);
     }
+    for (name, text) in explained.terminal.iter().flat_map(|view| terminal::lines(view, now)) {
+        field(name, text);
+    }
     let skipped = explained.timeline.len().saturating_sub(LINES_MAX);
     for (n, one) in explained.timeline.iter().skip(skipped).enumerate() {
         let why = one.why.as_ref().map_or_else(String::new, |why| format!("  {}", show::line(why, 80)));
@@ -361,7 +386,9 @@ fn page(explained: &Explained, now: u64) -> String {
             format!("{}  +{:>7} ms  {}{why}", one.at, one.after_ms, one.what),
         );
     }
-    for (n, rule) in explained.rules.iter().enumerate() {
+    // They hold for what is under way, and would only repeat themselves below an agent with nothing to do.
+    let under_way = explained.kind != "agent" || !explained.waiting.is_empty();
+    for (n, rule) in explained.rules.iter().filter(|_| under_way).enumerate() {
         field(if n == 0 { "rules" } else { "" }, show::paint("2", rule));
     }
     lines.join("\n")

@@ -7,6 +7,7 @@ use synapse_core::ids::AgentId;
 use synapse_dialects::api::{InboxPage, TaskView};
 use synapse_dialects::share::SharedView;
 use synapse_dialects::status::StatusView;
+use synapse_dialects::terminal::TerminalView;
 use synapse_peer::CallError;
 use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
@@ -33,6 +34,8 @@ pub struct NodeFacts {
     pub inbox: InboxPage,
     pub tasks: Vec<TaskView>,
     pub shared: Option<SharedView>,
+    /// Of an agent that has a terminal.
+    pub terminal: Option<TerminalView>,
 }
 
 pub(super) async fn gather(roll: &Roll, id: &AgentId, patience: Duration) -> AgentFacts {
@@ -69,6 +72,7 @@ async fn ask(roll: &Roll, id: &AgentId, patience: Duration) -> Result<NodeFacts,
             inbox: client.get("/api/v1/inbox?max=10").await?,
             tasks: client.get("/api/v1/tasks").await?,
             shared: client.get("/api/v1/shared").await.ok(),
+            terminal: client.get("/api/v1/terminal").await.ok(),
         })
     });
     // A node that takes the connection and says nothing is not waited for either.

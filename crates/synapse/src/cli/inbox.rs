@@ -22,6 +22,9 @@ pub(super) struct Inbox {
     /// Only look: what is shown stays unread
     #[arg(long)]
     peek: bool,
+    /// What agents wait for you to approve, instead of mail
+    #[arg(long, conflicts_with_all = ["agent", "peek"])]
+    approvals: bool,
     /// At most this many
     #[arg(long, default_value_t = 50)]
     max: usize,
@@ -31,6 +34,9 @@ pub(super) struct Inbox {
 const NOTE_MAX: u8 = 2;
 
 pub(super) async fn inbox(args: Inbox, calling: &Calling, json: bool) -> Done {
+    if args.approvals {
+        return super::approve::list(json).await;
+    }
     if let Some(there) = There::named(args.agent.as_deref().unwrap_or_default(), calling)? {
         let path = format!("/api/v1/inbox?max={}", args.max);
         let page = there.ask(async |client| client.get(&path).await).await?;

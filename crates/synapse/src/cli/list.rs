@@ -36,6 +36,11 @@ pub(super) struct Row {
     /// Of its holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder_version: Option<String>,
+    /// Of the CLI in its terminal, and whether its profile was checked with that one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cli_version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cli_tested: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,6 +153,12 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
             let text = format!("  shares, {} ago: {}", show::ago(since), show::line(context, 90));
             lines.push(show::paint("2", &text));
         }
+        if let (Some(version), Some(false)) = (&row.cli_version, row.cli_tested) {
+            lines.push(show::paint(
+                "2",
+                &format!("  untested version: {} {}", row.kind, show::line(version, 40)),
+            ));
+        }
     }
     lines
 }
@@ -179,6 +190,8 @@ fn running(roll: &Roll, entry: &Entry) -> Row {
         running: true,
         version: Some(entry.version.clone()),
         holder_version: Some(entry.holder_version.clone()),
+        cli_version: entry.cli_version.clone(),
+        cli_tested: entry.cli_tested,
         spooled: None,
     }
 }
@@ -233,6 +246,8 @@ fn known_only(roll: &Roll, known: &Known) -> Row {
         running: false,
         version: None,
         holder_version: None,
+        cli_version: None,
+        cli_tested: None,
         spooled,
     }
 }

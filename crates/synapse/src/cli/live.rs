@@ -228,6 +228,8 @@ mod tests {
             running: true,
             version: None,
             holder_version: None,
+            cli_version: None,
+            cli_tested: None,
             spooled: None,
         }
     }

@@ -58,14 +58,36 @@ pub(super) fn profile(args: &Profile, json: bool) -> Done {
         }
         ProfileAction::Check { files } => check(files, json),
         ProfileAction::Test { profile, recording, truth } => {
-            let found = if profile.ends_with(".yaml") {
-                profiles::read(Path::new(profile))?
-            } else {
-                named(&home, &here, profile)?
-            };
-            test(found, recording, truth.as_deref(), json)
+            test(profile_of(profile)?, recording, truth.as_deref(), json)
         }
     }
+}
+
+/// A profile by its name, or by its file, which ends in `.yaml`.
+pub(super) fn profile_of(name: &str) -> Result<synapse_terminal::Profile, Fail> {
+    let found = if name.ends_with(".yaml") {
+        profiles::read(Path::new(name))?
+    } else {
+        named(&Home::from_env()?, &std::env::current_dir()?, name)?
+    };
+    Ok(found.profile)
+}
+
+/// A recording that was saved.
+pub(super) fn played(file: &Path) -> Result<Recording, Fail> {
+    Recording::parse(&read(file)?).map_err(|e| told(file, &e))
+}
+
+fn told(file: &Path, why: &dyn std::fmt::Display) -> Fail {
+    Fail::usage(format!("{}: {why}", file.display()))
+}
+
+fn read(file: &Path) -> Result<String, Fail> {
+    let bytes = std::fs::metadata(file).map_err(|e| told(file, &e))?.len();
+    if bytes > RECORDING_BYTES_MAX {
+        return Err(told(file, &"it is too large for a recording"));
+    }
+    std::fs::read_to_string(file).map_err(|e| told(file, &e))
 }
 
 fn named(home: &Home, here: &Path, name: &str) -> Result<Found, Fail> {
@@ -77,7 +99,7 @@ fn named(home: &Home, here: &Path, name: &str) -> Result<Found, Fail> {
 }
 
 fn from(found: &Found) -> String {
-    found.file.as_ref().map_or_else(|| "shipped".to_owned(), |file| file.display().to_string())
+    found.from()
 }
 
 fn list(all: &[Found], json: bool) -> Done {
@@ -125,17 +147,9 @@ fn check(files: &[std::path::PathBuf], json: bool) -> Done {
 /// Largest recording that is read.
 const RECORDING_BYTES_MAX: u64 = 256 << 20;
 
-fn test(found: Found, recording: &Path, truth: Option<&Path>, json: bool) -> Done {
-    let told = |file: &Path, why: &dyn std::fmt::Display| Fail::usage(format!("{}: {why}", file.display()));
-    let read = |file: &Path| {
-        let bytes = std::fs::metadata(file).map_err(|e| told(file, &e))?.len();
-        if bytes > RECORDING_BYTES_MAX {
-            return Err(told(file, &"it is too large for a recording"));
-        }
-        std::fs::read_to_string(file).map_err(|e| told(file, &e))
-    };
-    let played = Recording::parse(&read(recording)?).map_err(|e| told(recording, &e))?;
-    let timeline = replay::play(&played, found.profile);
+fn test(profile: synapse_terminal::Profile, recording: &Path, truth: Option<&Path>, json: bool) -> Done {
+    let played = played(recording)?;
+    let timeline = replay::play(&played, profile);
     let beside = recording.with_extension("json");
     let truth = truth.or_else(|| beside.is_file().then_some(beside.as_path()));
     let Some(truth) = truth else {

@@ -255,6 +255,7 @@ mod tests {
             inbox: serde_json::from_value(inbox).unwrap(),
             tasks: tasks.iter().map(|task| serde_json::from_value(task.clone()).unwrap()).collect(),
             shared: None,
+            terminal: None,
         }
     }
 

@@ -90,6 +90,7 @@ fn start(who: Who, found: Found, argv: Vec<String>, detach: bool, json: bool) ->
         tells: tells::choose(&found.profile, &argv),
         argv: argv.clone(),
         profile: found.text,
+        profile_folder: std::env::current_dir().ok(),
         columns: size.0,
         rows: size.1,
     });

@@ -1,0 +1,76 @@
+//! `GET /api/v1/prompt`, `POST /api/v1/approve`: what an agent waits for, and a person's word on it.
+//!
+//! Only the user decides, on the Unix socket, from a process that no agent started, and only the prompt that
+//! the decision names.
+
+use super::{Refused, Shared, read_body};
+use crate::audit;
+use crate::hands::terminal::Seat;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use synapse_core::Refusal;
+use synapse_core::policy::{self, About, Caller, Verb};
+use synapse_dialects::error::ErrorBody;
+use synapse_dialects::parse;
+use synapse_dialects::terminal::{DecisionAnswer, DecisionRequest, PromptView};
+use synapse_dialects::time;
+use synapse_terminal::prompt::Decided;
+
+/// What the agent waits for, as its screen shows it.
+#[utoipa::path(get, path = "/api/v1/prompt", responses(
+    (status = 200, body = PromptView), (status = "default", body = ErrorBody),
+))]
+pub(super) async fn prompt(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<PromptView>, Refused> {
+    policy::may(&app.gate.rules(), &caller, Verb::Read, About::default())?;
+    let seat = app.seat.as_ref().ok_or_else(super::screen::no_terminal)?;
+    view(seat).map(Json).ok_or_else(|| nothing_waits().into())
+}
+
+fn view(seat: &Seat) -> Option<PromptView> {
+    let watch = seat.watch();
+    let prompt = watch.prompt()?;
+    Some(PromptView {
+        hash: prompt.hash,
+        text: prompt.text,
+        choices: prompt.choices,
+        since: time::show(watch.verdict().since),
+        decidable: watch.profile().approve.is_some(),
+    })
+}
+
+fn nothing_waits() -> Refusal {
+    Refusal::bad_field("prompt", "this agent waits for nothing now; `synapse list` shows who does")
+}
+
+/// Allow or deny what the agent waits for.
+#[utoipa::path(post, path = "/api/v1/approve", request_body = DecisionRequest, responses(
+    (status = 200, body = DecisionAnswer), (status = "default", body = ErrorBody),
+))]
+pub(super) async fn approve(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Body,
+) -> Result<Json<DecisionAnswer>, Refused> {
+    policy::may(&app.gate.rules(), &caller, Verb::Approve, About::default())?;
+    let request: DecisionRequest = parse::json(&read_body(&app, body).await?)?;
+    let seat = app.seat.as_ref().ok_or_else(super::screen::no_terminal)?;
+    let keys = seat.watch().profile().approve.clone().ok_or_else(|| {
+        let why = "its profile does not say which keys decide; answer at its terminal with `synapse attach`";
+        Refusal::bad_field("agent", why)
+    })?;
+    let key = if request.allow { keys.allow } else { keys.deny };
+    audit::note(|facts| facts.code(if request.allow { "approve" } else { "deny" }));
+    let decided = seat.decide(request.prompt, key).await.ok_or(Refusal::Stopping)?;
+    match decided {
+        Decided::Taken => Ok(Json(DecisionAnswer { decided: "taken".into() })),
+        Decided::Ignored => Ok(Json(DecisionAnswer { decided: "ignored".into() })),
+        Decided::Changed => {
+            let why = "the agent waits for something else now, or for nothing; `synapse inbox --approvals` shows it";
+            Err(Refusal::bad_field("prompt", why).into())
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `synapse approve`, `synapse deny`: your word on what an agent waits for. It names the prompt, so that it never
+//! answers another one.
+
+use super::confirm;
+use crate::agents::Roll;
+use crate::fail::{self, Done, Fail};
+use crate::show;
+use clap::Args;
+use serde_json::json;
+use std::io::IsTerminal as _;
+use synapse_dialects::terminal::{DecisionAnswer, DecisionRequest, PromptView};
+
+#[derive(Args)]
+pub(super) struct Decision {
+    /// Whose prompt: a name, type, handle, start of an id
+    agent: String,
+    /// The prompt you mean, as `synapse inbox --approvals` shows it; without it you are shown the prompt and asked
+    #[arg(long, value_name = "HASH")]
+    prompt: Option<String>,
+}
+
+pub(super) async fn decide(args: Decision, allow: bool, json: bool) -> Done {
+    let roll = Roll::call()?;
+    let to = roll.find_one(&args.agent)?;
+    let label = roll.label(&to.id);
+    let prompt = match args.prompt {
+        Some(hash) => hash,
+        None => {
+            let view: PromptView = roll.connect(&to.id).await?.get("/api/v1/prompt").await?;
+            let verb = if allow { "approve" } else { "deny" };
+            let if_not = format!("name the prompt: synapse {verb} {label} --prompt {}", view.hash);
+            if json || !std::io::stdin().is_terminal() || !show::err_on_terminal() {
+                return Err(Fail::usage(if_not));
+            }
+            show::out(&show::safe(&view.text));
+            confirm(&format!("{verb} this for {label}?"), "nothing was pressed", json)?;
+            view.hash
+        }
+    };
+    let request = DecisionRequest { prompt, allow };
+    let answer: DecisionAnswer = roll.connect(&to.id).await?.post("/api/v1/approve", &request).await?;
+    if answer.decided == "ignored" {
+        let message = format!(
+            "the key was pressed and {label} still shows the prompt; `synapse attach {label}` brings you there"
+        );
+        return Err(Fail::new(fail::ERROR, "ignored", message));
+    }
+    match json {
+        true => show::json(&json!({ "agent_id": to.id, "allowed": allow })),
+        false => show::out(&format!("{label}: {}", if allow { "approved" } else { "denied" })),
+    }
+    Ok(())
+}
+
+/// Every agent that waits for a person, with what it asks.
+pub(super) async fn list(json: bool) -> Done {
+    let roll = Roll::call()?;
+    let mut found = Vec::new();
+    for entry in &roll.scan.agents {
+        let id = entry.agent_id;
+        if let Ok(mut client) = roll.connect(&id).await
+            && let Ok(prompt) = client.get::<PromptView>("/api/v1/prompt").await
+        {
+            found.push((id, roll.label(&id), prompt));
+        }
+    }
+    if json {
+        let found: Vec<_> = found
+            .iter()
+            .map(|(id, label, prompt)| json!({ "agent_id": id, "agent": label, "prompt": prompt }))
+            .collect();
+        show::json(&json!({ "approvals": found }));
+        return Ok(());
+    }
+    if found.is_empty() {
+        show::out("no agent waits for you");
+    }
+    for (n, (_, label, prompt)) in found.iter().enumerate() {
+        if n > 0 {
+            show::out("");
+        }
+        show::out(&show::paint("1", &format!("{label} waits for you, prompt {}", prompt.hash)));
+        show::out(&show::safe(&prompt.text));
+        show::out(&match prompt.decidable {
+            true => format!(
+                "  synapse approve {label} --prompt {hash}   or   synapse deny {label} --prompt {hash}",
+                hash = prompt.hash
+            ),
+            false => format!("  synapse attach {label}"),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! The part of `synapse explain` about an agent in a terminal: every signal, which of them decided, and why.
+
+use super::reason::ago;
+use crate::show;
+use synapse_dialects::terminal::{TellsView, TerminalView};
+
+/// What is said, as fields of the page.
+pub(super) fn lines(view: &TerminalView, now: u64) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("decided", format!("by {}: {}", view.source, view.because))];
+    for (n, one) in view.evidence.iter().enumerate() {
+        let mark = if one.source == view.source { "*" } else { " " };
+        let text = format!(
+            "{mark} {:<6}  {}  for {:<8}  {:<4}  {}",
+            one.source,
+            show::state_column(&one.says, 7),
+            ago(&one.since, now),
+            one.confidence,
+            show::line(&one.why, 80)
+        );
+        lines.push((if n == 0 { "signals" } else { "" }, text));
+    }
+    if view.evidence.is_empty() {
+        lines.push(("signals", "none has an opinion".into()));
+    }
+    lines.push(("tells", tells(&view.tells, now)));
+    let from = if view.profile_from.is_empty() { String::new() } else { format!("({})", view.profile_from) };
+    lines.push(("profile", format!("{} {}", view.profile, show::line(&from, 120))));
+    if let Some(fault) = &view.profile_fault {
+        let text = format!("what is there now is not used: {}", show::line(fault, 300));
+        lines.push(("", show::paint("31", &text)));
+    }
+    lines.push(("version", version(view)));
+    lines.push(("way in", view.way_in.clone()));
+    lines
+}
+
+fn tells(tells: &TellsView, now: u64) -> String {
+    let why = if tells.why.is_empty() { String::new() } else { format!(", {}", show::line(&tells.why, 120)) };
+    let last = match (&tells.last_event, &tells.last_event_at) {
+        (Some(last), Some(at)) => format!(", the last {} ago: {}", ago(at, now), show::line(last, 60)),
+        _ => String::new(),
+    };
+    match (tells.way.as_str(), tells.events) {
+        ("nothing", _) => format!("nothing besides what it shows{why}"),
+        (way, 0) => format!("{way}{why}"),
+        (way, events) => format!("{way}, {events} events{last}{why}"),
+    }
+}
+
+fn version(view: &TerminalView) -> String {
+    let Some(version) = &view.version else { return "not known".into() };
+    let version = show::line(version, 40);
+    match view.tested {
+        Some(false) => {
+            format!(
+                "{version}, an untested version; its profile was checked with {}",
+                view.tested_versions.join(", ")
+            )
+        }
+        _ => format!("{version}, which its profile was checked with"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synapse_dialects::terminal::Evidence;
+
+    #[test]
+    fn every_signal_is_told_and_the_one_that_decided_is_marked() {
+        let at = "2026-11-15T09:30:00.000Z".to_owned();
+        let evidence = |source: &str, says: &str| Evidence {
+            source: source.into(),
+            says: says.into(),
+            since: at.clone(),
+            at: at.clone(),
+            confidence: "high".into(),
+            why: format!("{source}, \u{1b}[31mrule"),
+        };
+        let view = TerminalView {
+            state: "waiting".into(),
+            since: at.clone(),
+            source: "hook".into(),
+            why: "hook, Stop".into(),
+            because: "any sign that it waits is enough".into(),
+            evidence: vec![evidence("hook", "waiting"), evidence("screen", "idle")],
+            profile: "claude".into(),
+            profile_from: "shipped".into(),
+            profile_fault: Some("x.yaml: broken".into()),
+            version: Some("9.9.9".into()),
+            tested: Some(false),
+            tested_versions: vec!["2.1".into()],
+            way_in: "its mailbox".into(),
+            title: String::new(),
+            columns: 80,
+            rows: 24,
+            tells: TellsView {
+                way: "hooks".into(),
+                events: 3,
+                last_event: Some("Stop".into()),
+                ..TellsView::default()
+            },
+        };
+        let page: Vec<String> =
+            lines(&view, 0).into_iter().map(|(name, text)| format!("{name}|{text}")).collect();
+        let page = page.join("\n");
+        for part in [
+            "decided|by hook: any sign",
+            "signals|* hook ",
+            "|  screen",
+            "3 events",
+            "claude (shipped)",
+            "x.yaml: broken",
+            "9.9.9, an untested version",
+            "checked with 2.1",
+        ] {
+            assert!(page.contains(part), "{part:?} is not in\n{page}");
+        }
+        assert!(!page.contains("\u{1b}[31mrule"), "what others wrote is shown, not obeyed");
+    }
+}

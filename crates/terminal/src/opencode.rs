@@ -1,0 +1,187 @@
+//! What OpenCode's own server tells: which sessions work, and what is asked of the person.
+//!
+//! Everything here comes from another program and is believed no further than a state. Invariant: what is kept is
+//! bounded, and what does not fit counts towards busy and waiting, never towards idle.
+//! Not here: the connection (the node).
+
+use crate::rules::Sees;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sessions, and questions, that are kept apart.
+const KEPT_MAX: usize = 256;
+const ID_BYTES_MAX: usize = 128;
+
+/// What is going on in the program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sessions {
+    busy: BTreeSet<String>,
+    asked: BTreeMap<String, &'static str>,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    properties: Properties,
+}
+
+#[derive(Default, Deserialize)]
+struct Properties {
+    #[serde(default, rename = "sessionID")]
+    session: Option<String>,
+    #[serde(default)]
+    status: Option<Status>,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default, rename = "requestID")]
+    request: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Request {
+    id: String,
+}
+
+impl Sessions {
+    /// As it is when we come: the answers to `GET /session/status`, `/permission` and `/question`.
+    pub fn read(status: &[u8], permissions: &[u8], questions: &[u8]) -> Result<Self, String> {
+        let bad = |what: &str, e: &serde_json::Error| format!("its {what} could not be read: {e}");
+        let mut new = Self::default();
+        let all: BTreeMap<String, Status> =
+            serde_json::from_slice(status).map_err(|e| bad("sessions", &e))?;
+        all.into_iter().for_each(|(id, status)| new.session(id, &status.kind));
+        for (what, kind, bytes) in
+            [("permissions", "permission", permissions), ("questions", "question", questions)]
+        {
+            let all: Vec<Request> = serde_json::from_slice(bytes).map_err(|e| bad(what, &e))?;
+            all.into_iter().for_each(|request| new.ask(request.id, kind));
+        }
+        Ok(new)
+    }
+
+    /// One event; whether it was one that matters.
+    pub fn take(&mut self, event: &[u8]) -> bool {
+        let Ok(Event { kind, properties }) = serde_json::from_slice::<Event>(event) else { return false };
+        match (kind.as_str(), properties) {
+            ("session.status", Properties { session: Some(id), status: Some(status), .. }) => {
+                self.session(id, &status.kind);
+            }
+            ("session.idle", Properties { session: Some(id), .. }) => self.session(id, "idle"),
+            ("permission.asked", Properties { id: Some(id), .. }) => self.ask(id, "permission"),
+            ("question.asked", Properties { id: Some(id), .. }) => self.ask(id, "question"),
+            (
+                "permission.replied" | "question.replied" | "question.rejected",
+                Properties { request: Some(id), .. },
+            ) => drop(self.asked.remove(&cut(id))),
+            _ => return false,
+        }
+        true
+    }
+
+    fn session(&mut self, id: String, status: &str) {
+        let id = cut(id);
+        if status == "idle" {
+            self.busy.remove(&id);
+        } else if self.busy.len() < KEPT_MAX {
+            self.busy.insert(id);
+        }
+    }
+
+    fn ask(&mut self, id: String, kind: &'static str) {
+        if self.asked.len() < KEPT_MAX {
+            self.asked.insert(cut(id), kind);
+        }
+    }
+
+    pub fn says(&self) -> (Sees, String) {
+        if let Some(kind) = self.asked.values().next() {
+            return (Sees::Waiting, format!("its server, a {kind} is asked for"));
+        }
+        match self.busy.len() {
+            0 => (Sees::Idle, "its server, no session works".into()),
+            1 => (Sees::Busy, "its server, a session works".into()),
+            n => (Sees::Busy, format!("its server, {n} sessions work")),
+        }
+    }
+}
+
+fn cut(mut id: String) -> String {
+    id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_as_the_real_one_tells_it() {
+        let status = |kind: &str| {
+            format!(
+                r#"{{"id":"evt_1","type":"session.status","properties":{{"sessionID":"ses_1","status":{{"type":"{kind}","attempt":1}}}}}}"#
+            )
+        };
+        let mut sessions = Sessions::read(b"{}", b"[]", b"[]").unwrap();
+        for (event, sees) in [
+            (r#"{"type":"server.connected","properties":{}}"#.to_owned(), Sees::Idle),
+            (status("busy"), Sees::Busy),
+            (r#"{"type":"permission.asked","properties":{"id":"per_1","sessionID":"ses_1","permission":"bash","metadata":{"command":"x"}}}"#.into(), Sees::Waiting),
+            (r#"{"type":"permission.asked","properties":{"id":"per_2","sessionID":"ses_1"}}"#.into(), Sees::Waiting),
+            (r#"{"type":"permission.replied","properties":{"sessionID":"ses_1","requestID":"per_1","reply":"once"}}"#.into(), Sees::Waiting),
+            (r#"{"type":"permission.replied","properties":{"requestID":"per_2","reply":"reject"}}"#.into(), Sees::Busy),
+            (r#"{"type":"question.asked","properties":{"id":"que_1"}}"#.into(), Sees::Waiting),
+            (r#"{"type":"question.rejected","properties":{"requestID":"que_1"}}"#.into(), Sees::Busy),
+            (status("retry"), Sees::Busy),
+            (status("something new"), Sees::Busy),
+            (status("idle"), Sees::Idle),
+            (status("busy"), Sees::Busy),
+            (r#"{"type":"session.idle","properties":{"sessionID":"ses_1"}}"#.into(), Sees::Idle),
+        ] {
+            sessions.take(event.as_bytes());
+            assert_eq!(sessions.says().0, sees, "{event}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_when_we_come_counts() {
+        let says = |status: &str, permissions: &str, questions: &str| {
+            Sessions::read(status.as_bytes(), permissions.as_bytes(), questions.as_bytes())
+                .map(|s| s.says().0)
+        };
+        assert_eq!(says(r#"{"a":{"type":"busy"},"b":{"type":"idle"}}"#, "[]", "[]"), Ok(Sees::Busy));
+        assert_eq!(says("{}", r#"[{"id":"p","sessionID":"a"}]"#, "[]"), Ok(Sees::Waiting));
+        assert_eq!(says("{}", "[]", r#"[{"id":"q"}]"#), Ok(Sees::Waiting));
+        assert!(says("[]", "[]", "[]").unwrap_err().contains("sessions"));
+        assert!(says("{}", "<html>", "[]").unwrap_err().contains("permissions"));
+    }
+
+    /// More than is kept: it stays busy, and waiting, until all that was kept has ended.
+    #[test]
+    fn what_does_not_fit_never_makes_it_idle() {
+        let mut sessions = Sessions::default();
+        for n in 0..10_000 {
+            let event =
+                format!(r#"{{"type":"permission.asked","properties":{{"id":"{n}{}"}}}}"#, "x".repeat(1_000));
+            assert!(sessions.take(event.as_bytes()));
+        }
+        assert!(sessions.asked.len() == KEPT_MAX && sessions.asked.keys().all(|id| id.len() <= ID_BYTES_MAX));
+        assert_eq!(sessions.says().0, Sees::Waiting);
+    }
+
+    #[test]
+    fn any_bytes_are_taken_or_passed_over() {
+        bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
+            let mut sessions = Sessions::default();
+            sessions.take(bytes);
+            drop(Sessions::read(bytes, bytes, bytes));
+        });
+    }
+}
