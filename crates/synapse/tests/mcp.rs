@@ -110,6 +110,7 @@ fn golden_what_a_client_is_told() {
 fn agents_are_seen_asked_and_waited_for() {
     let world = world();
     let shout = world.run("shout", "tr a-z A-Z", &["--skill", "loud"]);
+    world.wait_until("it is ready", || world.entry("shout").is_some_and(|entry| entry["status"] == "idle"));
     let mut client = Client::new(&world);
     let (seen, said) = client.done("list_agents", json!({}));
     assert_eq!((&seen["you"]["name"], &seen["agents"][0]["name"]), (&json!("user"), &json!("shout")));

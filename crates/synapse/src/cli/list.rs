@@ -217,6 +217,8 @@ fn seen_from_sandbox(roll: &Roll, one: &Candidate) -> Row {
         pid: None,
         folder: String::new(),
         running: one.live,
+        cli_version: None,
+        cli_tested: None,
         spooled: None,
     }
 }
