@@ -65,7 +65,7 @@ fn each_program_is_told_in_its_own_settings() {
     // Without a list, all of it goes: the lesson too.
     init(&world, &["--yes"]).ok();
     init(&world, &["--remove", "--yes"]).ok();
-    for name in FILES.into_iter().chain(["AGENTS.md"]) {
+    for name in FILES.into_iter().chain(["AGENTS.md", ".codex", ".gemini"]) {
         assert!(!world.file(name).exists(), "{name}: {}", world.read(name));
     }
 }

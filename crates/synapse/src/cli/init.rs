@@ -170,6 +170,8 @@ struct Change {
     old: Option<Vec<u8>>,
     new: Option<Vec<u8>>,
     mode: u32,
+    /// A folder in the project that goes with the file if nothing else is in it.
+    folder: Option<PathBuf>,
 }
 
 /// One file of `init --json`; stable.
@@ -339,7 +341,8 @@ fn plan(base: &Path, shown: PathBuf, what: What, args: &Init) -> Result<Change, 
     if old.is_some() && old != new && mode & 0o200 == 0 {
         return Err(bad(format!("it is read-only; `chmod u+w {}` if it may be changed", path.display())));
     }
-    Ok(Change { what, shown, path, old, new, mode })
+    let folder = path.parent().filter(|folder| !args.user && *folder != base).map(Path::to_owned);
+    Ok(Change { what, shown, path, old, new, mode, folder })
 }
 
 /// Where a link leads. A link in somebody's project may lead anywhere, so it must stay within the folder.
@@ -433,7 +436,12 @@ impl Change {
             return Err(Fail::new(fail::ERROR, "changed", message));
         }
         match &self.new {
-            None => Ok(files::remove(&self.path)?),
+            None => {
+                files::remove(&self.path)?;
+                // Fails if something is in it, which then stays.
+                let _ = self.folder.as_ref().map(std::fs::remove_dir);
+                Ok(())
+            }
             Some(new) => {
                 if let Some(folder) = self.path.parent() {
                     std::fs::create_dir_all(folder)?;
