@@ -362,6 +362,7 @@ fn below_an_agent_the_calls_are_that_agents() {
         ["read_inbox", {}],
         ["read_inbox", {}],
         ["send_message", { "to": "ledger", "message": "x", "task_id": "00000000" }],
+        ["ask_agent", { "to": "inner", "message": "x" }],
     ]));
     assert_eq!((&told[0]["you"]["name"], &told[0]["you"]["agent_id"]), (&json!("inner"), &json!(inner.id)));
     assert_eq!(told[1]["answer"]["text"], "inner: who am I", "{told}");
@@ -373,6 +374,7 @@ fn below_an_agent_the_calls_are_that_agents() {
     );
     assert_eq!((&told[3]["read"], &told[4]["messages"]), (&json!(true), &json!([])), "read once: {told}");
     assert!(told[5]["error"]["code"].is_string(), "{told}");
+    assert!(told[6]["error"]["message"].as_str().unwrap().contains("inner is you"), "{told}");
     // The task that it was given is answered by it, and by it alone.
     let own = world.send("ledger", "not yours", &["--priority", "1"]);
     let told = inside(json!([["reply", { "message": "no", "task_id": own }]]));

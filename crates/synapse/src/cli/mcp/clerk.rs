@@ -147,6 +147,10 @@ fn accepted_data(roll: &Roll, to: &Candidate, accepted: &MessageAccepted) -> Val
 
 async fn ask_agent(roll: &Roll, args: AskAgent, waiting: &Waiting) -> Outcome {
     let to = roll.find_one(&args.to)?;
+    if roll.own_agent() == Some(to.id) {
+        // It would wait for what it cannot begin before the waiting ends.
+        return Err(Fail::refused(format!("{} is you; list_agents shows the others", roll.label(&to.id))));
+    }
     let waits = send::wait_for(roll, None, true)? == WaitFor::Answer;
     let request = request(args.message, args.priority, args.task_id, args.message_id, waits)?;
     let accepted = send::hand_over(roll, to, &request).await?;
