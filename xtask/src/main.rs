@@ -10,7 +10,9 @@
 mod bench;
 mod dist;
 mod golden;
+mod mock_llm;
 mod needs;
+mod real_agents;
 mod record;
 mod shell;
 mod sim;
@@ -28,6 +30,11 @@ usage: cargo xtask <chore>
                     worlds with crashes and faults, each from one seed, and a checker over them
   bench spine|people [--json] [--quick] [--only NAME]
                     how fast it is, beside what limits it, into target/bench/<set>.json
+  real-agents --watch-only [--agents codex,claude,gemini,opencode] [--rounds N]
+              [--more] [--json] [--keep]
+                    real CLIs, wrapped, against a mock of their model: is what they do seen truly
+  mock-llm [--port N] [--log FILE] [--script FILE]
+                    that mock alone, until it is ended
   golden [--bless]  compare the golden files; --bless writes what the code says now
   record            the demo in a real terminal, into docs/demo.cast and docs/demo.svg
   dist              a stripped binary, packed with its checksum, under target/dist
@@ -41,6 +48,8 @@ enum Chore {
     Tidy,
     Sim { words: Vec<String> },
     Bench { words: Vec<String> },
+    RealAgents { words: Vec<String> },
+    MockLlm { words: Vec<String> },
     Golden { bless: bool },
     Record,
     Dist,
@@ -73,6 +82,12 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
         ["tidy"] => Ok(Chore::Tidy),
         ["sim", words @ ..] => Ok(Chore::Sim { words: words.iter().map(ToString::to_string).collect() }),
         ["bench", words @ ..] => Ok(Chore::Bench { words: words.iter().map(ToString::to_string).collect() }),
+        ["real-agents", words @ ..] => {
+            Ok(Chore::RealAgents { words: words.iter().map(ToString::to_string).collect() })
+        }
+        ["mock-llm", words @ ..] => {
+            Ok(Chore::MockLlm { words: words.iter().map(ToString::to_string).collect() })
+        }
         ["golden"] => Ok(Chore::Golden { bless: false }),
         ["golden", "--bless"] => Ok(Chore::Golden { bless: true }),
         ["record"] => Ok(Chore::Record),
@@ -89,6 +104,8 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Tidy => tidy::run(&root),
         Chore::Sim { words } => sim::run(&root, &words),
         Chore::Bench { words } => bench::run(&root, &words),
+        Chore::RealAgents { words } => real_agents::run(&root, &words),
+        Chore::MockLlm { words } => mock_llm::run(&words),
         Chore::Golden { bless } => golden::run(&root, bless),
         Chore::Record => record::run(&root),
         Chore::Dist => dist::run(&root),

@@ -68,6 +68,21 @@ const NEEDS: &[Need] = &[
         remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "curl"]),
         hint: "tests of TLS and the pages under docs call a node with it: install curl",
     },
+    // Real CLIs are tried on Linux only.
+    #[cfg(target_os = "linux")]
+    Need {
+        name: "npm",
+        probe: &["npm", "--version"],
+        remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "nodejs", "npm"]),
+        hint: "it fetches the real CLIs that are tried: install nodejs (20 or later) and npm",
+    },
+    #[cfg(target_os = "linux")]
+    Need {
+        name: "ip",
+        probe: &["ip", "-V"],
+        remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "iproute2"]),
+        hint: "it makes the network without a world in which real CLIs are tried: install iproute2",
+    },
 ];
 
 /// Makes sure that everything the steps need is here; the error names what is not.
@@ -122,7 +137,7 @@ mod tests {
         };
         let fetch = |line: &[&str]| {
             fetched.borrow_mut().push(line.join(" "));
-            for name in ["fmt", "clippy", "nextest", "python3", "openssl", "curl"] {
+            for name in ["fmt", "clippy", "nextest", "python3", "openssl", "curl", "npm", "iproute2"] {
                 if fetching_works && line.iter().any(|word| word.contains(name)) {
                     here.borrow_mut().push(name.to_owned());
                 }
@@ -133,7 +148,7 @@ mod tests {
         (fetched.into_inner(), said)
     }
 
-    const FULL: &[&str] = &["cc", "fmt", "clippy", "nextest", "python3", "openssl", "curl"];
+    const FULL: &[&str] = &["cc", "fmt", "clippy", "nextest", "python3", "openssl", "curl", "npm", "ip"];
 
     fn without(name: &str) -> Vec<&'static str> {
         FULL.iter().copied().filter(|own| *own != name).collect()

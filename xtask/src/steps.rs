@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use crate::tidy::tree::Tree;
-use crate::{needs, shell};
+use crate::{needs, real_agents, shell};
 
 /// One line of the table below.
 struct Step {
@@ -47,6 +47,7 @@ const STEPS: &[Step] = &[
     always("build", Act::Run(&["cargo", "build", "--workspace", "--locked"], &[])),
     always("tests", Act::Run(&["cargo", "nextest", "run", "--workspace", "--locked", "--no-fail-fast"], &[])),
     always("simulation", Act::Run(&["cargo", "xtask", "sim", "--seeds", "200"], &[])),
+    always("real CLIs", Act::Call(two_real_clis)),
     always("doc tests", Act::Call(doc_tests)),
     always(
         "docs",
@@ -66,6 +67,7 @@ const STEPS: &[Step] = &[
             &[("SYNAPSE_CRASH_ROUNDS", "20")],
         ),
     ),
+    only_full("all real CLIs", Act::Call(all_real_clis)),
     only_full("a thousand worlds", Act::Run(&["cargo", "xtask", "sim", "--seeds", "1000"], &[])),
     only_full(
         "release build",
@@ -145,6 +147,27 @@ fn check_for_macos(root: &Path) -> anyhow::Result<Outcome> {
     // What is written in C is not compiled: `true` says yes to everything, and a check never looks at the result.
     let no_c = [("CC_aarch64_apple_darwin", "true"), ("AR_aarch64_apple_darwin", "true")];
     shell::show(root, &["cargo", "check", "--package", "synapse", "--target", TARGET, "--locked"], &no_c)?;
+    Ok(Outcome::Done)
+}
+
+fn two_real_clis(root: &Path) -> anyhow::Result<Outcome> {
+    real_clis(root, &["--agents", "codex,claude"])
+}
+
+fn all_real_clis(root: &Path) -> anyhow::Result<Outcome> {
+    real_clis(root, &["--rounds", "2"])
+}
+
+/// They run in a network that has only loopback, or not at all.
+fn real_clis(root: &Path, more: &[&str]) -> anyhow::Result<Outcome> {
+    if real_agents::own_network(root).is_err() {
+        return Ok(Outcome::Skipped(
+            "no network of its own can be made here: `unshare -rn true` has to work",
+        ));
+    }
+    let line = [&["cargo", "xtask", "real-agents", "--watch-only"], more].concat();
+    println!("{}", line.join(" "));
+    shell::show(root, &line, &[])?;
     Ok(Outcome::Done)
 }
 

@@ -105,11 +105,13 @@ pub struct Presence {
     pub since: Timestamp,
     pub last_seen: Timestamp,
     pub heartbeat: Option<Heartbeat>,
+    /// How many messages wait for its terminal, and why.
+    pub mail: Option<String>,
 }
 
 impl Presence {
     pub fn new(now: Timestamp, state: AgentState, why: impl Into<String>) -> Self {
-        Self { state, why: why.into(), since: now, last_seen: now, heartbeat: None }
+        Self { state, why: why.into(), since: now, last_seen: now, heartbeat: None, mail: None }
     }
 
     /// True if it is news.

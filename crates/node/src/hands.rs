@@ -6,6 +6,7 @@
 mod answers;
 pub mod exec;
 mod lines;
+mod mail;
 pub mod opencode;
 pub mod terminal;
 mod typist;

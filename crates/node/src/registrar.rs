@@ -80,7 +80,10 @@ pub async fn keep_entry(
     loop {
         let Look { presence, context } = news.borrow_and_update().clone();
         entry.status = presence.state;
-        entry.status_why = presence.why;
+        entry.status_why = match &presence.mail {
+            Some(mail) => format!("{}; {mail}", presence.why),
+            None => presence.why,
+        };
         entry.status_since_ms = presence.since.0;
         entry.context_since_ms = context.as_ref().map(|context| context.since.0);
         entry.context = context.map(|context| context.text.chars().take(Entry::CONTEXT_CHARS_MAX).collect());

@@ -175,6 +175,11 @@ impl AgentDir {
         self.hooks().join("key")
     }
 
+    /// Messages that are too long to be typed.
+    pub fn mail(&self) -> PathBuf {
+        self.path.join("mail")
+    }
+
     pub fn runs(&self) -> PathBuf {
         self.path.join("runs")
     }

@@ -140,7 +140,7 @@ impl Composer {
         let place = self.place(rows, cursor)?;
         let inside = rows[place].iter().enumerate().map(|(n, row)| {
             let mark = self.mark.as_ref().filter(|_| n == 0).or(self.frame.as_ref());
-            let begins = mark.and_then(|mark| mark.find(row)).map_or(0, |found| found.end());
+            let begins = mark.and_then(|mark| begins(mark, row)).unwrap_or(0);
             &row[begins..]
         });
         Some(inside.collect())
@@ -164,7 +164,7 @@ impl Composer {
             return None;
         }
         match (&self.mark, &self.frame) {
-            (Some(mark), _) => (0..=cursor).rev().find(|n| mark.is_match(&rows[*n])),
+            (Some(mark), _) => (0..=cursor).rev().find(|n| begins(mark, &rows[*n]).is_some()),
             (None, Some(frame)) => {
                 let framed = rows[..=cursor].iter().rev().take_while(|row| frame.is_match(row)).count();
                 (framed > 0).then(|| cursor + 1 - framed)
@@ -172,6 +172,12 @@ impl Composer {
             (None, None) => None,
         }
     }
+}
+
+/// Where a row's text begins behind its mark. Rows have lost the blanks at their ends; a mark may end in one.
+fn begins(mark: &Regex, row: &str) -> Option<usize> {
+    let found = mark.find(row).map(|found| found.end());
+    found.or_else(|| mark.find(&format!("{row} ")).map(|found| found.end().min(row.len())))
 }
 
 /// How what a composer holds compares with a text of ours.

@@ -28,6 +28,8 @@ pub const PROMPT_MS: u64 = 2_000;
 #[derive(Debug)]
 pub struct Fold {
     timing: Timing,
+    /// The profile knows what the screen looks like once it is ready.
+    screen_tells: bool,
     verdict: Verdict,
     hook: Option<Reading>,
     /// A hook told that a prompt is about to be shown.
@@ -74,6 +76,7 @@ impl Fold {
         };
         Self {
             timing,
+            screen_tells: false,
             verdict,
             hook: None,
             asked: None,
@@ -101,6 +104,12 @@ impl Fold {
     /// From now on things take this long.
     pub fn retime(&mut self, timing: Timing) {
         self.timing = timing;
+    }
+
+    /// A title may be there before the program takes input: where the screen can tell, it has to agree.
+    pub fn where_screen_tells(mut self, screen_tells: bool) -> Self {
+        self.screen_tells = screen_tells;
+        self
     }
 
     pub fn verdict(&self) -> &Verdict {
@@ -374,7 +383,9 @@ impl Fold {
         }
         let Some((rank, reading)) = self.shows_readiness() else { return };
         let held = now.since_ms(reading.since) >= self.timing.ready_ms;
-        if reading.sees == Sees::Idle && held && self.is_shown(rank) {
+        let on_screen = self.screen.as_ref().is_some_and(|screen| screen.sees == Sees::Idle);
+        let agrees = rank != Rank::Title || !self.screen_tells || (on_screen && self.is_shown(Rank::Screen));
+        if reading.sees == Sees::Idle && held && agrees && self.is_shown(rank) {
             let why = reading.why.clone();
             self.becomes(now, AgentState::Idle, rank, why, "it is ready, and has been for a moment");
         }
@@ -464,7 +475,10 @@ mod tests {
 
     /// Runs a script: `<ms> <what> [state]`, and after each line the state that is expected after `=>`.
     fn check(script: &str) {
-        let mut fold = Fold::new(Timestamp(0), Timing::default());
+        check_in(Fold::new(Timestamp(0), Timing::default()), script);
+    }
+
+    fn check_in(mut fold: Fold, script: &str) {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (orders, expected) = line.split_once("=>").unwrap_or_else(|| panic!("no state in {line}"));
             let words: Vec<&str> = orders.split_whitespace().collect();
@@ -508,6 +522,19 @@ mod tests {
             "100 status idle => starting\n 150 status busy => starting\n 200 status idle => starting\n 500 time => idle",
         );
         check("100 screen waiting => waiting");
+    }
+
+    #[test]
+    fn a_title_alone_does_not_end_starting_where_the_screen_can_tell() {
+        let fold = || Fold::new(Timestamp(0), Timing::default()).where_screen_tells(true);
+        check_in(
+            fold(),
+            "0 title idle => starting
+             900 time => starting
+             1000 screen idle => idle",
+        );
+        check_in(fold(), "0 title idle => starting\n 100 status idle => starting\n 400 time => idle");
+        check("0 title idle => starting\n 300 time => idle");
     }
 
     #[test]

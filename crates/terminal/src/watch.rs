@@ -43,7 +43,8 @@ pub struct Watch {
 impl Watch {
     pub fn new(now: Timestamp, profile: Profile, size: Size, scrollback: usize) -> Self {
         let fold = if profile.can_tell_idle() {
-            Fold::new(now, profile.timing)
+            let screen_tells = profile.screen.iter().any(|rule| rule.state == Sees::Idle);
+            Fold::new(now, profile.timing).where_screen_tells(screen_tells)
         } else {
             Fold::unknown(now, profile.timing, "its profile cannot tell when it is ready")
         };

@@ -93,3 +93,20 @@ fn without_a_profile_a_choice_is_still_seen_as_waiting() {
         assert_eq!(score.waiting_missed_ms, 0, "{name}: {score:?}");
     }
 }
+
+/// An early idle would let a message be typed into a program that does not take it yet.
+#[test]
+fn nothing_is_idle_before_it_is_ready() {
+    for (name, path) in recordings() {
+        let (recording, profile) = load(&name, &path);
+        let truth: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(path.with_extension("json")).unwrap()).unwrap();
+        let ready = truth.as_array().unwrap().iter().find(|one| one["state"] == "idle").unwrap();
+        let ready = ready["t_ui"].as_f64().or(ready["t"].as_f64()).unwrap();
+        let seen = replay::play(&recording, profile);
+        let idle = seen.iter().find(|(_, state)| state.name() == "idle").map(|(at, _)| *at as f64 / 1000.0);
+        let idle = idle.unwrap_or_else(|| panic!("{name}: never idle"));
+        // The truth was found by looking at the screen now and then.
+        assert!(idle > ready - 0.25, "{name}: ready at {ready}, idle at {idle}");
+    }
+}

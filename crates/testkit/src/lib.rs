@@ -1,10 +1,14 @@
 //! Development only: fresh homes, the real binary, waits with a purpose, golden files.
 
+pub mod cli;
 pub mod golden;
 pub mod http;
+pub mod mock_llm;
 pub mod processes;
 pub mod program;
 pub mod pty;
+pub mod recorder;
+pub mod states;
 pub mod world;
 
 pub use world::{Agent, Ran, World};

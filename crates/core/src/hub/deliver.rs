@@ -144,6 +144,21 @@ impl Hub {
             self.lease(now, link, at, out);
         }
         self.urge(now, agent, out);
+        self.show_mail(agent, out);
+    }
+
+    /// What waits for a terminal is seen wherever its agent is seen, with the reason.
+    fn show_mail(&mut self, agent: AgentId, out: &mut Output) {
+        let Some(mailbox) = self.state.mailboxes.get(&agent) else { return };
+        let waiting = mailbox.waiting().saturating_sub(mailbox.notes());
+        let held = self.held_at(&agent).filter(|_| waiting > 0);
+        let mail = held.map(|(_, why)| format!("{waiting} waiting: {why}"));
+        if let Some(presence) = self.presence.get_mut(&agent)
+            && presence.mail != mail
+        {
+            presence.mail = mail;
+            out.effects.push(Effect::Presence { agent, presence: presence.clone() });
+        }
     }
 
     /// A terminal's gate opens or closes.

@@ -83,11 +83,19 @@ fn view(seat: &Seat) -> TerminalView {
         version: cli.version,
         tested: cli.tested,
         tested_versions: watch.profile().version.tested.clone(),
-        way_in: "its mailbox; messages are not typed into its terminal yet".into(),
+        way_in: way_in(&watch).into(),
         title: watch.screen().title().to_owned(),
         columns: size.columns(),
         rows: size.rows(),
         tells: tells(seat, &watch),
+    }
+}
+
+/// How messages get to the program.
+fn way_in(watch: &Watch) -> &'static str {
+    match &watch.profile().composer {
+        Some(_) => "typed into its terminal: pasted, seen in its composer, submitted, and proven",
+        None => "read by the agent with `synapse inbox`: its profile does not say where it is typed to",
     }
 }
 

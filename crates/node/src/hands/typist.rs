@@ -4,11 +4,12 @@
 //! what is seen, reports each step with its proof, and stays with a task that wants an answer until its turn has ended.
 //! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder (`terminal`).
 
-use super::answers;
 use super::terminal::{Decision, Seat};
+use super::{answers, mail};
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::handle::ToHand;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
@@ -53,6 +54,17 @@ struct Job {
     again: bool,
     /// Since when it cannot be typed, though it was handed to us.
     held_since: Option<Timestamp>,
+    /// Whether its sender waits for an answer.
+    expects: Expects,
+    /// What continues the same task, to be typed when the turn has ended.
+    later: VecDeque<(Arc<Letter>, Body)>,
+}
+
+impl Job {
+    fn new(letter: Arc<Letter>, turn: Turn, stage: Stage) -> Self {
+        let (expects, later) = (letter.expects, VecDeque::new());
+        Self { letter, turn, stage, again: false, held_since: None, expects, later }
+    }
 }
 
 enum Stage {
@@ -129,7 +141,7 @@ impl Typist {
             Stage::Typing
         };
         let turn = Turn::resumed(typed, self.settle_ms());
-        self.job = Some(Job { letter, turn, stage, again: false, held_since: None });
+        self.job = Some(Job::new(letter, turn, stage));
     }
 
     fn settle_ms(&self) -> u64 {
@@ -139,11 +151,29 @@ impl Typist {
     /// As the receiver reads it (CLI-5).
     fn typed(&self, letter: &Letter, body: &Body, again: bool) -> Typed {
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
+        let text = self.inline(letter, text);
         let from = MessageView::new(letter, None, None).from.shown();
         let urgent = if letter.priority.is_urgent() { "URGENT: " } else { "" };
         let again = if again { "(may repeat) " } else { "" };
         let header = format!("[A2A:{}:{from}]", letter.task.short());
         Typed::new(&header, &format!("{again}{urgent}{text}"))
+    }
+
+    /// A text that is too long to be typed goes into a file that the message points to.
+    fn inline(&self, letter: &Letter, text: String) -> String {
+        let (max, chars) = (self.seat.watch().profile().submit.inline_chars_max, text.chars().count());
+        if chars <= max {
+            return text;
+        }
+        match mail::keep(&self.app.home.agent(&self.app.agent.id).mail(), &letter.task, &text) {
+            Ok(path) => {
+                format!("this message has {chars} characters; all of it is in the file {}", path.display())
+            }
+            Err(e) => {
+                tracing::warn!(error = %e, "a long message could not be kept as a file; it is typed whole");
+                text
+            }
+        }
     }
 
     /// A person pressed keys.
@@ -175,10 +205,12 @@ impl Typist {
     fn ordered(&mut self, order: ToHand) {
         match order {
             ToHand::Deliver { letter, body, .. } => {
+                if let Some(job) = self.job.as_mut().filter(|job| job.letter.task == letter.task) {
+                    return job.later.push_back((letter, body));
+                }
                 let turn = Turn::new(self.typed(&letter, &body, false), self.settle_ms());
-                let job = Job { letter, turn, stage: Stage::Typing, again: false, held_since: None };
                 // What was worked on has been answered meanwhile: the core hands out one at a time.
-                self.job = Some(job);
+                self.job = Some(Job::new(letter, turn, Stage::Typing));
             }
             ToHand::Urge { by } => self.stop(format!("interrupted for an urgent message from {by}"), None),
             ToHand::Interrupt { by, why, .. } => self.stop(format!("interrupted by {by}: {why}"), None),
@@ -318,7 +350,7 @@ impl Typist {
         let _ = self.report(message, Report::Step(Rung::Submitted)).await;
         let _ = self.report(message, Report::Step(rung)).await;
         let Some(job) = &mut self.job else { return };
-        if job.letter.expects == Expects::Receipt {
+        if job.expects == Expects::Receipt {
             self.job = None;
             self.done(message, TaskState::Completed, None, proof.to_string()).await;
         } else {
@@ -339,11 +371,16 @@ impl Typist {
         let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
         let Some((_, body)) = found else { return };
         let turn = Turn::new(self.typed(&letter, &body, true), self.settle_ms());
-        self.job = Some(Job { letter, turn, stage: Stage::Typing, again: true, held_since: None });
+        if let Some(job) = &mut self.job {
+            (job.turn, job.stage, job.again) = (turn, Stage::Typing, true);
+        }
     }
 
     /// Stays with a submitted task until its turn has ended and it stays idle.
     async fn follow(&mut self, sight: &Sight) -> bool {
+        if sight.state == AgentState::Idle && self.continue_task() {
+            return true;
+        }
         let Some(Job { letter, stage, .. }) = &mut self.job else { return false };
         let Stage::Working { since, idle_since, asked } = stage else { return false };
         let (message, since) = (letter.id.clone(), *since);
@@ -380,6 +417,15 @@ impl Typist {
                 false
             }
         }
+    }
+
+    /// The turn has ended and something more was said to the same task: that is typed next.
+    fn continue_task(&mut self) -> bool {
+        let Some((letter, body)) = self.job.as_mut().and_then(|job| job.later.pop_front()) else { return false };
+        let turn = Turn::new(self.typed(&letter, &body, false), self.settle_ms());
+        let Some(job) = &mut self.job else { return false };
+        (job.letter, job.turn, job.stage, job.again) = (letter, turn, Stage::Typing, false);
+        true
     }
 
     /// Its turn has ended: what it said last, or else what it shows.

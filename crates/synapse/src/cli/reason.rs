@@ -81,7 +81,9 @@ fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
         "waiting" => Reason::new(
             "approval",
             format!("{label} has been waiting for an approval for {since} ({why})"),
-            "approve or deny it in its terminal",
+            format!(
+                "`synapse approve {label}` or `synapse deny {label}`, after a look with `synapse inbox --approvals`"
+            ),
         ),
         "busy" => Reason::new(
             "busy",
@@ -116,9 +118,19 @@ fn of_idle(label: &str, node: &NodeFacts, since: &str, now: u64) -> Reason {
     }
     let mail = node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased;
     if mail > 0 {
+        let held = node.inbox.messages.iter().find_map(|message| message.held.as_deref());
+        let (what, why) = match held {
+            Some(why) => (
+                if mail == 1 { "message waits" } else { "messages wait" },
+                format!(": {}", show::line(why, 80)),
+            ),
+            None => {
+                (if mail == 1 { "message is on its way" } else { "messages are on their way" }, String::new())
+            }
+        };
         return Reason::new(
             "mail",
-            format!("{label} is idle, and {mail} messages are on their way to it"),
+            format!("{label} is idle, and {mail} {what}{why}"),
             format!("`synapse inbox {label}` shows them"),
         );
     }

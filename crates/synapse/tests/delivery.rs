@@ -1,0 +1,212 @@
+//! PTY-7, PTY-9, PTY-14, X-4, X-7, X-9, X-11: messages typed into a program: once, exactly, never into a prompt or a draft.
+
+#![allow(clippy::unwrap_used)]
+
+use synapse_testkit::World;
+use synapse_testkit::cli::Cli;
+use synapse_testkit::pty::Pty;
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+fn without_header(given: &str) -> &str {
+    given.split_once("] ").unwrap().1.strip_suffix('\n').unwrap()
+}
+
+#[test]
+fn messages_arrive_once_and_as_they_were_sent() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["turn=50"]);
+    let bodies = [
+        "hello",
+        "two\nlines",
+        "!touch x",
+        "/help",
+        " !touch x",
+        "日本語 and 👩‍💻",
+        "ends in @word",
+        "\ttab",
+        &"a line of many\n".repeat(40),
+    ];
+    for (n, body) in bodies.iter().enumerate() {
+        world.send("a", body, &[]);
+        let given = cli.was_given(n + 1);
+        assert!(given[n].starts_with("[A2A:"), "{given:?}");
+        assert_eq!(without_header(&given[n]), body.trim_end(), "{body:?}");
+    }
+    world.send("a", "out\u{1b}[201~\r!touch x\u{3}", &[]);
+    let given = cli.was_given(bodies.len() + 1);
+    assert_eq!(without_header(&given[bodies.len()]), "out[201~\n!touch x");
+    assert_eq!(cli.given().len(), bodies.len() + 1);
+    for nothing in ["empty_enter", "steered", "approved", "ctrl_c", "interrupted"] {
+        assert!(cli.all(nothing).is_empty(), "{nothing}: {:?}", cli.log());
+    }
+}
+
+#[test]
+fn an_answer_is_what_the_turn_showed_and_says_so() {
+    let world = world();
+    let _cli = Cli::start(&world, "a", &[]);
+    let answer = world.json(&["send", "a", "what is it?", "--response", "--timeout", "60s"]);
+    let said = answer.to_string();
+    assert!(said.contains("* done with it"), "{said}");
+    assert!(said.contains("screen"), "{said}");
+}
+
+#[test]
+fn while_a_prompt_waits_nothing_is_typed_and_afterwards_it_arrives() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &[]);
+    world.send("a", "ASK me", &[]);
+    world.wait_until("it waits", || world.ok(&["list"]).contains("waiting"));
+    let task = world.send("a", "meanwhile", &[]);
+    world.wait_until("the sender is told why", || {
+        world.ok(&["inbox", "a"]).contains("it waits for a person to approve or choose")
+    });
+    let approvals = world.json(&["inbox", "--approvals"]);
+    let hash = approvals["approvals"][0]["prompt"]["hash"].as_str().unwrap().to_owned();
+    world.synapse(&["approve", "a", "--prompt", "0123456789ab"]).fails(2, &["something else"]);
+    world.synapse(&["approve", "a"]).fails(2, &["--prompt", &hash]);
+    assert_eq!(cli.given().len(), 1);
+    world.ok(&["approve", "a", "--prompt", &hash]);
+    cli.was_given(2);
+    assert_eq!(cli.all("approved"), [1]);
+    assert_eq!(cli.log().iter().find(|line| line.get("approved").is_some()).unwrap()["by"], "y");
+    assert!(cli.all("pasted_into_prompt").is_empty());
+    // The same word again means a prompt that is gone.
+    world.synapse(&["approve", "a", "--prompt", &hash]).fails(2, &["or for nothing"]);
+    world.wait_until("its task is done", || world.agent("a").task(&task)["state"] == "completed");
+}
+
+#[test]
+fn a_prompt_is_denied_by_its_own_key() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &[]);
+    world.send("a", "ASK me", &[]);
+    let hash = world.wait_for("a prompt", || {
+        let approvals = world.json(&["inbox", "--approvals"]);
+        approvals["approvals"][0]["prompt"]["hash"].as_str().map(str::to_owned)
+    });
+    world.ok(&["deny", "a", "--prompt", &hash]);
+    assert_eq!(cli.all("denied"), [1]);
+    assert!(cli.all("approved").is_empty());
+}
+
+#[test]
+fn an_agent_cannot_approve_not_even_itself() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &[]);
+    world.send("a", "ASK me", &[]);
+    let hash = world.wait_for("a prompt", || {
+        let approvals = world.json(&["inbox", "--approvals"]);
+        approvals["approvals"][0]["prompt"]["hash"].as_str().map(str::to_owned)
+    });
+    let exe = world.exe().display().to_string();
+    world.run("helper", &format!("{exe} approve a --prompt {hash} 2>&1; echo exit $?"), &[]);
+    let said = world.ok(&["send", "helper", "go", "--response", "--timeout", "60s"]);
+    assert!(said.contains("exit 5"), "{said}");
+    assert!(cli.all("approved").is_empty());
+    world.ok(&["deny", "a", "--prompt", &hash]);
+}
+
+#[test]
+fn a_draft_is_left_alone_and_the_message_waits_for_it() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &[]);
+    let mut person = Pty::start(&world.command(&["attach", "a"]), 100, 30);
+    person.wait_for("ready");
+    person.keys("my draft");
+    person.wait_for("my draft");
+    world.send("a", "from afar", &[]);
+    world.wait_until("it is held", || {
+        let held = world.ok(&["inbox", "a"]);
+        held.contains("draft") || held.contains("typing")
+    });
+    assert!(cli.given().is_empty());
+    world.wait_until("list says why", || world.ok(&["list", "--json"]).contains("1 waiting: its person"));
+    person.keys("\u{15}");
+    let given = cli.was_given(1);
+    assert_eq!(without_header(&given[0]), "from afar");
+}
+
+/// What is said to a task whose agent waits for a person presses nothing; it is typed when the turn is over.
+#[test]
+fn what_continues_a_task_waits_for_the_prompt_too() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &[]);
+    let mut asking = world.program(&["send", "a", "ASK me", "--response", "--timeout", "60s"]);
+    let hash = world.wait_for("a prompt", || {
+        let approvals = world.json(&["inbox", "--approvals"]);
+        approvals["approvals"][0]["prompt"]["hash"].as_str().map(str::to_owned)
+    });
+    let tasks = world.agent("a").get("/api/v1/tasks").json();
+    let task = tasks[0]["task_id"].as_str().unwrap().to_owned();
+    world.wait_until("its task asks", || world.agent("a").task(&task)["state"] == "input_required");
+    world.ok(&["send", "a", "yes, do it", "--task", &task]);
+    world.ok(&["deny", "a", "--prompt", &hash]);
+    let given = cli.was_given(2);
+    assert_eq!(without_header(&given[1]), "yes, do it");
+    assert!(cli.all("approved").is_empty() && cli.all("pasted_into_prompt").is_empty(), "{:?}", cli.log());
+    assert!(asking.wait().success());
+}
+
+#[test]
+fn an_emergency_stops_the_turn_and_comes_next() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &[]);
+    world.send("a", "LONG work", &[]);
+    cli.was_given(1);
+    world.send("a", "later", &[]);
+    world.send("a", "now", &["-p", "5"]);
+    let given = cli.was_given(3);
+    assert_eq!(without_header(&given[1]), "URGENT: now");
+    assert_eq!(without_header(&given[2]), "later");
+    assert_eq!(cli.all("interrupted").len(), 1);
+    assert!(cli.all("ctrl_c").is_empty());
+}
+
+#[test]
+fn a_nasty_program_gets_everything_once_and_no_key_it_should_not() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["echo=-400", "swallow=1", "lose=1", "collapse=2", "turn=30"]);
+    for n in 0..6 {
+        world.send("a", &format!("message {n}{}", "\nmore".repeat(n)), &[]);
+    }
+    let given = cli.was_given(6);
+    for (n, text) in given.iter().enumerate() {
+        assert_eq!(without_header(text), format!("message {n}{}", "\nmore".repeat(n)));
+    }
+    for nothing in ["empty_enter", "steered", "approved", "pasted_into_prompt", "ctrl_c"] {
+        assert!(cli.all(nothing).is_empty(), "{nothing}: {:?}", cli.log());
+    }
+    assert_eq!(cli.all("swallowed").len(), 1);
+    assert_eq!(cli.all("lost").len(), 1);
+}
+
+#[test]
+fn a_node_that_dies_in_the_middle_neither_loses_nor_doubles_a_message() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["echo=-200", "turn=20"]);
+    for n in 0..6_usize {
+        world.send("a", &format!("message {n}"), &[]);
+        // Some die before the paste, some after it, some after Enter.
+        if n % 2 == 0 {
+            world.wait_until("it moves", || cli.given().len() >= n.saturating_sub(1));
+        } else {
+            cli.was_given(n);
+        }
+        world.kill_node("a");
+    }
+    let given = cli.was_given(6);
+    let mut texts: Vec<&str> = given.iter().map(|text| without_header(text)).collect();
+    texts.retain(|text| !text.starts_with("(may repeat)"));
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(
+        texts.len() + given.iter().filter(|t| t.contains("(may repeat)")).count(),
+        given.len(),
+        "{given:?}"
+    );
+    assert!(cli.all("empty_enter").is_empty() && cli.all("steered").is_empty(), "{:?}", cli.log());
+}

@@ -1,0 +1,65 @@
+//! A scripted CLI agent with a composer, and what it was given: the truth for tests of delivery.
+
+use crate::world::{World, python};
+use serde_json::Value;
+
+const SCRIPT: &str = include_str!("cli.py");
+
+/// One such CLI, as an agent called `scripted`.
+pub struct Cli<'a> {
+    world: &'a World,
+    log: String,
+}
+
+impl<'a> Cli<'a> {
+    /// Starts it, detached; `how` are the options of `cli.py`.
+    pub fn start(world: &'a World, name: &str, how: &[&str]) -> Self {
+        let log = world.write(&format!("{name}.log"), "").display().to_string();
+        let script = world.write("cli.py", SCRIPT).display().to_string();
+        let profile = format!(
+            "name: scripted\ncommand: {python}\nargs: [{script:?}]\nstatus: {{ apps: [scripted] }}\n\
+             screen:\n  - {{ state: waiting, name: choice, any: ['^> 1\\. '] }}\n  \
+             - {{ state: busy, name: working, any: ['^working'] }}\n  \
+             - {{ state: idle, name: ready, any: ['^ready$'] }}\n\
+             composer:\n  mark: '^> '\n  end: '^─{{8,}}'\n  \
+             collapsed: [{{ shows: '\\[Pasted (\\d+) lines\\]', counts: line_ends }}]\n\
+             timing: {{ ready_ms: 50 }}\n\
+             submit: {{ settle_ms: 20 }}\n\
+             interrupt: {{ key: escape, times: 1 }}\n\
+             approve: {{ allow: y, deny: escape }}\n",
+            python = python(),
+        );
+        std::fs::create_dir_all(world.file(".synapse/profiles")).expect("a folder");
+        world.write(".synapse/profiles/scripted.yaml", &profile);
+        let mut words = vec!["scripted", "-d", "--name", name, "--", log.as_str()];
+        words.extend(how);
+        world.ok(&words);
+        let cli = Self { world, log };
+        world.wait_until("the CLI is ready", || world.ok(&["list"]).contains("idle"));
+        cli
+    }
+
+    /// Everything it logged.
+    pub fn log(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// The texts it was given, in order.
+    pub fn given(&self) -> Vec<String> {
+        self.all("given").iter().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+    }
+
+    /// What it logged under one name.
+    pub fn all(&self, name: &str) -> Vec<Value> {
+        self.log().iter().filter_map(|line| line.get(name).cloned()).collect()
+    }
+
+    /// Waits until it was given so many texts; gives them back.
+    pub fn was_given(&self, count: usize) -> Vec<String> {
+        self.world.wait_for(&format!("{count} texts given"), || {
+            let given = self.given();
+            (given.len() >= count).then_some(given)
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! `cargo xtask real-agents --watch-only`: the real CLIs of others, wrapped by our binary, and what we say of them.
+//!
+//! Each CLI is installed in its exact version, and goes through a start, a turn, a permission prompt and an interrupt,
+//! typed as a person would. Behind it is a mock of its model, whose log is the truth; the states that the node tells are
+//! compared with that. All of it runs with an empty environment, a home that is thrown away and a network that has
+//! only loopback.
+//!
+//! Not here: what a CLI needs to start (`catalog`), fetching it (`install`), what is a fault (`judge`).
+
+mod catalog;
+mod inside;
+mod install;
+mod judge;
+mod report;
+mod scenario;
+mod stage;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use crate::shell;
+use catalog::Cli;
+
+/// What was asked for.
+#[derive(Debug)]
+struct Wish {
+    clis: Vec<&'static Cli>,
+    rounds: usize,
+    json: bool,
+    /// The steps beyond the first four as well.
+    more: bool,
+    /// What was recorded stays also when all is well.
+    keep: bool,
+    /// In the network of its own already: the word that only this chore says to itself.
+    inside: bool,
+}
+
+const ROUNDS_MAX: usize = 1_000;
+
+fn wish(words: &[String]) -> anyhow::Result<Wish> {
+    let mut wish = Wish {
+        clis: catalog::ALL.iter().collect(),
+        rounds: 1,
+        json: false,
+        more: false,
+        keep: false,
+        inside: false,
+    };
+    let mut watch_only = false;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--watch-only" => watch_only = true,
+            "--json" => wish.json = true,
+            "--more" => wish.more = true,
+            "--keep" => wish.keep = true,
+            "--inside" => wish.inside = true,
+            "--agents" => {
+                let names = words.next().context("--agents needs names, such as codex,claude")?;
+                wish.clis = names.split(',').map(catalog::find).collect::<anyhow::Result<_>>()?;
+            }
+            "--rounds" => {
+                let rounds = words.next().and_then(|word| word.parse().ok());
+                wish.rounds = rounds
+                    .filter(|rounds| (1..=ROUNDS_MAX).contains(rounds))
+                    .with_context(|| format!("--rounds needs a number from 1 to {ROUNDS_MAX}"))?;
+            }
+            _ => bail!("`{word}` is not a word of real-agents"),
+        }
+    }
+    if !watch_only {
+        bail!("real-agents only watches yet: say `cargo xtask real-agents --watch-only`");
+    }
+    Ok(wish)
+}
+
+/// Runs the CLIs; the error says which of them was seen wrongly.
+pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
+    let wish = wish(words)?;
+    let folder = root.join("target/agents");
+    if wish.inside {
+        return inside::run(root, &folder, &wish);
+    }
+    for cli in &wish.clis {
+        install::ensure(&folder, cli)?;
+    }
+    shell::show(root, &["cargo", "build", "--quiet", "--package", "synapse", "--locked"], &[])?;
+    let own = std::env::current_exe().context("finding this program")?;
+    let network = own_network(root)?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let status = Command::new(network[0])
+        .args(&network[1..])
+        .arg(own)
+        .args(["real-agents", "--inside"])
+        .args(words)
+        .env_clear()
+        .env("PATH", path)
+        .current_dir(root)
+        .status()
+        .context("starting in a network of its own")?;
+    if !status.success() {
+        bail!("a CLI was not seen as it was; the table tells which");
+    }
+    Ok(())
+}
+
+/// How a program gets a network that has only loopback; where that can be had, all that it starts ends with it.
+pub(crate) fn own_network(root: &Path) -> anyhow::Result<&'static [&'static str]> {
+    const WAYS: [&[&str]; 3] = [
+        &["unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"],
+        &["unshare", "--map-root-user", "--net"],
+        &["unshare", "--net"],
+    ];
+    let works = |way: &&&[&str]| shell::works(root, &[way, &["ip", "link", "set", "lo", "up"][..]].concat());
+    let way = WAYS.iter().find(works).copied();
+    way.context(
+        "no network of its own can be made here, and without one a CLI could reach the world: \
+         `unshare --map-root-user --net ip link set lo up` has to work (packages util-linux and iproute2; \
+         on some systems `sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or run as root)",
+    )
+}
+
+/// Where the commands of an installed CLI are.
+fn commands_of(folder: &Path, cli: &Cli) -> PathBuf {
+    folder.join(format!("{}-{}", cli.name, cli.version)).join("node_modules/.bin")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(words: &str) -> Result<Wish, String> {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        wish(&words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn words_become_a_wish() {
+        let wish = check("--watch-only --agents codex,gemini --rounds 3 --json").unwrap();
+        let names: Vec<&str> = wish.clis.iter().map(|cli| cli.name).collect();
+        assert_eq!((names.as_slice(), wish.rounds, wish.json), (["codex", "gemini"].as_slice(), 3, true));
+        assert_eq!(check("--watch-only").unwrap().clis.len(), catalog::ALL.len());
+        assert!(check("").unwrap_err().contains("--watch-only"));
+        assert!(check("--watch-only --agents clade").unwrap_err().contains("claude"));
+        assert!(check("--watch-only --rounds 0").unwrap_err().contains("number"));
+        assert!(check("--watch-only --quick").unwrap_err().contains("--quick"));
+    }
+}
