@@ -139,7 +139,7 @@ enum Command {
     List(List),
     /// Show how an agent is
     #[command(after_help = examples::STATUS)]
-    Status(Status),
+    Status(status::Status),
     /// Tell why an agent, a task or a message is where it is, and what to do
     #[command(after_help = examples::EXPLAIN)]
     Explain(explain::Explain),
@@ -356,12 +356,6 @@ struct List {
     /// Stay, and show each change
     #[arg(short, long)]
     watch: bool,
-}
-
-#[derive(Args)]
-struct Status {
-    /// Who, or the URL of a node
-    agent: String,
 }
 
 #[derive(Args)]

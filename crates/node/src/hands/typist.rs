@@ -421,7 +421,9 @@ impl Typist {
 
     /// The turn has ended and something more was said to the same task: that is typed next.
     fn continue_task(&mut self) -> bool {
-        let Some((letter, body)) = self.job.as_mut().and_then(|job| job.later.pop_front()) else { return false };
+        let Some((letter, body)) = self.job.as_mut().and_then(|job| job.later.pop_front()) else {
+            return false;
+        };
         let turn = Turn::new(self.typed(&letter, &body, false), self.settle_ms());
         let Some(job) = &mut self.job else { return false };
         (job.letter, job.turn, job.stage, job.again) = (letter, turn, Stage::Typing, false);

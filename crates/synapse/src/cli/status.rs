@@ -1,15 +1,22 @@
 //! `synapse status`: how one agent is, and what it has to do.
 
+use super::Calling;
 use super::there::There;
-use super::{Calling, Status};
 use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
+use clap::Args;
 use serde_json::json;
 use synapse_dialects::api::TaskView;
 use synapse_dialects::status::StatusView;
 use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
+
+#[derive(Args)]
+pub(super) struct Status {
+    /// Who, or the URL of a node
+    agent: String,
+}
 
 pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done {
     if let Some(there) = There::named(&args.agent, calling)? {
