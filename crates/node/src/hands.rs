@@ -8,6 +8,7 @@ pub mod exec;
 mod lines;
 mod mail;
 pub mod opencode;
+mod place;
 pub mod terminal;
 mod typist;
 mod watch;

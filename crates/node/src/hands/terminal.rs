@@ -5,6 +5,7 @@
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
 use super::opencode::Server;
+use super::place::Place;
 use super::typist::Typist;
 use crate::doors::Shared;
 use crate::driver::now;
@@ -278,6 +279,7 @@ struct Sitting<'a> {
     /// When a picture is due if nothing more comes.
     picture_at: Option<Instant>,
     shown: Option<(AgentState, String)>,
+    place: Place,
     ended: bool,
 }
 
@@ -293,6 +295,7 @@ impl<'a> Sitting<'a> {
             drawn_upto: 0,
             picture_at: None,
             shown: None,
+            place: Place::default(),
             ended: false,
         }
     }
@@ -328,7 +331,9 @@ impl<'a> Sitting<'a> {
 
     /// What is to be typed now goes to the holder.
     async fn type_on(&mut self) -> bool {
-        for ask in self.typist.work().await {
+        let asks = self.typist.work().await;
+        let place = self.place.tell(self.typist.composer);
+        for ask in asks.into_iter().chain(place) {
             if !self.ask(ask).await {
                 return false;
             }
@@ -345,7 +350,7 @@ impl<'a> Sitting<'a> {
             let wait = due.since_ms(now()).max(1);
             Instant::now() + Duration::from_millis(wait)
         });
-        [tick, self.picture_at, typist].into_iter().flatten().min()
+        [tick, self.picture_at, typist, self.place.due].into_iter().flatten().min()
     }
 
     async fn take_frames(&mut self) -> bool {
@@ -386,6 +391,7 @@ impl<'a> Sitting<'a> {
             Tell::Typed(bytes) => {
                 self.hand.seat.watch().input(now(), &bytes);
                 self.typist.person_typed();
+                self.place.typed();
             }
             Tell::Keyboard(yours) => self.typist.has_keyboard(yours),
             Tell::Resized { columns, rows } => {
@@ -397,7 +403,7 @@ impl<'a> Sitting<'a> {
                 self.ended = true;
             }
             Tell::Colours { ink, paper } => self.hand.seat.watch().set_colours(ink, paper),
-            Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } => {}
+            Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } | Tell::Composer(_) => {}
         }
         true
     }

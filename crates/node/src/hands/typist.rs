@@ -5,7 +5,7 @@
 //! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder (`terminal`).
 
 use super::terminal::{Decision, Seat};
-use super::{answers, mail};
+use super::{answers, mail, place};
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::handle::ToHand;
@@ -21,7 +21,7 @@ use synapse_core::policy::Caller;
 use synapse_core::receipt::Step as Rung;
 use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
-use synapse_holder::terminal::wire::Ask;
+use synapse_holder::terminal::wire::{Ask, Composer};
 use synapse_terminal::interrupt::{Interrupting, Stop, Stopped};
 use synapse_terminal::prompt::{Decide, Decided, Deciding};
 use synapse_terminal::text::Typed;
@@ -43,6 +43,8 @@ pub(super) struct Typist {
     deciding: Option<(Deciding, oneshot::Sender<Decided>)>,
     /// When to look again though nothing happens.
     pub(super) wake: Option<Timestamp>,
+    /// What was last seen of the place where its person writes.
+    pub(super) composer: Composer,
 }
 
 /// A message in our hands.
@@ -118,6 +120,7 @@ impl Typist {
             stopping: None,
             deciding: None,
             wake: None,
+            composer: Composer::default(),
         };
         for (_, message) in begun {
             typist.take_over(message).await;
@@ -511,6 +514,7 @@ impl Typist {
     fn tell_gate(&mut self) {
         let mut sight = self.sight();
         sight.keyboard = false;
+        self.composer = place::seen(&sight);
         let held = match (&self.job, &self.stopping) {
             (Some(job), _) => Some(format!("message {} is in hand", job.letter.task.short())),
             (None, Some(_)) => Some("its turn is being stopped".to_owned()),
