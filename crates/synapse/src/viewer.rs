@@ -370,14 +370,15 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
             Tell::Leads(leads) => {
                 viewer.leads.store(leads, Ordering::SeqCst);
                 viewer.was_told.store(true, Ordering::SeqCst);
-                if viewer.at().leads(leads) {
+                if !leads {
+                    viewer.at().looks_on();
                     let _ = viewer.show_line();
                 }
                 if leads || viewer.role == Role::Reader { Ok(()) } else { look_on(viewer) }
             }
             Tell::Composer(composer) => {
                 viewer.at().composer(composer);
-                Ok(())
+                viewer.show_line()
             }
             Tell::Suspended => {
                 viewer.program_sleeps.store(true, Ordering::SeqCst);

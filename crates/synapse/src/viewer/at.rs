@@ -50,7 +50,6 @@ pub(super) struct Shown {
 pub(super) struct At {
     state: State,
     composer: Composer,
-    leads: bool,
     /// Something was typed to the program since the composer was last told to be empty.
     touched: bool,
     /// The beginning of a key whose end has not come, and how much of it was passed on already.
@@ -118,28 +117,20 @@ const HINTS_MAX: usize = 6;
 
 impl Default for At {
     fn default() -> Self {
-        Self {
-            state: State::Free,
-            composer: Composer::Other,
-            leads: false,
-            touched: false,
-            pending: Vec::new(),
-            passed: 0,
-        }
+        Self { state: State::Free, composer: Composer::Other, touched: false, pending: Vec::new(), passed: 0 }
     }
 }
 
 impl At {
-    /// What the node says of the composer.
+    /// What the node says of the composer; told only to whoever leads.
     pub(super) fn composer(&mut self, composer: Composer) {
         self.composer = composer;
         self.touched = false;
     }
 
-    /// Whether our keys count. If they no longer do, what was kept back is dropped; whether something was.
-    pub(super) fn leads(&mut self, leads: bool) -> bool {
-        self.leads = leads;
-        !leads && !matches!(std::mem::replace(&mut self.state, State::Free), State::Free | State::Elsewhere)
+    /// Our keys no longer count, until the composer is told again. What was kept back is dropped.
+    pub(super) fn looks_on(&mut self) {
+        (self.state, self.composer) = (State::Free, Composer::Other);
     }
 
     /// The line that is kept back, if there is one.
@@ -149,7 +140,9 @@ impl At {
         let hint = match read(&text, &open.names) {
             Reading::Line { to, is_urgent, .. } => {
                 let urgent = if is_urgent { ", urgent" } else { "" };
-                format!("Enter: send to {to}{urgent}  Esc: give it to the program")
+                let escape =
+                    if self.composer == Composer::Prompt { "drop it" } else { "give it to the program" };
+                format!("Enter: send to {to}{urgent}  Esc: {escape}")
             }
             _ => {
                 let stem = open.tab.as_ref().map_or(text.as_str(), |tab| &tab.stem);
@@ -188,7 +181,7 @@ impl At {
     }
 
     fn may_begin(&self) -> bool {
-        self.leads && self.composer == Composer::Empty && !self.touched
+        self.composer == Composer::Empty && !self.touched
     }
 
     /// One key, of which so many bytes were passed on before.

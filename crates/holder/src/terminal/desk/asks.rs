@@ -84,6 +84,10 @@ impl Desk {
         {
             client.tell(&Tell::Colours { ink, paper });
         }
+        // Before there is anything to see, so that the first key finds it known.
+        if self.leader() == Some(n) {
+            self.tell_composer();
+        }
         self.replay(n);
         if role == Role::Recorder
             && let Some(state) = &self.state

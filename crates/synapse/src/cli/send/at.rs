@@ -88,7 +88,7 @@ async fn carry(roll: &Roll, message: Message, tell: &dyn Fn(String)) -> Result<S
         Reached::Ended { state, why, answer: None } => format!("{label}: {state}, {why}"),
         Reached::TimedOut { after, last } => {
             let last = last.as_deref().unwrap_or("stored");
-            told(&nothing_came(roll, to, &accepted, after, last).await)
+            nothing_came(roll, to, &accepted, after, last).await.info.message
         }
     })
 }
@@ -104,14 +104,6 @@ fn settings(home: &Home) -> Result<Loaded, Fail> {
     Ok(synapse_settings::load(&Places::here(home.root(), &here)).faultless()?)
 }
 
-/// What went wrong, with those who may have been meant.
 fn told(fail: &Fail) -> String {
-    let candidates = fail.info.details.as_ref().and_then(|details| details.get("candidates")?.as_array());
-    let names: Vec<&str> = candidates.into_iter().flatten().filter_map(|one| one.as_str()).collect();
-    let message = &fail.info.message;
-    if names.is_empty() {
-        format!("not sent: {message}")
-    } else {
-        format!("not sent: {message} {}", names.join(" "))
-    }
+    format!("not sent: {}", fail.info.message)
 }

@@ -17,7 +17,6 @@ fn names() -> Vec<Name> {
 
 fn ready() -> At {
     let mut at = At::default();
-    at.leads(true);
     at.composer(Composer::Empty);
     at
 }
@@ -213,25 +212,24 @@ fn a_pasted_line_is_sent_on_enter() {
 
 #[test]
 fn only_at_an_empty_composer_and_only_who_leads() {
-    let after = |composer: Composer, leads: bool, keys: &str| {
+    let after = |composer: Composer| {
         let mut at = ready();
         at.composer(composer);
-        at.leads(leads);
-        let said = at.hear(keys.as_bytes(), &mut names);
+        let said = at.hear(b"@shout x\r", &mut names);
         told(&at, said)
     };
-    assert_eq!(after(Composer::Empty, true, "@shout x\r"), "shout-> x");
-    assert_eq!(after(Composer::Other, true, "@shout x\r"), "{@shout x<Enter>}");
-    assert_eq!(after(Composer::Prompt, true, "@shout x\r"), "{@shout x<Enter>}");
-    assert_eq!(after(Composer::Empty, false, "@shout x\r"), "{@shout x<Enter>}");
+    assert_eq!(after(Composer::Empty), "shout-> x");
+    assert_eq!(after(Composer::Other), "{@shout x<Enter>}");
+    assert_eq!(after(Composer::Prompt), "{@shout x<Enter>}");
     // What was typed is seen only later.
     let mut at = ready();
     at.hear(b"x", &mut names);
     assert_eq!(at.hear(b"@", &mut names), [Said::Pass(b"@".to_vec())]);
     at.composer(Composer::Empty);
     assert_eq!(at.hear(b"@", &mut names), []);
-    assert!(at.leads(false), "what was kept back is dropped");
-    assert_eq!(at.shown(), None);
+    at.looks_on();
+    assert_eq!(at.shown(), None, "what was kept back is dropped");
+    assert_eq!(at.hear(b"@", &mut names), [Said::Pass(b"@".to_vec())]);
     // Nobody is known.
     assert_eq!(ready().hear(b"@shout x", &mut Vec::new), [Said::Pass(b"@shout x".to_vec())]);
 }
@@ -248,6 +246,7 @@ fn nothing_is_given_to_a_program_that_asks() {
     let mut at = ready();
     at.hear(b"@shout y", &mut names);
     at.composer(Composer::Prompt);
+    assert_eq!(at.shown().unwrap().hint, "Enter: send to shout  Esc: drop it");
     assert!(matches!(at.hear(b"\r", &mut names)[..], [Said::Send(_)]));
 }
 
