@@ -184,6 +184,14 @@ pub static KEYS: &[Key] = &[
         write: |s, _, value| s.terminal.at = value.truth(),
     },
     Key {
+        path: "terminal.notices",
+        kind: Kind::Bool,
+        guarded: false,
+        help: "Whether you are told on the last line that mail waits because you are typing",
+        read: |s| Some(Value::Bool(s.terminal.notices)),
+        write: |s, _, value| s.terminal.notices = value.truth(),
+    },
+    Key {
         path: "rights.*",
         kind: Kind::Verbs,
         guarded: true,

@@ -168,11 +168,13 @@ impl Default for Audit {
 pub struct Terminal {
     /// `@agent …` at an empty composer is a message for that agent.
     pub at: bool,
+    /// The person is told of mail that waits because they write.
+    pub notices: bool,
 }
 
 impl Default for Terminal {
     fn default() -> Self {
-        Self { at: true }
+        Self { at: true, notices: true }
     }
 }
 

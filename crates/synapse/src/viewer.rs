@@ -53,6 +53,8 @@ const LOST_MAX: usize = 100;
 const NOTICE_TIME: Duration = Duration::from_millis(1500);
 /// And how long what came of a message does.
 const NEWS_TIME: Duration = Duration::from_secs(6);
+/// And how long that mail waits does.
+const MAIL_TIME: Duration = Duration::from_secs(3);
 /// Messages of the person that are on their way at once; their answers may take long.
 const SENDING_MAX: usize = 16;
 /// A terminal that takes nothing more does not keep us from ending.
@@ -325,6 +327,7 @@ fn heard(viewer: &Arc<Viewer>, heard: Vec<Heard>) -> bool {
     heard.into_iter().all(|heard| match heard {
         Heard::Detach => false,
         Heard::Take => viewer.line.ask_or_wait(&Ask::Take),
+        Heard::Yield => viewer.line.ask_or_wait(&Ask::Yield),
         // Whether it may type is the holder's to say; if it may not, as far as we know, the person should know.
         Heard::Typed(bytes) => typed(viewer, &bytes) && (!viewer.looks_on() || look_on(viewer).is_ok()),
     })
@@ -388,7 +391,12 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
             Tell::Ended { code, signaled } => {
                 return Ok(Left::Ended(if signaled { 128 + code } else { code }));
             }
-            Tell::Typed(_)
+            Tell::Notice(words) if crate::cli::send::at::are_notices_wanted(&viewer.home) => {
+                notice(viewer, words, MAIL_TIME)
+            }
+            Tell::Notice(_)
+            | Tell::Yield
+            | Tell::Typed(_)
             | Tell::Keyboard(_)
             | Tell::Resized { .. }
             | Tell::Colours { .. }

@@ -59,6 +59,10 @@ pub enum Ask {
     },
     /// What the node sees of the place where the person writes.
     Composer(Composer),
+    /// What the person at this terminal should know.
+    Notice(String),
+    /// The person does not want to type for now: what waits for that may come.
+    Yield,
 }
 
 /// Red, green and blue.
@@ -113,6 +117,10 @@ pub enum Tell {
     },
     /// The place where the person writes; told to viewers, as often as the node says it.
     Composer(Composer),
+    /// What the person should know; told to the viewer who leads.
+    Notice(String),
+    /// The person who leads does not want to type for now; told to the node.
+    Yield,
     /// The program ended; nothing follows.
     Ended {
         code: i32,
@@ -267,6 +275,8 @@ impl Ask {
             Self::State { state, why } => frame(out, b's', &[state.as_bytes(), b"\n", why.as_bytes()]),
             Self::Colours { ink, paper } => frame(out, b'o', &[ink, paper]),
             Self::Composer(composer) => frame(out, b'm', &[&[composer.mark()]]),
+            Self::Notice(words) => frame(out, b'n', &[words.as_bytes()]),
+            Self::Yield => frame(out, b'y', &[]),
         }
     }
 
@@ -294,6 +304,8 @@ impl Ask {
             b's' => read_state(&content).map(|(state, why)| Self::State { state, why }),
             b'o' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
             b'm' => read_composer(&content).map(Self::Composer),
+            b'n' => String::from_utf8(content).ok().map(Self::Notice),
+            b'y' => Some(Self::Yield),
             _ => None,
         };
         read.ok_or(BadFrame::Unknown { kind, bytes })
@@ -317,6 +329,8 @@ impl Tell {
             Self::Colours { ink, paper } => frame(out, b'C', &[ink, paper]),
             Self::State { state, why } => frame(out, b'Z', &[state.as_bytes(), b"\n", why.as_bytes()]),
             Self::Composer(composer) => frame(out, b'M', &[&[composer.mark()]]),
+            Self::Notice(words) => frame(out, b'N', &[words.as_bytes()]),
+            Self::Yield => frame(out, b'Y', &[]),
             Self::Ended { code, signaled } => {
                 frame(out, b'E', &[&code.to_le_bytes(), &[u8::from(*signaled)]])
             }
@@ -343,6 +357,8 @@ impl Tell {
             b'C' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
             b'Z' => read_state(&content).map(|(state, why)| Self::State { state, why }),
             b'M' => read_composer(&content).map(Self::Composer),
+            b'N' => String::from_utf8(content).ok().map(Self::Notice),
+            b'Y' => Some(Self::Yield),
             b'E' => front::<4>(&content).and_then(|(code, rest)| {
                 let ([signaled], _) = front::<1>(rest)?;
                 Some(Self::Ended { code: i32::from_le_bytes(code), signaled: signaled != 0 })
@@ -426,6 +442,8 @@ mod tests {
             Ask::State { state: "idle".into(), why: "it\nreports".into() },
             Ask::Colours { ink: [1, 2, 3], paper: [0, 255, 0] },
             Ask::Composer(Composer::Prompt),
+            Ask::Notice("1 waiting".into()),
+            Ask::Yield,
         ];
         let tells = [
             Tell::Welcome { columns: 80, rows: 24, upto: 7, answered: 9, lost: true },
@@ -439,6 +457,8 @@ mod tests {
             Tell::State { state: "busy".into(), why: String::new() },
             Tell::Colours { ink: [9, 9, 9], paper: [1, 0, 1] },
             Tell::Composer(Composer::Empty),
+            Tell::Notice("1 waiting".into()),
+            Tell::Yield,
             Tell::Ended { code: -1, signaled: true },
         ];
         let (mut said, mut told) = (Vec::new(), Vec::new());

@@ -11,7 +11,7 @@ use crate::doors::Shared;
 use crate::driver::now;
 use crate::launch::Tells;
 use crate::profiles::{BadFile, Found};
-use crate::registrar::Cli;
+use crate::registrar::{Cli, Look};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::agents::AgentState;
@@ -280,6 +280,7 @@ struct Sitting<'a> {
     picture_at: Option<Instant>,
     shown: Option<(AgentState, String)>,
     place: Place,
+    news: watch::Receiver<Look>,
     ended: bool,
 }
 
@@ -296,6 +297,7 @@ impl<'a> Sitting<'a> {
             picture_at: None,
             shown: None,
             place: Place::default(),
+            news: hand.app.shown.news(),
             ended: false,
         }
     }
@@ -309,6 +311,7 @@ impl<'a> Sitting<'a> {
                 read = self.stream.read(&mut buffer) => Some(read),
                 () = self.hand.seat.bell.notified() => None,
                 () = self.typist.hear() => None,
+                Ok(()) = self.news.changed() => None,
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => None,
             };
             match read {
@@ -333,7 +336,9 @@ impl<'a> Sitting<'a> {
     async fn type_on(&mut self) -> bool {
         let asks = self.typist.work().await;
         let place = self.place.tell(self.typist.composer);
-        for ask in asks.into_iter().chain(place) {
+        let mail = self.news.borrow_and_update().presence.mail.clone();
+        let notice = self.place.mail(mail);
+        for ask in asks.into_iter().chain(place).chain(notice) {
             if !self.ask(ask).await {
                 return false;
             }
@@ -394,6 +399,7 @@ impl<'a> Sitting<'a> {
                 self.place.typed();
             }
             Tell::Keyboard(yours) => self.typist.has_keyboard(yours),
+            Tell::Yield => self.typist.person_yields(),
             Tell::Resized { columns, rows } => {
                 self.hand.seat.watch().resize(now(), Size::new(columns, rows));
                 self.picture_at = Some(Instant::now() + PICTURE_QUIET);
@@ -403,7 +409,8 @@ impl<'a> Sitting<'a> {
                 self.ended = true;
             }
             Tell::Colours { ink, paper } => self.hand.seat.watch().set_colours(ink, paper),
-            Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } | Tell::Composer(_) => {}
+            Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } => {}
+            Tell::Composer(_) | Tell::Notice(_) => {}
         }
         true
     }

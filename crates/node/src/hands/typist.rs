@@ -184,6 +184,11 @@ impl Typist {
         self.person_at = Some(now());
     }
 
+    /// A person does not want to type for now.
+    pub(super) fn person_yields(&mut self) {
+        self.person_at = None;
+    }
+
     pub(super) fn has_keyboard(&mut self, yours: bool) {
         self.keyboard = yours;
     }

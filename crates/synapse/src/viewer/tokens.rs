@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn what_a_key_is() {
-        let table: &[(&[u8], Option<(Token, usize)>)] = &[
+        type Row = (&'static [u8], Option<(Token, usize)>);
+        let table: &[Row] = &[
             (b"ab", Some((Token::Text('a'), 1))),
             ("＠x".as_bytes(), Some((Token::Text('＠'), 3))),
             (&"＠".as_bytes()[..2], None),

@@ -50,6 +50,12 @@ impl Desk {
                 self.composer = composer;
                 self.tell_composer();
             }
+            (Ask::Notice(words), Some(Role::Node)) => {
+                if let Some(leader) = self.leader() {
+                    self.clients[leader].tell(&Tell::Notice(words));
+                }
+            }
+            (Ask::Yield, Some(_)) if leads => self.tell_role(Role::Node, &Tell::Yield),
             (Ask::Take, Some(Role::Viewer)) => {
                 self.nobody_leads();
                 self.clients[n].role = Some(Role::Leader);

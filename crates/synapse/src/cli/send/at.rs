@@ -55,6 +55,11 @@ pub fn names(home: &Home, own: &AgentId) -> Vec<Name> {
     names
 }
 
+/// Whether the person wants to know of mail that waits for them.
+pub fn are_notices_wanted(home: &Home) -> bool {
+    settings(home).is_ok_and(|loaded| loaded.settings.terminal.notices)
+}
+
 /// Sends it, and gives what came of it. If the answer is waited for, that it is stored is told first.
 pub fn send(home: &Home, own: &AgentId, message: Message, tell: &dyn Fn(String)) -> String {
     let mut came = String::new();
