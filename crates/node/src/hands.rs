@@ -11,4 +11,5 @@ pub mod opencode;
 mod place;
 pub mod terminal;
 mod typist;
+mod version;
 mod watch;

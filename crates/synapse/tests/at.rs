@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
+use std::time::{Duration, Instant};
 use synapse_terminal::{Screen, Size};
 use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
@@ -174,5 +175,53 @@ fn several_of_a_type_are_told_apart() {
         at(person, "twin hello\r");
         person.wait_for("not sent: \"twin\" could be any of ");
         assert_eq!(cli.log(), [] as [Value; 0]);
+    });
+}
+
+#[test]
+fn a_person_who_keeps_mail_waiting_is_told_and_can_let_it_come() {
+    check("{}", |world, cli, person| {
+        person.keys("x");
+        person.wait_for("> x");
+        world.send("a", "for the draft", &[]);
+        person.wait_for("1 waiting: you have a draft in the composer");
+        // A draft is left alone whatever is pressed.
+        person.keys("\u{2}m\u{7f}");
+        assert!(cli.was_given(1)[0].contains("for the draft"));
+        let mut count = 1;
+        world.wait_until("one comes before the pause after a key is over", || {
+            let idle = world.ok(&["list"]).contains("idle");
+            let began = Instant::now();
+            person.forget();
+            person.keys("x\u{7f}");
+            world.send("a", "let me in", &[]);
+            // If this took too long, it came by itself.
+            let told = world.wait_for("a notice, or it has come", || match person.text() {
+                shown if shown.contains("1 waiting: you are typing. Ctrl-b m lets it come now") => Some(true),
+                _ => (cli.given().len() > count).then_some(false),
+            });
+            if told {
+                person.keys("\u{2}m");
+            }
+            count += 1;
+            cli.was_given(count);
+            idle && told && began.elapsed() < Duration::from_millis(1900)
+        });
+        assert!(cli.given().iter().all(|given| given.starts_with("[A2A:")), "{:?}", cli.log());
+    });
+}
+
+#[test]
+fn notices_of_mail_can_be_turned_off() {
+    check(r#"{ "terminal": { "notices": false } }"#, |world, cli, person| {
+        person.keys("x");
+        person.wait_for("> x");
+        world.send("a", "hello", &[]);
+        world.wait_until("it waits", || {
+            world.ok(&["list", "--json"]).contains("1 waiting: its person has a draft")
+        });
+        person.keys("\u{7f}");
+        cli.was_given(1);
+        assert!(!person.text().contains("1 waiting"), "{}", person.text());
     });
 }

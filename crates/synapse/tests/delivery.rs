@@ -142,7 +142,7 @@ fn what_continues_a_task_waits_for_the_prompt_too() {
     });
     let tasks = world.agent("a").get("/api/v1/tasks").json();
     let task = tasks[0]["task_id"].as_str().unwrap().to_owned();
-    world.wait_until("its task asks", || world.agent("a").task(&task)["state"] == "input_required");
+    world.wait_until("its task asks", || world.agent("a").task(&task)["state"] == "input-required");
     world.ok(&["send", "a", "yes, do it", "--task", &task]);
     world.ok(&["deny", "a", "--prompt", &hash]);
     let given = cli.was_given(2);

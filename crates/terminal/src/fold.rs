@@ -106,9 +106,9 @@ impl Fold {
         fold
     }
 
-    /// From now on things take this long.
-    pub fn retime(&mut self, timing: Timing) {
-        self.timing = timing;
+    /// From now on things take this long, and the screen can tell or not.
+    pub fn retime(&mut self, timing: Timing, screen_tells: bool) {
+        (self.timing, self.screen_tells) = (timing, screen_tells);
     }
 
     /// A title may be there before the program takes input: where the screen can tell, it has to agree.

@@ -104,8 +104,22 @@ pub struct Env {
     /// Variables that the program must not inherit; `NAME*` means all that begin so.
     #[serde(default)]
     pub remove: Vec<String>,
+    /// What a person sets for it: inherited although `remove` fits.
+    #[serde(default)]
+    pub keep: Vec<String>,
     #[serde(default)]
     pub set: BTreeMap<String, String>,
+}
+
+impl Env {
+    /// Whether the program must not inherit this variable.
+    pub fn removes(&self, name: &str) -> bool {
+        let fits = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(front) => name.starts_with(front),
+            None => name == pattern,
+        };
+        self.remove.iter().any(fits) && !self.keep.iter().any(fits)
+    }
 }
 
 /// Whether the program reports its status itself (OSC 7501).
@@ -343,6 +357,23 @@ mod tests {
             [("2.1.9", Some(true)), ("0.166.0", Some(true)), ("2.10.1", Some(false)), ("?", None)]
         {
             assert_eq!(version.is_tested(said), tested, "{said}");
+        }
+    }
+
+    #[test]
+    fn what_a_person_sets_for_a_program_is_inherited() {
+        for (profile, name, goes) in [
+            ("claude", "CLAUDECODE", true),
+            ("claude", "CLAUDE_CODE_ENTRYPOINT", true),
+            ("claude", "CLAUDE_CONFIG_DIR", false),
+            ("claude", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", false),
+            ("codex", "CODEX_SANDBOX", true),
+            ("codex", "CODEX_HOME", false),
+            ("opencode", "OPENCODE_SERVER_PASSWORD", true),
+            ("opencode", "OPENCODE_CONFIG", false),
+            ("codex", "PATH", false),
+        ] {
+            assert_eq!(shipped(profile).unwrap().env.removes(name), goes, "{profile} {name}");
         }
     }
 

@@ -44,8 +44,7 @@ pub struct Watch {
 impl Watch {
     pub fn new(now: Timestamp, profile: Profile, size: Size, scrollback: usize) -> Self {
         let fold = if profile.can_tell_idle() {
-            let screen_tells = profile.screen.iter().any(|rule| rule.state == Sees::Idle);
-            Fold::new(now, profile.timing).where_screen_tells(screen_tells)
+            Fold::new(now, profile.timing).where_screen_tells(screen_tells_idle(&profile))
         } else {
             Fold::unknown(now, profile.timing, "its profile cannot tell when it is ready")
         };
@@ -104,7 +103,7 @@ impl Watch {
     /// Goes by another profile from now on. The state stays until the new rules have looked.
     pub fn reprofile(&mut self, now: Timestamp, profile: Profile) {
         self.tick(now);
-        self.fold.retime(profile.timing);
+        self.fold.retime(profile.timing, screen_tells_idle(&profile));
         self.profile = profile;
         let title = self.screen.title().to_owned();
         if !title.is_empty() {
@@ -334,6 +333,11 @@ impl Watch {
         };
         self.fold.read(now, Rank::Screen, sees);
     }
+}
+
+/// Whether a rule says what the screen looks like when it is ready.
+fn screen_tells_idle(profile: &Profile) -> bool {
+    profile.screen.iter().any(|rule| rule.state == Sees::Idle)
 }
 
 /// What comes after an escape sequence of a key, given what follows its escape byte.

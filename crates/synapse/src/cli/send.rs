@@ -3,7 +3,7 @@
 pub mod at;
 
 use super::there::There;
-use super::wait::{self, Place, Reached};
+use super::wait::{self, Ears, Place, Reached};
 use super::{Calling, Send, WaitFor, text_of};
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
@@ -27,7 +27,7 @@ pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
         return super::reply::to_task_there(there, task, text, json).await;
     }
     if let Some(task) = args.reply_to {
-        return super::reply::to_task(&roll, &task, text, false, json).await;
+        return super::reply::to_task(&roll, task, text, json).await;
     }
     let wait_for = wait_for(&roll, args.wait_for, args.response)?;
     let mut request = MessageRequest {
@@ -115,7 +115,7 @@ async fn to_one(
     if show::err_on_terminal() && !json {
         eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
     }
-    let reached = wait::until(roll, &to.id, &accepted, wait_for, timeout, !json).await?;
+    let reached = wait::until(roll, &to.id, &accepted, wait_for, timeout, Ears::of_person(json)).await?;
     if let Reached::TimedOut { after, last } = &reached {
         let last = last.as_deref().unwrap_or("stored");
         return Err(nothing_came(roll, to, &accepted, *after, last).await);
@@ -149,11 +149,11 @@ async fn to_there(
         eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
     }
     let place = Place::There(there);
-    let reached = wait::until_at(&place, &accepted, wait_for, timeout, !json).await?;
+    let reached = wait::until_at(&place, &accepted, wait_for, timeout, Ears::of_person(json)).await?;
     tell(None, &reached, &accepted, &label, json)
 }
 
-fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
+pub(super) fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
     let task = accepted.task_id.as_deref().map_or("", |task| &task[..8.min(task.len())]);
     match (accepted.status.as_str(), accepted.duplicate, accepted.ahead) {
         ("spooled", ..) => {
@@ -258,6 +258,8 @@ fn tell(roll: Option<&Roll>, reached: &Reached, accepted: &MessageAccepted, labe
         None => show::json(&told),
     };
     match reached {
+        // Only those who can answer it stop at a question.
+        Reached::Asks { question } => Err(Fail::refused(format!("{label} asks: {}", show::safe(question)))),
         Reached::Step(step) => {
             if json {
                 let told = json!({ "message_id": accepted.message_id, "task_id": task, "receipt": step });

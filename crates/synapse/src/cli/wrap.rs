@@ -17,6 +17,7 @@ use synapse_node::Hand;
 use synapse_node::launch::InTerminal;
 use synapse_store::home::Home;
 use synapse_terminal::Size;
+use synapse_terminal::profile::Env;
 
 /// What may follow `synapse claude`: our own flags first, then whatever the program takes.
 #[derive(Parser)]
@@ -122,7 +123,7 @@ pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Resul
         _ => (Size::DETACHED.columns(), Size::DETACHED.rows()),
     };
     let hand = Hand::Terminal(InTerminal {
-        env: environment(&found.profile.env.remove, &found.profile.env.set),
+        env: environment(&found.profile.env),
         tells: tells::choose(&found.profile, &argv),
         argv: argv.clone(),
         profile: found.text,
@@ -174,7 +175,7 @@ fn check_program(program: &str, folder: Option<&Path>) -> Done {
 }
 
 /// What must not be inherited is taken out, and what a terminal program expects is set.
-fn environment(remove: &[String], set: &BTreeMap<String, String>) -> BTreeMap<String, Option<String>> {
+fn environment(of_profile: &Env) -> BTreeMap<String, Option<String>> {
     let mut env = BTreeMap::new();
     let always = [
         "TMUX",
@@ -189,11 +190,11 @@ fn environment(remove: &[String], set: &BTreeMap<String, String>) -> BTreeMap<St
     ];
     for (name, _) in std::env::vars_os() {
         let Some(name) = name.to_str() else { continue };
-        let goes = remove.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(front) => name.starts_with(front),
-            None => name == pattern,
-        });
-        if goes || always.contains(&name) || name.starts_with("SYNAPSE_TASK") || name == "SYNAPSE_CHAIN" {
+        if of_profile.removes(name)
+            || always.contains(&name)
+            || name.starts_with("SYNAPSE_TASK")
+            || name == "SYNAPSE_CHAIN"
+        {
             env.insert(name.to_owned(), None);
         }
     }
@@ -203,7 +204,7 @@ fn environment(remove: &[String], set: &BTreeMap<String, String>) -> BTreeMap<St
     if !speaks_utf8.into_iter().any(|value| value.to_lowercase().replace('-', "").contains("utf8")) {
         env.insert("LANG".into(), Some("C.UTF-8".into()));
     }
-    env.extend(set.iter().map(|(name, value)| (name.clone(), Some(value.clone()))));
+    env.extend(of_profile.set.iter().map(|(name, value)| (name.clone(), Some(value.clone()))));
     env
 }
 

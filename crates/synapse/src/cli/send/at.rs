@@ -6,7 +6,7 @@
 use super::{TIMEOUT, hand_over, nothing_came, request, stored_line};
 use crate::agents::Roll;
 use crate::cli::WaitFor;
-use crate::cli::wait::{self, Reached};
+use crate::cli::wait::{self, Ears, Reached};
 use crate::fail::Fail;
 use crate::profiles;
 use crate::viewer::{Message, Name};
@@ -87,7 +87,10 @@ async fn carry(roll: &Roll, message: Message, tell: &dyn Fn(String)) -> Result<S
         return Ok(stored);
     }
     tell(stored);
-    Ok(match wait::until(roll, &to.id, &accepted, wait_for, TIMEOUT, false).await? {
+    let hear = |words: &str| tell(format!("{label}: {words}"));
+    let ears = Ears { hear: &hear, stop_when_asked: false };
+    Ok(match wait::until(roll, &to.id, &accepted, wait_for, TIMEOUT, ears).await? {
+        Reached::Asks { question } => format!("{label} asks: {question}"),
         Reached::Step(step) => format!("{step} by {label}"),
         Reached::Ended { answer: Some(answer), .. } => format!("{label}: {}", answer.text),
         Reached::Ended { state, why, answer: None } => format!("{label}: {state}, {why}"),
