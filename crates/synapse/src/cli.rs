@@ -30,7 +30,7 @@ mod reason;
 mod record;
 mod reply;
 mod run;
-mod send;
+pub mod send;
 mod share;
 mod status;
 mod there;

@@ -5,12 +5,14 @@
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
 use super::opencode::Server;
+use super::place::Place;
 use super::typist::Typist;
+use super::version;
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::launch::Tells;
 use crate::profiles::{BadFile, Found};
-use crate::registrar::Cli;
+use crate::registrar::{Cli, Look};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::agents::AgentState;
@@ -175,7 +177,7 @@ impl Seat {
     }
 
     /// The program said so when it was asked for its version.
-    fn said_version(&self, said: &str) {
+    pub(super) fn said_version(&self, said: &str) {
         let Some(version) = synapse_terminal::profile::version_in(said) else { return };
         let tested = self.watch().profile().version.is_tested(version);
         self.cli.send_replace(Cli { version: Some(version.to_owned()), tested });
@@ -207,7 +209,7 @@ pub struct TerminalHand {
 impl TerminalHand {
     /// Watches until the program has ended.
     pub async fn work(self) {
-        tokio::spawn(ask_version(self.seat.clone(), self.program.clone()));
+        tokio::spawn(version::ask(self.seat.clone(), self.program.clone()));
         let mut typist = match Typist::open(self.app.clone(), self.seat.clone()).await {
             Ok(typist) => typist,
             Err(refusal) => {
@@ -251,21 +253,6 @@ impl TerminalHand {
     }
 }
 
-/// Asks the program for its version, as its profile says, so that an untested one can be told.
-async fn ask_version(seat: Seat, program: String) {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    let ask = seat.watch().profile().version.ask.clone();
-    if ask.is_empty() {
-        return;
-    }
-    let mut command = tokio::process::Command::new(program);
-    command.args(ask).stdin(std::process::Stdio::null()).kill_on_drop(true);
-    if let Ok(Ok(output)) = tokio::time::timeout(PATIENCE, command.output()).await {
-        let said: String = String::from_utf8_lossy(&output.stdout).chars().take(200).collect();
-        seat.said_version(&said);
-    }
-}
-
 /// One connection to the holder.
 struct Sitting<'a> {
     hand: &'a TerminalHand,
@@ -280,6 +267,8 @@ struct Sitting<'a> {
     /// When a picture is due if nothing more comes.
     picture_at: Option<Instant>,
     shown: Option<(AgentState, String)>,
+    place: Place,
+    news: watch::Receiver<Look>,
     ended: bool,
 }
 
@@ -295,6 +284,8 @@ impl<'a> Sitting<'a> {
             drawn_upto: 0,
             picture_at: None,
             shown: None,
+            place: Place::default(),
+            news: hand.app.shown.news(),
             ended: false,
         }
     }
@@ -308,6 +299,7 @@ impl<'a> Sitting<'a> {
                 read = self.stream.read(&mut buffer) => Some(read),
                 () = self.hand.seat.bell.notified() => None,
                 () = self.typist.hear() => None,
+                Ok(()) = self.news.changed() => None,
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => None,
             };
             match read {
@@ -331,7 +323,11 @@ impl<'a> Sitting<'a> {
 
     /// What is to be typed now goes to the holder.
     async fn type_on(&mut self) -> bool {
-        for ask in self.typist.work().await {
+        let asks = self.typist.work().await;
+        let place = self.place.tell(self.typist.composer);
+        let mail = self.news.borrow_and_update().presence.mail.clone();
+        let notice = self.place.mail(mail);
+        for ask in asks.into_iter().chain(place).chain(notice) {
             if !self.ask(ask).await {
                 return false;
             }
@@ -348,7 +344,7 @@ impl<'a> Sitting<'a> {
             let wait = due.since_ms(now()).max(1);
             Instant::now() + Duration::from_millis(wait)
         });
-        [tick, self.picture_at, typist].into_iter().flatten().min()
+        [tick, self.picture_at, typist, self.place.due].into_iter().flatten().min()
     }
 
     /// What is already there: of a flood that comes in large pieces, little has to be drawn.
@@ -403,8 +399,10 @@ impl<'a> Sitting<'a> {
             Tell::Typed(bytes) => {
                 self.hand.seat.watch().input(now(), &bytes);
                 self.typist.person_typed();
+                self.place.typed();
             }
             Tell::Keyboard(yours) => self.typist.has_keyboard(yours),
+            Tell::Yield => self.typist.person_yields(),
             Tell::Resized { columns, rows } => {
                 self.hand.seat.watch().resize(now(), Size::new(columns, rows));
                 self.picture_at = Some(Instant::now() + PICTURE_QUIET);
@@ -415,6 +413,7 @@ impl<'a> Sitting<'a> {
             }
             Tell::Colours { ink, paper } => self.hand.seat.watch().set_colours(ink, paper),
             Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } => {}
+            Tell::Composer(_) | Tell::Notice(_) => {}
         }
         true
     }

@@ -7,8 +7,8 @@
 mod follow;
 mod keys;
 
-use super::mail;
 use super::terminal::{Decision, Seat};
+use super::{mail, place};
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::handle::ToHand;
@@ -23,7 +23,7 @@ use synapse_core::policy::Caller;
 use synapse_core::receipt::Step as Rung;
 use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
-use synapse_holder::terminal::wire::Ask;
+use synapse_holder::terminal::wire::{Ask, Composer};
 use synapse_terminal::composer::Holds;
 use synapse_terminal::interrupt::Interrupting;
 use synapse_terminal::prompt::{Decided, Deciding};
@@ -48,6 +48,8 @@ pub(super) struct Typist {
     deciding: Option<(Deciding, oneshot::Sender<Decided>)>,
     /// When to look again though nothing happens.
     pub(super) wake: Option<Timestamp>,
+    /// What was last seen of the place where its person writes.
+    pub(super) composer: Composer,
 }
 
 /// A message in our hands.
@@ -122,6 +124,7 @@ impl Typist {
             stopping: None,
             deciding: None,
             wake: None,
+            composer: Composer::default(),
         };
         for (_, message) in begun {
             typist.take_over(message).await;
@@ -183,6 +186,11 @@ impl Typist {
     /// A person pressed keys.
     pub(super) fn person_typed(&mut self) {
         self.person_at = Some(now());
+    }
+
+    /// A person does not want to type for now.
+    pub(super) fn person_yields(&mut self) {
+        self.person_at = None;
     }
 
     pub(super) fn has_keyboard(&mut self, yours: bool) {
@@ -389,6 +397,7 @@ impl Typist {
             Holds::Empty => drop(self.empty_since.get_or_insert(sight.now)),
             _ => self.empty_since = None,
         }
+        self.composer = place::seen(&sight);
         let held = match (&self.job, &self.stopping) {
             (Some(job), _) => Some(format!("message {} is in hand", job.letter.task.short())),
             (None, Some(_)) => Some("its turn is being stopped".to_owned()),

@@ -1,5 +1,7 @@
 //! `synapse send`: find the agent, hand it the message, and wait as long as was asked.
 
+pub mod at;
+
 use super::there::There;
 use super::wait::{self, Ears, Place, Reached};
 use super::{Calling, Send, WaitFor, text_of};
@@ -28,18 +30,12 @@ pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
         return super::reply::to_task(&roll, task, text, json).await;
     }
     let wait_for = wait_for(&roll, args.wait_for, args.response)?;
-    let request = MessageRequest {
-        message: text.into(),
-        priority: Some(args.priority),
+    let mut request = MessageRequest {
         from: args.from.clone(),
-        message_id: Some(args.message_id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string())),
-        response_expected: Some(wait_for == WaitFor::Answer),
         task_id: args.task,
-        chain: std::env::var("SYNAPSE_CHAIN")
-            .ok()
-            .and_then(|raw| serde_json::from_str::<ChainField>(&raw).ok()),
-        ..MessageRequest::default()
+        ..request(text, args.priority, wait_for)
     };
+    request.message_id = args.message_id.or(request.message_id);
     // A wrong message is refused here as it would be there, whoever runs.
     request_to_core(request.clone())?;
     let timeout = args.timeout.unwrap_or(TIMEOUT);
@@ -50,6 +46,19 @@ pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
         [one] => to_one(&roll, one, request, wait_for, timeout, json).await,
         [] => Err(Fail::refused("nobody is running; `synapse list --all` shows who is known")),
         ref several => to_many(&roll, several, &request, json).await,
+    }
+}
+
+/// A message of this process, with an id of its own.
+fn request(text: String, priority: u64, wait_for: WaitFor) -> MessageRequest {
+    let chain = std::env::var("SYNAPSE_CHAIN").ok();
+    MessageRequest {
+        message: text.into(),
+        priority: Some(priority),
+        message_id: Some(uuid::Uuid::now_v7().to_string()),
+        response_expected: Some(wait_for == WaitFor::Answer),
+        chain: chain.and_then(|raw| serde_json::from_str::<ChainField>(&raw).ok()),
+        ..MessageRequest::default()
     }
 }
 
