@@ -3,8 +3,9 @@
 //! A benchmark is no test: a missed bar is told and fails nothing. What counts are ratios within one run and CPU
 //! time, which a busy machine disturbs least. All of it stays on this machine: Unix sockets and 127.0.0.1.
 //!
-//! Three sets: `spine` is the way of a message, `people` is what guards it and what people ask of it, `terminal` is
-//! what stands between a program and a person's terminal. Bars for a hub or A2A will be sets of their own beside them.
+//! Four sets: `spine` is the way of a message, `people` is what guards it and what people ask of it, `terminal` is
+//! what stands between a program and a person's terminal, `delivery` how messages come to and from programs that
+//! agents are made of. Bars for a hub or A2A will be sets of their own beside them.
 
 mod accept;
 mod audit;
@@ -12,6 +13,7 @@ mod client;
 mod commands;
 mod idle;
 mod machine;
+mod mcp;
 mod opening;
 mod proc;
 mod raw;
@@ -33,7 +35,7 @@ use report::{Report, Row};
 use stage::Stage;
 
 pub(crate) const USAGE: &str =
-    "usage: cargo xtask bench spine|people|terminal [--json] [--quick] [--only NAME]";
+    "usage: cargo xtask bench spine|people|terminal|delivery [--json] [--quick] [--only NAME]";
 
 /// What was asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -63,11 +65,12 @@ enum Set {
     Spine,
     People,
     Terminal,
+    Delivery,
 }
 
 impl Set {
     fn named(name: &str) -> Option<Self> {
-        [Self::Spine, Self::People, Self::Terminal].into_iter().find(|set| set.name() == name)
+        [Self::Spine, Self::People, Self::Terminal, Self::Delivery].into_iter().find(|set| set.name() == name)
     }
 
     fn name(self) -> &'static str {
@@ -75,6 +78,7 @@ impl Set {
             Self::Spine => "spine",
             Self::People => "people",
             Self::Terminal => "terminal",
+            Self::Delivery => "delivery",
         }
     }
 
@@ -84,6 +88,7 @@ impl Set {
             Self::Spine => SPINE,
             Self::People => PEOPLE,
             Self::Terminal => TERMINAL,
+            Self::Delivery => DELIVERY,
         }
     }
 }
@@ -106,6 +111,7 @@ const TERMINAL: &[(&str, Measure)] = &[
     ("quiet", terminal::quiet),
     ("flat", terminal::flat),
 ];
+const DELIVERY: &[(&str, Measure)] = &[("mcp", mcp::measure)];
 
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
@@ -162,7 +168,7 @@ impl Bench {
 fn parse(words: &[String]) -> Result<Wish, String> {
     let mut words = words.iter().map(String::as_str);
     let set = words.next().and_then(Set::named);
-    let set = set.ok_or("say which set: `spine`, `people` or `terminal`")?;
+    let set = set.ok_or("say which set: `spine`, `people`, `terminal` or `delivery`")?;
     let mut wish = Wish { set, ..Wish::default() };
     while let Some(word) = words.next() {
         match word {
@@ -203,7 +209,8 @@ mod tests {
             Ok(Wish { set: Set::People, only: Some("tls".into()), ..Wish::default() }),
         );
         check("people --only accept", Err("tls"));
-        check("", Err("`people` or `terminal`"));
+        check("", Err("`terminal` or `delivery`"));
+        check("delivery --only tls", Err("mcp"));
         check("spine --only everything", Err("accept, commands"));
         check("spine --fast", Err("--fast"));
     }

@@ -8,6 +8,8 @@ pub mod exec;
 mod lines;
 mod mail;
 pub mod opencode;
+mod place;
 pub mod terminal;
 mod typist;
+mod version;
 mod watch;

@@ -19,11 +19,19 @@ pub struct Look {
 
 /// What is shown now; read by every `GET /status`.
 #[derive(Clone)]
-pub struct Shown(Arc<RwLock<Look>>);
+pub struct Shown {
+    look: Arc<RwLock<Look>>,
+    news: watch::Receiver<Look>,
+}
 
 impl Shown {
     pub fn now(&self) -> Look {
-        self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.look.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// For who wants to know when it changes.
+    pub fn news(&self) -> watch::Receiver<Look> {
+        self.news.clone()
     }
 }
 
@@ -45,8 +53,8 @@ impl Registrar {
     pub fn new(agent: AgentId, now: Timestamp) -> (Self, Shown, watch::Receiver<Look>) {
         let presence = Presence::new(now, AgentState::Starting, "starting");
         let first = Look { presence, context: None };
-        let shown = Shown(Arc::new(RwLock::new(first.clone())));
-        let (changed, news) = watch::channel(first);
+        let (changed, news) = watch::channel(first.clone());
+        let shown = Shown { look: Arc::new(RwLock::new(first)), news: news.clone() };
         (Self { shown: shown.clone(), changed, agent }, shown, news)
     }
 
@@ -62,7 +70,7 @@ impl Registrar {
         if agent != self.agent {
             return;
         }
-        let mut shown = self.shown.0.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut shown = self.shown.look.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         change(&mut shown);
         let _ = self.changed.send(shown.clone());
     }

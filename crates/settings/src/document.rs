@@ -76,7 +76,7 @@ pub fn read(text: &str, context: &Context<'_>) -> Document {
 }
 
 /// Comments and trailing commas, nothing else beyond JSON: editors and other tools read these files too.
-pub(crate) fn form() -> ParseOptions {
+pub fn form() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -92,7 +92,7 @@ pub(crate) fn form() -> ParseOptions {
 }
 
 /// Some editors put a mark of byte order before the text.
-pub(crate) fn without_mark(text: &str) -> &str {
+pub fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
@@ -287,7 +287,7 @@ fn kind_of(value: &ast::Value<'_>) -> &'static str {
 }
 
 /// Where the brackets get too deep, those in texts and comments left out.
-pub(crate) fn too_deep(text: &str) -> Option<usize> {
+pub fn too_deep(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let end_of_line = |from: usize| bytes[from..].iter().position(|byte| matches!(byte, b'\n' | b'\r'));
     let end_of_block = |from: usize| bytes[from..].windows(2).position(|two| two == b"*/");

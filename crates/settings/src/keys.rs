@@ -176,6 +176,22 @@ pub static KEYS: &[Key] = &[
         write: |s, _, value| s.history.tasks_max = value.number(),
     },
     Key {
+        path: "terminal.at",
+        kind: Kind::Bool,
+        guarded: false,
+        help: "Whether `@agent …`, typed at the empty composer of a program, is a message for that agent",
+        read: |s| Some(Value::Bool(s.terminal.at)),
+        write: |s, _, value| s.terminal.at = value.truth(),
+    },
+    Key {
+        path: "terminal.notices",
+        kind: Kind::Bool,
+        guarded: false,
+        help: "Whether you are told on the last line that mail waits because you are typing",
+        read: |s| Some(Value::Bool(s.terminal.notices)),
+        write: |s, _, value| s.terminal.notices = value.truth(),
+    },
+    Key {
         path: "rights.*",
         kind: Kind::Verbs,
         guarded: true,

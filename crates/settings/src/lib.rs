@@ -39,13 +39,15 @@ pub struct Settings {
     pub tls: Tls,
     pub history: History,
     pub audit: Audit,
+    pub terminal: Terminal,
 }
 
 impl Settings {
     /// Takes what guards the machine from others: for when a new reading of it cannot be trusted.
     pub fn take_guarded(&mut self, from: &Self) {
-        let Self { a2a: _, rights, secrets, network, tls, history: _, audit } = from.clone();
-        *self = Self { a2a: self.a2a, history: self.history, rights, secrets, network, tls, audit };
+        let Self { a2a: _, rights, secrets, network, tls, history: _, audit, terminal: _ } = from.clone();
+        let (a2a, history, terminal) = (self.a2a, self.history, self.terminal);
+        *self = Self { a2a, history, terminal, rights, secrets, network, tls, audit };
     }
 }
 
@@ -158,6 +160,21 @@ pub struct Audit {
 impl Default for Audit {
     fn default() -> Self {
         Self { enabled: true, bodies: false, file_bytes_max: 16 << 20, files_max: 10 }
+    }
+}
+
+/// What a viewer does of its own in a person's terminal (PTY-11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terminal {
+    /// `@agent …` at an empty composer is a message for that agent.
+    pub at: bool,
+    /// The person is told of mail that waits because they write.
+    pub notices: bool,
+}
+
+impl Default for Terminal {
+    fn default() -> Self {
+        Self { at: true, notices: true }
     }
 }
 

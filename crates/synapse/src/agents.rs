@@ -7,6 +7,7 @@ use synapse_core::routes::{self, Candidate, Target};
 use synapse_dialects::api::TaskView;
 use synapse_peer::outbox::Own;
 use synapse_peer::{CallError, Client, Credentials, Url, Ways};
+use synapse_store::files::Problem;
 use synapse_store::holders;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
@@ -26,11 +27,7 @@ pub struct Roll {
 
 impl Roll {
     pub fn call() -> Result<Self, Fail> {
-        let home = Home::from_env()?;
-        if let Some(roll) = Self::call_from_sandbox(&home)? {
-            return Ok(roll);
-        }
-        let (roll, problems) = Self::look(home);
+        let (roll, problems) = Self::call_quietly()?;
         for problem in roll.scan.problems.iter().chain(&problems) {
             eprintln!(
                 "{}: {} ({})",
@@ -42,8 +39,17 @@ impl Roll {
         Ok(roll)
     }
 
-    /// As `call`, without a word on what was passed over: for those who look again and again.
-    pub fn look(home: Home) -> (Self, Vec<synapse_store::files::Problem>) {
+    /// As `call`, without a word on what was passed over: for those who call it again and again.
+    pub fn call_quietly() -> Result<(Self, Vec<Problem>), Fail> {
+        let home = Home::from_env()?;
+        match Self::call_from_sandbox(&home)? {
+            Some(roll) => Ok((roll, Vec::new())),
+            None => Ok(Self::look(home)),
+        }
+    }
+
+    /// What can be seen from outside of a sandbox.
+    pub fn look(home: Home) -> (Self, Vec<Problem>) {
         let scan = registry::scan(&home);
         let (known, problems) = Known::all(&home);
         let candidates = registry::merge(&scan, &known);
@@ -52,6 +58,10 @@ impl Roll {
     }
 
     pub fn is_held(&self, id: &AgentId) -> bool {
+        if self.outbox.is_some() {
+            // From a sandbox no processes are seen; our own node has looked for us.
+            return self.candidates.iter().any(|candidate| candidate.id == *id && candidate.live);
+        }
         synapse_holder::holder_of(self.home.agent(id).path()).is_some_and(|mark| mark.is_alive())
     }
 

@@ -24,12 +24,13 @@ mod list;
 mod live;
 mod logs;
 mod man;
+mod mcp;
 mod profile;
 mod reason;
 mod record;
 mod reply;
 mod run;
-mod send;
+pub mod send;
 mod share;
 mod status;
 mod there;
@@ -142,7 +143,7 @@ enum Command {
     List(List),
     /// Show how an agent is
     #[command(after_help = examples::STATUS)]
-    Status(Status),
+    Status(status::Status),
     /// Tell why an agent, a task or a message is where it is, and what to do
     #[command(after_help = examples::EXPLAIN)]
     Explain(explain::Explain),
@@ -179,6 +180,9 @@ enum Command {
     /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
     #[command(after_help = examples::INIT)]
     Init(init::Init),
+    /// Give agents the same as tools, over MCP
+    #[command(subcommand, after_help = examples::MCP)]
+    Mcp(mcp::Mcp),
     /// Look whether everything is as it should be, and say what helps
     #[command(after_help = examples::DOCTOR)]
     Doctor(doctor::Doctor),
@@ -359,12 +363,6 @@ struct List {
 }
 
 #[derive(Args)]
-struct Status {
-    /// Who, or the URL of a node
-    agent: String,
-}
-
-#[derive(Args)]
 pub struct Demo {
     /// Keep the throw-away home and say where it is
     #[arg(long)]
@@ -432,6 +430,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Audit(args) => audit::audit(args, json),
         Command::Config(args) => config::config(&args, json),
         Command::Init(args) => init::init(&args, json),
+        Command::Mcp(args) => block_on(mcp::mcp(args)),
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
         Command::Clean(args) => clean::clean(&args, json),
         Command::Uninstall(args) => block_on(uninstall::uninstall(&args, json)),

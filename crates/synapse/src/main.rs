@@ -15,6 +15,7 @@ mod logfile;
 mod processes;
 mod profiles;
 mod program;
+mod register;
 mod remove;
 mod show;
 mod teach;

@@ -2,26 +2,36 @@
 //!
 //! It holds nothing: closing it, losing it or killing it changes nothing for the agent. Queries of the program are
 //! taken out of what is shown, since they are answered already. A viewer that was let go because it did not read
-//! connects again and is drawn anew; what was typed meanwhile waits for that.
+//! connects again and is drawn anew; what was typed meanwhile waits for that. `@agent …` at an empty composer is a
+//! message for that agent; what comes of it is told on the last line.
 //! Invariant: however it is left, the terminal is as it was before.
 //! Not here: which agent (`cli::attach`), the terminal itself (`synapse-holder`).
 
+mod at;
+mod bottom;
 mod keys;
+mod line;
 mod person;
+mod tokens;
 
+pub use at::{Message, Name};
 pub use person::Person;
 
+use at::{At, Said};
+use bottom::Bottom;
 use keys::{Heard, Keys};
+use line::Line;
 use rustix::process::{Signal, getpgid, getpgrp, getppid, getsid};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use synapse_core::ids::AgentId;
 use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell, receive, send};
-use synapse_store::home::socket_address;
+use synapse_store::home::{Home, socket_address};
 use synapse_terminal::Strip;
 
 /// How a look at a terminal ended.
@@ -41,14 +51,24 @@ pub enum Left {
 const LOST_MAX: usize = 100;
 /// How long a word of ours covers the last line.
 const NOTICE_TIME: Duration = Duration::from_millis(1500);
+/// And how long what came of a message does.
+const NEWS_TIME: Duration = Duration::from_secs(6);
+/// And how long that mail waits does.
+const MAIL_TIME: Duration = Duration::from_secs(3);
+/// Messages of the person that are on their way at once; their answers may take long.
+const SENDING_MAX: usize = 16;
 /// A terminal that takes nothing more does not keep us from ending.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 const LOOKING_ON: &str = "another viewer has the keyboard, you look on. Ctrl-b t takes it, Ctrl-b d leaves";
 
-/// Shows the terminal behind `socket` until something ends it.
-pub fn view(person: Person, socket: &Path, role: Role) -> io::Result<Left> {
+const GONE: &str = "dropped: the program asks for a decision, and this could have been the answer";
+const TOO_MANY: &str = "not sent: too many messages wait for their answer; try again when one has come";
+
+/// Shows the terminal of an agent until something ends it.
+pub fn view(person: Person, home: &Home, agent: AgentId, role: Role) -> io::Result<Left> {
     let mut person = person;
+    let socket = &home.agent(&agent).terminal();
     let typed = std::mem::take(&mut person.typed);
     let viewer = Arc::new(Viewer {
         person: Mutex::new(person),
@@ -58,8 +78,12 @@ pub fn view(person: Person, socket: &Path, role: Role) -> io::Result<Left> {
         gone: AtomicI32::new(STAYS),
         leads: AtomicBool::new(false),
         was_told: AtomicBool::new(false),
-        notices: AtomicBool::new(false),
+        at: Mutex::default(),
+        bottom: Mutex::default(),
+        sending: AtomicUsize::new(0),
         program_sleeps: AtomicBool::new(false),
+        home: home.clone(),
+        agent,
     });
     // Connected first: if that fails, nobody reads the keys in vain.
     let mut stream = viewer.connect(socket)?;
@@ -99,10 +123,15 @@ struct Viewer {
     leads: AtomicBool,
     /// Who leads is known.
     was_told: AtomicBool,
-    /// A word of ours is on the last line.
-    notices: AtomicBool,
+    /// What the person types to other agents.
+    at: Mutex<At>,
+    bottom: Mutex<Bottom>,
+    sending: AtomicUsize,
     /// The program stopped itself; it goes on when we do.
     program_sleeps: AtomicBool,
+    home: Home,
+    /// Whose terminal it is.
+    agent: AgentId,
 }
 
 /// What this terminal shows. Whoever writes to it has the lock.
@@ -114,6 +143,8 @@ struct Shown {
     /// What comes before the next picture is for a screen that is no longer there.
     awaits_picture: bool,
     has_begun: bool,
+    /// What was shown last ends within a character.
+    is_cut: bool,
 }
 
 impl Shown {
@@ -123,7 +154,18 @@ impl Shown {
         }
         let mut shown = Vec::with_capacity(bytes.len());
         self.strip.pass(bytes, &mut shown);
+        if !shown.is_empty() {
+            self.is_cut = ends_within_a_character(&shown);
+        }
         person::write_all(&shown)
+    }
+
+    /// Draws something of ours over it; not while the program is in the middle of a character or a sequence.
+    fn draw_over(&self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_away || self.awaits_picture || self.is_cut || !self.strip.is_whole() {
+            return Ok(());
+        }
+        person::write_all(bytes)
     }
 
     /// A picture comes: what was shown before it is undone, or modes would be asked for twice.
@@ -145,6 +187,14 @@ impl Shown {
 impl Viewer {
     fn shown(&self) -> MutexGuard<'_, Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn at(&self) -> MutexGuard<'_, At> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bottom(&self) -> MutexGuard<'_, Bottom> {
+        self.bottom.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn person(&self) -> MutexGuard<'_, Person> {
@@ -178,16 +228,33 @@ impl Viewer {
     }
 
     fn restore(&self) {
+        let _ = self.uncover();
         let leave = self.shown().leave();
         self.person().restore(&leave);
     }
 
-    /// Says on the last line why keys do nothing.
-    fn draw_notice(&self) -> io::Result<()> {
-        let (columns, rows) = Person::window();
-        let words: String = LOOKING_ON.chars().take(usize::from(columns).saturating_sub(2)).collect();
-        let line = format!("\u{1b}7\u{1b}[{rows};1H\u{1b}[0;7m {words} \u{1b}[0m\u{1b}8\u{7}");
-        self.shown().draw(line.as_bytes())
+    /// Draws what of ours is on the last line.
+    fn draw_bottom(&self) -> io::Result<()> {
+        let drawn = self.bottom().sequence(Person::window());
+        drawn.map_or(Ok(()), |drawn| self.shown().draw_over(drawn.as_bytes()))
+    }
+
+    /// The last line without a word of ours: whoever has the terminal next does not know what it was.
+    fn uncover(&self) -> io::Result<()> {
+        if !self.bottom().is_covered() {
+            return Ok(());
+        }
+        let (_, rows) = Person::window();
+        self.shown().draw_over(format!("\u{1b}7\u{1b}[{rows};1H\u{1b}[2K\u{1b}8").as_bytes())
+    }
+
+    /// Shows the line that is kept back, or what it covered.
+    fn show_line(&self) -> io::Result<()> {
+        let line = self.at().shown();
+        if self.bottom().set_line(line) {
+            self.line.ask(&Ask::Again);
+        }
+        self.draw_bottom()
     }
 
     /// Stops whatever runs with us, as the program stopped itself; `watch_signals` does the rest.
@@ -203,6 +270,7 @@ impl Viewer {
         if !can_be_resumed() {
             return;
         }
+        let _ = self.uncover();
         let mut shown = self.shown();
         if !std::mem::replace(&mut shown.is_away, true) {
             let leave = shown.leave();
@@ -259,11 +327,37 @@ fn heard(viewer: &Arc<Viewer>, heard: Vec<Heard>) -> bool {
     heard.into_iter().all(|heard| match heard {
         Heard::Detach => false,
         Heard::Take => viewer.line.ask_or_wait(&Ask::Take),
+        Heard::Yield => viewer.line.ask_or_wait(&Ask::Yield),
         // Whether it may type is the holder's to say; if it may not, as far as we know, the person should know.
-        Heard::Typed(bytes) => {
-            viewer.line.ask_or_wait(&Ask::Input(bytes)) && (!viewer.looks_on() || notice(viewer).is_ok())
-        }
+        Heard::Typed(bytes) => typed(viewer, &bytes) && (!viewer.looks_on() || look_on(viewer).is_ok()),
     })
+}
+
+/// Keys that are the program's go to it; the others are a line for another agent.
+fn typed(viewer: &Arc<Viewer>, bytes: &[u8]) -> bool {
+    let said = viewer.at().hear(bytes, &mut || crate::cli::send::at::names(&viewer.home, &viewer.agent));
+    let stays = said.into_iter().all(|said| match said {
+        Said::Pass(bytes) => viewer.line.ask_or_wait(&Ask::Input(bytes)),
+        Said::Send(message) => send_message(viewer, message).is_ok(),
+        Said::Lost => notice(viewer, GONE.to_owned(), NEWS_TIME).is_ok(),
+    });
+    stays && viewer.show_line().is_ok()
+}
+
+/// On its way while the person goes on; what comes of it is a notice.
+fn send_message(viewer: &Arc<Viewer>, message: Message) -> io::Result<()> {
+    if viewer.sending.fetch_add(1, Ordering::SeqCst) >= SENDING_MAX {
+        viewer.sending.fetch_sub(1, Ordering::SeqCst);
+        return notice(viewer, TOO_MANY.to_owned(), NEWS_TIME);
+    }
+    let viewer = viewer.clone();
+    std::thread::Builder::new().name("message".into()).spawn(move || {
+        let tell = |words: String| drop(notice(&viewer, words, NEWS_TIME));
+        let came = crate::cli::send::at::send(&viewer.home, &viewer.agent, message, &tell);
+        viewer.sending.fetch_sub(1, Ordering::SeqCst);
+        tell(came);
+    })?;
+    Ok(())
 }
 
 /// Shows what comes over one connection, until it ends.
@@ -272,11 +366,22 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
     while let Ok(Some(tell)) = receive(&mut stream, &mut frames) {
         let drawn = match tell {
             Tell::Welcome { .. } => viewer.shown().begin(),
-            Tell::Picture(bytes) | Tell::Output(bytes) => viewer.shown().draw(&bytes),
+            Tell::Picture(bytes) | Tell::Output(bytes) => {
+                let drawn = viewer.shown().draw(&bytes);
+                drawn.and_then(|()| viewer.draw_bottom())
+            }
             Tell::Leads(leads) => {
                 viewer.leads.store(leads, Ordering::SeqCst);
                 viewer.was_told.store(true, Ordering::SeqCst);
-                if leads || viewer.role == Role::Reader { Ok(()) } else { notice(viewer) }
+                if !leads {
+                    viewer.at().looks_on();
+                    let _ = viewer.show_line();
+                }
+                if leads || viewer.role == Role::Reader { Ok(()) } else { look_on(viewer) }
+            }
+            Tell::Composer(composer) => {
+                viewer.at().composer(composer);
+                viewer.show_line()
             }
             Tell::Suspended => {
                 viewer.program_sleeps.store(true, Ordering::SeqCst);
@@ -286,7 +391,12 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
             Tell::Ended { code, signaled } => {
                 return Ok(Left::Ended(if signaled { 128 + code } else { code }));
             }
-            Tell::Typed(_)
+            Tell::Notice(words) if crate::cli::send::at::are_notices_wanted(&viewer.home) => {
+                notice(viewer, words, MAIL_TIME)
+            }
+            Tell::Notice(_)
+            | Tell::Yield
+            | Tell::Typed(_)
             | Tell::Keyboard(_)
             | Tell::Resized { .. }
             | Tell::Colours { .. }
@@ -300,84 +410,46 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
     Ok(Left::Lost)
 }
 
-/// Tells the person for a moment that another one has the keyboard; then what that covered is drawn again.
-fn notice(viewer: &Arc<Viewer>) -> io::Result<()> {
-    viewer.draw_notice()?;
-    if !viewer.notices.swap(true, Ordering::SeqCst) {
-        let viewer = viewer.clone();
-        std::thread::Builder::new().name("notice".into()).spawn(move || {
-            std::thread::sleep(NOTICE_TIME);
-            viewer.notices.store(false, Ordering::SeqCst);
-            viewer.line.ask(&Ask::Again);
-        })?;
+/// Tells the person that another one has the keyboard.
+fn look_on(viewer: &Arc<Viewer>) -> io::Result<()> {
+    viewer.shown().draw_over(b"\x07")?;
+    notice(viewer, LOOKING_ON.to_owned(), NOTICE_TIME)
+}
+
+/// Tells the person something for a while; then what that covered is drawn again.
+fn notice(viewer: &Arc<Viewer>, words: String, time: Duration) -> io::Result<()> {
+    let is_alone = viewer.bottom().set_notice(words, time);
+    viewer.draw_bottom()?;
+    if !is_alone {
+        return Ok(());
     }
+    let viewer = viewer.clone();
+    std::thread::Builder::new().name("notice".into()).spawn(move || {
+        loop {
+            let left = viewer.bottom().notice_left();
+            match left {
+                Some(left) => std::thread::sleep(left),
+                None => break,
+            }
+        }
+        if !viewer.bottom().is_covered() {
+            viewer.line.ask(&Ask::Again);
+        }
+    })?;
     Ok(())
 }
 
-/// The connection to the holder; another one after we were let go.
-#[derive(Default)]
-struct Line {
-    end: Mutex<End>,
-    back: Condvar,
-    /// The same stream, for whoever ends a wait on it: who sends has the lock, perhaps for long.
-    plug: Mutex<Option<UnixStream>>,
-}
-
-#[derive(Default)]
-struct End {
-    stream: Option<UnixStream>,
-    is_closed: bool,
-}
-
-impl Line {
-    fn end(&self) -> MutexGuard<'_, End> {
-        self.end.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn plug(&self) -> MutexGuard<'_, Option<UnixStream>> {
-        self.plug.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pick_up(&self, stream: &UnixStream) -> io::Result<()> {
-        *self.plug() = Some(stream.try_clone()?);
-        self.end().stream = Some(stream.try_clone()?);
-        self.back.notify_all();
-        Ok(())
-    }
-
-    fn hang_up(&self) {
-        self.end().stream = None;
-    }
-
-    /// For good; ends whoever reads from it, too.
-    fn close(&self) {
-        if let Some(stream) = self.plug().take() {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
-        let mut end = self.end();
-        (end.is_closed, end.stream) = (true, None);
-        self.back.notify_all();
-    }
-
-    /// Now or not at all.
-    fn ask(&self, ask: &Ask) -> bool {
-        self.end().stream.as_mut().is_some_and(|stream| send(stream, ask).is_ok())
-    }
-
-    /// Keys wait for the next connection if this one is dead. False when there will be none.
-    fn ask_or_wait(&self, ask: &Ask) -> bool {
-        let mut end = self.end();
-        loop {
-            if end.is_closed {
-                return false;
-            }
-            match end.stream.as_mut().map(|stream| send(stream, ask)) {
-                Some(Ok(())) => return true,
-                Some(Err(_)) => end.stream = None,
-                None => end = self.back.wait(end).unwrap_or_else(PoisonError::into_inner),
-            }
-        }
-    }
+/// Whether bytes of a character are still to come.
+fn ends_within_a_character(bytes: &[u8]) -> bool {
+    const LONGEST: usize = 4;
+    let tail = &bytes[bytes.len().saturating_sub(LONGEST)..];
+    let lead = tail.iter().rev().position(|byte| byte & 0xc0 != 0x80);
+    lead.is_some_and(|behind| match tail[tail.len() - 1 - behind] {
+        0xc0..=0xdf => behind < 1,
+        0xe0..=0xef => behind < 2,
+        0xf0.. => behind < 3,
+        _ => false,
+    })
 }
 
 /// Whether a shell waits for us that could bring us back: one of our session, outside of our process group.

@@ -61,6 +61,47 @@ fn outbox_of(world: &World, id: &str) -> PathBuf {
     world.file(".synapse").join("outbox").join(&id[..16])
 }
 
+/// The tools of MCP go the same ways.
+#[test]
+fn tools_are_called_from_every_sandbox() {
+    let world = World::new(EXE);
+    world.run("ledger", "echo \"$SYNAPSE_SENDER: $(cat)\" >> got", &[]);
+    let call = |id: u8, tool: &str, arguments: Value| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": tool, "arguments": arguments } });
+    let client = json!({ "name": "test", "version": "1" });
+    let begin = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let lines = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin }),
+        call(2, "send_message", json!({ "to": "ledger", "message": "boxed" })),
+        call(3, "list_agents", json!({})),
+        call(4, "share_context", json!({ "text": "in a box" })),
+    ];
+    world.write("calls", &lines.map(|line| format!("{line}\n")).concat());
+    for (name, under) in [
+        ("seccomp", sandbox(&world, 1, None)),
+        ("read-only", sandbox(&world, 1, Some(READ_ONLY))),
+        ("hidden", sandbox(&world, 2, Some(HIDDEN))),
+    ] {
+        let agent = world.run(name, &format!("{under}{EXE} mcp serve < calls"), &[]);
+        let told = world.json(&["send", name, "go", "--response"]);
+        let said = told["answer"]["text"].as_str().unwrap_or_else(|| panic!("{told}\n{}", world.show()));
+        let answers: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let data = |id: u8| {
+            let answer =
+                answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("{id}: {said}"));
+            answer["result"]["structuredContent"].clone()
+        };
+        assert_eq!(
+            (&data(2)["status"], &data(2)["via"]),
+            (&json!("stored"), &json!("outbox")),
+            "{name}: {said}"
+        );
+        assert_eq!(data(3)["you"]["agent_id"], agent.id, "{name}: {said}");
+        assert!(data(3)["agents"].to_string().contains("ledger"), "{name}: {said}");
+        assert_eq!(data(4)["context"]["text"], "in a box", "{name}: {said}");
+        world.wait_until("it has arrived", || world.lines("got").contains(&format!("{name}: boxed")));
+    }
+}
+
 #[test]
 fn an_agent_is_heard_from_every_sandbox() {
     let world = World::new(EXE);

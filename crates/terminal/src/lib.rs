@@ -22,6 +22,7 @@ pub mod replay;
 pub mod rules;
 mod screen;
 mod signal;
+mod skim;
 mod status;
 mod strip;
 mod tap;

@@ -9,6 +9,7 @@
 use crate::cap::Cap;
 use crate::joined::Joined;
 use crate::keyboard::Keyboard;
+use crate::skim;
 use crate::status::Report;
 use crate::tap::{Tap, Tapped};
 use crate::utf8::Utf8;
@@ -140,16 +141,43 @@ impl Screen {
     /// Takes what the program printed; tells what it means beyond the grid, in order.
     pub fn feed(&mut self, bytes: &[u8], seen: &mut Vec<Seen>) {
         let mut utf8 = std::mem::take(&mut self.utf8);
-        utf8.feed(bytes, |text| {
-            let mut rest = text.as_bytes();
-            while let Some((tapped, used)) = self.tap.next(rest) {
-                self.draw(&rest[..used], seen);
-                self.tapped(tapped, seen);
-                rest = &rest[used..];
-            }
-            self.draw(rest, seen);
-        });
+        utf8.feed(bytes, |text| self.feed_much(text, seen));
         self.utf8 = utf8;
+    }
+
+    /// Of a flood, only what will still be there is drawn.
+    fn feed_much(&mut self, text: &str, seen: &mut Vec<Seen>) {
+        let mut rest = text;
+        while rest.len() >= skim::BYTES_MIN && self.may_skim() {
+            let skimmed = skim::skim(rest, usize::from(self.size.rows), self.scrollback);
+            self.feed_whole(&skimmed.carry, seen);
+            // With what ended the plain text, up to the end of its line.
+            let after = rest[skimmed.upto..].find('\n').map_or(rest.len(), |at| skimmed.upto + at + 1);
+            self.feed_whole(&rest[skimmed.from..after], seen);
+            rest = &rest[after..];
+        }
+        self.feed_whole(rest, seen);
+    }
+
+    /// Plain text scrolls here as everywhere: no other screen, no region, nothing half-way through a sequence.
+    fn may_skim(&self) -> bool {
+        let mode = self.term.mode();
+        self.region.is_none()
+            && self.tap.is_between()
+            && mode.contains(TermMode::LINE_WRAP)
+            && !mode.intersects(
+                TermMode::ALT_SCREEN | TermMode::ORIGIN | TermMode::INSERT | TermMode::LINE_FEED_NEW_LINE,
+            )
+    }
+
+    pub(crate) fn feed_whole(&mut self, text: &str, seen: &mut Vec<Seen>) {
+        let mut rest = text.as_bytes();
+        while let Some((tapped, used)) = self.tap.next(rest) {
+            self.draw(&rest[..used], seen);
+            self.tapped(tapped, seen);
+            rest = &rest[used..];
+        }
+        self.draw(rest, seen);
     }
 
     fn draw(&mut self, bytes: &[u8], seen: &mut Vec<Seen>) {

@@ -80,6 +80,11 @@ impl Strip {
         out
     }
 
+    /// Whether nothing is held back: something else may be shown now.
+    pub fn is_whole(&self) -> bool {
+        self.held.is_empty()
+    }
+
     fn note(&mut self, sequence: &[u8]) {
         match sequence {
             b"\x1b[?1049h" | b"\x1b[?1047h" | b"\x1b[?47h" => self.switch(true),

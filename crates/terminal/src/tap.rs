@@ -69,6 +69,11 @@ pub struct Tap {
 }
 
 impl Tap {
+    /// No sequence is under way.
+    pub fn is_between(&self) -> bool {
+        self.at == At::Ground
+    }
+
     /// The next sequence that matters in `bytes`, and how many bytes were used up to its end; none if all of
     /// them were used without one.
     pub fn next(&mut self, bytes: &[u8]) -> Option<(Tapped, usize)> {

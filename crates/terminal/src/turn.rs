@@ -10,6 +10,10 @@
 //! approval; at most three times; a person's draft is never touched; what is not proven is not said.
 //! Not here: what is typed (`text`), how the composer is read (`composer`), receipts (the node).
 
+mod held;
+
+pub use held::Held;
+
 use crate::composer::{Holds, Match};
 use crate::text::{Typed, bones};
 use std::fmt;
@@ -55,36 +59,6 @@ pub enum Step {
     /// Take back what we have written.
     Erase(&'static [u8]),
     Done(Outcome),
-}
-
-/// Why a message is not typed yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
-    Starting,
-    Busy,
-    Waiting,
-    Unknown,
-    Gone,
-    Typing,
-    Draft,
-    NoComposer,
-    NoPaste,
-}
-
-impl fmt::Display for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Starting => "it is starting",
-            Self::Busy => "it is busy",
-            Self::Waiting => "it waits for a person to approve or choose",
-            Self::Unknown => "it is not known what it does",
-            Self::Gone => "its program has ended",
-            Self::Typing => "its person is typing",
-            Self::Draft => "its person has a draft in the composer",
-            Self::NoComposer => "its composer is not to be seen",
-            Self::NoPaste => "it does not take pastes",
-        })
-    }
 }
 
 /// What makes us say that it was submitted.
@@ -192,6 +166,12 @@ impl Turn {
             shown_before: false,
             outcome: None,
         }
+    }
+
+    /// The composer has been seen empty since then.
+    pub fn after_empty(mut self, since: Option<Timestamp>) -> Self {
+        self.empty_since = since;
+        self
     }
 
     /// The same message again, by whoever comes after a crash: it may have been written, and even submitted.

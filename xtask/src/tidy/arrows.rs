@@ -21,8 +21,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("peer", &["core", "dialects", "store", "tls"]),
     ("settings", &["core"]),
     ("terminal", &["core"]),
+    ("mcp", &["dialects"]),
     ("node", &["core", "dialects", "store", "holder", "peer", "settings", "terminal", "tls"]),
-    ("synapse", &["core", "dialects", "store", "holder", "peer", "node", "settings", "terminal", "tls"]),
+    (
+        "synapse",
+        &["core", "dialects", "store", "holder", "peer", "mcp", "node", "settings", "terminal", "tls"],
+    ),
     ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse", "terminal"]),
     ("xtask", &["core", "store", "terminal", "testkit", "tls"]),
 ];

@@ -8,6 +8,8 @@ use super::wire::{self, Ask, Frames, Role, Tell};
 
 /// What may wait for one client; at this the program is not read any further, or the client falls behind.
 pub(super) const QUEUE_BYTES_MAX: usize = 256 << 10;
+/// For the node it is more: the more of a flood it has at once, the less of it has to be drawn.
+const NODE_QUEUE_BYTES_MAX: usize = 1 << 20;
 /// How long a client may leave its queue full before it is let go.
 const STUCK: Duration = Duration::from_secs(2);
 /// A client that connects and says nothing is let go after this.
@@ -93,7 +95,8 @@ impl Client {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        !self.is_gone && self.waiting() >= QUEUE_BYTES_MAX
+        let max = if self.role == Some(Role::Node) { NODE_QUEUE_BYTES_MAX } else { QUEUE_BYTES_MAX };
+        !self.is_gone && self.waiting() >= max
     }
 
     /// Writes what the socket takes.
@@ -116,7 +119,7 @@ impl Client {
             // A picture was in it; what output needs is kept, or a flood would make room again and again.
             self.queue.shrink_to(QUEUE_BYTES_MAX);
             self.sent = 0;
-        } else if self.sent > QUEUE_BYTES_MAX / 2 {
+        } else if self.sent > QUEUE_BYTES_MAX / 2 && self.sent * 2 > self.queue.len() {
             self.queue.drain(..self.sent);
             self.sent = 0;
         }

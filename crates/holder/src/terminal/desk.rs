@@ -22,7 +22,7 @@ use super::gather::{Gather, Left};
 use super::kept::Kept;
 pub(super) use asks::within;
 
-use super::wire::{Rgb, Role, Tell};
+use super::wire::{Composer, Rgb, Role, Tell};
 use super::{Order, Orders};
 use crate::reaper::Death;
 
@@ -55,6 +55,8 @@ pub(super) struct Desk {
     colours: Option<(Rgb, Rgb)>,
     /// What the node said last of what the program does.
     state: Option<Tell>,
+    /// What the node said last of the place where the person writes.
+    composer: Composer,
     input: VecDeque<u8>,
     /// Keys of people, while the node has the keyboard.
     held: Vec<u8>,
@@ -96,6 +98,7 @@ impl Desk {
             kept: Kept::new(size),
             colours: None,
             state: None,
+            composer: Composer::default(),
             input: VecDeque::new(),
             held: Vec::new(),
             keyboard_until: None,
@@ -329,6 +332,11 @@ impl Desk {
         if self.clients.iter().filter(|client| client.is_viewer()).count() != viewers {
             self.tell_who_leads();
             self.fit();
+        }
+        // What nobody looks at is not known.
+        if self.composer != Composer::Other && !self.clients.iter().any(|c| c.role == Some(Role::Node)) {
+            self.composer = Composer::Other;
+            self.tell_composer();
         }
     }
 }

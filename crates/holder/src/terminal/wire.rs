@@ -57,10 +57,27 @@ pub enum Ask {
         ink: Rgb,
         paper: Rgb,
     },
+    /// What the node sees of the place where the person writes.
+    Composer(Composer),
+    /// What the person at this terminal should know.
+    Notice(String),
+    /// The person does not want to type for now: what waits for that may come.
+    Yield,
 }
 
 /// Red, green and blue.
 pub type Rgb = [u8; 3];
+
+/// What is known of the place where a person writes to the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Composer {
+    /// It holds something, or it is not to be seen.
+    #[default]
+    Other,
+    Empty,
+    /// The program asks for a decision: every key may be the answer.
+    Prompt,
+}
 
 /// From the holder to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +115,12 @@ pub enum Tell {
         state: String,
         why: String,
     },
+    /// The place where the person writes; told to viewers, as often as the node says it.
+    Composer(Composer),
+    /// What the person should know; told to the viewer who leads.
+    Notice(String),
+    /// The person who leads does not want to type for now; told to the node.
+    Yield,
     /// The program ended; nothing follows.
     Ended {
         code: i32,
@@ -227,6 +250,11 @@ fn read_colours(content: &[u8]) -> Option<(Rgb, Rgb)> {
     Some((ink, paper))
 }
 
+fn read_composer(content: &[u8]) -> Option<Composer> {
+    let ([mark], _) = front::<1>(content)?;
+    Composer::of(mark)
+}
+
 impl Ask {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
@@ -246,6 +274,9 @@ impl Ask {
             Self::Take => frame(out, b't', &[]),
             Self::State { state, why } => frame(out, b's', &[state.as_bytes(), b"\n", why.as_bytes()]),
             Self::Colours { ink, paper } => frame(out, b'o', &[ink, paper]),
+            Self::Composer(composer) => frame(out, b'm', &[&[composer.mark()]]),
+            Self::Notice(words) => frame(out, b'n', &[words.as_bytes()]),
+            Self::Yield => frame(out, b'y', &[]),
         }
     }
 
@@ -272,6 +303,9 @@ impl Ask {
             b't' => Some(Self::Take),
             b's' => read_state(&content).map(|(state, why)| Self::State { state, why }),
             b'o' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
+            b'm' => read_composer(&content).map(Self::Composer),
+            b'n' => String::from_utf8(content).ok().map(Self::Notice),
+            b'y' => Some(Self::Yield),
             _ => None,
         };
         read.ok_or(BadFrame::Unknown { kind, bytes })
@@ -294,6 +328,9 @@ impl Tell {
             Self::Suspended => frame(out, b'S', &[]),
             Self::Colours { ink, paper } => frame(out, b'C', &[ink, paper]),
             Self::State { state, why } => frame(out, b'Z', &[state.as_bytes(), b"\n", why.as_bytes()]),
+            Self::Composer(composer) => frame(out, b'M', &[&[composer.mark()]]),
+            Self::Notice(words) => frame(out, b'N', &[words.as_bytes()]),
+            Self::Yield => frame(out, b'Y', &[]),
             Self::Ended { code, signaled } => {
                 frame(out, b'E', &[&code.to_le_bytes(), &[u8::from(*signaled)]])
             }
@@ -319,6 +356,9 @@ impl Tell {
             b'S' => Some(Self::Suspended),
             b'C' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
             b'Z' => read_state(&content).map(|(state, why)| Self::State { state, why }),
+            b'M' => read_composer(&content).map(Self::Composer),
+            b'N' => String::from_utf8(content).ok().map(Self::Notice),
+            b'Y' => Some(Self::Yield),
             b'E' => front::<4>(&content).and_then(|(code, rest)| {
                 let ([signaled], _) = front::<1>(rest)?;
                 Some(Self::Ended { code: i32::from_le_bytes(code), signaled: signaled != 0 })
@@ -343,6 +383,20 @@ impl Role {
     fn of(mark: u8) -> Option<Self> {
         let all = [Self::Node, Self::Viewer, Self::Leader, Self::Reader, Self::Recorder];
         all.into_iter().find(|role| role.mark() == mark)
+    }
+}
+
+impl Composer {
+    fn mark(self) -> u8 {
+        match self {
+            Self::Other => b'o',
+            Self::Empty => b'e',
+            Self::Prompt => b'p',
+        }
+    }
+
+    fn of(mark: u8) -> Option<Self> {
+        [Self::Other, Self::Empty, Self::Prompt].into_iter().find(|composer| composer.mark() == mark)
     }
 }
 
@@ -387,6 +441,9 @@ mod tests {
             Ask::Take,
             Ask::State { state: "idle".into(), why: "it\nreports".into() },
             Ask::Colours { ink: [1, 2, 3], paper: [0, 255, 0] },
+            Ask::Composer(Composer::Prompt),
+            Ask::Notice("1 waiting".into()),
+            Ask::Yield,
         ];
         let tells = [
             Tell::Welcome { columns: 80, rows: 24, upto: 7, answered: 9, lost: true },
@@ -399,6 +456,9 @@ mod tests {
             Tell::Suspended,
             Tell::State { state: "busy".into(), why: String::new() },
             Tell::Colours { ink: [9, 9, 9], paper: [1, 0, 1] },
+            Tell::Composer(Composer::Empty),
+            Tell::Notice("1 waiting".into()),
+            Tell::Yield,
             Tell::Ended { code: -1, signaled: true },
         ];
         let (mut said, mut told) = (Vec::new(), Vec::new());
@@ -427,6 +487,7 @@ mod tests {
             b"?\x00\x00\x00\x00",
             b"r\x01\x00\x00\x00x",
             b"h\x05\x00\x00\x00x1234",
+            b"m\x01\x00\x00\x00x",
         ] {
             let mut frames = Frames::default();
             frames.feed(bytes);

@@ -5,12 +5,14 @@
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
 use super::opencode::Server;
+use super::place::Place;
 use super::typist::Typist;
+use super::version;
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::launch::Tells;
 use crate::profiles::{BadFile, Found};
-use crate::registrar::Cli;
+use crate::registrar::{Cli, Look};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::agents::AgentState;
@@ -175,7 +177,7 @@ impl Seat {
     }
 
     /// The program said so when it was asked for its version.
-    fn said_version(&self, said: &str) {
+    pub(super) fn said_version(&self, said: &str) {
         let Some(version) = synapse_terminal::profile::version_in(said) else { return };
         let tested = self.watch().profile().version.is_tested(version);
         self.cli.send_replace(Cli { version: Some(version.to_owned()), tested });
@@ -184,6 +186,8 @@ impl Seat {
 
 /// More people than this do not decide at once.
 const DECISIONS_MAX: usize = 8;
+/// So much output is taken at once.
+const BATCH_BYTES: usize = 1 << 20;
 /// A picture is made after this much output, or when it has been quiet for so long.
 const PICTURE_BYTES: u64 = 1 << 20;
 /// Far below what the holder takes: a picture becomes shorter at its top until it is no longer than this.
@@ -205,7 +209,7 @@ pub struct TerminalHand {
 impl TerminalHand {
     /// Watches until the program has ended.
     pub async fn work(self) {
-        tokio::spawn(ask_version(self.seat.clone(), self.program.clone()));
+        tokio::spawn(version::ask(self.seat.clone(), self.program.clone()));
         let mut typist = match Typist::open(self.app.clone(), self.seat.clone()).await {
             Ok(typist) => typist,
             Err(refusal) => {
@@ -249,21 +253,6 @@ impl TerminalHand {
     }
 }
 
-/// Asks the program for its version, as its profile says, so that an untested one can be told.
-async fn ask_version(seat: Seat, program: String) {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    let ask = seat.watch().profile().version.ask.clone();
-    if ask.is_empty() {
-        return;
-    }
-    let mut command = tokio::process::Command::new(program);
-    command.args(ask).stdin(std::process::Stdio::null()).kill_on_drop(true);
-    if let Ok(Ok(output)) = tokio::time::timeout(PATIENCE, command.output()).await {
-        let said: String = String::from_utf8_lossy(&output.stdout).chars().take(200).collect();
-        seat.said_version(&said);
-    }
-}
-
 /// One connection to the holder.
 struct Sitting<'a> {
     hand: &'a TerminalHand,
@@ -278,6 +267,8 @@ struct Sitting<'a> {
     /// When a picture is due if nothing more comes.
     picture_at: Option<Instant>,
     shown: Option<(AgentState, String)>,
+    place: Place,
+    news: watch::Receiver<Look>,
     ended: bool,
 }
 
@@ -293,6 +284,8 @@ impl<'a> Sitting<'a> {
             drawn_upto: 0,
             picture_at: None,
             shown: None,
+            place: Place::default(),
+            news: hand.app.shown.news(),
             ended: false,
         }
     }
@@ -306,12 +299,14 @@ impl<'a> Sitting<'a> {
                 read = self.stream.read(&mut buffer) => Some(read),
                 () = self.hand.seat.bell.notified() => None,
                 () = self.typist.hear() => None,
+                Ok(()) = self.news.changed() => None,
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => None,
             };
             match read {
                 Some(Ok(0)) | Some(Err(_)) => break,
                 Some(Ok(read)) => {
                     self.frames.feed(&buffer[..read]);
+                    self.read_on(&mut buffer);
                     if !self.take_frames().await {
                         break;
                     }
@@ -328,7 +323,11 @@ impl<'a> Sitting<'a> {
 
     /// What is to be typed now goes to the holder.
     async fn type_on(&mut self) -> bool {
-        for ask in self.typist.work().await {
+        let asks = self.typist.work().await;
+        let place = self.place.tell(self.typist.composer);
+        let mail = self.news.borrow_and_update().presence.mail.clone();
+        let notice = self.place.mail(mail);
+        for ask in asks.into_iter().chain(place).chain(notice) {
             if !self.ask(ask).await {
                 return false;
             }
@@ -345,18 +344,32 @@ impl<'a> Sitting<'a> {
             let wait = due.since_ms(now()).max(1);
             Instant::now() + Duration::from_millis(wait)
         });
-        [tick, self.picture_at, typist].into_iter().flatten().min()
+        [tick, self.picture_at, typist, self.place.due].into_iter().flatten().min()
+    }
+
+    /// What is already there: of a flood that comes in large pieces, little has to be drawn.
+    fn read_on(&mut self, buffer: &mut [u8]) {
+        let mut room = BATCH_BYTES;
+        while room > 0
+            && let Ok(read @ 1..) = self.stream.try_read(buffer)
+        {
+            self.frames.feed(&buffer[..read]);
+            room = room.saturating_sub(read);
+        }
     }
 
     async fn take_frames(&mut self) -> bool {
+        let mut output = Vec::new();
         loop {
             match self.frames.next_tell() {
+                Ok(Some(Tell::Output(bytes))) if output.is_empty() => output = bytes,
+                Ok(Some(Tell::Output(bytes))) => output.extend_from_slice(&bytes),
                 Ok(Some(tell)) => {
-                    if !self.told(tell).await {
+                    if !self.told(Tell::Output(std::mem::take(&mut output))).await || !self.told(tell).await {
                         return false;
                     }
                 }
-                Ok(None) => return true,
+                Ok(None) => return output.is_empty() || self.printed(&output).await,
                 Err(e) => {
                     tracing::warn!(error = %e, "the holder said something we do not understand");
                     return false;
@@ -382,12 +395,14 @@ impl<'a> Sitting<'a> {
                 let size = self.hand.seat.watch().screen().size();
                 self.restart(size, &drawn);
             }
-            Tell::Output(bytes) => return self.printed(&bytes).await,
+            Tell::Output(bytes) => return bytes.is_empty() || self.printed(&bytes).await,
             Tell::Typed(bytes) => {
                 self.hand.seat.watch().input(now(), &bytes);
                 self.typist.person_typed();
+                self.place.typed();
             }
             Tell::Keyboard(yours) => self.typist.has_keyboard(yours),
+            Tell::Yield => self.typist.person_yields(),
             Tell::Resized { columns, rows } => {
                 self.hand.seat.watch().resize(now(), Size::new(columns, rows));
                 self.picture_at = Some(Instant::now() + PICTURE_QUIET);
@@ -398,6 +413,7 @@ impl<'a> Sitting<'a> {
             }
             Tell::Colours { ink, paper } => self.hand.seat.watch().set_colours(ink, paper),
             Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } => {}
+            Tell::Composer(_) | Tell::Notice(_) => {}
         }
         true
     }

@@ -5,9 +5,11 @@
 //! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder (`terminal`).
 
 mod back;
+mod follow;
+mod keys;
 
 use super::terminal::{Decision, Seat};
-use super::{answers, mail};
+use super::{mail, place};
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::handle::ToHand;
@@ -15,18 +17,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
-use synapse_core::agents::AgentState;
 use synapse_core::effect::{Answer, Command, Input, Report, Serves};
 use synapse_core::ids::{LinkId, MessageId, TaskId, Timestamp};
-use synapse_core::message::{Body, Content, Expects, Letter};
+use synapse_core::message::{Body, Expects, Letter};
 use synapse_core::policy::Caller;
 use synapse_core::receipt::Step as Rung;
 use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
-use synapse_holder::terminal::wire::Ask;
-use synapse_terminal::interrupt::{Interrupting, Stop, Stopped};
+use synapse_holder::terminal::wire::{Ask, Composer};
+use synapse_terminal::composer::Holds;
+use synapse_terminal::interrupt::Interrupting;
 use synapse_terminal::leftover::Leftover;
-use synapse_terminal::prompt::{Decide, Decided, Deciding};
+use synapse_terminal::prompt::{Decided, Deciding};
 use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Held, Outcome, Proof, Sight, Step, Turn};
 use tokio::sync::{mpsc, oneshot};
@@ -39,6 +41,8 @@ pub(super) struct Typist {
     decisions: mpsc::Receiver<Decision>,
     keyboard: bool,
     person_at: Option<Timestamp>,
+    /// Since when the composer is seen empty.
+    empty_since: Option<Timestamp>,
     /// What the core was last told of the gate.
     gate: Option<Option<String>>,
     job: Option<Job>,
@@ -49,6 +53,8 @@ pub(super) struct Typist {
     left: Option<Leftover>,
     /// When to look again though nothing happens.
     pub(super) wake: Option<Timestamp>,
+    /// What was last seen of the place where its person writes.
+    pub(super) composer: Composer,
 }
 
 /// A message in our hands.
@@ -91,8 +97,6 @@ struct Stopping {
     task: Option<TaskId>,
 }
 
-/// After a turn has ended it must stay so for this long before its text is taken for the answer.
-const STAYS_IDLE_MS: u64 = 5_000;
 /// A message that cannot be typed for this long goes back, so that a better one may come first.
 const HELD_MS_MAX: u64 = 3_000;
 const STEPS_MAX: usize = 16;
@@ -119,6 +123,7 @@ impl Typist {
             decisions,
             keyboard: false,
             person_at: None,
+            empty_since: None,
             gate: None,
             job: None,
             stopping: None,
@@ -126,6 +131,7 @@ impl Typist {
             last: None,
             left: None,
             wake: None,
+            composer: Composer::default(),
         };
         for (_, message) in begun {
             typist.take_over(message).await;
@@ -189,6 +195,11 @@ impl Typist {
         self.person_at = Some(now());
     }
 
+    /// A person does not want to type for now.
+    pub(super) fn person_yields(&mut self) {
+        self.person_at = None;
+    }
+
     pub(super) fn has_keyboard(&mut self, yours: bool) {
         self.keyboard = yours;
     }
@@ -217,6 +228,7 @@ impl Typist {
                     return job.later.push_back((letter, body));
                 }
                 let turn = Turn::new(self.typed(&letter, &body, false), self.settle_ms());
+                let turn = turn.after_empty(self.empty_since);
                 // What was worked on has been answered meanwhile: the core hands out one at a time.
                 self.job = Some(Job::new(letter, turn, Stage::Typing));
             }
@@ -388,144 +400,15 @@ impl Typist {
         }
     }
 
-    /// Stays with a submitted task until its turn has ended and it stays idle.
-    async fn follow(&mut self, sight: &Sight) -> bool {
-        if sight.state == AgentState::Idle && self.continue_task() {
-            return true;
-        }
-        let Some(Job { letter, stage, .. }) = &mut self.job else { return false };
-        let Stage::Working { since, idle_since, asked } = stage else { return false };
-        let (message, since) = (letter.id.clone(), *since);
-        match sight.state {
-            AgentState::Idle => {
-                let due = idle_since.get_or_insert(sight.now).plus_ms(STAYS_IDLE_MS);
-                if due > sight.now {
-                    self.wake = Some(due);
-                    return false;
-                }
-                self.answer(&message, since).await;
-                true
-            }
-            AgentState::Waiting if !*asked => {
-                (*asked, *idle_since) = (true, None);
-                let Some(prompt) = self.seat.watch().prompt().map(|prompt| answers::question(&prompt)) else {
-                    return false;
-                };
-                let _ = self.report(&message, Report::NeedsInput { prompt, auth: false }).await;
-                false
-            }
-            AgentState::Error | AgentState::Offline => {
-                self.job = None;
-                let why = "its program ended before it answered".to_owned();
-                self.done(&message, TaskState::Failed, None, why).await;
-                true
-            }
-            AgentState::Waiting => false,
-            _ => {
-                *idle_since = None;
-                if std::mem::take(asked) {
-                    let _ = self.report(&message, Report::Working).await;
-                }
-                false
-            }
-        }
-    }
-
-    /// The turn has ended and something more was said to the same task: that is typed next.
-    fn continue_task(&mut self) -> bool {
-        let Some((letter, body)) = self.job.as_mut().and_then(|job| job.later.pop_front()) else {
-            return false;
-        };
-        let turn = Turn::new(self.typed(&letter, &body, false), self.settle_ms());
-        let Some(job) = &mut self.job else { return false };
-        (job.letter, job.turn, job.stage, job.again) = (letter, turn, Stage::Typing, false);
-        true
-    }
-
-    /// Its turn has ended: what it said last, or else what it shows.
-    async fn answer(&mut self, message: &MessageId, since: Timestamp) {
-        let Some(job) = self.job.take() else { return };
-        let (text, source) = {
-            let watch = self.seat.watch();
-            match watch.heard().answer.as_ref().filter(|(_, at)| *at >= since) {
-                Some((answer, _)) => (answer.text.clone(), "hook"),
-                None => (answers::on_screen(&watch, job.turn.typed()), "screen"),
-            }
-        };
-        let mut content = Content::text(text);
-        content.metadata.insert("source".into(), source.into());
-        let why = format!("its turn ended without a reply; the answer is from its {source}");
-        self.done(message, TaskState::Completed, Some(Body::of(&content)), why).await;
-    }
-
-    /// A person's word on the prompt that is shown; whether there may be another step at once.
-    fn decide(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {
-        let prompt = self.seat.watch().prompt();
-        let Some((deciding, _)) = &mut self.deciding else { return false };
-        match deciding.next(sight, prompt.as_ref()) {
-            Decide::Wait { until, .. } => {
-                self.wake = until;
-                return false;
-            }
-            Decide::TakeKeyboard { ms } => asks.push(Ask::Keyboard { ms }),
-            Decide::ReleaseKeyboard => {
-                self.keyboard = false;
-                asks.push(Ask::Keyboard { ms: 0 });
-            }
-            Decide::Press(keys) => self.press(&keys, asks),
-            Decide::Done(decided) => {
-                if let Some((_, reply)) = self.deciding.take() {
-                    let _ = reply.send(decided);
-                }
-            }
-        }
-        true
-    }
-
-    async fn stop_turn(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {
-        let Some(stopping) = &mut self.stopping else { return false };
-        match stopping.machine.next(sight) {
-            Stop::Wait { until, .. } => {
-                self.wake = until;
-                false
-            }
-            Stop::Press(keys) => {
-                self.press(keys, asks);
-                false
-            }
-            Stop::Done(stopped) => {
-                let Some(Stopping { why, task, .. }) = self.stopping.take() else { return false };
-                self.turn_stopped(stopped, &why, task).await;
-                true
-            }
-        }
-    }
-
-    /// What was cut is told on its task.
-    async fn turn_stopped(&mut self, stopped: Stopped, why: &str, task: Option<TaskId>) {
-        tracing::info!(?stopped, why, "a turn was to be stopped");
-        if stopped == Stopped::Stopped {
-            self.may_come_back();
-        }
-        let cut = matches!(stopped, Stopped::Stopped) || task.is_some();
-        let working =
-            self.job.as_ref().is_some_and(|job| matches!(job.stage, Stage::Working { .. }) || task.is_some());
-        if cut
-            && working
-            && let Some(job) = self.job.take()
-        {
-            let why = match stopped {
-                Stopped::StillBusy => format!("{why}; it goes on in spite of the interrupt"),
-                _ => why.to_owned(),
-            };
-            self.done(&job.letter.id, TaskState::Canceled, None, why).await;
-        }
-    }
-
     /// Tells the core whether a message may come, and if not, why.
     fn tell_gate(&mut self) {
         let mut sight = self.sight();
         sight.keyboard = false;
+        match sight.composer {
+            Holds::Empty => drop(self.empty_since.get_or_insert(sight.now)),
+            _ => self.empty_since = None,
+        }
+        self.composer = place::seen(&sight);
         let held = match (&self.job, &self.stopping) {
             (Some(job), _) => Some(format!("message {} is in hand", job.letter.task.short())),
             (None, Some(_)) => Some("its turn is being stopped".to_owned()),

@@ -56,7 +56,7 @@ pub(super) fn attach(args: Attach) -> Done {
         (_, true) => Role::Leader,
         _ => Role::Viewer,
     };
-    let left = match viewer::view(Person::meet()?, &socket, role) {
+    let left = match viewer::view(Person::meet()?, &roll.home, id, role) {
         Ok(left) => left,
         // The socket of a holder that was killed.
         Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => Left::Lost,

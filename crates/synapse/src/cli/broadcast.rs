@@ -205,14 +205,14 @@ async fn wait_for_answer(
     timeout: Duration,
     sent: &mut Sent,
 ) {
-    match wait::until(roll, &to.id, accepted, WaitFor::Answer, timeout, false).await {
+    match wait::until(roll, &to.id, accepted, WaitFor::Answer, timeout, wait::Ears::DEAF).await {
         Ok(Reached::Ended { state, why, answer }) => {
             if state != "completed" {
                 sent.error = Some(Fail::new(fail::TASK_FAILED, "task_failed", why).info);
             }
             (sent.status, sent.answer) = (state, answer);
         }
-        Ok(Reached::TimedOut { .. } | Reached::Step(_)) => {
+        Ok(Reached::TimedOut { .. } | Reached::Step(_) | Reached::Asks { .. }) => {
             sent.status = "timed-out".into();
             let task = accepted.task_id.as_deref().unwrap_or_default();
             let why = super::explain::why_not(roll, &to.id, task).await;

@@ -42,7 +42,7 @@ pub(super) async fn cancel(args: Cancel, json: bool) -> Done {
             event_id: None,
         };
         if let Reached::TimedOut { .. } =
-            wait::until(&roll, &node, &since, WaitFor::Answer, PATIENCE, false).await?
+            wait::until(&roll, &node, &since, WaitFor::Answer, PATIENCE, wait::Ears::DEAF).await?
         {
             let message = format!(
                 "task {} has not stopped within {} s; `synapse kill` ends its agent",

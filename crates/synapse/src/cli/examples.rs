@@ -24,6 +24,16 @@ Examples:
   synapse profile show codex
   synapse profile test codex --recording session.cast";
 
+pub(super) const MCP: &str = "\
+Examples:
+  synapse mcp serve                                     what a program starts that speaks MCP
+  synapse init --mcp claude,codex                       tells Claude Code and Codex to start it";
+
+pub(super) const MCP_SERVE: &str = "\
+Examples:
+  synapse mcp serve
+  claude mcp add synapse -- synapse mcp serve           by hand, without `synapse init --mcp`";
+
 pub(super) const CERTS: &str = "\
 Examples:
   synapse certs make --name build.example --client ci   an authority, a certificate for this machine, one for ci
@@ -174,7 +184,8 @@ pub(super) const INIT: &str = "\
 Examples:
   synapse init --dry-run                                show what would be written
   synapse init --cli claude,codex --yes                 in CLAUDE.md and AGENTS.md of this folder
-  synapse init --user --remove                          take it out of your own files
+  synapse init --mcp claude,gemini                      have them start `synapse mcp serve`, by their settings
+  synapse init --user --remove                          take all of it out of your own files
 
 Without --cli: those of CLAUDE.md, GEMINI.md and AGENTS.md that are there, or else a new AGENTS.md. The lesson \
 stands between two markers; everything else in the file stays as it is, byte for byte.";

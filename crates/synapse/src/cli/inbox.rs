@@ -3,7 +3,7 @@
 use super::Calling;
 use super::there::There;
 use crate::agents::Roll;
-use crate::fail::Done;
+use crate::fail::{Done, Fail};
 use crate::show;
 use clap::Args;
 use serde_json::json;
@@ -13,7 +13,7 @@ use synapse_dialects::jsonl::FromProgram;
 use synapse_node::post::SpoolLetter;
 use synapse_node::seal::To;
 use synapse_peer::Client;
-use synapse_store::spool::{Found, Spool};
+use synapse_store::spool::{Found, Spool, SpoolId};
 
 #[derive(Args)]
 pub(super) struct Inbox {
@@ -112,10 +112,20 @@ fn tell_page(page: &InboxPage, label: &str, json: bool) {
     show::out(&show::table(&["TASK", "FROM", "PRIO", "MESSAGE"], &rows));
 }
 
-/// The agent reads its notes: each is shown whole, and only then reported as seen. What is not a note comes
-/// to the agent by itself, in its turn.
+/// Those that wait until the agent looks for them. What is not a note comes to it by itself, in its turn.
+pub(super) fn notes_of(page: &InboxPage) -> Vec<&MessageView> {
+    page.messages.iter().filter(|m| m.priority <= NOTE_MAX).collect()
+}
+
+pub(super) async fn report_seen(client: &mut Client, note: &MessageView) -> Done {
+    let seen = FromProgram::Seen { message_id: Some(note.message_id.clone()) };
+    client.post::<serde_json::Value>("/api/v1/inbox/report", &seen).await?;
+    Ok(())
+}
+
+/// The agent reads its notes: each is shown whole, and only then reported as seen.
 async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
-    let notes: Vec<&MessageView> = page.messages.iter().filter(|m| m.priority <= NOTE_MAX).collect();
+    let notes = notes_of(page);
     for note in &notes {
         if json {
             show::json(note);
@@ -123,8 +133,7 @@ async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
             let text = show::safe(note.text.as_deref().unwrap_or_default());
             show::out(&format!("[A2A:{}:{}] {text}", &note.task_id[..8], note.from.shown()));
         }
-        let seen = FromProgram::Seen { message_id: Some(note.message_id.clone()) };
-        client.post::<serde_json::Value>("/api/v1/inbox/report", &seen).await?;
+        report_seen(client, note).await?;
     }
     if notes.is_empty() && !json {
         show::out(&format!("no notes for you; {} other messages wait their turn", page.waiting));
@@ -132,9 +141,19 @@ async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
     Ok(())
 }
 
-fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
+/// A letter to the person.
+pub(super) struct ToPerson {
+    pub from: SenderView,
+    /// The task that it answers, or nothing.
+    pub reply_to: String,
+    pub text: String,
+    name: SpoolId,
+}
+
+/// What has come for the person; it stays until it is told that it was read.
+pub(super) fn person_letters(roll: &Roll, max: usize) -> Result<(Spool, Vec<ToPerson>), Fail> {
     let spool = Spool::open(&roll.home.user_spool())?;
-    let (mut rows, mut read) = (Vec::new(), Vec::new());
+    let mut letters = Vec::new();
     for found in spool.take()?.into_iter().take(max) {
         let Found::Letter { name, bytes } = found else { continue };
         let Ok(letter) = serde_json::from_slice::<SpoolLetter>(&bytes) else {
@@ -146,25 +165,41 @@ fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
         let text = synapse_core::message::Content { parts, ..Default::default() }.as_text();
         let mut from = SenderView::from(&letter.from);
         from.proof = if letter.is_sealed(&roll.home, To::User) { "token" } else { "spool" }.into();
-        let task = letter.request.metadata.get("reply_to").and_then(|t| t.as_str()).unwrap_or("");
-        if json {
-            show::json(&json!({ "from": from, "reply_to": task, "text": text }));
-        }
-        rows.push(vec![
-            task.get(..8).unwrap_or("").to_owned(),
-            show::line(&from.shown(), 32),
-            show::line(&text, 100),
-        ]);
-        read.push(name);
+        let reply_to =
+            letter.request.metadata.get("reply_to").and_then(|t| t.as_str()).unwrap_or("").to_owned();
+        letters.push(ToPerson { from, reply_to, text, name });
     }
-    match (json, rows.is_empty()) {
-        (true, _) => {}
-        (false, true) => show::out("no mail for you; `synapse inbox <AGENT>` looks into an agent's"),
-        (false, false) => show::out(&show::table(&["TASK", "FROM", "MESSAGE"], &rows)),
-    }
-    // Only what was shown is gone.
-    for name in read.iter().filter(|_| !peek) {
-        spool.done(name)?;
+    Ok((spool, letters))
+}
+
+/// Only what was shown is gone.
+pub(super) fn were_read(spool: &Spool, letters: &[ToPerson]) -> Done {
+    for letter in letters {
+        spool.done(&letter.name)?;
     }
     Ok(())
+}
+
+fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
+    let (spool, letters) = person_letters(roll, max)?;
+    let row = |letter: &ToPerson| {
+        vec![
+            letter.reply_to.get(..8).unwrap_or("").to_owned(),
+            show::line(&letter.from.shown(), 32),
+            show::line(&letter.text, 100),
+        ]
+    };
+    match (json, letters.is_empty()) {
+        (true, _) => {
+            for ToPerson { from, reply_to, text, .. } in &letters {
+                show::json(&json!({ "from": from, "reply_to": reply_to, "text": text }));
+            }
+        }
+        (false, true) => show::out("no mail for you; `synapse inbox <AGENT>` looks into an agent's"),
+        (false, false) => {
+            let rows: Vec<_> = letters.iter().map(row).collect();
+            show::out(&show::table(&["TASK", "FROM", "MESSAGE"], &rows));
+        }
+    }
+    if peek { Ok(()) } else { were_read(&spool, &letters) }
 }

@@ -6,6 +6,7 @@ use crate::fail::Done;
 use crate::show;
 use serde::Serialize;
 use synapse_core::agents::AgentState;
+use synapse_core::routes::Candidate;
 use synapse_store::ended::Ended;
 use synapse_store::known::Known;
 use synapse_store::registry::Entry;
@@ -84,6 +85,14 @@ pub(super) fn list(args: &List, json: bool) -> Done {
 }
 
 pub(super) fn rows(roll: &Roll, all: bool) -> Vec<Row> {
+    if roll.sandboxed().is_some() {
+        return roll
+            .candidates
+            .iter()
+            .filter(|one| all || one.live)
+            .map(|one| seen_from_sandbox(roll, one))
+            .collect();
+    }
     let mut rows: Vec<Row> = roll.scan.agents.iter().map(|entry| running(roll, entry)).collect();
     if all {
         rows.extend(stopped(roll).map(|known| known_only(roll, known)));
@@ -184,6 +193,33 @@ fn running(roll: &Roll, entry: &Entry) -> Row {
         holder_version: Some(entry.holder_version.clone()),
         cli_version: entry.cli_version.clone(),
         cli_tested: entry.cli_tested,
+        spooled: None,
+    }
+}
+
+/// What our own node told us, where we cannot look ourselves.
+fn seen_from_sandbox(roll: &Roll, one: &Candidate) -> Row {
+    let state = if one.live { AgentState::Unknown } else { AgentState::Offline };
+    Row {
+        name: roll.label(&one.id),
+        kind: one.kind.to_string(),
+        agent_id: one.id.to_string(),
+        state: state.name().into(),
+        why: "seen from a sandbox".into(),
+        since_ms: None,
+        context: None,
+        context_since_ms: None,
+        role: None,
+        skills: one.capabilities.iter().map(ToString::to_string).collect(),
+        handle: one.port.filter(|_| one.live).map(|port| format!("synapse-{}-{port}", one.kind)),
+        version: None,
+        holder_version: None,
+        endpoint: None,
+        pid: None,
+        folder: String::new(),
+        running: one.live,
+        cli_version: None,
+        cli_tested: None,
         spooled: None,
     }
 }

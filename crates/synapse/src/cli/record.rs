@@ -98,8 +98,8 @@ fn record_program(args: Record, json: bool) -> Done {
             return Err(fail);
         }
     };
-    let socket = Home::from_env()?.agent(&started.id).terminal();
-    let stream = connect(&socket)?;
+    let home = Home::from_env()?;
+    let stream = connect(&home.agent(&started.id).terminal())?;
     let recorder = Recorder::new(files, !args.no_input, &args.program.join(" "));
     let Some(person) = person else {
         end_on_signals(&stream)?;
@@ -109,7 +109,7 @@ fn record_program(args: Record, json: bool) -> Done {
     };
     let line = stream.try_clone()?;
     let writer = std::thread::Builder::new().name("recorder".into()).spawn(move || recorder.work(stream))?;
-    let left = viewer::view(person, &socket, Role::Viewer)?;
+    let left = viewer::view(person, &home, started.id, Role::Viewer)?;
     if !matches!(left, Left::Ended(_)) {
         let _ = line.shutdown(std::net::Shutdown::Both);
     }

@@ -24,18 +24,13 @@ pub(super) struct Reply {
 pub(super) async fn reply(args: Reply, json: bool) -> Done {
     let text = text_of(args.message, None)?;
     let roll = Roll::call()?;
-    let task = args.task.or_else(|| std::env::var("SYNAPSE_TASK_ID").ok().filter(|t| !t.is_empty()));
-    match (task, roll.own_agent()) {
-        (Some(task), _) => to_task(&roll, &task, text, args.fail, json).await,
-        (None, Some(own)) => at_node(&roll, &own, None, text, args.fail, json).await,
-        (None, None) => Err(Fail::usage("which task? Name it with --task, or run this under an agent")),
-    }
+    tell(Some(&roll), &answer(&roll, args.task, text, args.fail).await?, json);
+    Ok(())
 }
 
-pub(super) async fn to_task(roll: &Roll, task: &str, text: String, failed: bool, json: bool) -> Done {
-    let name = TaskRef::parse(task).map_err(|bad| Fail::usage(bad.to_string()))?;
-    let (node, _) = roll.node_of_task(&name).await?;
-    at_node(roll, &node, Some(task.to_owned()), text, failed, json).await
+pub(super) async fn to_task(roll: &Roll, task: String, text: String, json: bool) -> Done {
+    tell(Some(roll), &answer(roll, Some(task), text, false).await?, json);
+    Ok(())
 }
 
 pub(super) async fn to_task_there(there: &There, task: &str, text: String, json: bool) -> Done {
@@ -46,18 +41,34 @@ pub(super) async fn to_task_there(there: &There, task: &str, text: String, json:
     Ok(())
 }
 
-async fn at_node(
+/// By its id, or the last one that reached the agent we run under.
+pub(super) async fn answer(
+    roll: &Roll,
+    task: Option<String>,
+    text: String,
+    failed: bool,
+) -> Result<ReplyAnswer, Fail> {
+    let task = task.or_else(|| std::env::var("SYNAPSE_TASK_ID").ok().filter(|t| !t.is_empty()));
+    match (task, roll.own_agent()) {
+        (Some(task), _) => {
+            let name = TaskRef::parse(&task).map_err(|bad| Fail::usage(bad.to_string()))?;
+            let (node, _) = roll.node_of_task(&name).await?;
+            answer_at(roll, &node, Some(task), text, failed).await
+        }
+        (None, Some(own)) => answer_at(roll, &own, None, text, failed).await,
+        (None, None) => Err(Fail::usage("which task? Name it with --task, or run this under an agent")),
+    }
+}
+
+async fn answer_at(
     roll: &Roll,
     node: &AgentId,
     task: Option<String>,
     text: String,
     failed: bool,
-    json: bool,
-) -> Done {
+) -> Result<ReplyAnswer, Fail> {
     let request = ReplyRequest { task_id: task, message: text.into(), failed };
-    let answer: ReplyAnswer = roll.connect(node).await?.post("/api/v1/reply", &request).await?;
-    tell(Some(roll), &answer, json);
-    Ok(())
+    Ok(roll.connect(node).await?.post("/api/v1/reply", &request).await?)
 }
 
 fn tell(roll: Option<&Roll>, answer: &ReplyAnswer, json: bool) {
@@ -68,12 +79,16 @@ fn tell(roll: Option<&Roll>, answer: &ReplyAnswer, json: bool) {
         }
         return;
     }
+    show::out(&line(answer));
+}
+
+pub(super) fn line(answer: &ReplyAnswer) -> String {
     let short = show::line(answer.task_id.get(..8).unwrap_or("?"), 8);
     match &answer.sent_to {
-        None => show::out(&format!("task {short} answered")),
-        Some(to) => show::out(&format!(
+        None => format!("task {short} answered"),
+        Some(to) => format!(
             "nobody waits for task {short}; sent to {} as a message linked to it",
             show::line(&to.label, 60)
-        )),
+        ),
     }
 }

@@ -1,7 +1,9 @@
 //! `synapse send`: find the agent, hand it the message, and wait as long as was asked.
 
+pub mod at;
+
 use super::there::There;
-use super::wait::{self, Place, Reached};
+use super::wait::{self, Ears, Place, Reached};
 use super::{Calling, Send, WaitFor, text_of};
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
@@ -25,21 +27,15 @@ pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
         return super::reply::to_task_there(there, task, text, json).await;
     }
     if let Some(task) = args.reply_to {
-        return super::reply::to_task(&roll, &task, text, false, json).await;
+        return super::reply::to_task(&roll, task, text, json).await;
     }
     let wait_for = wait_for(&roll, args.wait_for, args.response)?;
-    let request = MessageRequest {
-        message: text.into(),
-        priority: Some(args.priority),
+    let mut request = MessageRequest {
         from: args.from.clone(),
-        message_id: Some(args.message_id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string())),
-        response_expected: Some(wait_for == WaitFor::Answer),
         task_id: args.task,
-        chain: std::env::var("SYNAPSE_CHAIN")
-            .ok()
-            .and_then(|raw| serde_json::from_str::<ChainField>(&raw).ok()),
-        ..MessageRequest::default()
+        ..request(text, args.priority, wait_for)
     };
+    request.message_id = args.message_id.or(request.message_id);
     // A wrong message is refused here as it would be there, whoever runs.
     request_to_core(request.clone())?;
     let timeout = args.timeout.unwrap_or(TIMEOUT);
@@ -50,6 +46,19 @@ pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
         [one] => to_one(&roll, one, request, wait_for, timeout, json).await,
         [] => Err(Fail::refused("nobody is running; `synapse list --all` shows who is known")),
         ref several => to_many(&roll, several, &request, json).await,
+    }
+}
+
+/// A message of this process, with an id of its own.
+fn request(text: String, priority: u64, wait_for: WaitFor) -> MessageRequest {
+    let chain = std::env::var("SYNAPSE_CHAIN").ok();
+    MessageRequest {
+        message: text.into(),
+        priority: Some(priority),
+        message_id: Some(uuid::Uuid::now_v7().to_string()),
+        response_expected: Some(wait_for == WaitFor::Answer),
+        chain: chain.and_then(|raw| serde_json::from_str::<ChainField>(&raw).ok()),
+        ..MessageRequest::default()
     }
 }
 
@@ -106,7 +115,7 @@ async fn to_one(
     if show::err_on_terminal() && !json {
         eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
     }
-    let reached = wait::until(roll, &to.id, &accepted, wait_for, timeout, !json).await?;
+    let reached = wait::until(roll, &to.id, &accepted, wait_for, timeout, Ears::of_person(json)).await?;
     if let Reached::TimedOut { after, last } = &reached {
         let last = last.as_deref().unwrap_or("stored");
         return Err(nothing_came(roll, to, &accepted, *after, last).await);
@@ -140,11 +149,11 @@ async fn to_there(
         eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
     }
     let place = Place::There(there);
-    let reached = wait::until_at(&place, &accepted, wait_for, timeout, !json).await?;
+    let reached = wait::until_at(&place, &accepted, wait_for, timeout, Ears::of_person(json)).await?;
     tell(None, &reached, &accepted, &label, json)
 }
 
-fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
+pub(super) fn stored_line(accepted: &MessageAccepted, label: &str) -> String {
     let task = accepted.task_id.as_deref().map_or("", |task| &task[..8.min(task.len())]);
     match (accepted.status.as_str(), accepted.duplicate, accepted.ahead) {
         ("spooled", ..) => {
@@ -249,6 +258,8 @@ fn tell(roll: Option<&Roll>, reached: &Reached, accepted: &MessageAccepted, labe
         None => show::json(&told),
     };
     match reached {
+        // Only those who can answer it stop at a question.
+        Reached::Asks { question } => Err(Fail::refused(format!("{label} asks: {}", show::safe(question)))),
         Reached::Step(step) => {
             if json {
                 let told = json!({ "message_id": accepted.message_id, "task_id": task, "receipt": step });

@@ -5,6 +5,7 @@ use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::show;
 use clap::Args;
+use synapse_core::ids::AgentId;
 use synapse_dialects::share::{ShareRequest, SharedView};
 
 #[derive(Args)]
@@ -28,24 +29,11 @@ pub(super) async fn share(args: Share, json: bool) -> Done {
             Fail::usage("who shares? Run this under an agent, or name one of yours with --from")
         })?,
     };
-    let label = roll.label(&agent);
-    if !roll.is_held(&agent) {
-        let message = format!("{label} is not running; start it, then share");
-        return Err(Fail::new(fail::TIMED_OUT, "not_running", message));
-    }
-    let chain = std::env::var("SYNAPSE_CHAIN").ok().and_then(|raw| serde_json::from_str(&raw).ok());
-    let request = ShareRequest { text, chain };
-    let shared: SharedView = wait::patiently(super::facts::PATIENCE, async || {
-        roll.connect(&agent).await?.post("/api/v1/shared", &request).await
-    })
-    .await?;
+    let shared = share_for(&roll, &agent, text).await?;
     if json {
         show::json(&shared);
-    } else if shared.context.is_none() {
-        show::out(&format!("{label} shares nothing now"));
     } else {
-        let told = shared.followers.len() - shared.not_told.len();
-        show::out(&format!("shared by {label}; {told} of {} followers told", shared.followers.len()));
+        show::out(&line(&shared, &roll.label(&agent)));
     }
     match shared.not_told.first() {
         None => Ok(()),
@@ -58,4 +46,30 @@ pub(super) async fn share(args: Share, json: bool) -> Done {
             Err(Fail::new(fail::ERROR, "not_told", message))
         }
     }
+}
+
+/// What an agent shares from now on; without a text, nothing.
+pub(super) async fn share_for(
+    roll: &Roll,
+    agent: &AgentId,
+    text: Option<String>,
+) -> Result<SharedView, Fail> {
+    if !roll.is_held(agent) {
+        let message = format!("{} is not running; start it, then share", roll.label(agent));
+        return Err(Fail::new(fail::TIMED_OUT, "not_running", message));
+    }
+    let chain = std::env::var("SYNAPSE_CHAIN").ok().and_then(|raw| serde_json::from_str(&raw).ok());
+    let request = ShareRequest { text, chain };
+    let shared = wait::patiently(super::facts::PATIENCE, async || {
+        roll.connect(agent).await?.post("/api/v1/shared", &request).await
+    });
+    Ok(shared.await?)
+}
+
+pub(super) fn line(shared: &SharedView, label: &str) -> String {
+    if shared.context.is_none() {
+        return format!("{label} shares nothing now");
+    }
+    let told = shared.followers.len() - shared.not_told.len();
+    format!("shared by {label}; {told} of {} followers told", shared.followers.len())
 }

@@ -1,15 +1,22 @@
 //! `synapse status`: how one agent is, and what it has to do.
 
+use super::Calling;
 use super::there::There;
-use super::{Calling, Status};
 use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
+use clap::Args;
 use serde_json::json;
 use synapse_dialects::api::TaskView;
 use synapse_dialects::status::StatusView;
 use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
+
+#[derive(Args)]
+pub(super) struct Status {
+    /// Who, or the URL of a node
+    agent: String,
+}
 
 pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done {
     if let Some(there) = There::named(&args.agent, calling)? {
@@ -106,7 +113,7 @@ fn print(lines: &[Vec<String>]) {
     }
 }
 
-fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> serde_json::Value {
+pub(super) fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> serde_json::Value {
     let mut value = serde_json::to_value(status).unwrap_or_default();
     value["running"] = true.into();
     value["tasks"] = serde_json::to_value(tasks).unwrap_or_default();

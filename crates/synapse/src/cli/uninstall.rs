@@ -50,9 +50,9 @@ pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
         .filter_map(|id| Some((*id, synapse_holder::holder_of(roll.home.agent(id).path())?)))
         .collect();
     let plan = remove::plan(&remove::names_in(root), args.keep_mail);
-    let lessons = lessons();
+    let left = LeftThere::look();
     if !json {
-        tell(&roll, &held, &ids, &plan, &lessons);
+        tell(&roll, &held, &ids, &plan, &left);
     }
     if !args.yes {
         confirm("Stop and remove this?", "nothing was stopped or removed", json)?;
@@ -67,7 +67,7 @@ pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
     if json {
         show::json(&json!({
             "home": root, "stopped": held.len(), "agents": ids.len(), "removed": plan.goes,
-            "kept": plan.stays, "left": plan.not_ours, "lessons": lessons,
+            "kept": plan.stays, "left": plan.not_ours, "lessons": left.lessons, "registered": left.registered,
         }));
     } else {
         show::out(&format!(
@@ -79,6 +79,19 @@ pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
     Ok(())
 }
 
+/// What of ours is in files of others.
+struct LeftThere {
+    lessons: Vec<PathBuf>,
+    /// Settings in which programs are told to start our tools.
+    registered: Vec<PathBuf>,
+}
+
+impl LeftThere {
+    fn look() -> Self {
+        Self { lessons: lessons(), registered: [false, true].map(init::registered).concat() }
+    }
+}
+
 /// Files in which agents are still taught to use this program.
 fn lessons() -> Vec<PathBuf> {
     let everywhere = [false, true].map(|user| init::files_of(&AgentCli::ALL, user).unwrap_or_default());
@@ -86,7 +99,7 @@ fn lessons() -> Vec<PathBuf> {
     files.filter(|path| std::fs::read(path).is_ok_and(|text| init::teaches(&text))).collect()
 }
 
-fn tell(roll: &Roll, held: &[(AgentId, ProcessMark)], ids: &[AgentId], plan: &Plan, lessons: &[PathBuf]) {
+fn tell(roll: &Roll, held: &[(AgentId, ProcessMark)], ids: &[AgentId], plan: &Plan, left: &LeftThere) {
     let root = roll.home.root();
     if !held.is_empty() {
         let mut names: Vec<String> = held.iter().map(|(id, _)| roll.label(id)).collect();
@@ -107,11 +120,9 @@ fn tell(roll: &Roll, held: &[(AgentId, ProcessMark)], ids: &[AgentId], plan: &Pl
     for name in &plan.not_ours {
         show::out(&show::safe(&format!("leaves   {}, which is not ours", root.join(name).display())));
     }
-    for path in lessons {
-        show::out(&format!(
-            "leaves   the lesson in {}: `synapse init --remove` takes it out",
-            path.display()
-        ));
+    let lessons = left.lessons.iter().map(|path| ("the lesson", path));
+    for (what, path) in lessons.chain(left.registered.iter().map(|path| ("the MCP server", path))) {
+        show::out(&format!("leaves   {what} in {}: `synapse init --remove` takes it out", path.display()));
     }
     if let Ok(program) = program::installed() {
         show::out(&format!("leaves   {}, the program itself", program.display()));

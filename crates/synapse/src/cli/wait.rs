@@ -8,7 +8,7 @@ use crate::show;
 use std::time::Duration;
 use synapse_core::ids::AgentId;
 use synapse_core::receipt::Step;
-use synapse_dialects::api::AnswerView;
+use synapse_dialects::api::{AnswerView, TaskView};
 use synapse_dialects::event::EventView;
 use synapse_dialects::message::MessageAccepted;
 use synapse_peer::{CallError, Client};
@@ -16,8 +16,40 @@ use tokio::time::Instant;
 
 pub(super) enum Reached {
     Step(String),
-    Ended { state: String, why: String, answer: Option<AnswerView> },
-    TimedOut { after: Duration, last: Option<String> },
+    /// The agent asks for something before it goes on.
+    Asks {
+        question: String,
+    },
+    Ended {
+        state: String,
+        why: String,
+        answer: Option<AnswerView>,
+    },
+    TimedOut {
+        after: Duration,
+        last: Option<String>,
+    },
+}
+
+/// What is done with what happens meanwhile.
+pub(super) struct Ears<'a> {
+    pub hear: &'a dyn Fn(&str),
+    /// A question ends the waiting; else somebody else is to answer it.
+    pub stop_when_asked: bool,
+}
+
+impl Ears<'_> {
+    pub(super) const DEAF: Self = Ears { hear: &|_| {}, stop_when_asked: false };
+    const PRINTING: Self = Ears { hear: &print, stop_when_asked: false };
+
+    /// A person reads what happens, a program does not.
+    pub(super) fn of_person(json: bool) -> Self {
+        if json { Self::DEAF } else { Self::PRINTING }
+    }
+}
+
+fn print(text: &str) {
+    eprintln!("{}", show::paint_err("2", &format!("… {}", show::safe(text))));
 }
 
 /// Whose events are followed.
@@ -65,9 +97,9 @@ pub(super) async fn until(
     accepted: &MessageAccepted,
     wait_for: WaitFor,
     timeout: Duration,
-    talk: bool,
+    ears: Ears<'_>,
 ) -> Result<Reached, Fail> {
-    until_at(&Place::Here(roll, agent), accepted, wait_for, timeout, talk).await
+    until_at(&Place::Here(roll, agent), accepted, wait_for, timeout, ears).await
 }
 
 pub(super) async fn until_at(
@@ -75,7 +107,7 @@ pub(super) async fn until_at(
     accepted: &MessageAccepted,
     wait_for: WaitFor,
     timeout: Duration,
-    talk: bool,
+    ears: Ears<'_>,
 ) -> Result<Reached, Fail> {
     let task = accepted.task_id.clone().unwrap_or_default();
     // A repeat may be answered long ago: its events begin before this acceptance.
@@ -86,7 +118,7 @@ pub(super) async fn until_at(
         wait_for,
         after,
         last: None,
-        talk,
+        ears,
         whom: place.name(),
     };
     match tokio::time::timeout(timeout, follower.follow(place)).await {
@@ -95,18 +127,18 @@ pub(super) async fn until_at(
     }
 }
 
-struct Follower {
+struct Follower<'a> {
     task: String,
     message: String,
     wait_for: WaitFor,
     after: Option<u64>,
     last: Option<String>,
-    talk: bool,
+    ears: Ears<'a>,
     /// As the person would call it.
     whom: String,
 }
 
-impl Follower {
+impl Follower<'_> {
     async fn follow(&mut self, place: &Place<'_>) -> Result<Reached, Fail> {
         loop {
             let path = format!("/api/v1/events?task={}", self.task);
@@ -119,8 +151,11 @@ impl Follower {
                     while let Some(event) = events.next_event().await {
                         self.after = event.id.or(self.after);
                         let Ok(view) = serde_json::from_str::<EventView>(&event.data) else { continue };
-                        if let Some(reached) = self.see(&view) {
-                            return Ok(reached);
+                        match self.see(&view) {
+                            // An old question, which somebody has answered.
+                            Some(Reached::Asks { .. }) if !self.still_asks(place).await => {}
+                            Some(reached) => return Ok(reached),
+                            None => {}
                         }
                     }
                 }
@@ -144,6 +179,9 @@ impl Follower {
             "task" => {
                 let prompt = view.data.get("prompt").and_then(|p| p.get("text")).and_then(|t| t.as_str());
                 if let Some(prompt) = prompt {
+                    if self.ears.stop_when_asked {
+                        return Some(Reached::Asks { question: prompt.to_owned() });
+                    }
                     self.say(&format!(
                         "it asks: {prompt}\n  answer with `synapse send {} '…' --task {}`",
                         self.whom,
@@ -175,10 +213,14 @@ impl Follower {
         None
     }
 
+    async fn still_asks(&self, place: &Place<'_>) -> bool {
+        let Ok(mut client) = place.connect().await else { return false };
+        let task = client.get::<TaskView>(&format!("/api/v1/tasks/{}", self.task)).await;
+        task.is_ok_and(|task| matches!(task.state.as_str(), "input-required" | "auth-required"))
+    }
+
     fn say(&self, text: &str) {
-        if self.talk {
-            eprintln!("{}", show::paint_err("2", &format!("… {}", show::safe(text))));
-        }
+        (self.ears.hear)(text);
     }
 }
 

@@ -54,37 +54,37 @@ pub(super) enum Until {
 }
 
 #[derive(Clone)]
-enum Goal {
+pub(super) enum Goal {
     Idle { target: String, agent: AgentId },
     Task { target: String, agent: AgentId, task: String, reply: bool },
 }
 
 /// One that is there; stable.
 #[derive(Serialize)]
-struct Arrived {
-    target: String,
-    agent: String,
+pub(super) struct Arrived {
+    pub target: String,
+    pub agent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    task_id: Option<String>,
-    state: String,
-    why: String,
+    pub task_id: Option<String>,
+    pub state: String,
+    pub why: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    answer: Option<AnswerView>,
+    pub answer: Option<AnswerView>,
     #[serde(skip)]
-    failed: bool,
+    pub failed: bool,
 }
 
 #[derive(Serialize)]
-struct Missing {
-    target: String,
-    why: String,
+pub(super) struct Missing {
+    pub target: String,
+    pub why: String,
 }
 
 #[derive(Serialize)]
-struct Waited {
-    reached: Vec<Arrived>,
-    missing: Vec<Missing>,
-    timed_out: bool,
+pub(super) struct Waited {
+    pub reached: Vec<Arrived>,
+    pub missing: Vec<Missing>,
+    pub timed_out: bool,
 }
 
 pub(super) async fn wait(args: Wait, json: bool) -> Done {
@@ -92,16 +92,26 @@ pub(super) async fn wait(args: Wait, json: bool) -> Done {
     if args.targets.len() > TARGETS_MAX {
         return Err(Fail::usage(format!("{} targets; at most {TARGETS_MAX} at once", args.targets.len())));
     }
-    let mut goals = Vec::new();
-    for raw in &args.targets {
-        goals.push(goal(&roll, raw, args.until).await?);
-    }
+    let goals = goals(&roll, &args.targets, args.until).await?;
     let timeout = args.timeout.unwrap_or(TIMEOUT);
-    let waited = LocalSet::new().run_until(wait_for_all(&roll, goals, args.any, timeout, json)).await;
+    let tell = |arrived: &Arrived| {
+        if !json {
+            show::out(&line(arrived));
+        }
+    };
+    let waited = LocalSet::new().run_until(wait_for_all(&roll, goals, args.any, timeout, &tell)).await;
     if json {
         show::json(&waited);
     }
     outcome(&waited, timeout)
+}
+
+pub(super) async fn goals(roll: &Roll, targets: &[String], until: Option<Until>) -> Result<Vec<Goal>, Fail> {
+    let mut goals = Vec::new();
+    for raw in targets {
+        goals.push(goal(roll, raw, until).await?);
+    }
+    Ok(goals)
 }
 
 async fn goal(roll: &Roll, raw: &str, until: Option<Until>) -> Result<Goal, Fail> {
@@ -123,12 +133,13 @@ async fn goal(roll: &Roll, raw: &str, until: Option<Until>) -> Result<Goal, Fail
     Ok(Goal::Task { target, agent, task: view.task_id, reply: until == Some(Until::Reply) })
 }
 
-async fn wait_for_all(
+/// Must run in a `LocalSet`.
+pub(super) async fn wait_for_all(
     roll: &Arc<Roll>,
     goals: Vec<Goal>,
     any: bool,
     timeout: Duration,
-    json: bool,
+    tell: &dyn Fn(&Arrived),
 ) -> Waited {
     let mut under_way = JoinSet::new();
     for goal in goals.clone() {
@@ -147,9 +158,7 @@ async fn wait_for_all(
     loop {
         match tokio::time::timeout_at(deadline, under_way.join_next()).await {
             Ok(Some(Ok(arrived))) => {
-                if !json {
-                    show::out(&line(&arrived));
-                }
+                tell(&arrived);
                 waited.reached.push(arrived);
                 if any {
                     break;
@@ -256,7 +265,7 @@ async fn news(events: &mut Option<LineStream>, bell: &Bell) {
     while let Ok(Some(_)) = tokio::time::timeout(BURST, stream.next_event()).await {}
 }
 
-fn line(arrived: &Arrived) -> String {
+pub(super) fn line(arrived: &Arrived) -> String {
     let answer = arrived.answer.as_ref().map(|answer| answer.text.as_str());
     let said = show::line(answer.unwrap_or(&arrived.why), 100);
     match &arrived.task_id {

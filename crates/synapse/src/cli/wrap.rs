@@ -110,7 +110,7 @@ fn start(who: Who, chosen: Chosen, detach: bool, json: bool) -> Done {
         super::run::tell(&started, json);
         return Ok(());
     };
-    let left = viewer::view(person, &Home::from_env()?.agent(&started.id).terminal(), Role::Viewer)?;
+    let left = viewer::view(person, &Home::from_env()?, started.id, Role::Viewer)?;
     tell_left(&started.label, &left)
 }
 

@@ -1,6 +1,6 @@
 //! What a person types: what of it is for the program, and what is for the viewer.
 //!
-//! Ctrl-b is ours, as in tmux: `d` after it detaches, `t` takes the keyboard, another Ctrl-b is a Ctrl-b. Everything else
+//! Ctrl-b is ours, as in tmux: `d` after it detaches, `t` takes the keyboard, `m` lets mail come, another Ctrl-b is a Ctrl-b. Everything else
 //! goes on byte for byte; a Ctrl-b in a paste is no key. A program that asked for kitty's keyboard gets keys as
 //! sequences, and ours are known in that form too.
 //! Not here: reading them and sending them on (`viewer`).
@@ -11,6 +11,7 @@ pub(super) enum Heard {
     Typed(Vec<u8>),
     Detach,
     Take,
+    Yield,
 }
 
 const PREFIX: u8 = 0x02;
@@ -60,6 +61,10 @@ impl Keys {
                 Key { letter: b't', is_plain: true, .. } => {
                     hand_over(&mut typed, &mut heard);
                     heard.push(Heard::Take);
+                }
+                Key { letter: b'm', is_plain: true, .. } => {
+                    hand_over(&mut typed, &mut heard);
+                    heard.push(Heard::Yield);
                 }
                 _ if is_prefix => typed.extend_from_slice(key.bytes),
                 // Not for us: both go on.
@@ -150,6 +155,7 @@ mod tests {
         assert_eq!(heard(&[b"a\x02"]), [typed(b"a")]);
         assert_eq!(heard(&[b"\x02", b"d"]), [Heard::Detach]);
         assert_eq!(heard(&[b"\x02", b"ty"]), [Heard::Take, typed(b"y")]);
+        assert_eq!(heard(&[b"a\x02my"]), [typed(b"a"), Heard::Yield, typed(b"y")]);
     }
 
     #[test]

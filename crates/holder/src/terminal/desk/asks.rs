@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 
-use super::super::wire::{Ask, Role, Tell};
+use super::super::wire::{Ask, Composer, Role, Tell};
 use super::{Desk, INPUT_BYTES_MAX, UNSEEN, ended};
 
 impl Desk {
@@ -46,6 +46,16 @@ impl Desk {
                 self.tell_role(Role::Recorder, &told);
                 self.state = Some(told);
             }
+            (Ask::Composer(composer), Some(Role::Node)) => {
+                self.composer = composer;
+                self.tell_composer();
+            }
+            (Ask::Notice(words), Some(Role::Node)) => {
+                if let Some(leader) = self.leader() {
+                    self.clients[leader].tell(&Tell::Notice(words));
+                }
+            }
+            (Ask::Yield, Some(_)) if leads => self.tell_role(Role::Node, &Tell::Yield),
             (Ask::Take, Some(Role::Viewer)) => {
                 self.nobody_leads();
                 self.clients[n].role = Some(Role::Leader);
@@ -67,6 +77,8 @@ impl Desk {
             for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Node)) {
                 client.is_gone = true;
             }
+            self.composer = Composer::Other;
+            self.tell_composer();
         }
         if role == Role::Leader {
             self.nobody_leads();
@@ -77,6 +89,10 @@ impl Desk {
             && let Some((ink, paper)) = self.colours
         {
             client.tell(&Tell::Colours { ink, paper });
+        }
+        // Before there is anything to see, so that the first key finds it known.
+        if self.leader() == Some(n) {
+            self.tell_composer();
         }
         self.replay(n);
         if role == Role::Recorder
@@ -127,6 +143,14 @@ impl Desk {
         for (n, client) in self.clients.iter_mut().enumerate().filter(|(_, client)| client.is_viewer()) {
             client.tell(&Tell::Leads(leader == Some(n)));
         }
+        self.tell_composer();
+    }
+
+    /// Whoever leads knows where keys would go.
+    pub(super) fn tell_composer(&mut self) {
+        if let Some(leader) = self.leader() {
+            self.clients[leader].tell(&Tell::Composer(self.composer));
+        }
     }
 
     /// The window is as large as that of the viewer who leads; unseen, it is not small.
@@ -163,6 +187,10 @@ impl Desk {
             let room = INPUT_BYTES_MAX.saturating_sub(self.held.len());
             self.held.extend_from_slice(&bytes[..bytes.len().min(room)]);
             return;
+        }
+        // Until the node has seen what came of it.
+        if self.composer == Composer::Empty {
+            self.composer = Composer::Other;
         }
         let typed = Tell::Typed(bytes);
         self.tell_role(Role::Node, &typed);

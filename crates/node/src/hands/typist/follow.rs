@@ -1,0 +1,85 @@
+//! Staying with a task after it was submitted: questions, what continues it, and its answer.
+
+use super::super::answers;
+use super::{Job, Stage, Typist};
+use synapse_core::agents::AgentState;
+use synapse_core::effect::Report;
+use synapse_core::ids::{MessageId, Timestamp};
+use synapse_core::message::{Body, Content};
+use synapse_core::task::TaskState;
+use synapse_terminal::turn::{Sight, Turn};
+
+/// After a turn has ended it must stay so for this long before its text is taken for the answer.
+const STAYS_IDLE_MS: u64 = 5_000;
+
+impl Typist {
+    /// Stays with a submitted task until its turn has ended and it stays idle.
+    pub(super) async fn follow(&mut self, sight: &Sight) -> bool {
+        if sight.state == AgentState::Idle && self.continue_task() {
+            return true;
+        }
+        let Some(Job { letter, stage, .. }) = &mut self.job else { return false };
+        let Stage::Working { since, idle_since, asked } = stage else { return false };
+        let (message, since) = (letter.id.clone(), *since);
+        match sight.state {
+            AgentState::Idle => {
+                let due = idle_since.get_or_insert(sight.now).plus_ms(STAYS_IDLE_MS);
+                if due > sight.now {
+                    self.wake = Some(due);
+                    return false;
+                }
+                self.answer(&message, since).await;
+                true
+            }
+            AgentState::Waiting if !*asked => {
+                (*asked, *idle_since) = (true, None);
+                let Some(prompt) = self.seat.watch().prompt().map(|prompt| answers::question(&prompt)) else {
+                    return false;
+                };
+                let _ = self.report(&message, Report::NeedsInput { prompt, auth: false }).await;
+                false
+            }
+            AgentState::Error | AgentState::Offline => {
+                self.job = None;
+                let why = "its program ended before it answered".to_owned();
+                self.done(&message, TaskState::Failed, None, why).await;
+                true
+            }
+            AgentState::Waiting => false,
+            _ => {
+                *idle_since = None;
+                if std::mem::take(asked) {
+                    let _ = self.report(&message, Report::Working).await;
+                }
+                false
+            }
+        }
+    }
+
+    /// The turn has ended and something more was said to the same task: that is typed next.
+    fn continue_task(&mut self) -> bool {
+        let Some((letter, body)) = self.job.as_mut().and_then(|job| job.later.pop_front()) else {
+            return false;
+        };
+        let turn = Turn::new(self.typed(&letter, &body, false), self.settle_ms());
+        let Some(job) = &mut self.job else { return false };
+        (job.letter, job.turn, job.stage, job.again) = (letter, turn, Stage::Typing, false);
+        true
+    }
+
+    /// Its turn has ended: what it said last, or else what it shows.
+    async fn answer(&mut self, message: &MessageId, since: Timestamp) {
+        let Some(job) = self.job.take() else { return };
+        let (text, source) = {
+            let watch = self.seat.watch();
+            match watch.heard().answer.as_ref().filter(|(_, at)| *at >= since) {
+                Some((answer, _)) => (answer.text.clone(), "hook"),
+                None => (answers::on_screen(&watch, job.turn.typed()), "screen"),
+            }
+        };
+        let mut content = Content::text(text);
+        content.metadata.insert("source".into(), source.into());
+        let why = format!("its turn ended without a reply; the answer is from its {source}");
+        self.done(message, TaskState::Completed, Some(Body::of(&content)), why).await;
+    }
+}

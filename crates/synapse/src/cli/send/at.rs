@@ -1,0 +1,117 @@
+//! `@agent …` in a terminal: who may be meant, and the message on its way, as `synapse send` would have it.
+//!
+//! Nothing is printed: what comes of it is told in one line, which the viewer shows.
+//! Not here: which keys are such a line (`viewer::at`).
+
+use super::{TIMEOUT, hand_over, nothing_came, request, stored_line};
+use crate::agents::Roll;
+use crate::cli::WaitFor;
+use crate::cli::wait::{self, Ears, Reached};
+use crate::fail::Fail;
+use crate::profiles;
+use crate::viewer::{Message, Name};
+use synapse_core::ids::AgentId;
+use synapse_core::routes::Candidate;
+use synapse_dialects::message::request_to_core;
+use synapse_settings::{Loaded, Places};
+use synapse_store::home::Home;
+
+const PRIORITY: u64 = 3;
+const PRIORITY_URGENT: u64 = 5;
+
+/// By which words every agent but this one may be called; none if that is turned off.
+pub fn names(home: &Home, own: &AgentId) -> Vec<Name> {
+    if !settings(home).is_ok_and(|loaded| loaded.settings.terminal.at) {
+        return Vec::new();
+    }
+    let roll = others(home, own);
+    let mut names: Vec<Name> = Vec::new();
+    let mut add = |typed: String, to: &str, is_offered: bool| {
+        if !names.iter().any(|name| name.typed.eq_ignore_ascii_case(&typed)) {
+            names.push(Name { typed, to: to.to_owned(), is_offered });
+        }
+    };
+    // Who runs comes first when Tab offers.
+    let mut all: Vec<&Candidate> = roll.candidates.iter().collect();
+    all.sort_by_key(|one| !one.live);
+    for name in all.iter().filter_map(|one| one.name.as_ref()) {
+        add(name.to_string(), name.as_str(), true);
+    }
+    for one in &all {
+        add(one.kind.to_string(), one.kind.as_str(), true);
+    }
+    for (one, port) in all.iter().filter_map(|one| Some((one, one.port?))) {
+        let handle = format!("{}-{port}", one.kind);
+        add(handle.clone(), &handle, one.live);
+        add(format!("synapse-{handle}"), &handle, false);
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    for found in profiles::all(home, &here).unwrap_or_default() {
+        let profile = found.profile;
+        if all.iter().any(|one| one.kind.as_str() == profile.name) {
+            profile.aliases.iter().for_each(|alias| add(alias.clone(), &profile.name, false));
+        }
+    }
+    names
+}
+
+/// Whether the person wants to know of mail that waits for them.
+pub fn are_notices_wanted(home: &Home) -> bool {
+    settings(home).is_ok_and(|loaded| loaded.settings.terminal.notices)
+}
+
+/// Sends it, and gives what came of it. If the answer is waited for, that it is stored is told first.
+pub fn send(home: &Home, own: &AgentId, message: Message, tell: &dyn Fn(String)) -> String {
+    let mut came = String::new();
+    let done = super::super::block_on(async {
+        came = carry(&others(home, own), message, tell).await?;
+        Ok(())
+    });
+    match done {
+        Ok(()) => came,
+        Err(fail) => told(&fail),
+    }
+}
+
+async fn carry(roll: &Roll, message: Message, tell: &dyn Fn(String)) -> Result<String, Fail> {
+    let waits = settings(&roll.home)?.settings.a2a.flow.waits(false);
+    let wait_for = if waits { WaitFor::Answer } else { WaitFor::Stored };
+    let priority = if message.is_urgent { PRIORITY_URGENT } else { PRIORITY };
+    let request = request(message.text, priority, wait_for);
+    request_to_core(request.clone())?;
+    let to = roll.find_one(&message.to)?;
+    let accepted = hand_over(roll, to, &request).await?;
+    let label = roll.label(&to.id);
+    let stored = stored_line(&accepted, &label);
+    if !waits || accepted.status == "spooled" {
+        return Ok(stored);
+    }
+    tell(stored);
+    let hear = |words: &str| tell(format!("{label}: {words}"));
+    let ears = Ears { hear: &hear, stop_when_asked: false };
+    Ok(match wait::until(roll, &to.id, &accepted, wait_for, TIMEOUT, ears).await? {
+        Reached::Asks { question } => format!("{label} asks: {question}"),
+        Reached::Step(step) => format!("{step} by {label}"),
+        Reached::Ended { answer: Some(answer), .. } => format!("{label}: {}", answer.text),
+        Reached::Ended { state, why, answer: None } => format!("{label}: {state}, {why}"),
+        Reached::TimedOut { after, last } => {
+            let last = last.as_deref().unwrap_or("stored");
+            nothing_came(roll, to, &accepted, after, last).await.info.message
+        }
+    })
+}
+
+fn others(home: &Home, own: &AgentId) -> Roll {
+    let (mut roll, _) = Roll::look(home.clone());
+    roll.candidates.retain(|one| one.id != *own);
+    roll
+}
+
+fn settings(home: &Home) -> Result<Loaded, Fail> {
+    let here = std::env::current_dir()?;
+    Ok(synapse_settings::load(&Places::here(home.root(), &here)).faultless()?)
+}
+
+fn told(fail: &Fail) -> String {
+    format!("not sent: {}", fail.info.message)
+}

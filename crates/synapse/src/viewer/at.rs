@@ -1,0 +1,448 @@
+//! `@agent …` at an empty composer: which keys of a person are a message for another agent, and which are the program's.
+//!
+//! From an `@` on, keys are kept back as long as they may be the name of an agent; as soon as they cannot, all of them go
+//! on as they came. A whole name and a blank make it a line of ours, until it is sent, given back or dropped. Pure: keys
+//! and what is known of the composer go in; what is to be done, and what the last line shows, come out.
+//!
+//! Invariants: what was kept back is sent, dropped by the person, or passed on whole and in order. Nothing that was kept
+//! back reaches a program that asks for a decision: there it could be the answer.
+//! Not here: who is known and how a message is sent (`cli::at`), what a key is (`tokens`), drawing (`viewer`).
+
+use super::tokens::{self, Token};
+use synapse_holder::terminal::wire::Composer;
+
+/// A word by which an agent may be called here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    pub typed: String,
+    /// As a target of `synapse send`.
+    pub to: String,
+    /// Whether Tab offers it.
+    pub is_offered: bool,
+}
+
+/// What came of the keys, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Said {
+    /// For the program.
+    Pass(Vec<u8>),
+    Send(Message),
+    /// It could not be given back: the program asks for a decision.
+    Lost,
+}
+
+/// A line that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub to: String,
+    pub text: String,
+    pub is_urgent: bool,
+}
+
+/// A line as the person sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) text: String,
+    pub(super) hint: String,
+}
+
+#[derive(Debug)]
+pub(super) struct At {
+    state: State,
+    composer: Composer,
+    /// Something was typed to the program since the composer was last told to be empty.
+    touched: bool,
+    /// The beginning of a key whose end has not come, and how much of it was passed on already.
+    pending: Vec<u8>,
+    passed: usize,
+}
+
+#[derive(Debug)]
+enum State {
+    Free,
+    /// A paste that is the program's, until its end.
+    Elsewhere,
+    /// A paste that may be a line of ours.
+    Pasted {
+        raw: Vec<u8>,
+        text: String,
+        names: Vec<Name>,
+    },
+    Open(Open),
+}
+
+/// What is kept back.
+#[derive(Debug, Default)]
+struct Open {
+    cells: Vec<Cell>,
+    names: Vec<Name>,
+    tab: Option<Tab>,
+    in_paste: bool,
+}
+
+/// One character, and the key it was.
+#[derive(Debug)]
+struct Cell {
+    c: char,
+    bytes: Vec<u8>,
+}
+
+/// What was written when Tab was first pressed, and which name is offered.
+#[derive(Debug)]
+struct Tab {
+    stem: String,
+    n: usize,
+}
+
+/// What a text is, as far as it goes.
+#[derive(Debug, PartialEq, Eq)]
+enum Reading<'a> {
+    /// No name begins so.
+    Nothing,
+    /// It may become a name.
+    Begins,
+    Line {
+        to: &'a str,
+        text: &'a str,
+        is_urgent: bool,
+    },
+}
+
+/// More text than this goes into no line.
+const LINE_CHARS_MAX: usize = 20_000;
+const PASTE_BEGINS: &[u8] = b"\x1b[200~";
+const PASTE_ENDS: &[u8] = b"\x1b[201~";
+/// How many names a hint has.
+const HINTS_MAX: usize = 6;
+
+impl Default for At {
+    fn default() -> Self {
+        Self { state: State::Free, composer: Composer::Other, touched: false, pending: Vec::new(), passed: 0 }
+    }
+}
+
+impl At {
+    /// What the node says of the composer; told only to whoever leads.
+    pub(super) fn composer(&mut self, composer: Composer) {
+        self.composer = composer;
+        self.touched = false;
+    }
+
+    /// Our keys no longer count, until the composer is told again. What was kept back is dropped.
+    pub(super) fn looks_on(&mut self) {
+        (self.state, self.composer) = (State::Free, Composer::Other);
+    }
+
+    /// The line that is kept back, if there is one.
+    pub(super) fn shown(&self) -> Option<Shown> {
+        let State::Open(open) = &self.state else { return None };
+        let text = open.text();
+        let hint = match read(&text, &open.names) {
+            Reading::Line { to, is_urgent, .. } => {
+                let urgent = if is_urgent { ", urgent" } else { "" };
+                let escape =
+                    if self.composer == Composer::Prompt { "drop it" } else { "give it to the program" };
+                format!("Enter: send to {to}{urgent}  Esc: {escape}")
+            }
+            _ => {
+                let stem = open.tab.as_ref().map_or(text.as_str(), |tab| &tab.stem);
+                let fit: Vec<&str> = offered(stem, &open.names).take(HINTS_MAX).collect();
+                format!("Tab: {}", fit.join(" "))
+            }
+        };
+        Some(Shown { text, hint })
+    }
+
+    /// Takes keys as they were read. `names` is asked only when somebody may be meant.
+    pub(super) fn hear(&mut self, bytes: &[u8], names: &mut dyn FnMut() -> Vec<Name>) -> Vec<Said> {
+        let mut said = Vec::new();
+        let mut all = std::mem::take(&mut self.pending);
+        all.extend_from_slice(bytes);
+        let (mut rest, mut passed) = (&all[..], std::mem::take(&mut self.passed));
+        while !rest.is_empty() {
+            let Some((token, length)) = tokens::first(rest) else {
+                if matches!(self.state, State::Free | State::Elsewhere) && !self.may_become_at(rest) {
+                    pass(&mut said, &rest[passed..]);
+                    passed = rest.len();
+                }
+                (self.pending, self.passed) = (rest.to_vec(), passed);
+                return said;
+            };
+            let key = &rest[..length];
+            self.take(token, key, passed.min(length), names, &mut said);
+            (rest, passed) = (&rest[length..], passed.saturating_sub(length));
+        }
+        said
+    }
+
+    /// The bytes of a full-width `＠` may come one by one; they are never a key of their own.
+    fn may_become_at(&self, bytes: &[u8]) -> bool {
+        self.may_begin() && "＠".as_bytes().starts_with(bytes)
+    }
+
+    fn may_begin(&self) -> bool {
+        self.composer == Composer::Empty && !self.touched
+    }
+
+    /// One key, of which so many bytes were passed on before.
+    fn take(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        passed: usize,
+        names: &mut dyn FnMut() -> Vec<Name>,
+        said: &mut Vec<Said>,
+    ) {
+        match std::mem::replace(&mut self.state, State::Free) {
+            State::Free => self.free(token, key, passed, names, said),
+            State::Elsewhere => {
+                pass(said, &key[passed..]);
+                if token != Token::PasteEnds {
+                    self.state = State::Elsewhere;
+                }
+            }
+            State::Pasted { raw, text, names: known } => {
+                let known = if raw == PASTE_BEGINS { names() } else { known };
+                self.pasted(token, key, (raw, text, known), said);
+            }
+            State::Open(open) if open.in_paste => self.paste_into(token, open),
+            State::Open(open) => self.edit(token, key, open, said),
+        }
+    }
+
+    fn free(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        passed: usize,
+        names: &mut dyn FnMut() -> Vec<Name>,
+        said: &mut Vec<Said>,
+    ) {
+        match token {
+            Token::Text(c) if fold(c) == '@' && self.may_begin() && passed == 0 => {
+                let names = names();
+                if !names.is_empty() {
+                    let cells = vec![Cell { c, bytes: key.to_vec() }];
+                    self.state = State::Open(Open { cells, names, ..Open::default() });
+                    return;
+                }
+            }
+            Token::PasteBegins if self.may_begin() && passed == 0 => {
+                self.state = State::Pasted { raw: key.to_vec(), text: String::new(), names: Vec::new() };
+                return;
+            }
+            Token::PasteBegins => self.state = State::Elsewhere,
+            _ => {}
+        }
+        self.touched |= !matches!(token, Token::Report | Token::Release);
+        pass(said, &key[passed..]);
+    }
+
+    /// A paste at the empty composer: ours if it is one line that begins with a name.
+    fn pasted(&mut self, token: Token, key: &[u8], had: (Vec<u8>, String, Vec<Name>), said: &mut Vec<Said>) {
+        let (mut raw, mut text, names) = had;
+        raw.extend_from_slice(key);
+        let is_ended = text.ends_with('\n');
+        match token {
+            Token::Text(c) if !is_ended => text.push(c),
+            Token::Tab if !is_ended => text.push(' '),
+            Token::Enter => text.push('\n'),
+            Token::Key if key == b"\n" => text.push('\n'),
+            Token::PasteEnds => {
+                let line = text.trim_end_matches('\n');
+                if matches!(read(line, &names), Reading::Line { .. }) {
+                    let cells = line.chars().map(Cell::of).collect();
+                    self.state = State::Open(Open { cells, names, ..Open::default() });
+                } else {
+                    self.touched = true;
+                    pass(said, &raw);
+                }
+                return;
+            }
+            _ => return self.let_paste_go(&raw, said),
+        }
+        let line = text.trim_end_matches('\n');
+        if read(line, &names) == Reading::Nothing || line.chars().count() > LINE_CHARS_MAX {
+            return self.let_paste_go(&raw, said);
+        }
+        self.state = State::Pasted { raw, text, names };
+    }
+
+    fn let_paste_go(&mut self, raw: &[u8], said: &mut Vec<Said>) {
+        (self.state, self.touched) = (State::Elsewhere, true);
+        pass(said, raw);
+    }
+
+    /// A paste into a line of ours is text of it.
+    fn paste_into(&mut self, token: Token, mut open: Open) {
+        match token {
+            Token::Text(c) => open.push(Cell::of(c)),
+            Token::Tab => open.push(Cell::of(' ')),
+            Token::Enter => open.push(Cell::of('\n')),
+            Token::PasteEnds => open.in_paste = false,
+            _ => {}
+        }
+        self.state = State::Open(open);
+    }
+
+    fn edit(&mut self, token: Token, key: &[u8], mut open: Open, said: &mut Vec<Said>) {
+        let text = open.text();
+        let reading = read(&text, &open.names);
+        let is_line = matches!(reading, Reading::Line { .. });
+        if token != Token::Tab && !matches!(token, Token::Report | Token::Release) {
+            open.tab = None;
+        }
+        match token {
+            Token::Text(c) => {
+                open.push(Cell { c, bytes: key.to_vec() });
+                if read(&open.text(), &open.names) == Reading::Nothing {
+                    return self.give_back(&open, &[], said);
+                }
+            }
+            Token::Enter => match reading {
+                Reading::Line { text: "", .. } => {}
+                Reading::Line { to, text, is_urgent } => {
+                    let (to, text) = (to.to_owned(), text.to_owned());
+                    return said.push(Said::Send(Message { to, text, is_urgent }));
+                }
+                _ => return self.give_back(&open, key, said),
+            },
+            Token::Escape => return self.give_back(&open, &[], said),
+            Token::Cancel | Token::Clear => return,
+            Token::Backspace => drop(open.cells.pop()),
+            Token::Word => open.drop_word(),
+            Token::Tab if is_line => {}
+            Token::Tab => open.complete(&text),
+            Token::PasteBegins if is_line => open.in_paste = true,
+            Token::PasteBegins => {
+                self.give_back(&open, key, said);
+                self.state = State::Elsewhere;
+                return;
+            }
+            Token::Report => pass(said, key),
+            Token::Release | Token::PasteEnds => {}
+            // A key that edits or commands: in a line it has no meaning, before that it is for the program.
+            Token::Key if is_line => {}
+            Token::Key => return self.give_back(&open, key, said),
+        }
+        if !open.cells.is_empty() {
+            self.state = State::Open(open);
+        }
+    }
+
+    /// All of it to the program, and the key that made it so.
+    fn give_back(&mut self, open: &Open, key: &[u8], said: &mut Vec<Said>) {
+        if self.composer == Composer::Prompt {
+            return said.push(Said::Lost);
+        }
+        self.touched = true;
+        let mut bytes: Vec<u8> = open.cells.iter().flat_map(|cell| cell.bytes.iter().copied()).collect();
+        if open.cells.iter().any(|cell| cell.c == '\n') {
+            bytes = [PASTE_BEGINS, &bytes, PASTE_ENDS].concat();
+        }
+        bytes.extend_from_slice(key);
+        pass(said, &bytes);
+    }
+}
+
+impl Open {
+    fn text(&self) -> String {
+        self.cells.iter().map(|cell| cell.c).collect()
+    }
+
+    fn push(&mut self, cell: Cell) {
+        if self.cells.len() < LINE_CHARS_MAX {
+            self.cells.push(cell);
+        }
+    }
+
+    fn drop_word(&mut self) {
+        while self.cells.last().is_some_and(|cell| is_blank(cell.c)) {
+            self.cells.pop();
+        }
+        while self.cells.last().is_some_and(|cell| !is_blank(cell.c)) {
+            self.cells.pop();
+        }
+    }
+
+    /// The only name that fits, with the blank that makes it a line; or the next one of several.
+    fn complete(&mut self, text: &str) {
+        let tab = self.tab.take().unwrap_or_else(|| Tab { stem: text.to_owned(), n: 0 });
+        let fit: Vec<&str> = offered(&tab.stem, &self.names).collect();
+        let (name, blank) = match fit[..] {
+            [] => return,
+            [only] => (only.to_owned(), " "),
+            ref several => (several[tab.n % several.len()].to_owned(), ""),
+        };
+        let is_one = !blank.is_empty();
+        self.cells.truncate(1);
+        self.cells.extend(name.chars().chain(blank.chars()).map(Cell::of));
+        self.tab = (!is_one).then(|| Tab { n: tab.n + 1, ..tab });
+    }
+}
+
+impl Cell {
+    fn of(c: char) -> Self {
+        Self { c, bytes: c.to_string().into_bytes() }
+    }
+}
+
+fn pass(said: &mut Vec<Said>, bytes: &[u8]) {
+    match said.last_mut() {
+        _ if bytes.is_empty() => {}
+        Some(Said::Pass(before)) => before.extend_from_slice(bytes),
+        _ => said.push(Said::Pass(bytes.to_vec())),
+    }
+}
+
+/// Full-width forms of ASCII are what they look like, and names have no case.
+fn fold(c: char) -> char {
+    const APART: u32 = 0xfee0;
+    let plain = match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - APART).unwrap_or(c),
+        _ => c,
+    };
+    plain.to_ascii_lowercase()
+}
+
+fn is_blank(c: char) -> bool {
+    c.is_whitespace()
+}
+
+fn read<'a>(text: &'a str, names: &'a [Name]) -> Reading<'a> {
+    let mut chars = text.chars();
+    match chars.next() {
+        None => return Reading::Begins,
+        Some(c) if fold(c) == '@' => {}
+        Some(_) => return Reading::Nothing,
+    }
+    let all = chars.as_str();
+    let (word, rest) = match all.find(is_blank) {
+        Some(at) => (&all[..at], Some(&all[at..])),
+        None => (all, None),
+    };
+    let mut called: String = word.chars().map(fold).collect();
+    let is_urgent = called.ends_with('!');
+    if is_urgent {
+        called.pop();
+    }
+    let exact = names.iter().find(|name| name.typed.eq_ignore_ascii_case(&called));
+    let begins =
+        || !is_urgent && names.iter().any(|name| name.typed.to_ascii_lowercase().starts_with(&called));
+    match (rest, exact) {
+        (Some(rest), Some(name)) => Reading::Line { to: &name.to, text: rest.trim(), is_urgent },
+        (None, Some(_)) => Reading::Begins,
+        (None, None) if begins() => Reading::Begins,
+        _ => Reading::Nothing,
+    }
+}
+
+/// The names that Tab offers for what is written.
+fn offered<'a>(text: &str, names: &'a [Name]) -> impl Iterator<Item = &'a str> {
+    let stem: String = text.chars().skip(1).map(fold).collect();
+    let fits = move |name: &&Name| name.is_offered && name.typed.to_ascii_lowercase().starts_with(&stem);
+    names.iter().filter(fits).map(|name| name.typed.as_str())
+}
+
+#[cfg(test)]
+mod tests;

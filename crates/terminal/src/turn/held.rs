@@ -1,0 +1,33 @@
+//! Why a message waits, in the words that its sender reads.
+
+use std::fmt;
+
+/// Why a message is not typed yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    Starting,
+    Busy,
+    Waiting,
+    Unknown,
+    Gone,
+    Typing,
+    Draft,
+    NoComposer,
+    NoPaste,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "it is starting",
+            Self::Busy => "it is busy",
+            Self::Waiting => "it waits for a person to approve or choose",
+            Self::Unknown => "it is not known what it does",
+            Self::Gone => "its program has ended",
+            Self::Typing => "its person is typing",
+            Self::Draft => "its person has a draft in the composer",
+            Self::NoComposer => "its composer is not to be seen",
+            Self::NoPaste => "it does not take pastes",
+        })
+    }
+}
