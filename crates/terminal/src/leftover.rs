@@ -14,6 +14,7 @@ use synapse_core::ids::Timestamp;
 pub struct Leftover {
     typed: Typed,
     since: Timestamp,
+    asked_at: Option<Timestamp>,
     pressed_at: Option<Timestamp>,
     presses: usize,
 }
@@ -30,7 +31,11 @@ pub enum Back {
 
 /// So long after the stop it may come back.
 const COMES_BACK_MS: u64 = 5_000;
+/// So long after the stop nothing else is typed: a composer that is empty may be about to get the text back.
+const SETTLES_MS: u64 = 1_000;
 const KEYBOARD_MS: u32 = 3_000;
+/// The keyboard is not asked for again within this.
+const ASK_MS: u64 = 1_000;
 const ERASE_MS: u64 = 60;
 /// To the start of the line, and over the line end before it.
 const ERASE: &[u8] = b"\x15\x7f";
@@ -38,7 +43,12 @@ const ERASE: &[u8] = b"\x15\x7f";
 impl Leftover {
     /// The turn that this text began was stopped.
     pub fn new(typed: Typed, since: Timestamp) -> Self {
-        Self { typed, since, pressed_at: None, presses: 0 }
+        Self { typed, since, asked_at: None, pressed_at: None, presses: 0 }
+    }
+
+    /// Until when nothing else may be typed.
+    pub fn settles(&self, now: Timestamp) -> Option<Timestamp> {
+        Some(self.since.plus_ms(SETTLES_MS)).filter(|at| *at > now)
     }
 
     pub fn next(&mut self, sight: &Sight) -> Back {
@@ -53,7 +63,13 @@ impl Leftover {
             (false, true, _) => Back::ReleaseKeyboard,
             (false, false, Some(_)) => Back::Done,
             (false, false, None) => Back::Wait { until: over },
-            (true, false, _) => Back::TakeKeyboard { ms: KEYBOARD_MS },
+            (true, false, _) => match self.asked_at.map(|at| at.plus_ms(ASK_MS)) {
+                Some(until) if until > sight.now => Back::Wait { until },
+                _ => {
+                    self.asked_at = Some(sight.now);
+                    Back::TakeKeyboard { ms: KEYBOARD_MS }
+                }
+            },
             (true, true, Some(at)) if at.plus_ms(ERASE_MS) > sight.now => {
                 Back::Wait { until: at.plus_ms(ERASE_MS) }
             }
@@ -106,12 +122,24 @@ mod tests {
         let mut left = Leftover::new(ours(), Timestamp(0));
         assert_eq!(left.next(&sight(0, Holds::Empty, false)), Back::Wait { until: Timestamp(COMES_BACK_MS) });
         assert_eq!(left.next(&sight(50, whole(), false)), Back::TakeKeyboard { ms: KEYBOARD_MS });
+        assert_eq!(
+            left.next(&sight(55, whole(), false)),
+            Back::Wait { until: Timestamp(50 + ASK_MS) },
+            "once"
+        );
         assert_eq!(left.next(&sight(60, whole(), true)), Back::Press(ERASE));
         let wait = Back::Wait { until: Timestamp(60 + ERASE_MS) };
         assert_eq!(left.next(&sight(70, text("[A2A:0b78765b:user]"), true)), wait);
         assert_eq!(left.next(&sight(130, text("[A2A:0b78765b:user]"), true)), Back::Press(ERASE));
         assert_eq!(left.next(&sight(140, Holds::Empty, true)), Back::ReleaseKeyboard);
         assert_eq!(left.next(&sight(150, Holds::Empty, false)), Back::Done);
+    }
+
+    #[test]
+    fn nothing_is_typed_until_it_is_clear_whether_it_comes_back() {
+        let left = Leftover::new(ours(), Timestamp(100));
+        assert_eq!(left.settles(Timestamp(100)), Some(Timestamp(100 + SETTLES_MS)));
+        assert_eq!(left.settles(Timestamp(100 + SETTLES_MS)), None);
     }
 
     #[test]

@@ -279,8 +279,15 @@ impl Typist {
         if self.stopping.is_some() && self.may_stop() {
             return self.stop_turn(&sight, asks).await;
         }
-        if self.may_take_back() && self.take_back(&sight, asks) {
-            return true;
+        if self.may_take_back() {
+            if self.take_back(&sight, asks) {
+                return true;
+            }
+            let settles = self.left.as_ref().and_then(|left| left.settles(sight.now));
+            self.wake = [self.wake, settles].into_iter().flatten().min();
+            if settles.is_some() || self.keyboard {
+                return false;
+            }
         }
         match self.job.as_ref().map(|job| matches!(job.stage, Stage::Typing)) {
             None => false,
