@@ -194,6 +194,12 @@ impl Turn {
         }
     }
 
+    /// The composer has been seen empty since then.
+    pub fn after_empty(mut self, since: Option<Timestamp>) -> Self {
+        self.empty_since = since;
+        self
+    }
+
     /// The same message again, by whoever comes after a crash: it may have been written, and even submitted.
     pub fn resumed(typed: Typed, settle_ms: u64) -> Self {
         Self { phase: Phase::Aside, pastes: 1, submitted_before: true, ..Self::new(typed, settle_ms) }

@@ -24,6 +24,7 @@ use synapse_core::receipt::Step as Rung;
 use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
 use synapse_holder::terminal::wire::{Ask, Composer};
+use synapse_terminal::composer::Holds;
 use synapse_terminal::interrupt::Interrupting;
 use synapse_terminal::prompt::{Decided, Deciding};
 use synapse_terminal::text::Typed;
@@ -38,6 +39,8 @@ pub(super) struct Typist {
     decisions: mpsc::Receiver<Decision>,
     keyboard: bool,
     person_at: Option<Timestamp>,
+    /// Since when the composer is seen empty.
+    empty_since: Option<Timestamp>,
     /// What the core was last told of the gate.
     gate: Option<Option<String>>,
     job: Option<Job>,
@@ -115,6 +118,7 @@ impl Typist {
             decisions,
             keyboard: false,
             person_at: None,
+            empty_since: None,
             gate: None,
             job: None,
             stopping: None,
@@ -217,6 +221,7 @@ impl Typist {
                     return job.later.push_back((letter, body));
                 }
                 let turn = Turn::new(self.typed(&letter, &body, false), self.settle_ms());
+                let turn = turn.after_empty(self.empty_since);
                 // What was worked on has been answered meanwhile: the core hands out one at a time.
                 self.job = Some(Job::new(letter, turn, Stage::Typing));
             }
@@ -388,6 +393,10 @@ impl Typist {
     fn tell_gate(&mut self) {
         let mut sight = self.sight();
         sight.keyboard = false;
+        match sight.composer {
+            Holds::Empty => drop(self.empty_since.get_or_insert(sight.now)),
+            _ => self.empty_since = None,
+        }
         self.composer = place::seen(&sight);
         let held = match (&self.job, &self.stopping) {
             (Some(job), _) => Some(format!("message {} is in hand", job.letter.task.short())),
