@@ -8,12 +8,14 @@
 //! Not here: what a CLI needs to start (`catalog`), fetching it (`install`), what is a fault (`judge`).
 
 mod catalog;
+mod deliver;
 mod inside;
 mod install;
 mod judge;
 mod report;
 mod scenario;
 mod stage;
+mod talk;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,8 +31,14 @@ struct Wish {
     clis: Vec<&'static Cli>,
     rounds: usize,
     json: bool,
+    /// Nothing is sent to them.
+    watch_only: bool,
     /// The steps beyond the first four as well.
     more: bool,
+    /// Only these, if any are named. The start is always among them.
+    only: Vec<String>,
+    /// All cores have something else to do meanwhile.
+    load: bool,
     /// What was recorded stays also when all is well.
     keep: bool,
     /// In the network of its own already: the word that only this chore says to itself.
@@ -44,18 +52,25 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
         clis: catalog::ALL.iter().collect(),
         rounds: 1,
         json: false,
+        watch_only: false,
         more: false,
+        only: Vec::new(),
+        load: false,
         keep: false,
         inside: false,
     };
-    let mut watch_only = false;
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--watch-only" => watch_only = true,
+            "--watch-only" => wish.watch_only = true,
             "--json" => wish.json = true,
             "--more" => wish.more = true,
             "--keep" => wish.keep = true,
+            "--load" => wish.load = true,
+            "--only" => {
+                let names = words.next().context("--only needs names, such as exact,hostile")?;
+                wish.only = names.split(',').map(known_step).collect::<anyhow::Result<_>>()?;
+            }
             "--inside" => wish.inside = true,
             "--agents" => {
                 let names = words.next().context("--agents needs names, such as codex,claude")?;
@@ -70,10 +85,38 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
             _ => bail!("`{word}` is not a word of real-agents"),
         }
     }
-    if !watch_only {
-        bail!("real-agents only watches yet: say `cargo xtask real-agents --watch-only`");
-    }
     Ok(wish)
+}
+
+impl Wish {
+    fn wants(&self, step: &str) -> bool {
+        step == "start" || self.only.is_empty() || self.only.iter().any(|name| name == step)
+    }
+
+    /// What one CLI goes through.
+    fn steps(&self) -> Vec<&'static str> {
+        let watched = scenario::names(self.more || !self.only.is_empty()).into_iter();
+        let delivered = deliver::names().filter(|_| !self.watch_only);
+        watched.chain(delivered).filter(|step| self.wants(step)).collect()
+    }
+}
+
+impl Wish {
+    /// Which talks of two are to be had.
+    fn talks(&self) -> Vec<&'static str> {
+        let here = |name: &str| self.clis.iter().any(|cli| cli.name == name);
+        let may = !self.watch_only && here("codex") && here("claude");
+        talk::names().filter(|talk| may && self.wants(talk)).collect()
+    }
+}
+
+fn known_step(name: &str) -> anyhow::Result<String> {
+    let known: Vec<&str> =
+        scenario::names(true).into_iter().chain(deliver::names()).chain(talk::names()).collect();
+    if !known.contains(&name) {
+        bail!("{name:?} is none of {}", known.join(", "));
+    }
+    Ok(name.to_owned())
 }
 
 /// Runs the CLIs; the error says which of them was seen wrongly.
@@ -142,7 +185,9 @@ mod tests {
         let names: Vec<&str> = wish.clis.iter().map(|cli| cli.name).collect();
         assert_eq!((names.as_slice(), wish.rounds, wish.json), (["codex", "gemini"].as_slice(), 3, true));
         assert_eq!(check("--watch-only").unwrap().clis.len(), catalog::ALL.len());
-        assert!(check("").unwrap_err().contains("--watch-only"));
+        assert!(!check("--watch-only").unwrap().steps().contains(&"exact"));
+        assert_eq!(check("--only exact").unwrap().steps(), ["start", "exact"]);
+        assert!(check("--only exat").unwrap_err().contains("exact"));
         assert!(check("--watch-only --agents clade").unwrap_err().contains("claude"));
         assert!(check("--watch-only --rounds 0").unwrap_err().contains("number"));
         assert!(check("--watch-only --quick").unwrap_err().contains("--quick"));

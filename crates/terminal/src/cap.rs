@@ -21,8 +21,8 @@ enum At {
 }
 
 impl Cap {
-    /// Gives `take` what may pass, piece by piece.
-    pub fn pass(&mut self, bytes: &[u8], mut take: impl FnMut(&[u8])) {
+    /// Gives `take` what may pass, piece by piece, and whether it is of an OSC.
+    pub fn pass(&mut self, bytes: &[u8], mut take: impl FnMut(&[u8], bool)) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let used = match self.at {
@@ -32,7 +32,7 @@ impl Cap {
                         self.at = At::Escape;
                     }
                     let used = escape.map_or(rest.len(), |at| at + 1);
-                    take(&rest[..used]);
+                    take(&rest[..used], false);
                     used
                 }
                 At::Escape => {
@@ -43,7 +43,7 @@ impl Cap {
                         0x00..=0x1f => At::Escape,
                         _ => At::Ground,
                     };
-                    take(&rest[..1]);
+                    take(&rest[..1], false);
                     1
                 }
                 At::Osc(passed) => {
@@ -51,10 +51,10 @@ impl Cap {
                     let end = rest.iter().position(ends);
                     let length = end.unwrap_or(rest.len());
                     let room = OSC_BYTES_MAX.saturating_sub(passed).min(length);
-                    take(&rest[..room]);
+                    take(&rest[..room], true);
                     self.at = At::Osc(passed + room);
                     if let Some(end) = end {
-                        take(&rest[end..=end]);
+                        take(&rest[end..=end], true);
                         self.at = if rest[end] == 0x1b { At::Escape } else { At::Ground };
                     }
                     end.map_or(rest.len(), |end| end + 1)
@@ -71,7 +71,7 @@ mod tests {
 
     fn passed(bytes: &[u8], piece: usize) -> Vec<u8> {
         let (mut cap, mut out) = (Cap::default(), Vec::new());
-        bytes.chunks(piece.max(1)).for_each(|part| cap.pass(part, |some| out.extend_from_slice(some)));
+        bytes.chunks(piece.max(1)).for_each(|part| cap.pass(part, |some, _| out.extend_from_slice(some)));
         out
     }
 

@@ -7,6 +7,7 @@
 //! Not here: what the screen means (`rules`, `fold`); when the answers are written (the holder of the PTY).
 
 use crate::cap::Cap;
+use crate::joined::Joined;
 use crate::keyboard::Keyboard;
 use crate::skim;
 use crate::status::Report;
@@ -94,6 +95,7 @@ pub struct Screen {
     utf8: Utf8,
     tap: Tap,
     cap: Cap,
+    joined: Joined,
     size: Size,
     /// Lines that are wished to be kept above the screen.
     scrollback: usize,
@@ -126,6 +128,7 @@ impl Screen {
             utf8: Utf8::default(),
             tap: Tap::default(),
             cap: Cap::default(),
+            joined: Joined::default(),
             size,
             scrollback,
             title: String::new(),
@@ -178,8 +181,11 @@ impl Screen {
     }
 
     fn draw(&mut self, bytes: &[u8], seen: &mut Vec<Seen>) {
-        let (parser, term) = (&mut self.parser, &mut self.term);
-        self.cap.pass(bytes, |part| parser.advance(term, part));
+        let (parser, term, joined) = (&mut self.parser, &mut self.term, &mut self.joined);
+        self.cap.pass(bytes, |part, is_osc| match is_osc {
+            true => parser.advance(term, part),
+            false => joined.draw(term, part, |term, some| parser.advance(term, some)),
+        });
         for event in self.slot.take() {
             match event {
                 Event::PtyWrite(text) => seen.push(Seen::Answer(text)),

@@ -214,6 +214,10 @@ impl Turn {
         self.pastes > 0
     }
 
+    pub fn is_at_gate(&self) -> bool {
+        self.phase == Phase::Gate
+    }
+
     pub fn next(&mut self, sight: &Sight) -> Step {
         match sight.composer {
             Holds::Empty => drop(self.empty_since.get_or_insert(sight.now)),

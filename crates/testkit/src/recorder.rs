@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell, receive, send};
+use synapse_terminal::composer::{Composer, Holds};
 use synapse_terminal::{Screen, Size};
 
 pub struct Recorder {
@@ -66,6 +67,11 @@ impl Recorder {
     /// What is shown now, row by row.
     pub fn screen(&self) -> String {
         lock(&self.seen).screen.rows().join("\n").trim_end().to_owned()
+    }
+
+    /// What its composer holds now.
+    pub fn composer(&self, composer: &Composer) -> Holds {
+        composer.read(&lock(&self.seen).screen)
     }
 
     /// Waits until what is shown has this text; when that was.

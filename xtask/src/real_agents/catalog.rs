@@ -21,6 +21,8 @@ pub(super) struct Cli {
     pub allow: &'static str,
     /// How often Esc is pressed to stop a turn.
     pub escapes: usize,
+    /// What an answer is read from that nobody gave with a command of ours.
+    pub answers_from: &'static str,
     prepare: fn(&Place<'_>) -> Prepared,
 }
 
@@ -60,6 +62,7 @@ pub(super) const ALL: &[Cli] = &[
         question: "Press enter to confirm",
         allow: "y",
         escapes: 1,
+        answers_from: "screen",
         prepare: codex,
     },
     Cli {
@@ -71,6 +74,7 @@ pub(super) const ALL: &[Cli] = &[
         question: "Do you want to proceed?",
         allow: "1",
         escapes: 1,
+        answers_from: "hook",
         prepare: claude,
     },
     Cli {
@@ -81,6 +85,7 @@ pub(super) const ALL: &[Cli] = &[
         question: "● 1. Allow once",
         allow: "\r",
         escapes: 1,
+        answers_from: "screen",
         prepare: gemini,
     },
     Cli {
@@ -91,6 +96,7 @@ pub(super) const ALL: &[Cli] = &[
         question: "Permission required",
         allow: "\r",
         escapes: 2,
+        answers_from: "screen",
         prepare: opencode,
     },
 ];

@@ -2,28 +2,35 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow, bail};
 use synapse_testkit::mock_llm::now_ms;
 
-use super::Wish;
 use super::catalog::Cli;
 use super::judge::{Cell, grace_ms};
 use super::report::{self, Round};
-use super::scenario;
 use super::stage::Stage;
+use super::{Wish, catalog, deliver, scenario, talk};
 use crate::shell;
 
 pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()> {
     shell::show(root, &["ip", "link", "set", "lo", "up"], &[]).context("bringing loopback up")?;
     let synapse = root.join("target/debug/synapse");
     let version = shell::read(root, &[&synapse.to_string_lossy(), "--version"])?;
+    let _load = wish.load.then(Load::begin);
     let mut rounds = Vec::new();
     for n in 1..=wish.rounds {
         for clis in wish.clis.chunks(AT_ONCE) {
             let names: Vec<&str> = clis.iter().map(|cli| cli.name).collect();
             eprintln!("round {n} of {}: {}", wish.rounds, names.join(", "));
             rounds.extend(side_by_side(&synapse, agents, clis, n, wish)?);
+        }
+        let talks = wish.talks();
+        if !talks.is_empty() {
+            eprintln!("round {n} of {}: {}", wish.rounds, talks.join(", "));
+            rounds.extend(talks_of(&synapse, agents, &talks, n, wish)?);
         }
     }
     let good = rounds.iter().all(Round::is_good);
@@ -64,24 +71,56 @@ fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, wish: &Wish
     let cells = match Stage::begin(synapse, agents, cli, &kept) {
         Ok(mut stage) => {
             let grace = grace_now(before);
-            let (cells, truth) = scenario::play(&mut stage, wish.more, || grace_now(before).max(grace));
+            let steps = wish.steps();
+            let (mut cells, truth) = scenario::play(&mut stage, &steps, || grace_now(before).max(grace));
+            if cells.iter().all(Cell::is_good) {
+                cells.extend(deliver::play(&mut stage, n, |case| steps.contains(&case)));
+            }
             stage.keep(&truth)?;
             cells
         }
         Err(error) => vec![Cell::failed("start", format!("{error:#}"))],
     };
     let round = Round {
-        cli,
+        clis: vec![cli],
         n,
-        steps: scenario::names(wish.more),
+        steps: wish.steps(),
         grace_ms: grace_now(before),
         cells,
         kept: kept.clone(),
     };
-    if round.is_good() && !wish.keep {
-        fs::remove_dir_all(&kept).with_context(|| format!("removing {}", kept.display()))?;
-    }
+    forget(&round, wish)?;
     Ok(round)
+}
+
+/// The talks, at once; each in a home of its own.
+fn talks_of(
+    synapse: &Path,
+    agents: &Path,
+    talks: &[&'static str],
+    n: usize,
+    wish: &Wish,
+) -> anyhow::Result<Vec<Round>> {
+    let clis = vec![catalog::find("codex")?, catalog::find("claude")?];
+    let one = |talk: &'static str| {
+        let kept = agents.join("runs").join(format!("{}-{}-{n}", talk.replace(' ', "-"), now_ms()));
+        let cells = talk::play(talk, synapse, agents, &kept);
+        let round = Round { clis: clis.clone(), n, steps: vec![talk], grace_ms: 0, cells, kept };
+        forget(&round, wish).map(|()| round)
+    };
+    std::thread::scope(|scope| {
+        let each: Vec<_> = talks.iter().map(|talk| scope.spawn(|| one(talk))).collect();
+        let broke = |_| Err(anyhow!("a talk broke off; what it said is above"));
+        each.into_iter().map(|one| one.join().unwrap_or_else(broke)).collect()
+    })
+}
+
+/// What was recorded of a round is not needed if all was well.
+fn forget(round: &Round, wish: &Wish) -> anyhow::Result<()> {
+    if round.is_good() && !wish.keep {
+        fs::remove_dir_all(&round.kept).with_context(|| format!("removing {}", round.kept.display()))?;
+    }
+    Ok(())
 }
 
 /// How many programs wanted to run, over the last minute.
@@ -93,4 +132,28 @@ fn load() -> f64 {
 fn grace_now(before: f64) -> u64 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     grace_ms(load().max(before), cores)
+}
+
+/// Keeps every core busy until it is dropped.
+struct Load(Arc<AtomicBool>);
+
+impl Load {
+    fn begin() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            let over = over.clone();
+            std::thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        Self(over)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -40,6 +40,8 @@ pub(super) struct Cell {
     /// All the states told, in order.
     pub states: Vec<String>,
     pub faults: Vec<String>,
+    /// How many of its parts were done, of how many, where it has parts.
+    pub parts: Option<(usize, usize)>,
 }
 
 const AGREEMENT_MIN: f64 = 0.97;
@@ -63,7 +65,7 @@ impl Cell {
         grace_ms: u64,
     ) -> Self {
         let states = names(&within(seen, from, to));
-        let mut cell = Self { step, samples: 0, right: 0, delays_ms: Vec::new(), states, faults: Vec::new() };
+        let mut cell = Self { states, ..Self::new(step) };
         let expected: Vec<&str> = truth.iter().map(|one| one.state).collect();
         let longer = names(&without_short_busy(within(seen, from, to), grace_ms));
         if cell.states != expected && longer != expected {
@@ -93,8 +95,31 @@ impl Cell {
         cell
     }
 
+    fn new(step: &'static str) -> Self {
+        Self {
+            step,
+            samples: 0,
+            right: 0,
+            delays_ms: Vec::new(),
+            states: Vec::new(),
+            faults: Vec::new(),
+            parts: None,
+        }
+    }
+
     pub fn failed(step: &'static str, fault: String) -> Self {
-        Self { step, samples: 0, right: 0, delays_ms: Vec::new(), states: Vec::new(), faults: vec![fault] }
+        Self { faults: vec![fault], ..Self::new(step) }
+    }
+
+    /// A case of several parts, and why not all of them are good.
+    pub fn counted(step: &'static str, parts: (usize, usize), fault: Option<String>) -> Self {
+        Self { parts: Some(parts), faults: fault.into_iter().collect(), ..Self::new(step) }
+    }
+
+    /// For a table.
+    pub fn mark(&self) -> String {
+        let mark = if self.is_good() { "✓" } else { "✗" };
+        self.parts.map_or_else(|| mark.to_owned(), |(done, of)| format!("{mark} {done}/{of}"))
     }
 
     pub fn is_good(&self) -> bool {
@@ -109,6 +134,7 @@ impl Cell {
         json!({
             "step": self.step, "good": self.is_good(), "agreement": self.agreement(), "samples": self.samples,
             "delays_ms": self.delays_ms, "states": self.states, "faults": self.faults,
+            "done": self.parts.map(|(done, _)| done), "of": self.parts.map(|(_, of)| of),
         })
     }
 }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::catalog::Cli;
 use super::judge::Cell;
 
-/// One CLI, once through all steps.
+/// One CLI, once through all steps; or two of them, in one talk.
 pub(super) struct Round {
-    pub cli: &'static Cli,
+    pub clis: Vec<&'static Cli>,
     pub n: usize,
     /// What was to be done.
     pub steps: Vec<&'static str>,
@@ -23,6 +23,13 @@ pub(super) struct Round {
 impl Round {
     pub fn is_good(&self) -> bool {
         self.cells.len() == self.steps.len() && self.cells.iter().all(Cell::is_good)
+    }
+
+    fn name(&self) -> String {
+        match self.clis.as_slice() {
+            [cli] => format!("{} {}", cli.name, cli.version),
+            clis => clis.iter().map(|cli| cli.name).collect::<Vec<_>>().join(" to "),
+        }
     }
 
     fn agreement(&self) -> f64 {
@@ -42,19 +49,49 @@ fn median(mut values: Vec<u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
+/// Rounds with the same steps stand below each other.
 pub(super) fn table(version: &str, rounds: &[Round]) -> String {
-    let mut text = format!("{version}\n\n{:22} {:>5}", "CLI", "round");
-    let steps = rounds.first().map(|round| round.steps.as_slice()).unwrap_or_default();
+    let mut text = format!("{version}\n");
+    let mut rest: Vec<&Round> = rounds.iter().collect();
+    while let Some(steps) = rest.first().map(|first| first.steps.clone()) {
+        let (these, others) = rest.into_iter().partition::<Vec<_>, _>(|round| round.steps == steps);
+        rows(&mut text, &steps, &these);
+        rest = others;
+    }
+    for round in rounds.iter().filter(|round| !round.is_good()) {
+        for cell in round.cells.iter().filter(|cell| !cell.is_good()) {
+            let _ = writeln!(text, "\n✗ {}, {}: {}", round.name(), cell.step, cell.faults.join("; "));
+        }
+        let kept = round.kept.display();
+        let _ = writeln!(text, "  recorded in {kept}");
+        if let [cli] = round.clis.as_slice() {
+            let _ = writeln!(
+                text,
+                "  again: synapse profile test {} --recording {kept}/session.cast --truth {kept}/session.json",
+                cli.name
+            );
+        }
+    }
+    text
+}
+
+fn rows(text: &mut String, steps: &[&str], rounds: &[&Round]) {
+    let _ = write!(text, "\n{:16} {:>5}", "CLI", "round");
     for step in steps {
         let _ = write!(text, "  {step:^10}");
     }
-    text.push_str("  agreement  seen after (median, most)  grace\n");
+    let measured = rounds.iter().any(|round| round.cells.iter().any(|cell| cell.samples > 0));
+    text.push_str(if measured { "  agreement  seen after (median, most)  grace\n" } else { "\n" });
     for round in rounds {
-        let _ = write!(text, "{:22} {:>5}", format!("{} {}", round.cli.name, round.cli.version), round.n);
+        let _ = write!(text, "{:16} {:>5}", round.name(), round.n);
         for step in steps {
             let cell = round.cells.iter().find(|cell| cell.step == *step);
-            let mark = cell.map_or("–", |cell| if cell.is_good() { "✓" } else { "✗" });
+            let mark = cell.map_or_else(|| "–".to_owned(), Cell::mark);
             let _ = write!(text, "  {mark:^10}");
+        }
+        if !measured {
+            text.push('\n');
+            continue;
         }
         let delays = round.delays();
         let most = delays.iter().max().copied().unwrap_or_default();
@@ -62,18 +99,6 @@ pub(super) fn table(version: &str, rounds: &[Round]) -> String {
         let agreement = format!("{:.1} %", 100.0 * round.agreement());
         let _ = writeln!(text, "  {agreement:>9}  {delays:>26}  {} ms", round.grace_ms);
     }
-    for round in rounds.iter().filter(|round| !round.is_good()) {
-        for cell in round.cells.iter().filter(|cell| !cell.is_good()) {
-            let _ = writeln!(text, "\n✗ {} {}: {}", round.cli.name, cell.step, cell.faults.join("; "));
-        }
-        let kept = round.kept.display();
-        let _ = writeln!(
-            text,
-            "  recorded in {kept}; again: synapse profile test {} --recording {kept}/session.cast --truth {kept}/session.json",
-            round.cli.name
-        );
-    }
-    text
 }
 
 pub(super) fn json(version: &str, rounds: &[Round]) -> Value {
@@ -81,7 +106,9 @@ pub(super) fn json(version: &str, rounds: &[Round]) -> Value {
         .iter()
         .map(|round| {
             json!({
-                "cli": round.cli.name, "version": round.cli.version, "round": round.n, "good": round.is_good(),
+                "clis": round.clis.iter().map(|cli| cli.name).collect::<Vec<_>>(),
+                "versions": round.clis.iter().map(|cli| cli.version).collect::<Vec<_>>(),
+                "round": round.n, "good": round.is_good(),
                 "agreement": round.agreement(), "grace_ms": round.grace_ms,
                 "steps": round.cells.iter().map(Cell::json).collect::<Vec<_>>(),
                 "kept": (!round.is_good()).then(|| round.kept.display().to_string()),

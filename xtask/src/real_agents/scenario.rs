@@ -36,9 +36,9 @@ struct Told {
 }
 
 /// Takes the CLI through all steps; after one that could not be done, the rest are not tried.
-pub(super) fn play(stage: &mut Stage, more: bool, grace_ms: impl Fn() -> u64) -> (Vec<Cell>, Vec<True>) {
+pub(super) fn play(stage: &mut Stage, wanted: &[&str], grace_ms: impl Fn() -> u64) -> (Vec<Cell>, Vec<True>) {
     let (mut cells, mut truth) = (Vec::new(), Vec::new());
-    for (name, step) in steps(more) {
+    for (name, step) in steps(true).filter(|(name, _)| wanted.contains(name)) {
         match step(stage) {
             Ok(told) => {
                 let seen: Vec<Seen> =
@@ -79,12 +79,12 @@ fn permission(stage: &mut Stage) -> anyhow::Result<Told> {
     let from_ms = now_ms();
     let asked = stage.ask(&format!("make it {{{{stream 800; ask touch {MADE}; stream 2500; mark}}}}"))?;
     let waiting = wait_for_question(stage, asked.place)?;
-    let place = stage.mock.log().len();
-    ensure!(!stage.work.join(MADE).exists(), "the tool ran before it was allowed");
+    let place = stage.site.mock.log().len();
+    ensure!(!stage.site.work.join(MADE).exists(), "the tool ran before it was allowed");
     let allowed = stage.press(stage.cli.allow);
     let idle = wait_for_end(stage, place)?;
     hold(HOLDS);
-    ensure!(stage.work.join(MADE).exists(), "the tool was allowed and did not run");
+    ensure!(stage.site.work.join(MADE).exists(), "the tool was allowed and did not run");
     let truth = vec![
         True::new(from_ms, "idle"),
         True::new(asked.enter_ms, "busy"),

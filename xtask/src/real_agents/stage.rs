@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use synapse_testkit::mock_llm::{Entry, MockLlm, Script, What, now_ms};
+use synapse_testkit::mock_llm::{Entry, MockLlm, Script, Step, What, now_ms};
 use synapse_testkit::processes;
 use synapse_testkit::pty::Pty;
 use synapse_testkit::recorder::Recorder;
@@ -25,71 +25,137 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 const KEY_PAUSE: Duration = Duration::from_millis(25);
 const BEFORE_ENTER: Duration = Duration::from_millis(400);
 
-pub(super) struct Stage {
-    pub cli: &'static Cli,
-    pub began_ms: u64,
+/// A home and a working folder for CLIs, a model that is none, and our commands as a person gives them.
+pub(super) struct Site {
+    synapse: PathBuf,
+    env: Vec<(String, String)>,
+    home: PathBuf,
     pub mock: MockLlm,
-    pub states: States,
-    pub recorder: Recorder,
-    viewer: Pty,
-    /// Where the CLI works.
+    /// Where the CLIs work.
     pub work: PathBuf,
     /// What is kept of it.
-    kept: PathBuf,
+    pub kept: PathBuf,
     _living: Living,
     // Last: removed when everything in it has ended.
     _root: tempfile::TempDir,
 }
 
-impl Stage {
-    /// Starts the CLI in the background and attaches to it, as a person would.
-    pub fn begin(synapse: &Path, agents: &Path, cli: &'static Cli, kept: &Path) -> anyhow::Result<Self> {
+impl Site {
+    /// Everything that these CLIs need to start.
+    pub fn new(synapse: &Path, agents: &Path, clis: &[&'static Cli], kept: &Path) -> anyhow::Result<Self> {
         let root = tempfile::Builder::new().prefix("synapse-agents-").tempdir()?;
         let base = root.path().canonicalize()?;
         let (home, work) = (base.join("home"), base.join("work"));
         fs::create_dir_all(&work)?;
         fs::create_dir_all(kept).with_context(|| format!("making {}", kept.display()))?;
-        let mock = MockLlm::start(0, Script::default(), Some(&kept.join("mock.jsonl")))?;
-        let prepared = cli.prepare(&Place { folder: &work, port: mock.port() });
-        for (name, text) in &prepared.files {
-            let path = home.join(name);
-            fs::create_dir_all(path.parent().unwrap_or(&home))?;
-            fs::write(&path, text)?;
+        let script = Script::default().otherwise(vec![Step::Think(200), Step::Say("done".into())]);
+        let mock = MockLlm::start(0, script, Some(&kept.join("mock.jsonl")))?;
+        let mut path = std::env::var("PATH").unwrap_or_default();
+        for folder in
+            clis.iter().map(|cli| commands_of(agents, cli)).chain(synapse.parent().map(Path::to_owned))
+        {
+            path = format!("{}:{path}", folder.display());
         }
-        let path = std::env::var("PATH").unwrap_or_default();
-        let path = format!("{}:{path}", commands_of(agents, cli).display());
-        let command = || {
-            let mut command = Command::new(synapse);
-            command.env_clear().env("PATH", &path).env("HOME", &home).env("LANG", "C.UTF-8");
-            command.env("TERM", "xterm-256color").env("SYNAPSE_HOME", home.join("synapse"));
-            command.envs(prepared.env.iter().cloned()).current_dir(&work).stdin(Stdio::null());
-            command
-        };
+        let mut env: Vec<(String, String)> = [
+            ("PATH", path),
+            ("HOME", home.display().to_string()),
+            ("LANG", "C.UTF-8".into()),
+            ("TERM", "xterm-256color".into()),
+            ("SYNAPSE_HOME", home.join("synapse").display().to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        for cli in clis {
+            let prepared = cli.prepare(&Place { folder: &work, port: mock.port() });
+            for (name, text) in &prepared.files {
+                let path = home.join(name);
+                fs::create_dir_all(path.parent().unwrap_or(&home))?;
+                fs::write(&path, text)?;
+            }
+            env.extend(prepared.env.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        }
+        // Tools are run in login shells, and those begin with the path of the system.
+        if let Some(folder) = synapse.parent() {
+            fs::create_dir_all(&home)?;
+            fs::write(home.join(".profile"), format!("PATH='{}':\"$PATH\"\n", folder.display()))?;
+        }
         let living = Living(home.clone());
-        let states = States::follow(command(), cli.name)?;
-        let began_ms = now_ms();
-        let output =
-            command().args([cli.name, "--detach", "--name", cli.name, "--"]).args(cli.args).output()?;
+        let (synapse, kept) = (synapse.to_owned(), kept.to_owned());
+        Ok(Self { synapse, env, home, mock, work, kept, _living: living, _root: root })
+    }
+
+    /// Our binary, called as a person would.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.synapse);
+        command.env_clear().envs(self.env.iter().cloned()).current_dir(&self.work).stdin(Stdio::null());
+        command
+    }
+
+    /// What a command that has to succeed prints.
+    pub fn synapse(&self, args: &[&str]) -> anyhow::Result<String> {
+        let output = self.command().args(args).output()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("`synapse {} --detach` ended with {}: {}", cli.name, output.status, said.trim());
+            let why = String::from_utf8_lossy(&output.stderr);
+            let args: String = args.join(" ").chars().take(100).collect();
+            bail!("`synapse {args}` ended with {}: {}{}", output.status, said.trim(), why.trim());
         }
-        let recorder = Recorder::start(&terminal_of(&home.join("synapse"))?)?;
-        let mut attach = command();
+        Ok(said)
+    }
+
+    pub fn json(&self, args: &[&str]) -> anyhow::Result<Value> {
+        let said = self.synapse(&[args, &["--json"]].concat())?;
+        serde_json::from_str(&said).with_context(|| format!("no JSON: {said}"))
+    }
+
+    /// Starts one in the background.
+    pub fn start(&self, cli: &Cli, args: &[&str]) -> anyhow::Result<Recorder> {
+        let before = terminals_of(&self.home.join("synapse"));
+        self.synapse(&[&[cli.name, "--detach", "--name", cli.name, "--"], args].concat())?;
+        let now = terminals_of(&self.home.join("synapse"));
+        let new = now.into_iter().find(|socket| !before.contains(socket));
+        let new = new.with_context(|| format!("no terminal below {}", self.home.display()))?;
+        Ok(Recorder::start(&new)?)
+    }
+
+    /// What the registry has of an agent.
+    pub fn entry(&self, name: &str) -> Option<Value> {
+        let files = fs::read_dir(self.home.join("synapse/registry")).ok()?.flatten();
+        let texts = files.filter_map(|file| fs::read(file.path()).ok());
+        let mut entries = texts.filter_map(|text| serde_json::from_slice::<Value>(&text).ok());
+        entries.find(|entry| entry["name"] == name)
+    }
+
+    /// The logs of the nodes are kept too.
+    pub fn keep_logs(&self) {
+        for agent in fs::read_dir(self.home.join("synapse/agents")).into_iter().flatten().flatten() {
+            let name = agent.file_name().to_string_lossy().chars().take(8).collect::<String>();
+            let _ = fs::copy(agent.path().join("log"), self.kept.join(format!("node-{name}.log")));
+        }
+    }
+}
+
+pub(super) struct Stage {
+    pub cli: &'static Cli,
+    pub began_ms: u64,
+    pub states: States,
+    pub recorder: Recorder,
+    viewer: Pty,
+    // After what looks at it.
+    pub site: Site,
+}
+
+impl Stage {
+    /// Starts the CLI in the background and attaches to it, as a person would.
+    pub fn begin(synapse: &Path, agents: &Path, cli: &'static Cli, kept: &Path) -> anyhow::Result<Self> {
+        let site = Site::new(synapse, agents, &[cli], kept)?;
+        let states = States::follow(site.command(), cli.name)?;
+        let began_ms = now_ms();
+        let recorder = site.start(cli, cli.args)?;
+        let mut attach = site.command();
         attach.args(["attach", cli.name]);
         let viewer = Pty::start(&attach, 120, 40);
-        Ok(Self {
-            cli,
-            began_ms,
-            mock,
-            states,
-            recorder,
-            viewer,
-            work,
-            kept: kept.to_owned(),
-            _living: living,
-            _root: root,
-        })
+        Ok(Self { cli, began_ms, states, recorder, viewer, site })
     }
 
     /// What one key, or what stands for one, does.
@@ -115,12 +181,12 @@ impl Stage {
     pub fn ask(&mut self, text: &str) -> anyhow::Result<Asked> {
         const TRIES: usize = 3;
         const A_WHILE: Duration = Duration::from_secs(20);
-        let place = self.mock.log().len();
+        let place = self.site.mock.log().len();
         self.type_text(text)?;
         std::thread::sleep(BEFORE_ENTER);
         let mut enter_ms = self.press("\r");
         for _ in 0..TRIES {
-            let found = self.mock.log().wait_for(place, A_WHILE, |entry| match &entry.what {
+            let found = self.site.mock.log().wait_for(place, A_WHILE, |entry| match &entry.what {
                 What::Began { turn: true, parts, .. } if parts.iter().any(|part| part.trim() == text) => {
                     Some(entry.at_ms)
                 }
@@ -144,7 +210,7 @@ impl Stage {
         what: &str,
         find: impl FnMut(&Entry) -> Option<T>,
     ) -> anyhow::Result<T> {
-        let found = self.mock.log().wait_for(place, PATIENCE, find);
+        let found = self.site.mock.log().wait_for(place, PATIENCE, find);
         found.with_context(|| {
             format!("not within {} s: {what}\n{}", PATIENCE.as_secs(), self.recorder.screen())
         })
@@ -170,10 +236,11 @@ impl Stage {
             .map(|one| json!({ "t": seconds(one.at_ms), "state": one.state, "t_ui": seconds(one.shown_ms) }))
             .collect();
         let states: Vec<String> = self.states.all().iter().map(|seen| format!("{}\n", seen.json())).collect();
-        fs::write(self.kept.join("session.cast"), self.recorder.cast(self.began_ms, self.cli.name))?;
-        fs::write(self.kept.join("session.json"), Value::Array(truth).to_string())?;
-        fs::write(self.kept.join("states.jsonl"), states.concat())?;
-        fs::write(self.kept.join("screen.txt"), self.recorder.screen())?;
+        fs::write(self.site.kept.join("session.cast"), self.recorder.cast(self.began_ms, self.cli.name))?;
+        fs::write(self.site.kept.join("session.json"), Value::Array(truth).to_string())?;
+        fs::write(self.site.kept.join("states.jsonl"), states.concat())?;
+        fs::write(self.site.kept.join("screen.txt"), self.recorder.screen())?;
+        self.site.keep_logs();
         Ok(())
     }
 }
@@ -185,12 +252,10 @@ pub(super) struct Asked {
     pub enter_ms: u64,
 }
 
-/// The socket of the one terminal that there is.
-fn terminal_of(home: &Path) -> anyhow::Result<PathBuf> {
-    let agents = fs::read_dir(home.join("agents")).context("looking for the agent")?;
-    let sockets = agents.flatten().map(|agent| agent.path().join("term.sock"));
-    let found = sockets.into_iter().find(|socket| socket.exists());
-    found.with_context(|| format!("no terminal below {}", home.display()))
+/// The sockets of all terminals that there are.
+fn terminals_of(home: &Path) -> Vec<PathBuf> {
+    let agents = fs::read_dir(home.join("agents")).into_iter().flatten().flatten();
+    agents.map(|agent| agent.path().join("term.sock")).filter(|socket| socket.exists()).collect()
 }
 
 /// Whatever runs in this home, which ends with it.

@@ -4,6 +4,7 @@
 //! what is seen, reports each step with its proof, and stays with a task that wants an answer until its turn has ended.
 //! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder (`terminal`).
 
+mod back;
 mod follow;
 mod keys;
 
@@ -26,6 +27,7 @@ use synapse_dialects::api::MessageView;
 use synapse_holder::terminal::wire::{Ask, Composer};
 use synapse_terminal::composer::Holds;
 use synapse_terminal::interrupt::Interrupting;
+use synapse_terminal::leftover::Leftover;
 use synapse_terminal::prompt::{Decided, Deciding};
 use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Held, Outcome, Proof, Sight, Step, TYPING_MS, Turn};
@@ -48,6 +50,9 @@ pub(super) struct Typist {
     job: Option<Job>,
     stopping: Option<Stopping>,
     deciding: Option<(Deciding, oneshot::Sender<Decided>)>,
+    /// The last that was submitted, until its turn is stopped; then it may come back.
+    last: Option<Typed>,
+    left: Option<Leftover>,
     /// When to look again though nothing happens.
     pub(super) wake: Option<Timestamp>,
     /// What was last seen of the place where its person writes.
@@ -128,6 +133,8 @@ impl Typist {
             job: None,
             stopping: None,
             deciding: None,
+            last: None,
+            left: None,
             wake: None,
             composer: Composer::default(),
         };
@@ -283,6 +290,9 @@ impl Typist {
         if self.stopping.is_some() && self.may_stop() {
             return self.stop_turn(&sight, asks).await;
         }
+        if self.may_take_back() && self.take_back(&sight, asks) {
+            return true;
+        }
         match self.job.as_ref().map(|job| matches!(job.stage, Stage::Typing)) {
             None => false,
             Some(true) => self.type_on(&sight, asks).await,
@@ -374,6 +384,7 @@ impl Typist {
         let _ = self.report(message, Report::Step(Rung::Submitted)).await;
         let _ = self.report(message, Report::Step(rung)).await;
         let Some(job) = &mut self.job else { return };
+        self.last = Some(job.turn.typed().clone());
         if job.expects == Expects::Receipt {
             self.job = None;
             self.done(message, TaskState::Completed, None, proof.to_string()).await;

@@ -67,6 +67,12 @@ impl Script {
         self
     }
 
+    /// What is done if no rule fits.
+    pub fn otherwise(mut self, steps: Vec<Step>) -> Self {
+        self.otherwise = steps;
+        self
+    }
+
     /// What to do now that the tools have answered so many calls of this turn: up to the next call, that one
     /// included. A text with steps that make no sense is told so.
     pub(super) fn steps(&self, text: &str, answered: usize) -> Vec<Step> {

@@ -30,11 +30,11 @@ fn two_questions(stage: &mut Stage) -> anyhow::Result<Told> {
     let from_ms = now_ms();
     let asked = stage.ask("both {{ask mkdir one; stream 2500; ask rmdir one; stream 2500; mark}}")?;
     let first = wait_for_question(stage, asked.place)?;
-    let place = stage.mock.log().len();
+    let place = stage.site.mock.log().len();
     let allowed = stage.press(stage.cli.allow);
     let second = wait_for_question(stage, place)?;
-    ensure!(stage.work.join("one").exists(), "the first was allowed and did not run");
-    let place = stage.mock.log().len();
+    ensure!(stage.site.work.join("one").exists(), "the first was allowed and did not run");
+    let place = stage.site.mock.log().len();
     let allowed_again = stage.press(stage.cli.allow);
     let idle = wait_for_end(stage, place)?;
     hold(HOLDS);
@@ -56,13 +56,13 @@ fn refusal(stage: &mut Stage) -> anyhow::Result<Told> {
     let from_ms = now_ms();
     let asked = stage.ask("may I {{stream 800; ask touch refused; stream 2500; mark}}")?;
     let waiting = wait_for_question(stage, asked.place)?;
-    let place = stage.mock.log().len();
+    let place = stage.site.mock.log().len();
     let refused = stage.press("\u{1b}");
     let mut truth = vec![True::new(from_ms, "idle"), True::new(asked.enter_ms, "busy"), waiting];
-    let goes_on = stage
-        .mock
-        .log()
-        .wait_for(place, A_WHILE, |entry| matches!(entry.what, What::Began { turn: true, .. }).then_some(()));
+    let goes_on =
+        stage.site.mock.log().wait_for(place, A_WHILE, |entry| {
+            matches!(entry.what, What::Began { turn: true, .. }).then_some(())
+        });
     if goes_on.is_some() {
         truth.push(True::new(refused, "busy"));
         truth.push(wait_for_end(stage, place)?);
@@ -71,7 +71,7 @@ fn refusal(stage: &mut Stage) -> anyhow::Result<Told> {
         truth.push(True::new(refused, "idle"));
     }
     hold(HOLDS);
-    ensure!(!stage.work.join("refused").exists(), "the tool was refused and ran");
+    ensure!(!stage.site.work.join("refused").exists(), "the tool was refused and ran");
     Ok(Told { truth, from_ms })
 }
 
@@ -83,7 +83,7 @@ fn error(stage: &mut Stage) -> anyhow::Result<Told> {
     let first = stage.wait_mock(asked.place, "the error", is_error)?;
     stage.wait_state("idle", first.saturating_sub(LAG_MS))?;
     hold(HOLDS);
-    let last = stage.mock.log().entries().iter().filter_map(is_error).next_back().unwrap_or(first);
+    let last = stage.site.mock.log().entries().iter().filter_map(is_error).next_back().unwrap_or(first);
     let truth = vec![True::new(from_ms, "idle"), True::new(asked.enter_ms, "busy"), True::new(last, "idle")];
     Ok(Told { truth, from_ms })
 }
@@ -91,7 +91,7 @@ fn error(stage: &mut Stage) -> anyhow::Result<Told> {
 /// A text that is typed and taken back is no turn.
 fn draft(stage: &mut Stage) -> anyhow::Result<Told> {
     let from_ms = now_ms();
-    let place = stage.mock.log().len();
+    let place = stage.site.mock.log().len();
     let text = "never mind";
     stage.type_text(text)?;
     hold(HOLDS);
@@ -99,7 +99,7 @@ fn draft(stage: &mut Stage) -> anyhow::Result<Told> {
         stage.press("\u{7f}");
     }
     hold(HOLDS);
-    let asked = stage.mock.log().entries()[place..].len();
+    let asked = stage.site.mock.log().entries()[place..].len();
     ensure!(asked == 0, "the model was asked although nothing was sent");
     Ok(Told { truth: vec![True::new(from_ms, "idle")], from_ms })
 }

@@ -1,0 +1,39 @@
+//! A message whose turn we stopped, and which its program put back into the composer (`synapse_terminal::leftover`).
+
+use super::{Stage, Typist};
+use crate::driver::now;
+use synapse_holder::terminal::wire::Ask;
+use synapse_terminal::leftover::{Back, Leftover};
+use synapse_terminal::turn::Sight;
+
+impl Typist {
+    /// The turn of the last message has been stopped.
+    pub(super) fn may_come_back(&mut self) {
+        self.left = self.last.take().map(|typed| Leftover::new(typed, now()));
+    }
+
+    /// Not while a message is on its way into the composer.
+    pub(super) fn may_take_back(&self) -> bool {
+        let is_free = |job: &super::Job| matches!(job.stage, Stage::Typing) && job.turn.is_at_gate();
+        self.left.is_some() && self.job.as_ref().is_none_or(is_free)
+    }
+
+    /// Whether something was done or is over, so that there may be another step at once.
+    pub(super) fn take_back(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {
+        let Some(left) = &mut self.left else { return false };
+        match left.next(sight) {
+            Back::Wait { until } => {
+                self.wake = Some(self.wake.map_or(until, |wake| wake.min(until)));
+                return false;
+            }
+            Back::TakeKeyboard { ms } => asks.push(Ask::Keyboard { ms }),
+            Back::ReleaseKeyboard => {
+                self.keyboard = false;
+                asks.push(Ask::Keyboard { ms: 0 });
+            }
+            Back::Press(keys) => self.press(keys, asks),
+            Back::Done => self.left = None,
+        }
+        true
+    }
+}
