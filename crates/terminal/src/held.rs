@@ -1,0 +1,54 @@
+//! Why a message is not typed, and what proves that it was: in words that people read.
+
+use std::fmt;
+
+/// Why a message is not typed yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    Starting,
+    Busy,
+    Waiting,
+    Unknown,
+    Gone,
+    Typing,
+    Draft,
+    NoComposer,
+    NoPaste,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "it is starting",
+            Self::Busy => "it is busy",
+            Self::Waiting => "it waits for a person to approve or choose",
+            Self::Unknown => "it is not known what it does",
+            Self::Gone => "its program has ended",
+            Self::Typing => "its person is typing",
+            Self::Draft => "its person has a draft in the composer",
+            Self::NoComposer => "its composer is not to be seen",
+            Self::NoPaste => "it does not take pastes",
+        })
+    }
+}
+
+/// What makes us say that it was submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The program said that it was given exactly this.
+    Told,
+    /// It began to work after Enter.
+    Began,
+    /// The composer is empty again and our text stands above it.
+    Shown,
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Told => "its program says that it was given this text",
+            Self::Began => "it began to work after Enter",
+            Self::Shown => "the text left the composer and stands above it",
+        })
+    }
+}
