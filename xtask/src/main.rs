@@ -30,9 +30,10 @@ usage: cargo xtask <chore>
                     worlds with crashes and faults, each from one seed, and a checker over them
   bench spine|people|terminal [--json] [--quick] [--only NAME]
                     how fast it is, beside what limits it, into target/bench/<set>.json
-  real-agents --watch-only [--agents codex,claude,gemini,opencode] [--rounds N]
-              [--more] [--json] [--keep]
-                    real CLIs, wrapped, against a mock of their model: is what they do seen truly
+  real-agents [--watch-only] [--agents codex,claude,gemini,opencode] [--rounds N]
+              [--only NAME,NAME] [--more] [--load] [--json] [--keep]
+                    real CLIs, wrapped, against a mock of their model: is what they do seen truly, and
+                    does what is sent to them arrive
   mock-llm [--port N] [--log FILE] [--script FILE]
                     that mock alone, until it is ended
   golden [--bless]  compare the golden files; --bless writes what the code says now

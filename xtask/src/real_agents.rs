@@ -1,11 +1,11 @@
-//! `cargo xtask real-agents --watch-only`: the real CLIs of others, wrapped by our binary, and what we say of them.
+//! `cargo xtask real-agents`: the real CLIs of others, wrapped by our binary, what we say of them, and mail for them.
 //!
 //! Each CLI is installed in its exact version, and goes through a start, a turn, a permission prompt and an interrupt,
 //! typed as a person would. Behind it is a mock of its model, whose log is the truth; the states that the node tells are
-//! compared with that. All of it runs with an empty environment, a home that is thrown away and a network that has
+//! compared with that. Then messages are sent to it, and two of them talk. All of it runs with an empty environment, a home that is thrown away and a network that has
 //! only loopback.
 //!
-//! Not here: what a CLI needs to start (`catalog`), fetching it (`install`), what is a fault (`judge`).
+//! Not here: what a CLI needs to start (`catalog`), fetching it (`install`), what is a fault (`judge`, `deliver`).
 
 mod catalog;
 mod deliver;
@@ -119,7 +119,7 @@ fn known_step(name: &str) -> anyhow::Result<String> {
     Ok(name.to_owned())
 }
 
-/// Runs the CLIs; the error says which of them was seen wrongly.
+/// Runs the CLIs; the error says where to look if one of them was seen wrongly, or mail for it went wrong.
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = wish(words)?;
     let folder = root.join("target/agents");
@@ -144,7 +144,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
         .status()
         .context("starting in a network of its own")?;
     if !status.success() {
-        bail!("a CLI was not seen as it was; the table tells which");
+        bail!("not all is well with every CLI; the table tells which");
     }
     Ok(())
 }

@@ -162,7 +162,7 @@ fn two_real_clis(root: &Path) -> anyhow::Result<Outcome> {
 }
 
 fn all_real_clis(root: &Path) -> anyhow::Result<Outcome> {
-    real_clis(root, &["--rounds", "2"])
+    real_clis(root, &["--rounds", "2", "--load"])
 }
 
 /// They run in a network that has only loopback, or not at all.
@@ -172,7 +172,7 @@ fn real_clis(root: &Path, more: &[&str]) -> anyhow::Result<Outcome> {
             "no network of its own can be made here: `unshare -rn true` has to work",
         ));
     }
-    let line = [&["cargo", "xtask", "real-agents", "--watch-only"], more].concat();
+    let line = [&["cargo", "xtask", "real-agents"], more].concat();
     println!("{}", line.join(" "));
     shell::show(root, &line, &[])?;
     Ok(Outcome::Done)

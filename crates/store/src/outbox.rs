@@ -148,8 +148,7 @@ impl Outbox {
 /// Where the outbox of an agent is, as one of its processes finds it: named, or in this folder or one above.
 pub fn find(named: Option<&Path>, folder: &Path, agent: &AgentId) -> Option<PathBuf> {
     let is_one = |path: &PathBuf| rustix::fs::lstat(path.join(KEY)).is_ok();
-    let name = folder_name(agent);
-    let above = folder.ancestors().map(|dir| dir.join(FOLDER).join(&name));
+    let above = folder.ancestors().map(|dir| place(dir, agent));
     named.map(Path::to_owned).into_iter().chain(above).find(is_one)
 }
 
@@ -290,6 +289,11 @@ fn hmac(key: &[u8], pieces: &[&[u8]]) -> Hash {
 }
 
 /// Short, so that paths stay short; two agents with the same one would fail each other's checks.
+/// Where the outbox of an agent that works in this folder is, if it has one.
+pub fn place(folder: &Path, agent: &AgentId) -> PathBuf {
+    folder.join(FOLDER).join(folder_name(agent))
+}
+
 fn folder_name(agent: &AgentId) -> String {
     agent.to_string().chars().take(16).collect()
 }

@@ -108,7 +108,7 @@ fn hold(id: &AgentId) -> ExitCode {
         command
     };
     let terminal = match &launch.hand {
-        Hand::Terminal(inner) => match serve_terminal(&dir, inner, &launch.working_dir) {
+        Hand::Terminal(inner) => match serve_terminal(&dir, &launch.id, inner, &launch.working_dir) {
             Ok(start) => Some(start),
             Err(why) => return told(why),
         },
@@ -149,7 +149,12 @@ fn remember(dir: &AgentDir, death: Death) {
 }
 
 /// The terminal's socket is there before its program is, so that nobody comes too early.
-fn serve_terminal(dir: &AgentDir, inner: &InTerminal, folder: &Path) -> Result<StartTerminal, String> {
+fn serve_terminal(
+    dir: &AgentDir,
+    id: &AgentId,
+    inner: &InTerminal,
+    folder: &Path,
+) -> Result<StartTerminal, String> {
     use std::os::unix::fs::PermissionsExt as _;
     let path = dir.terminal();
     let told = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
@@ -168,6 +173,10 @@ fn serve_terminal(dir: &AgentDir, inner: &InTerminal, folder: &Path) -> Result<S
         columns: inner.columns,
         rows: inner.rows,
     };
+    // What it runs in a sandbox finds its outbox by these.
+    let outbox = synapse_store::outbox::place(folder, id).to_string_lossy().into_owned();
+    program.env.insert("SYNAPSE_AGENT_ID".into(), Some(id.to_string()));
+    program.env.insert(synapse_node::serve::OUTBOX_VARIABLE.into(), Some(outbox));
     let synapse = program::installed().map_err(|e| e.to_string())?;
     tells::prepare(dir, &inner.tells, &synapse, &mut program)?;
     Ok(Box::new(move || Terminal::start(&program, socket)))

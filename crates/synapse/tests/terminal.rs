@@ -82,6 +82,20 @@ fn a_person_notices_nothing_and_may_leave_and_come_back() {
     world.wait_until("the agent has ended with its program", || world.entry("tui").is_none());
 }
 
+/// What it runs in a sandbox has no other way to learn whose it is.
+#[test]
+fn a_program_knows_its_agent_and_its_outbox() {
+    let world = world();
+    let script =
+        "echo id=$SYNAPSE_AGENT_ID; until test -f $SYNAPSE_OUTBOX/key; do sleep 0.1; done; echo has-key; cat";
+    world.ok(&["run", "--detach", "--name", "a", "--", "sh", "-c", script]);
+    let id = format!("id={}", world.agent("a").id);
+    world.wait_until("both are there", || {
+        let shown = screen(&world, "a").replace('\n', "");
+        shown.contains(&id) && shown.contains("has-key")
+    });
+}
+
 #[test]
 fn the_exit_code_is_the_programs() {
     let world = world();

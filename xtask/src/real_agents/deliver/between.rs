@@ -144,14 +144,19 @@ pub(super) fn crash(stage: &mut Stage, count: &mut Count) -> anyhow::Result<()> 
         let text = format!("through a crash, {n} of round {}", count.round);
         let (task, after) = killed_meanwhile(stage, &text, &format!("crash-{}-{n}", count.round))?;
         let around = || format!("killed {} ms after it was sent", after.as_millis());
-        settle(stage).with_context(around)?;
         let header = header(&task);
+        // There may be proof that it was submitted before the model is asked.
+        stage
+            .wait_mock(place, "it reaches the model", |entry| {
+                begun(entry)?.iter().any(|part| part.contains(&header)).then_some(())
+            })
+            .with_context(around)?;
+        settle(stage).with_context(around)?;
         let all = arrivals(stage, place, &header);
         let plain = format!("{header} {text}");
         let again = format!("{header} (may repeat) {text}");
-        ensure!(!all.is_empty(), "{}: it did not reach the model", around());
-        let first = same(&all[0], &plain) || same(&all[0], &again);
-        let rest = all[1..].iter().all(|told| same(told, &again));
+        let first = all.first().is_some_and(|told| same(told, &plain) || same(told, &again));
+        let rest = all.iter().skip(1).all(|told| same(told, &again));
         ensure!(first && rest, "{}: the model was told {all:?}", around());
         count.one();
     }
