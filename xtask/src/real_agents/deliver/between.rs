@@ -169,7 +169,7 @@ fn killed_meanwhile(stage: &Stage, text: &str, id: &str) -> anyhow::Result<(Stri
     const TRIES: usize = 3;
     const AFTER_MS_MAX: u32 = 1_200;
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-    let after = Duration::from_millis(u64::from(since.subsec_nanos() / 1_000 % AFTER_MS_MAX));
+    let after = Duration::from_millis(u64::from(since.subsec_micros() % AFTER_MS_MAX));
     let name = stage.cli.name;
     let args =
         ["send", name, text, "--message-id", id, "--wait-for", "submitted", "--timeout", "60s", "--json"];
