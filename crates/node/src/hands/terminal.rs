@@ -6,7 +6,7 @@
 
 use super::opencode::Server;
 use super::place::Place;
-use super::typist::Typist;
+use super::typist::{Decision, Typist};
 use super::version;
 use crate::doors::Shared;
 use crate::driver::now;
@@ -45,13 +45,6 @@ pub struct Seat {
     decisions: mpsc::Sender<Decision>,
     /// Taken by the typist.
     decided: Arc<Mutex<Option<mpsc::Receiver<Decision>>>>,
-}
-
-/// A person's word on a prompt, on its way.
-pub(super) struct Decision {
-    pub(super) hash: String,
-    pub(super) key: Key,
-    pub(super) reply: oneshot::Sender<Decided>,
 }
 
 /// The profile that holds, and what became of its file.

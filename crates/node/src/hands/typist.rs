@@ -8,7 +8,7 @@ mod back;
 mod follow;
 mod keys;
 
-use super::terminal::{Decision, Seat};
+use super::terminal::Seat;
 use super::{mail, place};
 use crate::doors::Shared;
 use crate::driver::now;
@@ -28,7 +28,7 @@ use synapse_holder::terminal::wire::{Ask, Composer};
 use synapse_terminal::composer::Holds;
 use synapse_terminal::interrupt::Interrupting;
 use synapse_terminal::leftover::Leftover;
-use synapse_terminal::prompt::{Decided, Deciding};
+use synapse_terminal::prompt::{Decided, Deciding, Key};
 use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Held, Outcome, Proof, Sight, Step, TYPING_MS, Turn};
 use tokio::sync::{mpsc, oneshot};
@@ -57,6 +57,13 @@ pub(super) struct Typist {
     pub(super) wake: Option<Timestamp>,
     /// What was last seen of the place where its person writes.
     pub(super) composer: Composer,
+}
+
+/// A person's word on a prompt, on its way.
+pub(super) struct Decision {
+    pub(super) hash: String,
+    pub(super) key: Key,
+    pub(super) reply: oneshot::Sender<Decided>,
 }
 
 /// A message in our hands.
