@@ -157,8 +157,13 @@ fn check_for_macos(root: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Programs of others on a machine that may be busy: what fails once is tried once more, and said.
 fn two_real_clis(root: &Path) -> anyhow::Result<Outcome> {
-    real_clis(root, &["--agents", "codex,claude"])
+    let once = || real_clis(root, &["--agents", "codex,claude"]);
+    once().or_else(|error| {
+        println!("{error:#}\nonce more");
+        once()
+    })
 }
 
 fn all_real_clis(root: &Path) -> anyhow::Result<Outcome> {

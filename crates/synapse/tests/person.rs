@@ -166,6 +166,7 @@ fn a_program_that_stops_gives_the_shell_back_and_fg_brings_both_back() {
     person.forget();
     processes::suspend(viewer);
     person.wait_for("Stopped");
+    person.wait_for("prompt> ");
     person.forget();
     person.keys("fg\r");
     person.wait_for("got 79.");

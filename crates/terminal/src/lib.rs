@@ -9,6 +9,7 @@ mod cap;
 pub mod cast;
 pub mod composer;
 pub mod fold;
+mod held;
 pub mod hooks;
 pub mod interrupt;
 mod joined;

@@ -10,13 +10,10 @@
 //! approval; at most three times; a person's draft is never touched; what is not proven is not said.
 //! Not here: what is typed (`text`), how the composer is read (`composer`), receipts (the node).
 
-mod held;
-
-pub use held::Held;
+pub use crate::held::{Held, Proof};
 
 use crate::composer::{Holds, Match};
 use crate::text::{Typed, bones};
-use std::fmt;
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 
@@ -59,27 +56,6 @@ pub enum Step {
     /// Take back what we have written.
     Erase(&'static [u8]),
     Done(Outcome),
-}
-
-/// What makes us say that it was submitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proof {
-    /// The program said that it was given exactly this.
-    Told,
-    /// It began to work after Enter.
-    Began,
-    /// The composer is empty again and our text stands above it.
-    Shown,
-}
-
-impl fmt::Display for Proof {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Told => "its program says that it was given this text",
-            Self::Began => "it began to work after Enter",
-            Self::Shown => "the text left the composer and stands above it",
-        })
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -157,6 +157,11 @@ impl Watch {
         }
     }
 
+    /// Nothing was printed that the rules have not seen: what is shown is whole.
+    pub fn is_settled(&self) -> bool {
+        self.changed_at.is_none()
+    }
+
     /// What it waits for, if it waits.
     pub fn prompt(&self) -> Option<Prompt> {
         (self.state() == AgentState::Waiting).then(|| Prompt::read(&self.screen, self.verdict().since))

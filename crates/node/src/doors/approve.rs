@@ -9,6 +9,7 @@ use crate::hands::terminal::Seat;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
+use std::time::Duration;
 use synapse_core::Refusal;
 use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_dialects::error::ErrorBody;
@@ -27,7 +28,20 @@ pub(super) async fn prompt(
 ) -> Result<Json<PromptView>, Refused> {
     policy::may(&app.gate.rules(), &caller, Verb::Read, About::default())?;
     let seat = app.seat.as_ref().ok_or_else(super::screen::no_terminal)?;
+    settled(seat).await;
     view(seat).map(Json).ok_or_else(|| nothing_waits().into())
+}
+
+/// A prompt that is only half drawn would have another hash a moment later.
+async fn settled(seat: &Seat) {
+    const PAUSE: Duration = Duration::from_millis(20);
+    const LOOKS: usize = 50;
+    for _ in 0..LOOKS {
+        if seat.watch().is_settled() {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 fn view(seat: &Seat) -> Option<PromptView> {

@@ -6,7 +6,7 @@
 
 use super::opencode::Server;
 use super::place::Place;
-use super::typist::Typist;
+use super::typist::{Decision, Typist};
 use super::version;
 use crate::doors::Shared;
 use crate::driver::now;
@@ -45,13 +45,6 @@ pub struct Seat {
     decisions: mpsc::Sender<Decision>,
     /// Taken by the typist.
     decided: Arc<Mutex<Option<mpsc::Receiver<Decision>>>>,
-}
-
-/// A person's word on a prompt, on its way.
-pub(super) struct Decision {
-    pub(super) hash: String,
-    pub(super) key: Key,
-    pub(super) reply: oneshot::Sender<Decided>,
 }
 
 /// The profile that holds, and what became of its file.
@@ -186,6 +179,9 @@ impl Seat {
 
 /// More people than this do not decide at once.
 const DECISIONS_MAX: usize = 8;
+/// So much at once is a flood; the next piece is waited for a little, so that it is larger.
+const FLOOD_BYTES: usize = 48 << 10;
+const FLOOD_REST: Duration = Duration::from_millis(15);
 /// So much output is taken at once.
 const BATCH_BYTES: usize = 1 << 20;
 /// A picture is made after this much output, or when it has been quiet for so long.
@@ -306,9 +302,12 @@ impl<'a> Sitting<'a> {
                 Some(Ok(0)) | Some(Err(_)) => break,
                 Some(Ok(read)) => {
                     self.frames.feed(&buffer[..read]);
-                    self.read_on(&mut buffer);
+                    let more = self.read_on(&mut buffer);
                     if !self.take_frames().await {
                         break;
+                    }
+                    if read + more >= FLOOD_BYTES {
+                        tokio::time::sleep(FLOOD_REST).await;
                     }
                 }
                 None => {}
@@ -348,7 +347,7 @@ impl<'a> Sitting<'a> {
     }
 
     /// What is already there: of a flood that comes in large pieces, little has to be drawn.
-    fn read_on(&mut self, buffer: &mut [u8]) {
+    fn read_on(&mut self, buffer: &mut [u8]) -> usize {
         let mut room = BATCH_BYTES;
         while room > 0
             && let Ok(read @ 1..) = self.stream.try_read(buffer)
@@ -356,6 +355,7 @@ impl<'a> Sitting<'a> {
             self.frames.feed(&buffer[..read]);
             room = room.saturating_sub(read);
         }
+        BATCH_BYTES - room
     }
 
     async fn take_frames(&mut self) -> bool {

@@ -8,7 +8,7 @@ mod back;
 mod follow;
 mod keys;
 
-use super::terminal::{Decision, Seat};
+use super::terminal::Seat;
 use super::{mail, place};
 use crate::doors::Shared;
 use crate::driver::now;
@@ -28,9 +28,9 @@ use synapse_holder::terminal::wire::{Ask, Composer};
 use synapse_terminal::composer::Holds;
 use synapse_terminal::interrupt::Interrupting;
 use synapse_terminal::leftover::Leftover;
-use synapse_terminal::prompt::{Decided, Deciding};
+use synapse_terminal::prompt::{Decided, Deciding, Key};
 use synapse_terminal::text::Typed;
-use synapse_terminal::turn::{Held, Outcome, Proof, Sight, Step, Turn};
+use synapse_terminal::turn::{Held, Outcome, Proof, Sight, Step, TYPING_MS, Turn};
 use tokio::sync::{mpsc, oneshot};
 
 pub(super) struct Typist {
@@ -41,6 +41,8 @@ pub(super) struct Typist {
     decisions: mpsc::Receiver<Decision>,
     keyboard: bool,
     person_at: Option<Timestamp>,
+    /// The person has said since their last key that they do not type on.
+    yields: bool,
     /// Since when the composer is seen empty.
     empty_since: Option<Timestamp>,
     /// What the core was last told of the gate.
@@ -55,6 +57,13 @@ pub(super) struct Typist {
     pub(super) wake: Option<Timestamp>,
     /// What was last seen of the place where its person writes.
     pub(super) composer: Composer,
+}
+
+/// A person's word on a prompt, on its way.
+pub(super) struct Decision {
+    pub(super) hash: String,
+    pub(super) key: Key,
+    pub(super) reply: oneshot::Sender<Decided>,
 }
 
 /// A message in our hands.
@@ -99,6 +108,8 @@ struct Stopping {
 
 /// A message that cannot be typed for this long goes back, so that a better one may come first.
 const HELD_MS_MAX: u64 = 3_000;
+/// The pause after a key of a person who does not type on.
+const YIELD_MS: u64 = 500;
 const STEPS_MAX: usize = 16;
 
 impl Typist {
@@ -123,6 +134,7 @@ impl Typist {
             decisions,
             keyboard: false,
             person_at: None,
+            yields: false,
             empty_since: None,
             gate: None,
             job: None,
@@ -192,12 +204,18 @@ impl Typist {
 
     /// A person pressed keys.
     pub(super) fn person_typed(&mut self) {
-        self.person_at = Some(now());
+        (self.person_at, self.yields) = (Some(now()), false);
     }
 
     /// A person does not want to type for now.
     pub(super) fn person_yields(&mut self) {
-        self.person_at = None;
+        self.yields = true;
+    }
+
+    /// The last key as the pause after it counts. What was typed just before must still be shown: it may be a draft.
+    fn last_key(&self) -> Option<Timestamp> {
+        let earlier = if self.yields { TYPING_MS - YIELD_MS } else { 0 };
+        self.person_at.map(|at| Timestamp(at.0.saturating_sub(earlier)))
     }
 
     pub(super) fn has_keyboard(&mut self, yours: bool) {
@@ -250,7 +268,7 @@ impl Typist {
     fn sight(&self) -> Sight {
         let typed = self.job.as_ref().map(|job| job.turn.typed());
         let mut sight = self.seat.watch().sight(now(), typed);
-        (sight.keyboard, sight.person_at) = (self.keyboard, self.person_at);
+        (sight.keyboard, sight.person_at) = (self.keyboard, self.last_key());
         sight
     }
 

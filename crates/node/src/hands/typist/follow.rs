@@ -31,7 +31,7 @@ impl Typist {
                 self.answer(&message, since).await;
                 true
             }
-            AgentState::Waiting if !*asked => {
+            AgentState::Waiting if !*asked && self.seat.watch().is_settled() => {
                 (*asked, *idle_since) = (true, None);
                 let Some(prompt) = self.seat.watch().prompt().map(|prompt| answers::question(&prompt)) else {
                     return false;

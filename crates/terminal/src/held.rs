@@ -1,4 +1,4 @@
-//! Why a message waits, in the words that its sender reads.
+//! Why a message is not typed, and what proves that it was: in words that people read.
 
 use std::fmt;
 
@@ -28,6 +28,27 @@ impl fmt::Display for Held {
             Self::Draft => "its person has a draft in the composer",
             Self::NoComposer => "its composer is not to be seen",
             Self::NoPaste => "it does not take pastes",
+        })
+    }
+}
+
+/// What makes us say that it was submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The program said that it was given exactly this.
+    Told,
+    /// It began to work after Enter.
+    Began,
+    /// The composer is empty again and our text stands above it.
+    Shown,
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Told => "its program says that it was given this text",
+            Self::Began => "it began to work after Enter",
+            Self::Shown => "the text left the composer and stands above it",
         })
     }
 }
