@@ -159,7 +159,7 @@ fn check_for_macos(root: &Path) -> anyhow::Result<Outcome> {
 
 /// Programs of others on a machine that may be busy: what fails once is tried once more, and said.
 fn two_real_clis(root: &Path) -> anyhow::Result<Outcome> {
-    let once = || real_clis(root, &["--agents", "codex,claude"]);
+    let once = || real_clis(root, &["--watch-only", "--agents", "codex,claude"]);
     once().or_else(|error| {
         println!("{error:#}\nonce more");
         once()
