@@ -27,7 +27,8 @@ pub mod runner;
 pub mod terminal;
 
 pub use holder::{Claim, Ended, HoldError, StartTerminal, claim, hold, holder_of};
-pub use process::{ProcessMark, ancestors, parent_of, same_program};
+pub use os::Job;
+pub use process::{ProcessMark, ancestors, job_of, parent_of, same_program};
 pub use reaper::{Death, Reaper, TreeStands, descendants};
 pub use run_dir::{Exit, How, RunDir, RunMode, RunSpec, RunState};
 pub use runner::{EXIT_WANT_OF_ROOM, RunError, is_want_of_room, run};

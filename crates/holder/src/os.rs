@@ -24,10 +24,20 @@ use rustix::process::Pid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) parent: u32,
+    pub(crate) job: Job,
     /// Dead already, and only waiting for its parent to take notice.
     pub(crate) is_zombie: bool,
     /// Fixed for the life of a process; differs between two lives of one pid.
     pub(crate) start_time: u64,
+}
+
+/// Where a process stands among the jobs of a shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// Its process group; `0` if that was made outside of our PID namespace.
+    pub group: u32,
+    /// A number for its controlling terminal; `0` if it has none. No two sessions have the same one.
+    pub terminal: u64,
 }
 
 /// `0` and numbers beyond the kernel's range name no process; to `kill` they

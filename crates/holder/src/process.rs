@@ -87,6 +87,11 @@ pub fn parent_of(pid: u32) -> Option<u32> {
     os::stat(pid).map(|stat| stat.parent).filter(|parent| *parent != 0)
 }
 
+/// Where `pid` stands among the jobs of its shell; `None` if there is no such process.
+pub fn job_of(pid: u32) -> Option<os::Job> {
+    os::stat(pid).map(|stat| stat.job)
+}
+
 /// Starts this very program again, even if its file was replaced or removed meanwhile: what two processes of one
 /// node share on disk must be of one version.
 pub fn same_program() -> io::Result<Command> {

@@ -9,6 +9,7 @@
 
 mod at;
 mod bottom;
+mod job;
 mod keys;
 mod line;
 mod person;
@@ -21,7 +22,7 @@ use at::{At, Said};
 use bottom::Bottom;
 use keys::{Heard, Keys};
 use line::Line;
-use rustix::process::{Signal, getpgid, getpgrp, getppid, getsid};
+use rustix::process::Signal;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -259,7 +260,7 @@ impl Viewer {
 
     /// Stops whatever runs with us, as the program stopped itself; `watch_signals` does the rest.
     fn suspend(&self) {
-        if can_be_resumed() && rustix::process::kill_current_process_group(Signal::TSTP).is_ok() {
+        if job::can_be_resumed() && rustix::process::kill_current_process_group(Signal::TSTP).is_ok() {
             return;
         }
         self.resume();
@@ -267,7 +268,7 @@ impl Viewer {
 
     /// Gives the terminal back to the shell, and stops.
     fn step_aside(&self) {
-        if !can_be_resumed() {
+        if !job::can_be_resumed() {
             return;
         }
         let _ = self.uncover();
@@ -450,22 +451,6 @@ fn ends_within_a_character(bytes: &[u8]) -> bool {
         0xf0.. => behind < 3,
         _ => false,
     })
-}
-
-/// Whether a shell waits for us that could bring us back: one of our session, outside of our process group.
-fn can_be_resumed() -> bool {
-    let (own, session) = (getpgrp(), getsid(None));
-    let mut above = getppid();
-    while let Some(pid) = above {
-        match getpgid(Some(pid)) {
-            Ok(group) if group == own => {}
-            Ok(_) => return session.is_ok() && getsid(Some(pid)) == session,
-            Err(_) => return false,
-        }
-        let next = u32::try_from(pid.as_raw_nonzero().get()).ok().and_then(synapse_holder::parent_of);
-        above = next.and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
-    }
-    false
 }
 
 /// A new size goes on; a terminal that vanishes is a person who left; stopping gives the terminal back first.

@@ -64,8 +64,7 @@ fn while_a_prompt_waits_nothing_is_typed_and_afterwards_it_arrives() {
     world.wait_until("the sender is told why", || {
         world.ok(&["inbox", "a"]).contains("it waits for a person to approve or choose")
     });
-    let approvals = world.json(&["inbox", "--approvals"]);
-    let hash = approvals["approvals"][0]["prompt"]["hash"].as_str().unwrap().to_owned();
+    let hash = cli.prompt();
     world.synapse(&["approve", "a", "--prompt", "0123456789ab"]).fails(2, &["something else"]);
     world.synapse(&["approve", "a"]).fails(2, &["--prompt", &hash]);
     assert_eq!(cli.given().len(), 1);
@@ -84,10 +83,7 @@ fn a_prompt_is_denied_by_its_own_key() {
     let world = world();
     let cli = Cli::start(&world, "a", &[]);
     world.send("a", "ASK me", &[]);
-    let hash = world.wait_for("a prompt", || {
-        let approvals = world.json(&["inbox", "--approvals"]);
-        approvals["approvals"][0]["prompt"]["hash"].as_str().map(str::to_owned)
-    });
+    let hash = cli.prompt();
     world.ok(&["deny", "a", "--prompt", &hash]);
     assert_eq!(cli.all("denied"), [1]);
     assert!(cli.all("approved").is_empty());
@@ -98,10 +94,7 @@ fn an_agent_cannot_approve_not_even_itself() {
     let world = world();
     let cli = Cli::start(&world, "a", &[]);
     world.send("a", "ASK me", &[]);
-    let hash = world.wait_for("a prompt", || {
-        let approvals = world.json(&["inbox", "--approvals"]);
-        approvals["approvals"][0]["prompt"]["hash"].as_str().map(str::to_owned)
-    });
+    let hash = cli.prompt();
     let exe = world.exe().display().to_string();
     world.run("helper", &format!("{exe} approve a --prompt {hash} 2>&1; echo exit $?"), &[]);
     let said = world.ok(&["send", "helper", "go", "--response", "--timeout", "60s"]);
@@ -136,10 +129,7 @@ fn what_continues_a_task_waits_for_the_prompt_too() {
     let world = world();
     let cli = Cli::start(&world, "a", &[]);
     let mut asking = world.program(&["send", "a", "ASK me", "--response", "--timeout", "60s"]);
-    let hash = world.wait_for("a prompt", || {
-        let approvals = world.json(&["inbox", "--approvals"]);
-        approvals["approvals"][0]["prompt"]["hash"].as_str().map(str::to_owned)
-    });
+    let hash = cli.prompt();
     let tasks = world.agent("a").get("/api/v1/tasks").json();
     let task = tasks[0]["task_id"].as_str().unwrap().to_owned();
     world.wait_until("its task asks", || world.agent("a").task(&task)["state"] == "input-required");

@@ -92,21 +92,9 @@ fn wait(until: Timestamp) -> Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::composer::Holds;
 
     fn sight(now: u64, state: AgentState) -> Sight {
-        Sight {
-            now: Timestamp(now),
-            state,
-            state_since: Timestamp(0),
-            state_assumed: false,
-            composer: Holds::Empty,
-            pastes_bracketed: true,
-            person_at: None,
-            keyboard: true,
-            shown: false,
-            told: false,
-        }
+        Sight::at(now, state)
     }
 
     /// Drives it every 10 ms; what was pressed and when, and how it ended.

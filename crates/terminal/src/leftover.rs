@@ -5,7 +5,7 @@
 //! while no person has pressed a key since.
 
 use crate::composer::{Holds, Match};
-use crate::text::{Typed, bones};
+use crate::text::{ERASE, ERASE_MS, Typed, bones};
 use crate::turn::Sight;
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
@@ -36,9 +36,6 @@ const SETTLES_MS: u64 = 1_000;
 const KEYBOARD_MS: u32 = 3_000;
 /// The keyboard is not asked for again within this.
 const ASK_MS: u64 = 1_000;
-const ERASE_MS: u64 = 60;
-/// To the start of the line, and over the line end before it.
-const ERASE: &[u8] = b"\x15\x7f";
 
 impl Leftover {
     /// The turn that this text began was stopped.
@@ -54,9 +51,8 @@ impl Leftover {
     pub fn next(&mut self, sight: &Sight) -> Back {
         let touched = sight.person_at.is_some_and(|at| at >= self.since);
         let over = self.since.plus_ms(COMES_BACK_MS);
-        let presses_max = 10 + 3 * self.typed.as_str().matches('\n').count();
         let idle = sight.state == AgentState::Idle;
-        if touched || !idle || over <= sight.now || self.presses > presses_max {
+        if touched || !idle || over <= sight.now || self.presses > self.typed.erase_presses_max() {
             return if sight.keyboard { Back::ReleaseKeyboard } else { Back::Done };
         }
         match (self.is_there(sight), sight.keyboard, self.pressed_at) {
@@ -94,18 +90,7 @@ mod tests {
     use super::*;
 
     fn sight(now: u64, composer: Holds, keyboard: bool) -> Sight {
-        Sight {
-            now: Timestamp(now),
-            state: AgentState::Idle,
-            state_since: Timestamp(0),
-            state_assumed: false,
-            composer,
-            pastes_bracketed: true,
-            person_at: None,
-            keyboard,
-            shown: false,
-            told: false,
-        }
+        Sight { composer, keyboard, ..Sight::at(now, AgentState::Idle) }
     }
 
     fn ours() -> Typed {

@@ -194,18 +194,7 @@ mod tests {
     }
 
     fn sight(now: u64, state: AgentState, keyboard: bool) -> Sight {
-        Sight {
-            now: Timestamp(now),
-            state,
-            state_since: Timestamp(0),
-            state_assumed: false,
-            composer: Holds::Unknown,
-            pastes_bracketed: true,
-            person_at: None,
-            keyboard,
-            shown: false,
-            told: false,
-        }
+        Sight { composer: Holds::Unknown, keyboard, ..Sight::at(now, state) }
     }
 
     #[test]

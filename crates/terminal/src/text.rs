@@ -12,6 +12,10 @@ pub struct Typed {
     removed: usize,
 }
 
+/// Takes back what was typed, a line with each press: to the start of the line, and over the line end before it.
+pub(crate) const ERASE: &[u8] = b"\x15\x7f";
+/// Between two presses, so that the program can show what is left.
+pub(crate) const ERASE_MS: u64 = 60;
 /// Shorter ones may be shown whole; what is longer goes as a file.
 pub const HEADER_CHARS_MAX: usize = 200;
 
@@ -42,6 +46,11 @@ impl Typed {
 
     pub fn chars(&self) -> usize {
         self.text.chars().count()
+    }
+
+    /// More presses of `ERASE` than this do not take it back.
+    pub(crate) fn erase_presses_max(&self) -> usize {
+        10 + 3 * self.text.matches('\n').count()
     }
 
     /// As bytes for a program that knows pastes, in one piece.

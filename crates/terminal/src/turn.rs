@@ -13,7 +13,7 @@
 pub use crate::held::{Held, Proof};
 
 use crate::composer::{Holds, Match};
-use crate::text::{Typed, bones};
+use crate::text::{ERASE, ERASE_MS, Typed, bones};
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 
@@ -87,7 +87,7 @@ enum Phase {
     },
     /// What was written is taken back. All of it is ours if the keyboard has been ours since it was empty.
     Erasing {
-        presses: u16,
+        presses: usize,
         at: Timestamp,
         why: &'static str,
         all_ours: bool,
@@ -124,9 +124,6 @@ const PROOF_MS: u64 = 3_000;
 const FIRST_PROOF_MS: u64 = 10_000;
 const PASTES_MAX: u8 = 2;
 const ENTERS_MAX: u8 = 3;
-const ERASE_MS: u64 = 60;
-/// To the start of the line, and over the line end before it.
-const ERASE: &[u8] = b"\x15\x7f";
 
 impl Turn {
     pub fn new(typed: Typed, settle_ms: u64) -> Self {
@@ -405,12 +402,11 @@ impl Turn {
     fn erasing(
         &mut self,
         sight: &Sight,
-        presses: u16,
+        presses: usize,
         at: Timestamp,
         why: &'static str,
         all_ours: bool,
     ) -> Step {
-        let lines = u16::try_from(self.typed.as_str().matches('\n').count()).unwrap_or(u16::MAX);
         let ours = match &sight.composer {
             Holds::Text(_) | Holds::Collapsed(..) if all_ours => true,
             Holds::Text(text) => bones(self.typed.as_str()).starts_with(text.as_str()),
@@ -421,7 +417,7 @@ impl Turn {
             return Step::Wait { until: Some(at.plus_ms(KEYBOARD_PATIENCE_MS)), held: None };
         }
         let may = sight.keyboard && Self::barred(sight).is_none() && ours;
-        if !may || presses > lines.saturating_mul(3).saturating_add(10) {
+        if !may || presses > self.typed.erase_presses_max() {
             let erased = sight.composer == Holds::Empty;
             return self.finish(sight, Outcome::NotSubmitted { why, erased });
         }
@@ -453,4 +449,23 @@ impl Turn {
 /// A person is typing, as far as we know, until then.
 fn typing_until(sight: &Sight) -> Option<Timestamp> {
     sight.person_at.map(|at| at.plus_ms(TYPING_MS)).filter(|at| *at > sight.now)
+}
+
+#[cfg(test)]
+impl Sight {
+    /// Somebody may type: what tests change from.
+    pub(crate) fn at(now: u64, state: AgentState) -> Self {
+        Self {
+            now: Timestamp(now),
+            state,
+            state_since: Timestamp(0),
+            state_assumed: false,
+            composer: Holds::Empty,
+            pastes_bracketed: true,
+            person_at: None,
+            keyboard: true,
+            shown: false,
+            told: false,
+        }
+    }
 }

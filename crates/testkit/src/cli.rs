@@ -55,6 +55,14 @@ impl<'a> Cli<'a> {
         self.log().iter().filter_map(|line| line.get(name).cloned()).collect()
     }
 
+    /// Waits until an agent asks for approval; the hash of its prompt.
+    pub fn prompt(&self) -> String {
+        self.world.wait_for("a prompt", || {
+            let approvals = self.world.json(&["inbox", "--approvals"]);
+            approvals["approvals"][0]["prompt"]["hash"].as_str().map(str::to_owned)
+        })
+    }
+
     /// Waits until it was given so many texts; gives them back.
     pub fn was_given(&self, count: usize) -> Vec<String> {
         self.world.wait_for(&format!("{count} texts given"), || {

@@ -14,7 +14,7 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use rustix::process::{self, PidfdFlags, Signal};
 
-use super::{Stat, pid_of};
+use super::{Job, Stat, pid_of};
 
 /// A path that leads to the program of this process as it was started, whatever became of its file.
 pub(crate) fn own_program() -> io::Result<PathBuf> {
@@ -119,6 +119,10 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     Some(Stat {
         parent: fields.get(PARENT)?.parse().ok()?,
+        job: Job {
+            group: fields.get(GROUP)?.parse().ok()?,
+            terminal: fields.get(TERMINAL)?.parse::<i32>().ok()?.cast_unsigned().into(),
+        },
         is_zombie: matches!(*fields.get(STATE)?, "Z" | "X" | "x"),
         start_time: fields.get(START_TIME)?.parse().ok()?,
     })
@@ -134,6 +138,8 @@ fn numbered_entries(folder: &Path) -> Vec<u32> {
 // Places after the name; proc(5) counts from 1 and has the state as its third.
 const STATE: usize = 0;
 const PARENT: usize = 1;
+const GROUP: usize = 2;
+const TERMINAL: usize = 4;
 const START_TIME: usize = 19;
 
 #[cfg(test)]
@@ -142,9 +148,10 @@ mod tests {
 
     #[test]
     fn the_name_of_a_process_cannot_confuse_the_reader() {
-        let tail = "S 7 8 9 0 -1 4194304 1 0 0 0 3 4 0 0 20 0 1 0 12345 1 2";
+        let tail = "S 7 8 9 34817 -1 4194304 1 0 0 0 3 4 0 0 20 0 1 0 12345 1 2";
         let zombie = tail.replacen('S', "Z", 1);
-        let expected = Stat { parent: 7, is_zombie: false, start_time: 12345 };
+        let expected =
+            Stat { parent: 7, job: Job { group: 8, terminal: 34817 }, is_zombie: false, start_time: 12345 };
         let table: &[(Vec<u8>, Option<Stat>)] = &[
             (format!("42 (sh) {tail}").into_bytes(), Some(expected.clone())),
             (format!("42 (a b c) {tail}").into_bytes(), Some(expected.clone())),

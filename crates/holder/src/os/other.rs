@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::process::{self, Signal};
 
-use super::{Stat, pid_of};
+use super::{Job, Stat, pid_of};
 
 pub(crate) fn own_program() -> io::Result<PathBuf> {
     std::env::current_exe()
@@ -27,14 +27,21 @@ pub(crate) fn boot_id() -> String {
 }
 
 pub(crate) fn stat(pid: u32) -> Option<Stat> {
-    let line = ps(&["-o", "ppid=,state=,lstart=", "-p", &pid.to_string()])?;
+    let line = ps(&["-o", "ppid=,pgid=,tty=,state=,lstart=", "-p", &pid.to_string()])?;
     let mut words = line.split_ascii_whitespace();
     let parent = words.next()?.parse().ok()?;
+    let group = words.next()?.parse().ok()?;
+    let terminal = words.next().filter(|name| !name.contains('?')).map_or(0, |name| number_of(&name));
     let is_zombie = words.next()?.starts_with('Z');
     // The start is a date in words; any number that follows from it will do.
+    let start_time = number_of(&words.collect::<Vec<_>>());
+    Some(Stat { parent, job: Job { group, terminal }, is_zombie, start_time })
+}
+
+fn number_of(words: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    words.collect::<Vec<_>>().hash(&mut hasher);
-    Some(Stat { parent, is_zombie, start_time: hasher.finish() })
+    words.hash(&mut hasher);
+    hasher.finish()
 }
 
 pub(crate) fn all_parents() -> Vec<(u32, u32)> {

@@ -3,8 +3,9 @@
 //! Its colours are asked for before anything is shown, with a question that every terminal answers after them as an end
 //! mark. What the person typed meanwhile is kept; an answer that comes late is not taken for keys.
 
+use super::job::is_in_front;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io;
 use std::time::{Duration, Instant};
 use synapse_holder::terminal::wire::Rgb;
@@ -76,9 +77,7 @@ impl Person {
 
     /// As it was before. `leave` undoes what was shown.
     pub(super) fn restore(&self, leave: &str) {
-        // In the background the terminal is somebody else's; changing it would stop us.
-        let in_front = tcgetpgrp(io::stdin()).is_ok_and(|group| group == rustix::process::getpgrp());
-        if in_front {
+        if is_in_front() {
             let _ = write_all(leave.as_bytes());
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
         }
