@@ -397,6 +397,7 @@ impl<'a> Sitting<'a> {
                 self.place.typed();
             }
             Tell::Keyboard(yours) => self.typist.has_keyboard(yours),
+            Tell::Closed(closed) => self.hand.seat.watch().closed(now(), closed),
             Tell::Yield => self.typist.person_yields(),
             Tell::Resized { columns, rows } => {
                 self.hand.seat.watch().resize(now(), Size::new(columns, rows));
