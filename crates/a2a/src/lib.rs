@@ -1,7 +1,7 @@
 //! A2A 1.0 as data: its types, its faults, and how they translate from and to the core's words.
 //!
-//! The types are the official ones, generated from the protocol's proto, and the same for all three bindings. Pure: no
-//! sockets, no clocks. Not here: routes and streams (`synapse-node`), calls to other servers (`synapse-peer`).
+//! The types are the official ones, generated from the protocol's proto, and the same for all three bindings. No sockets
+//! and no clocks, though the generated types bring the gRPC library along. Not here: routes and streams (`synapse-node`), calls to other servers (`synapse-peer`).
 
 pub mod check;
 pub mod fault;
