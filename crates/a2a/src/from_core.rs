@@ -26,8 +26,6 @@ pub struct Seen<'a> {
     /// Those that opened and continued it, oldest first.
     pub messages: &'a [(Arc<Letter>, Body)],
     pub said: &'a [Said],
-    /// What it asked last.
-    pub prompt: Option<&'a Body>,
 }
 
 /// How much of a task is told.
@@ -74,10 +72,11 @@ pub fn state(state: TaskState) -> pb::TaskState {
 fn status(seen: &Seen<'_>) -> pb::TaskStatus {
     let last = seen.task.history.last();
     let state_now = seen.ending.map_or(seen.task.state, |ending| ending.state);
-    let at = last.map_or(Timestamp(0), |last| last.at);
+    let accepted = || seen.messages.first().map_or(Timestamp(0), |(letter, _)| letter.accepted_at);
+    let at = last.map_or_else(accepted, |last| last.at);
     let message = match state_now {
         TaskState::InputRequired | TaskState::AuthRequired => {
-            seen.prompt.map(|prompt| said(seen.task, at, "asks", prompt))
+            seen.task.asks.as_ref().map(|asks| said(seen.task, at, "asks", asks))
         }
         TaskState::Failed | TaskState::Canceled | TaskState::Rejected => {
             let why =
@@ -260,6 +259,7 @@ mod tests {
             id: TaskId::parse("00112233445566778899aabbccddeeff").unwrap(),
             caller_id: None,
             context: Some(ContextId::parse("talk").unwrap()),
+            asks: None,
             agent: AgentId::derive("host", "/w", &AgentType::parse("claude").unwrap(), None),
             requester: Sender::user(Proof::Socket),
             expects: Expects::Answer,
@@ -322,8 +322,7 @@ mod tests {
             why: String::new(),
             answer: Some(Body::of(&Content::text("42"))),
         };
-        let seen =
-            Seen { task: &task, ending: Some(&ending), messages: &messages, said: &said, prompt: None };
+        let seen = Seen { task: &task, ending: Some(&ending), messages: &messages, said: &said };
         let told = to_json(&super::task(&seen, ALL)).unwrap();
         let id = task.id.to_string();
         assert_eq!(
@@ -352,14 +351,14 @@ mod tests {
     #[test]
     fn a_task_that_asks_or_failed_says_what_and_why() {
         let asks = Body::of(&Content::text("which one?"));
-        let task = some_task(TaskState::InputRequired);
-        let seen = Seen { task: &task, ending: None, messages: &[], said: &[], prompt: Some(&asks) };
+        let task = Task { asks: Some(asks), ..some_task(TaskState::InputRequired) };
+        let seen = Seen { task: &task, ending: None, messages: &[], said: &[] };
         let status = super::task(&seen, ALL).status.unwrap();
         let message = status.message.unwrap();
         assert_eq!(message.role(), pb::Role::Agent);
         assert_eq!(message.parts[0].content, Some(Inside::Text("which one?".into())));
         let task = some_task(TaskState::Failed);
-        let seen = Seen { task: &task, ending: None, messages: &[], said: &[], prompt: None };
+        let seen = Seen { task: &task, ending: None, messages: &[], said: &[] };
         let message = super::task(&seen, ALL).status.unwrap().message.unwrap();
         assert_eq!(message.parts[0].content, Some(Inside::Text("because".into())));
     }

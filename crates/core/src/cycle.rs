@@ -71,6 +71,7 @@ fn settle<J: Journal>(hub: &mut Hub, out: Output, asks: Vec<AskId>, journal: &mu
         return Ok(Turned { effects: out.effects, records, failed: None });
     }
     let Err(error) = journal.commit(&out.entries) else {
+        hub.stored();
         return Ok(Turned { effects: out.effects, records, failed: None });
     };
     let why = error.to_string();

@@ -271,13 +271,30 @@ pub enum Answer {
     Accepted(Vec<Taken>),
     Replied(Replied),
     Done,
-    Task(Box<Task>),
+    /// The task as it is after the event at this place.
+    Task {
+        task: Box<Task>,
+        at: Seq,
+    },
     Tasks(Vec<Task>),
-    Receipt { letter: Arc<Letter>, trail: Trail, place: Place },
-    Interrupted { tasks: Vec<(TaskId, Interruption)>, taken: Option<Taken> },
-    Shared { context: Option<Context>, followers: Vec<crate::message::Sender> },
+    Receipt {
+        letter: Arc<Letter>,
+        trail: Trail,
+        place: Place,
+    },
+    Interrupted {
+        tasks: Vec<(TaskId, Interruption)>,
+        taken: Option<Taken>,
+    },
+    Shared {
+        context: Option<Context>,
+        followers: Vec<crate::message::Sender>,
+    },
     Inbox(InboxView),
-    Following { missed: Vec<Arc<Entry>>, latest: Seq },
+    Following {
+        missed: Vec<Arc<Entry>>,
+        latest: Seq,
+    },
     Behind(Behind),
     Agents(Vec<(Agent, Option<Presence>, usize)>),
 }

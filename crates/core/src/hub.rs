@@ -15,7 +15,7 @@ mod share;
 mod tasks;
 
 use crate::agents::{AgentState, Presence};
-use crate::effect::{Answer, Command, Effect, Input, Output, Prior};
+use crate::effect::{Answer, Command, Effect, EndedTask, Input, Output, Prior};
 use crate::guard::Guard;
 use crate::ids::{AgentId, AskId, LinkId, Seq, TaskId, Timestamp};
 use crate::policy::{self, About, Caller, Rules, Verb};
@@ -41,6 +41,8 @@ pub struct Hub {
     guard: Guard,
     rules: Rules,
     recent: Recent,
+    /// Tasks that ended in the batch that is under way, which the store does not know yet.
+    ended: Vec<EndedTask>,
     /// Messages that were handed out in a batch that was not stored wait again, beside links that have room.
     rolled_back: bool,
 }
@@ -62,6 +64,7 @@ impl Hub {
             guard: Guard::default(),
             rules: Rules::default(),
             recent: Recent::default(),
+            ended: Vec::new(),
             rolled_back: false,
         }
     }
@@ -135,11 +138,17 @@ impl Hub {
         boxes.into_iter().chain(tasks).chain(again).chain(absent).min()
     }
 
+    /// The last batch is on disk.
+    pub fn stored(&mut self) {
+        self.ended.clear();
+    }
+
     /// The last batch did not reach the disk: the state is what the journal says, and nothing was promised.
     pub fn roll_back(&mut self, mut state: State) {
         state.rebuild_indexes();
         self.watchers.forget_after(state.seq);
         self.recent.forget_after(state.seq);
+        self.ended.clear();
         self.state = state;
         for (id, link) in &mut self.links {
             link.resume(*id, &self.state);

@@ -106,6 +106,9 @@ impl State {
                     self.timed.insert((deadline, task.id));
                 }
                 task.said_bytes += said.as_ref().map_or(0, |body| body.bytes() as u64);
+                task.asks = said
+                    .clone()
+                    .filter(|_| matches!(to.to, TaskState::InputRequired | TaskState::AuthRequired));
                 task.history.push(to.clone());
             }
             Record::Said { task, what } => {
@@ -155,6 +158,7 @@ impl State {
                     state: TaskState::Submitted,
                     messages: vec![letter.id.clone()],
                     history: Vec::new(),
+                    asks: None,
                     timeout_ms: opens.timeout_ms,
                     deadline: None,
                     cancel: None,

@@ -95,6 +95,9 @@ pub struct Task {
     /// The message that opened it, and those that continued it.
     pub messages: Vec<MessageId>,
     pub history: Vec<Move>,
+    /// What it asks for, while it waits for an answer to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<Body>,
     /// How long it may work, once it works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,

@@ -33,6 +33,22 @@ fn a_question_is_done_when_it_is_answered() {
     );
 }
 
+/// What the store cannot know yet is known all the same.
+#[test]
+fn a_task_that_ends_within_a_batch_has_ended_for_what_comes_after_it() {
+    check(
+        "agent a
+         link 1 a 2 reader
+         send m1 to a => m1>1, m1 accepted
+         say 1 m1 seen => m1 working, ok
+         batch
+         reply m1 by a
+         reply m1 by a
+         cancel m1
+         end => m1 ended completed, replied m1, send on to user, refused task_ended",
+    );
+}
+
 #[test]
 fn the_last_one_handed_over_is_the_one_a_bare_reply_answers() {
     check(

@@ -3,6 +3,7 @@
 //! Every request passes `admit` first: origin, caller, size. Routes are annotated where they are written, so
 //! `/openapi.json` cannot drift from what is served.
 
+mod a2a;
 mod api;
 mod approve;
 mod events;
@@ -97,6 +98,8 @@ pub fn router(app: Shared) -> Router {
     let (router, _) = described().split_for_parts();
     router
         .route("/openapi.json", axum::routing::get(ops::openapi))
+        .route("/api/v1/agent", axum::routing::post(a2a::rpc::serve))
+        .route("/a2a/v1/{*path}", axum::routing::any(a2a::rest::serve))
         .fallback(ops::nowhere)
         .method_not_allowed_fallback(ops::wrong_method)
         .layer(middleware::from_fn_with_state(app.clone(), admit))

@@ -6,6 +6,7 @@
 //! Not here: deciding (`synapse-core`), bytes to words (`synapse-dialects`), the process that restarts this
 //! one (`synapse-holder`).
 
+mod a2a;
 pub mod ancestry;
 pub mod audit;
 pub mod auth;
@@ -13,6 +14,7 @@ mod certified;
 pub mod doors;
 pub mod driver;
 pub mod effects;
+mod follow;
 pub mod handle;
 pub mod hands;
 pub mod handshake;

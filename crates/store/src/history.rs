@@ -42,9 +42,15 @@ impl History {
     }
 
     pub fn artifacts(&self, task: &TaskId) -> Result<Vec<Said>, JournalError> {
-        let mut ask =
-            self.db.prepare_cached("SELECT seq, body, crc FROM said WHERE task = ?1 ORDER BY seq")?;
-        let rows = ask.query_map([task.to_string()], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+        self.artifacts_upto(task, Seq(u64::MAX))
+    }
+
+    /// What was made up to a place in the journal.
+    pub fn artifacts_upto(&self, task: &TaskId, upto: Seq) -> Result<Vec<Said>, JournalError> {
+        let sql = "SELECT seq, body, crc FROM said WHERE task = ?1 AND seq <= ?2 ORDER BY seq";
+        let mut ask = self.db.prepare_cached(sql)?;
+        let upto = i64::try_from(upto.0).unwrap_or(i64::MAX);
+        let rows = ask.query_map((task.to_string(), upto), |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
         let mut said = Vec::new();
         for row in rows {
             let (seq, body, crc): (u64, String, u32) = row?;

@@ -140,6 +140,7 @@ fn one(n: u64, agent: AgentId, dice: &mut u64) -> [Entry; 2] {
         id: task,
         caller_id: None,
         context: None,
+        asks: None,
         agent,
         requester: from,
         expects: Expects::Receipt,

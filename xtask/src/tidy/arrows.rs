@@ -23,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("settings", &["core"]),
     ("terminal", &["core"]),
     ("mcp", &["dialects"]),
-    ("node", &["core", "dialects", "store", "holder", "peer", "settings", "terminal", "tls"]),
+    ("node", &["a2a", "core", "dialects", "store", "holder", "peer", "settings", "terminal", "tls"]),
     (
         "synapse",
         &["core", "dialects", "store", "holder", "peer", "mcp", "node", "settings", "terminal", "tls"],

@@ -32,7 +32,10 @@ impl Hub {
                 let place = self.place(now, open);
                 Ok(Answer::Receipt { letter: open.letter.clone(), trail: self.trail_now(open), place })
             }
-            Command::Task { task } => Ok(Answer::Task(Box::new(self.open_task(&task, facts)?.clone()))),
+            Command::Task { task } => {
+                let task = Box::new(self.open_task(&task, facts)?.clone());
+                Ok(Answer::Task { task, at: self.state.seq })
+            }
             Command::Tasks { max } => {
                 Ok(Answer::Tasks(self.state.tasks.values().take(max).cloned().collect()))
             }

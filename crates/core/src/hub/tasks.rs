@@ -234,10 +234,7 @@ impl Hub {
             None => self.last_handed(caller),
         };
         let Some(open) = found else {
-            let ended = facts.ended.clone().ok_or_else(|| Refusal::NoSuchTask {
-                task: task.map_or_else(|| "the last one".to_owned(), |name| name.as_str().to_owned()),
-            })?;
-            let EndedTask { id, agent, requester, message, .. } = ended;
+            let EndedTask { id, agent, requester, message, .. } = self.ended_task(task.as_ref(), facts)?;
             self.may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
             return Ok(Answer::Replied(Replied::Send { to: requester, task: id, parent: message }));
         };
@@ -320,6 +317,13 @@ impl Hub {
             why: ending.why.clone(),
         });
         let (agent, messages) = (archived.agent, archived.messages.clone());
+        self.ended.push(EndedTask {
+            id,
+            agent,
+            state: ending.state,
+            requester: archived.requester.clone(),
+            message: messages[0].clone(),
+        });
         let archive = Box::new(Archive { task: archived, trails, dead_letter });
         self.emit(now, Record::Ended { task: id, ending, archive }, out);
         messages.iter().for_each(|message| self.lease_done(message));
@@ -401,11 +405,21 @@ impl Hub {
     }
 
     pub(super) fn open_task(&self, name: &TaskRef, facts: &Facts) -> Result<&Task, Refusal> {
-        match (self.find_open(name)?, &facts.ended) {
-            (Some(task), _) => Ok(task),
-            (None, Some(ended)) => Err(Refusal::TaskEnded { task: ended.id.short(), state: ended.state }),
-            (None, None) => Err(Refusal::NoSuchTask { task: name.as_str().to_owned() }),
+        if let Some(task) = self.find_open(name)? {
+            return Ok(task);
         }
+        let ended = self.ended_task(Some(name), facts)?;
+        Err(Refusal::TaskEnded { task: ended.id.short(), state: ended.state })
+    }
+
+    /// One that has ended, perhaps in the batch that is under way.
+    fn ended_task(&self, name: Option<&TaskRef>, facts: &Facts) -> Result<EndedTask, Refusal> {
+        let now_ended =
+            || self.ended.iter().rev().find(|ended| name.is_some_and(|name| name.names(&ended.id)));
+        let ended = facts.ended.as_ref().or_else(now_ended).cloned();
+        ended.ok_or_else(|| Refusal::NoSuchTask {
+            task: name.map_or("the last one", TaskRef::as_str).to_owned(),
+        })
     }
 
     /// The open task whose message reached the caller's agent last.

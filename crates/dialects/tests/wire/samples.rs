@@ -66,6 +66,7 @@ pub(crate) fn task(state: TaskState) -> Task {
         id: letter().task,
         caller_id: Some("theirs".into()),
         context: None,
+        asks: None,
         agent: letter().to,
         requester: sender(Proof::Token),
         expects: Expects::Answer,

@@ -76,7 +76,7 @@ pub(super) async fn task(
 ) -> Result<Json<TaskView>, Refused> {
     let name = TaskRef::parse(&raw).map_err(Refusal::from)?;
     let mut view = match app.ask(caller, Command::Task { task: name.clone() }).await {
-        Ok((Answer::Task(task), _)) => TaskView::new(&task, None),
+        Ok((Answer::Task { task, .. }, _)) => TaskView::new(&task, None),
         Ok(_) => return Err(unexpected()),
         Err(Refusal::TaskEnded { .. }) => {
             let found = app.archive(move |history| history.task(&name)).await?;

@@ -1,0 +1,185 @@
+//! The operations of A2A, as questions to the driver and the archive: one engine below all bindings (G2).
+//!
+//! Results are scoped to the caller: a task of somebody else is not found, as one that never was (E4, E5, E8).
+//! Not here: forms on any wire (`doors/a2a`), translation (`synapse-a2a`).
+
+mod stream;
+mod view;
+
+pub use stream::{Event, Mark};
+
+use crate::doors::Shared;
+use crate::follow::{self, Item};
+use synapse_a2a::check;
+use synapse_a2a::fault::{Fault, Kind};
+use synapse_a2a::from_core::{self, Much};
+use synapse_a2a::pb;
+use synapse_a2a::to_core::{self, Modes};
+use synapse_core::Refusal;
+use synapse_core::effect::{Answer, Command};
+use synapse_core::ids::{Seq, TaskId, TaskRef};
+use synapse_core::policy::Caller;
+use synapse_core::record::Record;
+use synapse_core::task::{Task, TaskState};
+use synapse_core::watch::Topic;
+use view::Known;
+
+/// What an agent of any kind takes and gives.
+pub const MODES: Modes<'static> =
+    Modes { input: &["text/plain", "application/json"], output: &["text/plain", "application/json"] };
+
+/// One caller's requests.
+#[derive(Clone)]
+pub struct Engine {
+    app: Shared,
+    caller: Caller,
+}
+
+/// A message that was taken.
+struct Sent {
+    task: TaskId,
+    /// Everything about it comes after this.
+    at: Seq,
+    /// How often the task had moved before.
+    moves: usize,
+}
+
+impl Engine {
+    pub fn new(app: Shared, caller: Caller) -> Self {
+        Self { app, caller }
+    }
+
+    /// S1–S6.
+    pub async fn send(&self, request: pb::SendMessageRequest) -> Result<pb::SendMessageResponse, Fault> {
+        let configuration = request.configuration.clone().unwrap_or_default();
+        let history = check::history_length("configuration.historyLength", configuration.history_length)?;
+        let sent = self.take(&request).await?;
+        if !configuration.return_immediately {
+            self.wait(&sent).await?;
+        }
+        let known = self.known(sent.task).await?;
+        let task = self.tell(&known, Much { history, artifacts: true }).await?;
+        Ok(pb::SendMessageResponse { payload: Some(pb::send_message_response::Payload::Task(task)) })
+    }
+
+    /// T1, T2.
+    pub async fn get(&self, request: pb::GetTaskRequest) -> Result<pb::Task, Fault> {
+        let history = check::history_length("historyLength", request.history_length)?;
+        let known = self.known_by_name(&request.id).await?;
+        self.tell(&known, Much { history, artifacts: true }).await
+    }
+
+    /// T12–T14. What a task needs to stop is up to its agent, so it may still be under way in the answer.
+    pub async fn cancel(&self, request: pb::CancelTaskRequest) -> Result<pb::Task, Fault> {
+        let known = self.known_by_name(&request.id).await?;
+        let id = known.task().id;
+        if let Some(state) = known.ended() {
+            return Err(not_cancelable(id, state));
+        }
+        let command = Command::Cancel { task: reference(id)?, why: "canceled over A2A".into() };
+        let (_, at) = match self.app.ask(self.caller.clone(), command).await {
+            Ok(heard) => heard,
+            Err(Refusal::TaskEnded { state, .. }) => return Err(not_cancelable(id, state)),
+            Err(refusal) => return Err(Fault::of(&refusal)),
+        };
+        self.wait_a_moment(id, at).await?;
+        let known = self.known(id).await?;
+        self.tell(&known, Much { history: None, artifacts: true }).await
+    }
+
+    /// Takes the message of a request: it is on disk when this returns.
+    async fn take(&self, request: &pb::SendMessageRequest) -> Result<Sent, Fault> {
+        let mut draft = to_core::draft(request, MODES)?;
+        let mut moves = 0;
+        if let Some(message) = request.message.as_ref().filter(|message| !message.task_id.is_empty()) {
+            let known = self.known_by_name(&message.task_id).await?;
+            self.may_continue(&known, &message.context_id)?;
+            (draft.context, moves) = (None, known.task().history.len());
+        }
+        let command = Command::Send(Box::new(draft));
+        let (answer, at) =
+            self.app.ask(self.caller.clone(), command).await.map_err(|refusal| Fault::of(&refusal))?;
+        let Answer::Accepted(taken) = answer else { return Err(other_answer()) };
+        let taken = taken.first().ok_or_else(other_answer)?;
+        Ok(Sent { task: taken.task, at, moves })
+    }
+
+    /// S9, C8, C9.
+    fn may_continue(&self, known: &Known, context: &str) -> Result<(), Fault> {
+        let task = known.task();
+        if let Some(state) = known.ended() {
+            let message = format!("task {} is {}; send a message without a taskId", task.id, state.name());
+            return Err(Fault {
+                field: Some("message.taskId".into()),
+                ..Fault::new(Kind::Unsupported, message)
+            });
+        }
+        if !context.is_empty() && context != from_core::context(task) {
+            return Err(Fault::params("message.contextId", "it is not the context of this task"));
+        }
+        Ok(())
+    }
+
+    /// Until the task has ended, or asks for something (S2).
+    async fn wait(&self, sent: &Sent) -> Result<(), Fault> {
+        loop {
+            let known = self.known(sent.task).await?;
+            let asks = is_interrupted(known.task().state) && known.task().history.len() > sent.moves;
+            if known.ended().is_some() || asks {
+                return Ok(());
+            }
+            if self.app.stop.is_cancelled() {
+                return Err(Fault::of(&Refusal::Stopping));
+            }
+            let mut items = self.follow(sent.task, known.at()).await?;
+            // After a gap, or when we were too slow: how it is now is asked again.
+            while let Some(Item::Entry(entry)) = items.recv().await {
+                if is_pause(&entry.record) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// For an end that is near: an agent that stops at once is told as stopped.
+    async fn wait_a_moment(&self, task: TaskId, at: Seq) -> Result<(), Fault> {
+        const MOMENT: std::time::Duration = std::time::Duration::from_secs(2);
+        let sent = Sent { task, at, moves: 0 };
+        tokio::time::timeout(MOMENT, self.wait(&sent)).await.unwrap_or(Ok(()))
+    }
+
+    async fn follow(&self, task: TaskId, after: Seq) -> Result<tokio::sync::mpsc::Receiver<Item>, Fault> {
+        let followed = follow::follow(&self.app, self.caller.clone(), Topic::Task(task), Some(after)).await;
+        followed.map_err(|refusal| Fault::of(&refusal))
+    }
+}
+
+fn not_cancelable(task: TaskId, state: TaskState) -> Fault {
+    Fault::new(Kind::TaskNotCancelable, format!("task {task} is already {}", state.name()))
+}
+
+fn reference(task: TaskId) -> Result<TaskRef, Fault> {
+    TaskRef::parse(&task.to_string()).map_err(|_| Fault::no_such_task(&task.to_string()))
+}
+
+fn other_answer() -> Fault {
+    Fault::new(Kind::Internal, "the node answered something else; see its log")
+}
+
+/// Whether nothing more comes until somebody does something.
+fn is_pause(record: &Record) -> bool {
+    match record {
+        Record::Ended { .. } => true,
+        Record::Moved { to, .. } => is_interrupted(to.to),
+        _ => false,
+    }
+}
+
+fn is_interrupted(state: TaskState) -> bool {
+    matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
+}
+
+/// Whether this task is the caller's to see.
+fn is_own(caller: &Caller, task: &Task) -> bool {
+    caller.sender().who == task.requester.who
+}

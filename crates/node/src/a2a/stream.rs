@@ -1,0 +1,189 @@
+//! Streams: the task as it is, then everything that happens to it, in order, until it has ended (S13–S22, T15–T17).
+//!
+//! Each event has a mark: its place in the journal, and which of the things it means this is. Whoever comes back with the
+//! last mark it saw misses nothing and hears nothing twice, whatever became of the connection or of the node.
+
+use super::view::Known;
+use super::{Engine, is_pause};
+use crate::follow::Item;
+use std::fmt;
+use synapse_a2a::fault::{Fault, Kind};
+use synapse_a2a::from_core::{self, Much};
+use synapse_a2a::pb;
+use synapse_core::ids::Seq;
+use synapse_core::record::{Entry, Record};
+use synapse_core::task::Task;
+use tokio::sync::mpsc;
+
+/// Where in a stream an event stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    seq: Seq,
+    nth: usize,
+}
+
+/// Of a task that is told as a whole: after all that happened up to there. No event means as many things.
+const WHOLE: usize = 9;
+
+impl Mark {
+    pub fn parse(raw: &str) -> Option<Self> {
+        let (seq, nth) = raw.split_once('-')?;
+        Some(Self { seq: Seq(seq.parse().ok()?), nth: nth.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.seq.0, self.nth)
+    }
+}
+
+/// What a stream tells.
+#[derive(Debug, Clone)]
+pub enum Event {
+    Told {
+        mark: Mark,
+        response: Box<pb::StreamResponse>,
+    },
+    /// Events before the next are gone; the task as it is now follows.
+    Gap,
+}
+
+/// Events that wait for a slow reader.
+const EVENTS_MAX: usize = 64;
+
+impl Engine {
+    /// Ends when the task has ended, or asks for something (S17).
+    pub async fn send_streaming(
+        &self,
+        request: pb::SendMessageRequest,
+    ) -> Result<mpsc::Receiver<Event>, Fault> {
+        let sent = self.take(&request).await?;
+        let known = self.known(sent.task).await?;
+        let first = self.whole(&known).await?;
+        // From where it was taken on: what is in the first event already is not told again, but it may be the end.
+        let items = self.follow(sent.task, sent.at).await?;
+        let teller = Teller {
+            engine: self.clone(),
+            task: known.task().clone(),
+            told: known.mark(),
+            until_pause: true,
+        };
+        Ok(teller.start(Some(first), known.ended().is_some(), items))
+    }
+
+    /// Ends when the task has ended. `after` goes on where a broken stream ended.
+    pub async fn subscribe(
+        &self,
+        request: pb::SubscribeToTaskRequest,
+        after: Option<Mark>,
+    ) -> Result<mpsc::Receiver<Event>, Fault> {
+        let known = self.known_by_name(&request.id).await?;
+        let task = known.task().clone();
+        if let Some(mark) = after {
+            let items = self.follow(task.id, Seq(mark.seq.0.saturating_sub(1))).await?;
+            let teller = Teller { engine: self.clone(), task, told: mark, until_pause: false };
+            return Ok(teller.start(None, false, items));
+        }
+        if let Some(state) = known.ended() {
+            let message = format!("task {} is {}; nothing more happens to it", task.id, state.name());
+            return Err(Fault::new(Kind::Unsupported, message));
+        }
+        let first = self.whole(&known).await?;
+        let items = self.follow(task.id, known.at()).await?;
+        let teller = Teller { engine: self.clone(), task, told: known.mark(), until_pause: false };
+        Ok(teller.start(Some(first), false, items))
+    }
+
+    /// The task as it was then.
+    async fn whole(&self, known: &Known) -> Result<Event, Fault> {
+        let task = self.tell(known, Much { history: None, artifacts: true }).await?;
+        let response = pb::StreamResponse { payload: Some(pb::stream_response::Payload::Task(task)) };
+        Ok(Event::Told { mark: known.mark(), response: Box::new(response) })
+    }
+}
+
+impl Known {
+    fn mark(&self) -> Mark {
+        Mark { seq: self.at(), nth: WHOLE }
+    }
+}
+
+struct Teller {
+    engine: Engine,
+    task: Task,
+    /// All up to here is told.
+    told: Mark,
+    until_pause: bool,
+}
+
+impl Teller {
+    fn start(
+        mut self,
+        first: Option<Event>,
+        is_all: bool,
+        mut items: mpsc::Receiver<Item>,
+    ) -> mpsc::Receiver<Event> {
+        let (events, reader) = mpsc::channel(EVENTS_MAX);
+        tokio::spawn(async move {
+            if let Some(first) = first
+                && events.send(first).await.is_err()
+            {
+                return;
+            }
+            while !is_all && let Some(item) = items.recv().await {
+                let (told, is_last) = match item {
+                    Item::Entry(entry) => (self.updates(&entry), self.is_last(&entry.record)),
+                    Item::Gap { .. } => self.after_gap().await,
+                };
+                for event in told {
+                    if events.send(event).await.is_err() {
+                        return;
+                    }
+                }
+                if is_last {
+                    return;
+                }
+            }
+        });
+        reader
+    }
+
+    fn is_last(&self, record: &Record) -> bool {
+        matches!(record, Record::Ended { .. }) || (self.until_pause && is_pause(record))
+    }
+
+    fn updates(&self, entry: &Entry) -> Vec<Event> {
+        let all = from_core::updates(&self.task, entry).into_iter().enumerate();
+        all.map(|(nth, response)| (Mark { seq: entry.seq, nth }, response))
+            .filter(|(mark, _)| *mark > self.told)
+            .map(|(mark, response)| Event::Told { mark, response: Box::new(response) })
+            .collect()
+    }
+
+    /// What was lost is made good by the whole; and whether that is the end.
+    async fn after_gap(&mut self) -> (Vec<Event>, bool) {
+        let Ok(known) = self.engine.known(self.task.id).await else { return (vec![Event::Gap], true) };
+        self.told = known.mark();
+        match self.engine.whole(&known).await {
+            Ok(whole) => (vec![Event::Gap, whole], known.ended().is_some()),
+            Err(_) => (vec![Event::Gap], true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_come_back_as_they_were_and_stand_in_order() {
+        let mark = Mark { seq: Seq(12), nth: 1 };
+        assert_eq!(Mark::parse(&mark.to_string()), Some(mark));
+        for wrong in ["", "12", "12-", "-1", "x-1", "12-1-1", "12_1"] {
+            assert_eq!(Mark::parse(wrong), None, "{wrong}");
+        }
+        let whole = Mark { seq: Seq(12), nth: WHOLE };
+        assert!(mark < whole && whole < Mark { seq: Seq(13), nth: 0 });
+    }
+}

@@ -1,0 +1,88 @@
+//! Looking a task up, open or ended, as far as it is the caller's.
+
+use super::{Engine, is_own, other_answer};
+use std::sync::Arc;
+use synapse_a2a::fault::Fault;
+use synapse_a2a::from_core::{self, Much, Seen};
+use synapse_a2a::{pb, to_core};
+use synapse_core::Refusal;
+use synapse_core::effect::{Answer, Command};
+use synapse_core::ids::{Seq, TaskId, TaskRef};
+use synapse_core::message::{Body, Letter};
+use synapse_core::record::{Archive, Said};
+use synapse_core::task::{Ending, Task, TaskState};
+
+/// A task as it was at one place in the journal.
+pub(super) enum Known {
+    Open { task: Box<Task>, at: Seq },
+    Ended { ending: Ending, archive: Box<Archive>, at: Seq },
+}
+
+impl Known {
+    pub(super) fn task(&self) -> &Task {
+        match self {
+            Self::Open { task, .. } => task,
+            Self::Ended { archive, .. } => &archive.task,
+        }
+    }
+
+    pub(super) fn ended(&self) -> Option<TaskState> {
+        match self {
+            Self::Open { .. } => None,
+            Self::Ended { ending, .. } => Some(ending.state),
+        }
+    }
+
+    pub(super) fn at(&self) -> Seq {
+        match self {
+            Self::Open { at, .. } | Self::Ended { at, .. } => *at,
+        }
+    }
+}
+
+impl Engine {
+    pub(super) async fn known_by_name(&self, name: &str) -> Result<Known, Fault> {
+        self.known(to_core::task_id(name)?).await
+    }
+
+    pub(super) async fn known(&self, id: TaskId) -> Result<Known, Fault> {
+        let name = id.to_string();
+        let reference = TaskRef::parse(&name).map_err(|_| Fault::no_such_task(&name))?;
+        let known = match self.app.ask(self.caller.clone(), Command::Task { task: reference.clone() }).await {
+            Ok((Answer::Task { task, at }, _)) => Known::Open { task, at },
+            Ok(_) => return Err(other_answer()),
+            Err(Refusal::TaskEnded { .. }) => {
+                let found = self.app.archive(move |history| history.task(&reference)).await;
+                let found = found.map_err(|refusal| Fault::of(&refusal))?;
+                let (ending, archive) = found.ok_or_else(|| Fault::no_such_task(&name))?;
+                Known::Ended { ending, archive: Box::new(archive), at: Seq(u64::MAX) }
+            }
+            // That it is another's is not told.
+            Err(Refusal::NotAllowed { .. }) => return Err(Fault::no_such_task(&name)),
+            Err(refusal) => return Err(Fault::of(&refusal)),
+        };
+        if is_own(&self.caller, known.task()) { Ok(known) } else { Err(Fault::no_such_task(&name)) }
+    }
+
+    /// All that is asked for of a task, as it was then.
+    pub(super) async fn tell(&self, known: &Known, much: Much) -> Result<pb::Task, Fault> {
+        let (id, at) = (known.task().id, known.at());
+        let wanted = known.task().messages.clone();
+        let read = self.app.archive(move |history| {
+            let said = if much.artifacts { history.artifacts_upto(&id, at)? } else { Vec::new() };
+            let mut messages = Vec::new();
+            for message in &wanted {
+                messages.extend(history.message(message)?);
+            }
+            Ok((said, messages))
+        });
+        let (said, messages): (Vec<Said>, Vec<(Arc<Letter>, Body)>) =
+            read.await.map_err(|refusal| Fault::of(&refusal))?;
+        let ending = match known {
+            Known::Ended { ending, .. } => Some(ending),
+            Known::Open { .. } => None,
+        };
+        let seen = Seen { task: known.task(), ending, messages: &messages, said: &said };
+        Ok(from_core::task(&seen, much))
+    }
+}

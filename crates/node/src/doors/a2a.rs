@@ -1,0 +1,74 @@
+//! A2A over HTTP: JSON-RPC and HTTP+JSON, thin above one engine.
+//!
+//! Both bindings have the same operations; each has its own envelope, paths and form of errors.
+
+pub(super) mod rest;
+pub(super) mod rpc;
+
+use super::Shared;
+use crate::a2a::{Event, Mark};
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use serde_json::Value;
+use synapse_a2a::Fault;
+use synapse_a2a::check::Version;
+use synapse_a2a::fault::Kind;
+use synapse_a2a::wire::to_json;
+
+const VERSION: &str = "a2a-version";
+
+/// The version that a caller speaks: in a header, or where headers cannot be set, in the query (V6).
+fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> {
+    let in_header = headers.get(VERSION).map(|value| value.to_str().unwrap_or("?").to_owned());
+    let asked = in_header.or_else(|| query(uri, "A2A-Version"));
+    match Version::parse(asked.as_deref())? {
+        Version::V10 => Ok(Version::V10),
+        Version::V03 => {
+            let message = "version 0.3 of A2A is not spoken here yet; send `A2A-Version: 1.0`";
+            Err(Fault { field: Some("A2A-Version".into()), ..Fault::new(Kind::Version, message) })
+        }
+    }
+}
+
+/// A parameter of the query, decoded.
+fn query(uri: &Uri, name: &str) -> Option<String> {
+    let pairs = form_urlencoded::parse(uri.query()?.as_bytes());
+    pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
+/// Where a broken stream ended; something else there is as if nothing was.
+fn last_mark(headers: &HeaderMap) -> Option<Mark> {
+    Mark::parse(headers.get("last-event-id")?.to_str().ok()?)
+}
+
+async fn body_of(app: &Shared, body: Body) -> Result<bytes::Bytes, Fault> {
+    super::read_body(app, body).await.map_err(|refusal| Fault::of(&refusal))
+}
+
+/// One event of a stream, its data made by the binding.
+fn event_text(event: &Event, data: impl Fn(Value) -> Value) -> String {
+    match event {
+        Event::Told { mark, response } => match to_json(&**response) {
+            Ok(value) => format!("id: {mark}\ndata: {}\n\n", data(value)),
+            Err(fault) => format!("data: {}\n\n", data(fault.http())),
+        },
+        Event::Gap => ": some events are gone; the task as it is now follows\n\n".to_owned(),
+    }
+}
+
+fn answer(status: u16, value: &Value, content_type: &'static str) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (status, value.to_string()).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// What every faulty answer has, whatever its form.
+fn with_fault(mut response: Response, fault: &Fault) -> Response {
+    if let Some(seconds) = fault.retry_after_s {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    crate::audit::note(|facts| facts.code(fault.kind.codes().reason));
+    response
+}

@@ -1,0 +1,83 @@
+//! JSON-RPC at `/api/v1/agent` (J1–J9).
+
+use super::{answer, body_of, event_text, last_mark, version, with_fault};
+use crate::a2a::{Engine, Event};
+use crate::doors::Shared;
+use crate::doors::events::streamed;
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::response::Response;
+use http::{HeaderMap, Uri};
+use serde_json::Value;
+use synapse_a2a::fault::{Fault, Kind};
+use synapse_a2a::json_rpc::{self, Call, NoCall};
+use synapse_a2a::wire::{from_json, to_json};
+use synapse_core::policy::Caller;
+use tokio::sync::mpsc;
+
+const JSON: &str = "application/json";
+
+/// What a call comes to.
+enum Outcome {
+    Value(Value),
+    Stream(mpsc::Receiver<Event>),
+}
+
+pub(in crate::doors) async fn serve(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let call = match body_of(&app, body).await {
+        Ok(bytes) => json_rpc::read(&bytes),
+        Err(fault) => Err(NoCall { id: Value::Null, fault }),
+    };
+    let (id, done) = match call {
+        Ok(call) => (call.id.clone(), dispatch(app, caller, call, &uri, &headers).await),
+        Err(NoCall { id, fault }) => (id, Err(fault)),
+    };
+    match done {
+        Ok(Outcome::Value(value)) => answer(200, &json_rpc::answer(&id, Ok(value)), JSON),
+        Ok(Outcome::Stream(events)) => {
+            let text = move |event| event_text(&event, |value| json_rpc::answer(&id, Ok(value)));
+            streamed(events, text, "text/event-stream")
+        }
+        // The envelope tells what went wrong; HTTP does only for what has nothing to do with the call.
+        Err(fault) => {
+            let status = match fault.kind {
+                Kind::Unauthenticated | Kind::Denied | Kind::TooLarge | Kind::TooMany | Kind::Stopping => {
+                    fault.kind.codes().http
+                }
+                _ => 200,
+            };
+            with_fault(answer(status, &json_rpc::answer(&id, Err(fault.clone())), JSON), &fault)
+        }
+    }
+}
+
+async fn dispatch(
+    app: Shared,
+    caller: Caller,
+    call: Call,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<Outcome, Fault> {
+    version(headers, uri)?;
+    let engine = Engine::new(app, caller);
+    let value = match call.method.as_str() {
+        "SendMessage" => to_json(&engine.send(from_json(call.params)?).await?)?,
+        "GetTask" => to_json(&engine.get(from_json(call.params)?).await?)?,
+        "CancelTask" => to_json(&engine.cancel(from_json(call.params)?).await?)?,
+        "SendStreamingMessage" => {
+            return engine.send_streaming(from_json(call.params)?).await.map(Outcome::Stream);
+        }
+        "SubscribeToTask" => {
+            let request = from_json(call.params)?;
+            return engine.subscribe(request, last_mark(headers)).await.map(Outcome::Stream);
+        }
+        other => return Err(Fault::new(Kind::Method, format!("there is no method {other:?}"))),
+    };
+    Ok(Outcome::Value(value))
+}
