@@ -120,6 +120,26 @@ pub struct PromptView {
     pub decidable: bool,
 }
 
+/// Keys to press in an agent's terminal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeysRequest {
+    /// Names of keys, such as `Enter`, `C-c`, `F5`; anything else is typed as text.
+    pub keys: Vec<String>,
+    /// All of it is text.
+    #[serde(default)]
+    pub literal: bool,
+    /// Wait for the end of a message that is being typed.
+    #[serde(default)]
+    pub wait: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeysAnswer {
+    /// By name; of a text only how long it is.
+    pub pressed: Vec<String>,
+}
+
 /// A person's word on a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -14,6 +14,7 @@ pub mod hooks;
 pub mod interrupt;
 mod joined;
 mod keyboard;
+pub mod keys;
 pub mod leftover;
 pub mod opencode;
 mod picture;

@@ -165,6 +165,11 @@ impl Turn {
         self.phase == Phase::Gate
     }
 
+    /// It was written, and something else comes first.
+    pub fn is_aside(&self) -> bool {
+        self.phase == Phase::Aside
+    }
+
     pub fn next(&mut self, sight: &Sight) -> Step {
         match sight.composer {
             Holds::Empty => drop(self.empty_since.get_or_insert(sight.now)),

@@ -8,6 +8,8 @@ Every thing that is given to it, and every key that decides something, is a line
   lose=N       loses so many pastes
   collapse=N   shows pastes of more than N lines as a count only
   turn=MS      how long a turn takes
+  keys=1       logs all that is typed to it, as it is read
+  cursor=1     asks for cursor keys in application mode
 A message that contains ASK makes it ask for approval in the middle of its turn; one with LONG takes a minute.
 """
 
@@ -159,7 +161,7 @@ class Cli:
 def main():
     before = termios.tcgetattr(0)
     tty.setraw(0)
-    os.write(1, b"\x1b[?2004h\x1b[?1049h")
+    os.write(1, b"\x1b[?2004h\x1b[?1049h" + (b"\x1b[?1h" if "cursor" in OPTIONS else b""))
     cli, rest = Cli(), b""
     cli.becomes("idle")
     cli.paint()
@@ -170,6 +172,8 @@ def main():
                 read = os.read(0, 65536)
                 if not read:
                     return
+                if "keys" in OPTIONS:
+                    log(keys=read.decode(errors="replace"))
                 rest += read
                 rest = take(cli, rest)
             cli.tick()
@@ -186,7 +190,7 @@ def take(cli, data):
                 return data
             cli.paste(data[6:end].decode())
             data = data[end + 6 :]
-        elif match := re.match(rb"\x1b(\[[0-9;?<>=]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|P[^\x1b]*\x1b\\)", data):
+        elif match := re.match(rb"\x1b(\[[0-9;?<>=]*[@-~]|O[A-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|P[^\x1b]*\x1b\\)", data):
             data = data[match.end() :]
         else:
             size = 1 if data[0] < 0x80 else 2 if data[0] < 0xE0 else 3 if data[0] < 0xF0 else 4
