@@ -17,6 +17,7 @@ mod keyboard;
 pub mod keys;
 pub mod leftover;
 pub mod opencode;
+pub mod pause;
 mod picture;
 pub mod profile;
 pub mod prompt;

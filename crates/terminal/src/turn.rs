@@ -35,6 +35,8 @@ pub struct Sight {
     pub shown: bool,
     /// The program said itself that it was given this text.
     pub told: bool,
+    /// Its usage limit is reached.
+    pub paused: bool,
 }
 
 /// What is to be done next. Whoever carries it out calls `next` again afterwards.
@@ -196,6 +198,7 @@ impl Turn {
             AgentState::Error | AgentState::Offline => Some(Held::Gone),
             AgentState::Maintenance | AgentState::Unknown => Some(Held::Unknown),
         };
+        let held = held.or(sight.paused.then_some(Held::Paused));
         held.or((!sight.pastes_bracketed).then_some(Held::NoPaste))
     }
 
@@ -471,6 +474,7 @@ impl Sight {
             keyboard: true,
             shown: false,
             told: false,
+            paused: false,
         }
     }
 }

@@ -10,7 +10,8 @@ Every thing that is given to it, and every key that decides something, is a line
   turn=MS      how long a turn takes
   keys=1       logs all that is typed to it, as it is read
   cursor=1     asks for cursor keys in application mode
-A message that contains ASK makes it ask for approval in the middle of its turn; one with LONG takes a minute.
+A message that contains ASK makes it ask for approval in the middle of its turn; one with LONG takes a minute; after one
+with LIMIT and a time its usage limit is reached until then.
 """
 
 import json, os, random, re, select, sys, termios, time, tty
@@ -30,7 +31,7 @@ def log(**what):
 class Cli:
     def __init__(self):
         self.said, self.draft, self.state = [], "", "idle"
-        self.ends = self.asks = self.paint_at = None
+        self.ends = self.asks = self.paint_at = self.limit = None
         self.swallow, self.lose, self.number = SWALLOW, LOSE, 0
 
     def becomes(self, state):
@@ -76,6 +77,8 @@ class Cli:
             self.paint()
         elif self.state == "busy" and now >= self.ends:
             self.said.append("* done with it")
+            if self.limit:
+                self.said.append("* limit reached, until " + self.limit)
             self.becomes("idle")
             self.paint()
         if self.paint_at is not None and now >= self.paint_at:
@@ -91,6 +94,8 @@ class Cli:
         self.said += text.rstrip("\n").split("\n")
         self.becomes("busy")
         self.ends = self.later(60_000 if "LONG" in text else TURN)
+        limit = re.search("LIMIT (.*)", text)
+        self.limit = limit and limit.group(1)
         self.asks = self.later(TURN / 2) if "ASK" in text else None
         self.paint()
 

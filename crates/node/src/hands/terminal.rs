@@ -60,7 +60,8 @@ pub struct Chosen {
 impl Seat {
     /// `text` is the profile as it was written.
     pub fn new(profile: Profile, text: String, tells: Tells, key: Option<String>) -> Self {
-        let watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
+        let mut watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
+        watch.set_zone(jiff::tz::TimeZone::system());
         let (wishes, wished) = mpsc::channel(WISHES_MAX);
         Self {
             watch: Arc::new(Mutex::new(watch)),
@@ -437,18 +438,16 @@ impl<'a> Sitting<'a> {
 
     fn restart(&self, size: Size, picture: &[u8]) {
         let mut watch = self.hand.seat.watch();
-        let (profile, heard) = (watch.profile().clone(), watch.heard().clone());
-        let colours = watch.screen().colours();
-        *watch = Watch::resumed(now(), profile, size, SCROLLBACK, picture);
-        watch.remember(heard);
-        watch.set_colours(colours.0, colours.1);
+        let mut next = Watch::resumed(now(), watch.profile().clone(), size, SCROLLBACK, picture);
+        next.succeed(&watch);
+        *watch = next;
     }
 
     /// Tells the driver, and through the holder whoever records, what the agent does, when that has changed.
     async fn tell(&mut self) -> bool {
         let (state, why) = {
             let watch = self.hand.seat.watch();
-            (watch.state(), watch.verdict().why.clone())
+            (watch.state(), watch.why(now()))
         };
         if self.shown.as_ref() == Some(&(state, why.clone())) {
             return true;

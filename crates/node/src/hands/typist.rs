@@ -377,7 +377,7 @@ impl Typist {
         let message = job.letter.id.clone();
         self.job = None;
         self.tell_gate();
-        let _ = self.report(&message, Report::Held { why: held.to_string() }).await;
+        let _ = self.report(&message, Report::Held { why: self.words(held) }).await;
         true
     }
 
@@ -442,13 +442,20 @@ impl Typist {
             (None, None) => {
                 let (held, until) = Turn::held(&sight);
                 self.wake = [self.wake, until].into_iter().flatten().min();
-                held.map(|held| held.to_string())
+                held.map(|held| self.words(held))
             }
         };
         if self.gate.as_ref() != Some(&held) {
             self.gate = Some(held.clone());
             self.app.handle.tell(Input::Gate { link: self.link, held });
         }
+    }
+
+    /// Why nothing is typed; of a pause, also until when.
+    fn words(&self, held: Held) -> String {
+        let watch = self.seat.watch();
+        let paused = watch.paused(now()).filter(|_| held == Held::Paused);
+        paused.map_or_else(|| held.to_string(), ToString::to_string)
     }
 
     fn caller(&self) -> Caller {
