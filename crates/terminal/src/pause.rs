@@ -91,8 +91,10 @@ impl Pauses {
         if limits.is_empty() {
             return self.seen = None;
         }
-        let bare =
-            |row: &String| row.trim_matches(|c: char| c.is_whitespace() || "│┃|".contains(c)).to_owned();
+        // Blanks that must not be broken at are blanks to a pattern.
+        let bare = |row: &String| {
+            row.trim_matches(|c: char| c.is_whitespace() || "│┃|".contains(c)).replace('\u{a0}', " ")
+        };
         let rows: Vec<String> = rows.iter().map(bare).collect();
         let text = crate::rules::lowest(&rows, ROWS);
         let found = limits.iter().find_map(|limit| {
@@ -330,10 +332,16 @@ mod tests {
         pauses.at(NOW).map(|paused| (paused.limit.clone(), paused.said.clone()))
     }
 
-    /// As people have reported them.
+    /// As people have reported them, and as they were seen with a server that refuses.
     #[test]
     fn the_notices_of_real_clis() {
         for (profile, text, limit, said) in [
+            (
+                "claude",
+                "  ⎿ \u{a0}You've hit your limit · resets 10:21am (Europe/Berlin)\n● Usage limit reached · continuing automatically at 10:21am · esc to cancel\n✻ Worked for 0s · done 8:21 AM",
+                "usage limit",
+                Some("10:21am (Europe/Berlin)"),
+            ),
             (
                 "claude",
                 "  ⎿  You've hit your session limit · resets 5:40pm (Europe/Berlin)\n     /login to switch to an API usage-billed account.\n\n✻ Baked for 2m 4s\n",
