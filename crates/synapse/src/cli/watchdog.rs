@@ -31,6 +31,10 @@ use synapse_store::home::Home;
 const WATCHES_MAX: usize = 64;
 const FILE_BYTES_MAX: usize = 64 << 10;
 const SAY_BYTES_MAX: usize = 16 << 10;
+/// What holds where nothing is said.
+const IDLE: Duration = Duration::from_secs(300);
+const SAY: &str = "please go on";
+const POKES: u32 = 3;
 
 #[derive(Args)]
 pub(super) struct Watch {
@@ -41,10 +45,10 @@ pub(super) struct Watch {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     idle: Duration,
     /// What to say then
-    #[arg(long, value_name = "TEXT", default_value = "please go on")]
+    #[arg(long, value_name = "TEXT", default_value = SAY)]
     say: String,
     /// How often at most
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = POKES, value_parser = clap::value_parser!(u32).range(1..=100))]
     max: u32,
     /// The least time between two pokes; default: as --idle
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -96,23 +100,60 @@ pub(super) fn watch(args: Watch, json: bool) -> Done {
     if !args.detach {
         return super::block_on(keep_watch(home, plan, json));
     }
-    write(&home, &plan)?;
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("__watch").arg(&plan.id).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn()?;
+    detach(&home, &plan)?;
     if json {
         show::json(&plan);
     } else {
-        show::out(&format!(
-            "watch {} on {}: at most {} times, after {} s without news; `synapse watch --stop {}` ends it",
-            plan.id,
-            plan.agent,
-            plan.max,
-            plan.idle_ms / 1000,
-            plan.id
-        ));
+        show::out(&plan.words());
     }
     Ok(())
+}
+
+/// Begins a watch in the background, for a caller that is no command; what was begun, in words and as data.
+pub(super) fn begin(
+    roll: &Roll,
+    agent: &str,
+    idle: Option<Duration>,
+    say: Option<String>,
+    max: Option<u32>,
+) -> Result<(String, serde_json::Value), Fail> {
+    let args = Watch {
+        agent: Some(agent.to_owned()),
+        idle: idle.unwrap_or(IDLE),
+        say: say.unwrap_or_else(|| SAY.to_owned()),
+        max: max.unwrap_or(POKES),
+        every: None,
+        detach: true,
+        list: false,
+        stop: None,
+    };
+    let plan = plan(roll, roll.find_one(agent)?.id, &args)?;
+    detach(&roll.home, &plan)?;
+    let data = serde_json::to_value(&plan).map_err(|e| Fail::usage(e.to_string()))?;
+    Ok((plan.words(), data))
+}
+
+fn detach(home: &Home, plan: &Plan) -> Done {
+    write(home, plan)?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("__watch").arg(&plan.id).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut watching = command.spawn()?;
+    // For callers that live longer than the watch.
+    std::thread::spawn(move || drop(watching.wait()));
+    Ok(())
+}
+
+impl Plan {
+    fn words(&self) -> String {
+        format!(
+            "watch {} on {}: at most {} times, after {} s without news; `synapse watch --stop {}` ends it",
+            self.id,
+            self.agent,
+            self.max,
+            self.idle_ms / 1000,
+            self.id
+        )
+    }
 }
 
 fn plan(roll: &Roll, agent_id: AgentId, args: &Watch) -> Result<Plan, Fail> {
