@@ -100,6 +100,20 @@ fn an_agent_cannot_press_keys_not_even_in_its_own_terminal() {
     });
 }
 
+/// A key that ends the program was pressed all the same; what comes after it was not.
+#[test]
+fn keys_that_end_the_program_are_told_as_they_were() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &[]);
+    assert!(world.ok(&["send-keys", "a", "C-c"]).contains("pressed C-c"));
+    assert_eq!(cli.all("ctrl_c").len(), 1);
+    world.wait_until("it has ended", || world.entry("a").is_none());
+    let cli = Cli::start(&world, "b", &[]);
+    let more = [&["send-keys", "b", "C-c"][..], &["x"; 25]].concat();
+    world.synapse(&more).fails(5, &["only C-c", "its program has ended"]);
+    assert_eq!(cli.all("ctrl_c").len(), 1);
+}
+
 #[test]
 fn who_has_no_terminal_or_does_not_run_gets_the_reason() {
     let world = world();

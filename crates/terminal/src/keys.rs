@@ -299,10 +299,10 @@ impl Pressing {
         if let Some(outcome) = self.outcome {
             return if sight.keyboard { Press::ReleaseKeyboard } else { Press::Done(outcome) };
         }
-        let pressed = self.pressed;
         if matches!(sight.state, AgentState::Error | AgentState::Offline) {
-            return self.ends(sight, Pressed::Ended { pressed });
+            return self.ends(sight, self.when_ended());
         }
+        let pressed = self.pressed;
         if self.next_at > sight.now {
             return Press::Wait { until: self.next_at };
         }
@@ -317,6 +317,14 @@ impl Pressing {
         let key = key.clone();
         (self.pressed, self.next_at) = (pressed + 1, sight.now.plus_ms(gap));
         Press::Press(key)
+    }
+
+    /// What is to be said if the program has ended: the last key may have been what ended it.
+    pub fn when_ended(&self) -> Pressed {
+        match self.pressed {
+            pressed if pressed == self.keys.len() => Pressed::All,
+            pressed => Pressed::Ended { pressed },
+        }
     }
 
     fn ends(&mut self, sight: &Sight, outcome: Pressed) -> Press {
@@ -461,6 +469,10 @@ mod tests {
         ended.next(&sight(0, true));
         let gone = Sight { keyboard: false, ..Sight::at(10, AgentState::Offline) };
         assert_eq!(ended.next(&gone), Press::Done(Pressed::Ended { pressed: 1 }));
+        // It was the last key that ended it.
+        let mut quit = Pressing::new(read(&words("C-d"), false).unwrap(), Timestamp(0));
+        quit.next(&sight(0, true));
+        assert_eq!(quit.next(&gone), Press::Done(Pressed::All));
         // Nobody gives the keyboard.
         let mut late = Pressing::new(keys, Timestamp(0));
         assert_eq!(late.next(&sight(5, false)), Press::TakeKeyboard { ms: KEYBOARD_MS });

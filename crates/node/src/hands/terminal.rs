@@ -214,6 +214,7 @@ impl TerminalHand {
                 Ok(stream) => {
                     typist.sits_down();
                     if Sitting::new(&self, stream, &mut typist).work().await {
+                        typist.farewell();
                         return;
                     }
                 }

@@ -55,6 +55,13 @@ impl Typist {
         self.keyboard.then_some(Taken("a message is being taken out of its composer"))
     }
 
+    /// The program has ended, and with it all that was to be pressed.
+    pub(in crate::hands) fn farewell(&mut self) {
+        if let Some(Wanted { stage: Wanting::Begun(pressing), reply }) = self.pressing.take() {
+            let _ = reply.send(Ok(pressing.when_ended()));
+        }
+    }
+
     /// When keys that wait for their turn are given up.
     pub(super) fn keys_due(&self) -> Option<Timestamp> {
         match &self.pressing.as_ref()?.stage {
