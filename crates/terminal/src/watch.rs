@@ -44,7 +44,7 @@ pub struct Watch {
     pauses: Pauses,
     /// That of times that the program prints without one.
     zone: TimeZone,
-    /// When anything last came from the program.
+    /// When anything last came from the program: output, or an event of its hooks or its server.
     sign_at: Timestamp,
 }
 
@@ -149,11 +149,6 @@ impl Watch {
         let verdict = self.verdict();
         let is_busy = verdict.state == AgentState::Busy && verdict.source != Rank::Typed;
         is_busy.then(|| self.sign_at.plus_ms(self.profile.timing.wedged_ms))
-    }
-
-    /// When anything last came from the program: output, or an event of its hooks or its server.
-    pub fn sign_at(&self) -> Timestamp {
-        self.sign_at
     }
 
     /// Why it is as it is, for people.
@@ -347,6 +342,12 @@ impl Watch {
     pub fn exited(&mut self, now: Timestamp, failed: bool, why: &str) {
         self.tick(now);
         self.fold.exited(now, failed, why);
+    }
+
+    /// The program has closed its terminal and lives, or has opened it again.
+    pub fn closed(&mut self, now: Timestamp, closed: bool) {
+        self.tick(now);
+        self.fold.closed(now, closed);
     }
 
     /// When `tick` wants to be called though nothing comes in.
