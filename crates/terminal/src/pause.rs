@@ -333,6 +333,7 @@ mod tests {
     }
 
     /// As people have reported them, and as they were seen with a server that refuses.
+    // tidy: table
     #[test]
     fn the_notices_of_real_clis() {
         for (profile, text, limit, said) in [
