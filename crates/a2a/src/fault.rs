@@ -148,7 +148,9 @@ impl Fault {
             | Refusal::HandleMoved { .. }
             | Refusal::AmbiguousTask { .. } => Kind::Params,
             Refusal::NoSuchTask { .. } | Refusal::NoSuchMessage { .. } => Kind::TaskNotFound,
-            Refusal::TaskEnded { .. } | Refusal::NotNow { .. } => Kind::Unsupported,
+            Refusal::TaskEnded { .. } | Refusal::NotNow { .. } | Refusal::NotPressed { .. } => {
+                Kind::Unsupported
+            }
             Refusal::NotProven { .. } => Kind::Unauthenticated,
             Refusal::NotAllowed { .. } | Refusal::AddressRefused { .. } => Kind::Denied,
             Refusal::TooLarge { .. } => Kind::TooLarge,

@@ -1,8 +1,8 @@
 //! Policy: may this caller do this, to this task, now (REST-4).
 //!
 //! The table is data: each role has a row of verbs. Rows come from the user's settings; a role without one has
-//! the rights of agents. What no row can give away is written here: only the user may approve and manage, and
-//! only over the Unix socket.
+//! the rights of agents. What no row can give away is written here: only the user may approve, press keys and
+//! manage, and only over the Unix socket.
 //!
 //! Callers are already proven when they get here; this room only knows rights.
 //! Invariant: a check allocates nothing unless it refuses.
@@ -108,12 +108,14 @@ pub enum Verb {
     /// Say for an agent what it is doing.
     Share,
     Approve,
+    /// Press keys in the agent's terminal.
+    Keys,
     /// Stop the agent, manage keys and settings.
     Manage,
 }
 
 impl Verb {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::ReadStatus,
         Self::Read,
         Self::Message,
@@ -123,6 +125,7 @@ impl Verb {
         Self::Report,
         Self::Cancel,
         Self::Approve,
+        Self::Keys,
         Self::Manage,
     ];
 
@@ -139,6 +142,7 @@ impl Verb {
             Self::Cancel => "cancel this task",
             Self::Share => "share for this agent",
             Self::Approve => "approve",
+            Self::Keys => "press keys",
             Self::Manage => "manage this agent",
         }
     }
@@ -156,6 +160,7 @@ impl Verb {
             Self::Cancel => "cancel",
             Self::Share => "share",
             Self::Approve => "approve",
+            Self::Keys => "keys",
             Self::Manage => "manage",
         }
     }
@@ -207,7 +212,7 @@ const OF_AGENTS: Verbs =
     Verbs::of(&[Verb::ReadStatus, Verb::Read, Verb::Message, Verb::Reply, Verb::Interrupt]);
 const OF_COORDINATORS: Verbs = OF_AGENTS.and(Verbs::of(&[Verb::Assign, Verb::Report, Verb::Cancel]));
 /// What no role can be given.
-const OF_THE_USER_ALONE: Verbs = Verbs::of(&[Verb::Approve, Verb::Manage]);
+const OF_THE_USER_ALONE: Verbs = Verbs::of(&[Verb::Approve, Verb::Keys, Verb::Manage]);
 const STATUS: Verbs = Verbs::of(&[Verb::ReadStatus]);
 const MESSAGE: Verbs = Verbs::of(&[Verb::Message]);
 
@@ -373,9 +378,11 @@ fn refused(caller: &Caller, verb: Verb, row: Verbs) -> Refusal {
 
 fn needed(caller: &Caller, verb: Verb, row: Verbs) -> &'static str {
     match verb {
-        Verb::Approve | Verb::Manage if caller.is_person() => "the Unix socket, so use the `synapse` command",
+        Verb::Approve | Verb::Keys | Verb::Manage if caller.is_person() => {
+            "the Unix socket, so use the `synapse` command"
+        }
         Verb::Share => "being that agent, or the user",
-        Verb::Approve | Verb::Manage => "being the user, in a process that no agent started",
+        Verb::Approve | Verb::Keys | Verb::Manage => "being the user, in a process that no agent started",
         _ if caller.proof() == Some(Proof::Spool) => {
             "the Unix socket; a letter in a spool can only be a message"
         }
@@ -471,6 +478,7 @@ mod tests {
                 (Verb::Cancel, &format!("{people} requester coordinator secret-coordinator")),
                 (Verb::Share, &format!("{people} worker worker-boxed hand")),
                 (Verb::Approve, "user user-as"),
+                (Verb::Keys, "user user-as"),
                 (Verb::Manage, "user user-as"),
             ],
         );
@@ -506,6 +514,7 @@ mod tests {
         let cases = [
             ("Reviewer", "raed", "rights.Reviewer: \"raed\" is no right; use some of read_status, read"),
             ("Reviewer", "approve", "cannot be given away"),
+            ("Coordinator", "keys", "cannot be given away"),
             ("Coordinator", "manage", "only the user may, in a process that no agent started"),
             ("User", "read", "the user may do all"),
             ("a b", "read", "rights.a b: "),

@@ -52,6 +52,8 @@ pub enum Refusal {
     NoProgress { to: String, repeats: u32 },
     #[error("too many open tasks ({max}); end some first")]
     TooManyTasks { max: usize },
+    #[error("{why}")]
+    NotPressed { why: String },
     #[error("too much is waiting to be stored; retry in a moment")]
     Busy,
     #[error("this node is stopping; retry in a moment")]
@@ -85,6 +87,7 @@ impl Refusal {
             Self::TooFast { .. } => "too_fast",
             Self::NoProgress { .. } => "no_progress",
             Self::TooManyTasks { .. } => "too_many_tasks",
+            Self::NotPressed { .. } => "not_pressed",
             Self::Busy => "busy",
             Self::Stopping => "stopping",
             Self::NotStored { .. } => "not_stored",

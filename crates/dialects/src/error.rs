@@ -50,6 +50,7 @@ pub fn status(refusal: &Refusal) -> u16 {
         Refusal::NoSuchAgent { .. } | Refusal::NoSuchTask { .. } | Refusal::NoSuchMessage { .. } => 404,
         Refusal::Ambiguous { .. } | Refusal::AmbiguousTask { .. } | Refusal::HandleMoved { .. } => 409,
         Refusal::Conflict { .. } | Refusal::TaskEnded { .. } | Refusal::NotNow { .. } => 409,
+        Refusal::NotPressed { .. } => 409,
         Refusal::TooLarge { .. } => 413,
         Refusal::MailboxFull { .. }
         | Refusal::TooFast { .. }

@@ -36,12 +36,32 @@ pub struct TerminalView {
     /// How messages get to the program.
     #[serde(default)]
     pub way_in: String,
+    /// It says that its usage limit is reached; then nothing is typed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<PausedView>,
+    /// It says that it works, but nothing has come from it for long: since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wedged_since: Option<String>,
     pub title: String,
     pub columns: u16,
     pub rows: u16,
     /// What the program is made to tell besides what it shows.
     #[serde(default)]
     pub tells: TellsView,
+}
+
+/// A usage limit, as the program tells of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PausedView {
+    pub limit: String,
+    /// RFC 3339.
+    pub since: String,
+    /// When it goes on, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// That time, in its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
 }
 
 /// What a program is made to tell besides what it shows, and what came of it.
@@ -118,6 +138,26 @@ pub struct PromptView {
     pub since: String,
     /// Whether its profile knows the keys that decide.
     pub decidable: bool,
+}
+
+/// Keys to press in an agent's terminal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeysRequest {
+    /// Names of keys, such as `Enter`, `C-c`, `F5`; anything else is typed as text.
+    pub keys: Vec<String>,
+    /// All of it is text.
+    #[serde(default)]
+    pub literal: bool,
+    /// Wait for the end of a message that is being typed.
+    #[serde(default)]
+    pub wait: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeysAnswer {
+    /// By name; of a text only how long it is.
+    pub pressed: Vec<String>,
 }
 
 /// A person's word on a prompt.

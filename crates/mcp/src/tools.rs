@@ -28,6 +28,7 @@ pub enum ToolCall {
     ShareContext(ShareContext),
     AgentStatus(AgentStatus),
     WaitFor(WaitFor),
+    WatchAgent(WatchAgent),
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -171,6 +172,27 @@ pub struct WaitFor {
     pub timeout_seconds: Option<u64>,
 }
 
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(crate = "schemars")]
+pub struct WatchAgent {
+    /// Whom to watch: a name, a type, a handle or the start of an id. Not yourself.
+    #[schemars(length(min = 1))]
+    pub agent: String,
+    /// How long it must have been idle, in seconds; default 300.
+    #[serde(default)]
+    #[schemars(with = "u64", range(min = 1, max = 86400))]
+    pub idle_seconds: Option<u64>,
+    /// What it is told then; default `please go on`.
+    #[serde(default)]
+    #[schemars(with = "String", length(min = 1))]
+    pub say: Option<String>,
+    /// How often at most; default 3.
+    #[serde(default)]
+    #[schemars(with = "u32", range(min = 1, max = 100))]
+    pub max: Option<u32>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(crate = "schemars", inline)]
@@ -281,6 +303,17 @@ const ROWS: &[Row] = &[
         schema: schema::<WaitFor>,
         parse: |raw| read(raw).map(ToolCall::WaitFor),
     },
+    Row {
+        name: "watch_agent",
+        title: "Watch an agent",
+        description: "Watches another agent in the background: each time it has been idle for a while, it is sent a short message, a \
+            few times at most. Use it for an agent that tends to stop half-way while you go on with your own work. One that works, \
+            waits for a person, has mail or is paused by a usage limit is left alone. Comes back at once; the watch ends when it \
+            has spoken often enough, when that agent is stopped, or with you.",
+        nature: Nature { read_only: false, idempotent: false },
+        schema: schema::<WatchAgent>,
+        parse: |raw| read(raw).map(ToolCall::WatchAgent),
+    },
 ];
 
 /// All tools, as a client is told.
@@ -371,6 +404,12 @@ fn checked(call: ToolCall) -> Result<ToolCall, ErrorInfo> {
         ToolCall::ReadInbox(args) => within("max", args.max.map(u64::from), INBOX_MAX)?,
         ToolCall::ShareContext(args) => args.text.as_deref().map_or(Ok(()), |shared| text("text", shared))?,
         ToolCall::AgentStatus(args) => text("agent", &args.agent)?,
+        ToolCall::WatchAgent(args) => {
+            text("agent", &args.agent)?;
+            within("idle_seconds", args.idle_seconds, TIMEOUT_SECONDS_MAX)?;
+            within("max", args.max.map(u64::from), POKES_MAX)?;
+            args.say.as_deref().map_or(Ok(()), |say| text("say", say))?;
+        }
         ToolCall::WaitFor(args) => {
             within("timeout_seconds", args.timeout_seconds, TIMEOUT_SECONDS_MAX)?;
             if args.targets.is_empty() || args.targets.len() > TARGETS_MAX {
@@ -385,6 +424,7 @@ const PRIORITY_MAX: u64 = 5;
 const TIMEOUT_SECONDS_MAX: u64 = 86_400;
 const INBOX_MAX: u64 = 200;
 const TARGETS_MAX: usize = 64;
+const POKES_MAX: u64 = 100;
 
 fn bad(why: String) -> ErrorInfo {
     ErrorBody::new("bad_arguments", why).error
@@ -422,6 +462,8 @@ mod tests {
         check("wait_for", json!({ "targets": ["a"], "until": "idle", "any": true }), Ok(()));
         check("read_inbox", json!({ "max": 0 }), Err("1 to 200"));
         check("share_context", json!({ "text": "" }), Err("`text` is empty"));
+        check("watch_agent", json!({ "agent": "a", "max": 101 }), Err("1 to 100"));
+        check("watch_agent", json!({ "agent": "a", "idle_seconds": 60, "say": "go on" }), Ok(()));
         assert!(understand("no_such_tool", None).is_none());
     }
 

@@ -43,6 +43,7 @@ struct Inner {
 
 /// How long a request waits for room.
 const WAIT_MAX: Duration = Duration::from_millis(500);
+const NOTE_CHARS_MAX: usize = 1_000;
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 impl Audit {
@@ -187,6 +188,7 @@ pub struct Facts {
     message: Option<MessageId>,
     task: Option<TaskId>,
     code: Option<&'static str>,
+    note: Option<String>,
     from: Option<IpAddr>,
     raw: bytes::Bytes,
     said: Option<(u64, Digest)>,
@@ -220,6 +222,11 @@ impl Facts {
 
     pub fn code(&mut self, code: &'static str) {
         self.code = Some(code);
+    }
+
+    /// What else there is to tell, in words of ours.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.note = Some(audit::plain(&note.into(), NOTE_CHARS_MAX));
     }
 
     pub fn raw(&mut self, bytes: &bytes::Bytes) {
@@ -266,7 +273,8 @@ impl Facts {
     }
 
     fn line(self, at: Timestamp, door: &'static str, verb: impl Into<audit::Word>) -> Line {
-        let note = self.from.filter(|_| self.actor.is_none()).map(came_from);
+        let came_from = self.from.filter(|_| self.actor.is_none()).map(came_from);
+        let note = self.note.map(Into::into).or(came_from);
         let stranger = || Actor::of(&Caller::Stranger);
         let mut line = Line::new(at, &self.actor.unwrap_or_else(stranger), door, verb);
         line.note = note;

@@ -9,6 +9,7 @@ mod approve;
 mod events;
 mod inbox;
 mod interrupt;
+mod keys;
 mod message;
 mod ops;
 mod screen;
@@ -134,6 +135,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(signal::signal))
         .routes(routes!(approve::prompt))
         .routes(routes!(approve::approve))
+        .routes(routes!(keys::press))
 }
 
 /// The description of all of it, made when first asked for.

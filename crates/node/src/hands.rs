@@ -13,3 +13,4 @@ pub mod terminal;
 mod typist;
 mod version;
 mod watch;
+pub mod wishes;

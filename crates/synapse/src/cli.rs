@@ -17,6 +17,7 @@ mod follow;
 mod history;
 mod inbox;
 mod init;
+mod input;
 mod interrupt;
 mod join;
 mod kill;
@@ -31,6 +32,7 @@ mod record;
 mod reply;
 mod run;
 pub mod send;
+mod send_keys;
 mod share;
 mod status;
 mod there;
@@ -44,8 +46,9 @@ mod wrap;
 
 pub use watchdog::detached as watch_detached;
 
-use crate::fail::{Done, Fail};
+use crate::fail::Done;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use input::{confirm, text_of};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -129,6 +132,9 @@ enum Command {
     /// Refuse what an agent waits for you to approve
     #[command(after_help = examples::DENY)]
     Deny(approve::Decision),
+    /// Press keys in an agent's terminal: Enter, Escape, C-c, F5, …; anything else is text
+    #[command(after_help = examples::SEND_KEYS)]
+    SendKeys(send_keys::SendKeys),
     /// Wait until agents are idle or tasks are done
     #[command(after_help = examples::WAIT)]
     Wait(wait_command::Wait),
@@ -412,6 +418,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Interrupt(args) => block_on(interrupt::interrupt(args, json)),
         Command::Approve(args) => block_on(approve::decide(args, true, json)),
         Command::Deny(args) => block_on(approve::decide(args, false, json)),
+        Command::SendKeys(args) => block_on(send_keys::send_keys(args, json)),
         Command::Wait(args) => block_on(wait_command::wait(args, json)),
         Command::Explain(args) => block_on(explain::explain(args, json)),
         Command::Logs(args) => block_on(logs::logs(args, json)),
@@ -455,46 +462,6 @@ fn block_on(work: impl Future<Output = Done>) -> Done {
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done
-}
-
-/// Asks the person; where nobody can be asked, `--yes` has to have said it.
-fn confirm(question: &str, if_not: &str, json: bool) -> Done {
-    use std::io::{BufRead as _, IsTerminal as _, Write as _};
-    if json || !std::io::stdin().is_terminal() || !crate::show::err_on_terminal() {
-        return Err(Fail::usage(format!("{if_not}; say that it may be with --yes")));
-    }
-    let _ = write!(std::io::stderr(), "{question} [y/N] ");
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(Fail::refused(if_not)),
-    }
-}
-
-/// The message: given, from a file, or from stdin.
-fn text_of(message: Option<String>, file: Option<&std::path::Path>) -> Result<String, Fail> {
-    use std::io::{IsTerminal as _, Read as _};
-    const BYTES_MAX: u64 = (1 << 20) + 1;
-    let text = match (message, file) {
-        (Some(text), _) if text != "-" => return Ok(text),
-        (_, Some(path)) => {
-            let opened = std::fs::File::open(path);
-            let file = opened.map_err(|e| Fail::usage(format!("{} cannot be read: {e}", path.display())))?;
-            let mut bytes = Vec::new();
-            file.take(BYTES_MAX).read_to_end(&mut bytes)?;
-            bytes
-        }
-        (None, None) if std::io::stdin().is_terminal() => {
-            return Err(Fail::usage("no message: give one, or --file, or pipe one in"));
-        }
-        _ => {
-            let mut bytes = Vec::new();
-            std::io::stdin().take(BYTES_MAX).read_to_end(&mut bytes)?;
-            bytes
-        }
-    };
-    String::from_utf8(text).map_err(|_| Fail::usage("the message is not UTF-8 text"))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub fn inner(name: &str, mut args: impl Iterator<Item = OsString>) -> Option<Exi
     let id = || first.as_ref().and_then(|raw| AgentId::parse(raw.to_str()?).ok());
     match name {
         "__hook" => Some(crate::hook::tell(Path::new(&first.unwrap_or_default()))),
+        "__teach" => Some(teach()),
         "__run" => Some(run(Path::new(&first.unwrap_or_default()))),
         "__hold" => Some(id().map_or(ExitCode::from(2), |id| hold(&id))),
         "__node" => Some(id().map_or(ExitCode::from(2), |id| node(&id))),
@@ -26,6 +27,13 @@ pub fn inner(name: &str, mut args: impl Iterator<Item = OsString>) -> Option<Exi
         "__demo" => Some(crate::demo::program(first.unwrap_or_default().to_str().unwrap_or_default())),
         _ => None,
     }
+}
+
+/// What a CLI adds to its conversation; see `tells`.
+fn teach() -> ExitCode {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stdout(), "{}", crate::teach::after_compaction());
+    ExitCode::SUCCESS
 }
 
 fn run(dir: &Path) -> ExitCode {

@@ -14,6 +14,15 @@ const BEGIN: &str = "<!-- synapse:begin";
 const END: &str = "<!-- synapse:end";
 const CLOSE: &str = "-->";
 
+/// What Claude Code takes from a hook of a session that begins again after its text was made shorter: the lesson once more.
+/// Nothing has to be typed for it.
+pub fn after_compaction() -> String {
+    let again = format!(
+        "This conversation was shortened. What follows still holds; `synapse inbox` shows what others sent you.\n\n{TEXT}"
+    );
+    serde_json::json!({ "hookSpecificOutput": { "hookEventName": "SessionStart", "additionalContext": again } }).to_string()
+}
+
 /// Markers that do not belong together. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {

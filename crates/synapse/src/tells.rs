@@ -127,12 +127,20 @@ fn make_key(dir: &AgentDir) -> Result<String, String> {
     Ok(key)
 }
 
-/// The hooks for Claude Code. Whatever happens, their shell ends well and says nothing.
+/// The hooks for Claude Code. Whatever happens, their shell ends well and says nothing; but one: after the conversation was made
+/// shorter, what it prints is the lesson again.
 fn claude_settings(synapse: &Path, dir: &Path) -> Value {
     let command = format!("{} __hook {} >/dev/null 2>&1 || :", quoted(synapse), quoted(dir));
     let hook = json!([{ "hooks": [{ "type": "command", "command": command, "timeout": CLAUDE_TIMEOUT_S }] }]);
-    let hooks: serde_json::Map<String, Value> =
+    let mut hooks: serde_json::Map<String, Value> =
         CLAUDE_EVENTS.iter().map(|event| ((*event).to_owned(), hook.clone())).collect();
+    let command = format!("{} __teach 2>/dev/null || :", quoted(synapse));
+    let again = json!({
+        "matcher": "compact", "hooks": [{ "type": "command", "command": command, "timeout": CLAUDE_TIMEOUT_S }],
+    });
+    if let Some(Value::Array(session)) = hooks.get_mut("SessionStart") {
+        session.push(again);
+    }
     json!({ "hooks": hooks })
 }
 

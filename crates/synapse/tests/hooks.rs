@@ -30,6 +30,8 @@ def show(text):
 def hook(event, stdin=None):
     ran = []
     for group in settings.get("hooks", {}).get(event["hook_event_name"], []):
+        if group.get("matcher", event.get("source")) != event.get("source"):
+            continue
         for one in group["hooks"]:
             given = json.dumps(event).encode() if stdin is None else stdin
             did = subprocess.run(["sh", "-c", one["command"]], input=given, capture_output=True, timeout=one["timeout"])
@@ -401,4 +403,23 @@ fn a_recording_is_explained_as_it_was_seen() {
     world.synapse(&["explain", "--recording", &odd]).fails(2, &["--profile"]);
     world.synapse(&["explain", "--recording", &cast, "--at", "nan"]).fails(2, &["seconds"]);
     world.synapse(&["explain"]).fails(2, &[]);
+}
+
+/// PTY-12: after its conversation was made shorter an agent is told once more how to reach others; nothing is typed for it.
+#[test]
+fn after_a_compaction_the_lesson_is_given_again() {
+    let mut stage = Stage::new(&[]);
+    for source in ["startup", "resume", "clear"] {
+        stage.hook("SessionStart", &json!({ "source": source }));
+    }
+    let event = json!({ "hook_event_name": "SessionStart", "session_id": "s-1", "source": "compact" });
+    let ran = stage.order(&json!(["hook", event]));
+    assert_eq!((&ran[0], &ran[1][0], &ran[1][2]), (&json!([0, "", ""]), &json!(0), &json!("")), "{ran}");
+    let told: Value = serde_json::from_str(ran[1][1].as_str().unwrap()).unwrap();
+    let told = &told["hookSpecificOutput"];
+    assert_eq!(told["hookEventName"], "SessionStart");
+    for part in ["shortened", "synapse inbox", "synapse reply", "synapse send"] {
+        assert!(told["additionalContext"].as_str().unwrap().contains(part), "{part}: {told}");
+    }
+    assert_eq!(stage.view()["tells"]["last_event"], "SessionStart");
 }

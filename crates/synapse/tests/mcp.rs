@@ -145,6 +145,22 @@ fn agents_are_seen_asked_and_waited_for() {
     assert_eq!(second["answer"]["text"], "ONCE");
 }
 
+/// PTY-12: whoever waits for another may have it watched.
+#[test]
+fn an_agent_is_watched_on_request() {
+    let world = world();
+    world.run("ana", "cat >> said; echo >> said", &[]);
+    let mut client = Client::new(&world);
+    let asked = json!({ "agent": "ana", "idle_seconds": 1, "say": "go on", "max": 1 });
+    let (watch, said) = client.done("watch_agent", asked);
+    assert_eq!((&watch["agent"], &watch["max"]), (&json!("ana"), &json!(1)), "{watch}");
+    assert!(said.contains("on ana: at most 1 times"), "{said}");
+    world.wait_until("it was poked", || world.lines("said") == ["go on"]);
+    world.wait_until("the watch is over", || world.json(&["watch", "--list"]) == json!([]));
+    let (error, _) = client.refused("watch_agent", json!({ "agent": "nobody" }));
+    assert_eq!(error["code"], "no_such_agent", "{error}");
+}
+
 #[test]
 fn what_cannot_be_done_says_what_helps() {
     let world = world();

@@ -135,6 +135,16 @@ impl Composer {
         self.place(&screen.rows(), screen.cursor().0).map(|place| place.start)
     }
 
+    /// The rows between what was submitted last and the composer; the whole screen, if that is not to be seen.
+    pub(crate) fn last_turn(&self, screen: &Screen) -> Vec<String> {
+        let mut rows = screen.rows();
+        let Some(first) = self.first_row(screen) else { return rows };
+        rows.truncate(first);
+        let is_submitted = |row: &String| self.mark.as_ref().is_some_and(|mark| begins(mark, row).is_some());
+        let from = rows.iter().rposition(is_submitted).map_or(0, |at| at + 1);
+        rows.split_off(from)
+    }
+
     /// What is inside, row by row, without mark and frame.
     fn rows_of<'a>(&self, rows: &'a [String], cursor: usize) -> Option<Vec<&'a str>> {
         let place = self.place(rows, cursor)?;

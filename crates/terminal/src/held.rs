@@ -14,6 +14,8 @@ pub enum Held {
     Draft,
     NoComposer,
     NoPaste,
+    /// Its usage limit is reached.
+    Paused,
 }
 
 impl fmt::Display for Held {
@@ -28,6 +30,7 @@ impl fmt::Display for Held {
             Self::Draft => "its person has a draft in the composer",
             Self::NoComposer => "its composer is not to be seen",
             Self::NoPaste => "it does not take pastes",
+            Self::Paused => "its usage limit is reached",
         })
     }
 }

@@ -5,6 +5,7 @@
 //! Not here: where profile files are looked for (the binary), what the evidence adds up to (`fold`).
 
 use crate::composer::{Composer, ComposerText};
+use crate::pause::{Limit, LimitText};
 use crate::prompt::Approve;
 use crate::rules::{BadRule, Rule, RuleText};
 use serde::Deserialize;
@@ -25,6 +26,8 @@ pub struct Profile {
     pub status: Status,
     pub title: Vec<Rule>,
     pub screen: Vec<Rule>,
+    /// How it says that its usage limit is reached.
+    pub limits: Vec<Limit>,
     pub timing: Timing,
     /// Where text is written; without it nothing is ever typed.
     pub composer: Option<Composer>,
@@ -57,6 +60,8 @@ struct Written {
     title: Vec<RuleText>,
     #[serde(default)]
     screen: Vec<RuleText>,
+    #[serde(default)]
+    limits: Vec<LimitText>,
     #[serde(default)]
     timing: Timing,
     #[serde(default)]
@@ -143,11 +148,13 @@ pub struct Timing {
     pub repaint_ms: u64,
     /// How long the screen must say idle before we believe it after a turn.
     pub idle_ms: u64,
+    /// It says that it works, and nothing at all has come from it for this long: it is stuck.
+    pub wedged_ms: u64,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { ready_ms: 300, assume_busy_ms: 3_000, repaint_ms: 3_000, idle_ms: 150 }
+        Self { ready_ms: 300, assume_busy_ms: 3_000, repaint_ms: 3_000, idle_ms: 150, wedged_ms: 600_000 }
     }
 }
 
@@ -265,6 +272,7 @@ impl Written {
         Ok(Profile {
             title: compile("title", self.title)?,
             screen: compile("screen", self.screen)?,
+            limits: self.limits.into_iter().map(LimitText::compile).collect::<Result<_, _>>()?,
             composer: self.composer.map(ComposerText::compile).transpose()?,
             name: self.name,
             about: self.about,
@@ -331,6 +339,7 @@ mod tests {
             ("name: x\ncommand: x\nscreen:\n  - state: sleepy\n    any: [a]\n", "sleepy"),
             ("name: x\ncommand: x\nscreen:\n  - state: idle\n    any: ['(']\n", "screen rule 'idle'"),
             ("name: x\ncommand: x\nscreen:\n  - state: idle\n", "any, all or none"),
+            ("name: x\ncommand: x\nlimits: [{ shows: '(' }]\n", "limits rule 'usage limit'"),
             ("name: x\ncommand: x\ninterrupt: {times: 9}\n", "1 to 3"),
             ("name: [\n", "line"),
         ];

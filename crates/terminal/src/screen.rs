@@ -294,6 +294,11 @@ impl Screen {
         self.term.mode().contains(TermMode::BRACKETED_PASTE)
     }
 
+    /// Whether cursor keys are told as `SS3` sequences.
+    pub fn cursor_keys_are_application(&self) -> bool {
+        self.term.mode().contains(TermMode::APP_CURSOR)
+    }
+
     pub fn on_alternate(&self) -> bool {
         self.term.mode().contains(TermMode::ALT_SCREEN)
     }

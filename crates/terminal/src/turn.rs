@@ -35,6 +35,8 @@ pub struct Sight {
     pub shown: bool,
     /// The program said itself that it was given this text.
     pub told: bool,
+    /// Its usage limit is reached.
+    pub paused: bool,
 }
 
 /// What is to be done next. Whoever carries it out calls `next` again afterwards.
@@ -165,6 +167,11 @@ impl Turn {
         self.phase == Phase::Gate
     }
 
+    /// It was written, and something else comes first.
+    pub fn is_aside(&self) -> bool {
+        self.phase == Phase::Aside
+    }
+
     pub fn next(&mut self, sight: &Sight) -> Step {
         match sight.composer {
             Holds::Empty => drop(self.empty_since.get_or_insert(sight.now)),
@@ -191,6 +198,7 @@ impl Turn {
             AgentState::Error | AgentState::Offline => Some(Held::Gone),
             AgentState::Maintenance | AgentState::Unknown => Some(Held::Unknown),
         };
+        let held = held.or(sight.paused.then_some(Held::Paused));
         held.or((!sight.pastes_bracketed).then_some(Held::NoPaste))
     }
 
@@ -466,6 +474,7 @@ impl Sight {
             keyboard: true,
             shown: false,
             told: false,
+            paused: false,
         }
     }
 }

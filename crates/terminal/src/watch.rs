@@ -6,6 +6,7 @@
 use crate::composer::Holds;
 use crate::fold::{Fold, Rank, Reading, Verdict};
 use crate::hooks::{self, Event, Heard, Meaning};
+use crate::pause::{Paused, Pauses};
 use crate::profile::Profile;
 use crate::prompt::Prompt;
 use crate::rules::{self, Sees};
@@ -13,6 +14,7 @@ use crate::screen::{Screen, Seen, Size};
 use crate::status::{Report, Says};
 use crate::text::{Typed, bones};
 use crate::turn::Sight;
+use jiff::tz::TimeZone;
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 
@@ -39,6 +41,11 @@ pub struct Watch {
     reported: Option<Report>,
     has_seen: bool,
     heard: Heard,
+    pauses: Pauses,
+    /// That of times that the program prints without one.
+    zone: TimeZone,
+    /// When anything last came from the program: output, or an event of its hooks or its server.
+    sign_at: Timestamp,
 }
 
 impl Watch {
@@ -61,6 +68,9 @@ impl Watch {
             reported: None,
             has_seen: false,
             heard: Heard::default(),
+            pauses: Pauses::default(),
+            zone: TimeZone::UTC,
+            sign_at: now,
         }
     }
 
@@ -92,6 +102,11 @@ impl Watch {
         self.screen.set_colours((ink, paper));
     }
 
+    /// Times that the program prints without a zone are of this one.
+    pub fn set_zone(&mut self, zone: TimeZone) {
+        self.zone = zone;
+    }
+
     pub fn screen(&self) -> &Screen {
         &self.screen
     }
@@ -118,6 +133,32 @@ impl Watch {
 
     pub fn state(&self) -> AgentState {
         self.fold.verdict().state
+    }
+
+    /// It says that its usage limit is reached, and does not work.
+    pub fn paused(&self, now: Timestamp) -> Option<&Paused> {
+        self.pauses.at(now).filter(|_| self.state() != AgentState::Busy)
+    }
+
+    /// It says that it works, but nothing has come from it for long: since when.
+    pub fn wedged(&self, now: Timestamp) -> Option<Timestamp> {
+        (self.wedges_at()? <= now).then_some(self.sign_at)
+    }
+
+    fn wedges_at(&self) -> Option<Timestamp> {
+        let verdict = self.verdict();
+        let is_busy = verdict.state == AgentState::Busy && verdict.source != Rank::Typed;
+        is_busy.then(|| self.sign_at.plus_ms(self.profile.timing.wedged_ms))
+    }
+
+    /// Why it is as it is, for people.
+    pub fn why(&self, now: Timestamp) -> String {
+        let why = &self.verdict().why;
+        match (self.paused(now), self.wedged(now)) {
+            (Some(paused), _) => paused.to_string(),
+            (None, Some(_)) => format!("wedged: nothing comes from it any more ({why})"),
+            (None, None) => why.clone(),
+        }
     }
 
     /// Every source with an opinion, best first.
@@ -154,6 +195,7 @@ impl Watch {
             keyboard: false,
             shown,
             told,
+            paused: self.paused(now).is_some(),
         }
     }
 
@@ -181,6 +223,7 @@ impl Watch {
     pub fn output(&mut self, now: Timestamp, bytes: &[u8]) -> Vec<String> {
         self.tick(now);
         self.has_seen |= !bytes.is_empty();
+        self.sign_at = self.sign_at.max(now);
         let (mut seen, mut answers) = (Vec::new(), Vec::new());
         self.screen.feed(bytes, &mut seen);
         self.fold.printed(now);
@@ -228,6 +271,7 @@ impl Watch {
     pub fn hooked(&mut self, now: Timestamp, event: &Event) {
         self.tick(now);
         self.heard.take(now, event);
+        self.sign_at = self.sign_at.max(now);
         match hooks::claude(event) {
             Meaning::Says(sees) => self.fold.read(now, Rank::Hook, Some((sees, hooks::why(event)))),
             Meaning::Silent => self.fold.read(now, Rank::Hook, None),
@@ -238,6 +282,7 @@ impl Watch {
     /// What the program's own server says; nothing once it cannot be reached.
     pub fn served(&mut self, now: Timestamp, sees: Option<(Sees, String)>) {
         self.tick(now);
+        self.sign_at = self.sign_at.max(now);
         self.fold.read(now, Rank::Native, sees);
     }
 
@@ -246,9 +291,10 @@ impl Watch {
         &self.heard
     }
 
-    /// Goes on with what another watch of the same program heard.
-    pub fn remember(&mut self, heard: Heard) {
-        self.heard = heard;
+    /// Goes on with what another watch of the same program heard and was told.
+    pub fn succeed(&mut self, before: &Self) {
+        (self.heard, self.zone) = (before.heard.clone(), before.zone.clone());
+        self.screen.set_colours(before.screen.colours());
     }
 
     /// Bytes that go to the program: keys of a person, or text of ours.
@@ -308,7 +354,9 @@ impl Watch {
     pub fn next_tick(&self) -> Option<Timestamp> {
         let look = self.changed_at.map(|at| self.look_at(at));
         let fold = self.fold.next_tick().filter(|due| *due > self.ticked);
-        [look, fold].into_iter().flatten().min()
+        let later = [self.pauses.ends(), self.wedges_at()].into_iter().flatten();
+        let later = later.filter(|due| *due > self.ticked).min();
+        [look, fold, later].into_iter().flatten().min()
     }
 
     /// When the rules may look at a screen that changed at `at`: not in the middle of a frame.
@@ -343,6 +391,15 @@ impl Watch {
             None => None,
         };
         self.fold.read(now, Rank::Screen, sees);
+        self.look_for_limits(now, rows);
+    }
+
+    fn look_for_limits(&mut self, now: Timestamp, rows: Vec<String>) {
+        let rows = match &self.profile.composer {
+            Some(composer) if !self.profile.limits.is_empty() => composer.last_turn(&self.screen),
+            _ => rows,
+        };
+        self.pauses.look(now, &self.profile.limits, &rows, &self.zone);
     }
 }
 

@@ -227,6 +227,7 @@ impl Program {
             keyboard: self.keyboard_until.is_some(),
             shown: self.seen.shown,
             told: false,
+            paused: false,
         }
     }
 

@@ -8,7 +8,10 @@ Every thing that is given to it, and every key that decides something, is a line
   lose=N       loses so many pastes
   collapse=N   shows pastes of more than N lines as a count only
   turn=MS      how long a turn takes
-A message that contains ASK makes it ask for approval in the middle of its turn; one with LONG takes a minute.
+  keys=1       logs all that is typed to it, as it is read
+  cursor=1     asks for cursor keys in application mode
+A message that contains ASK makes it ask for approval in the middle of its turn; one with LONG takes a minute; after one
+with LIMIT and a time its usage limit is reached until then.
 """
 
 import json, os, random, re, select, sys, termios, time, tty
@@ -28,7 +31,7 @@ def log(**what):
 class Cli:
     def __init__(self):
         self.said, self.draft, self.state = [], "", "idle"
-        self.ends = self.asks = self.paint_at = None
+        self.ends = self.asks = self.paint_at = self.limit = None
         self.swallow, self.lose, self.number = SWALLOW, LOSE, 0
 
     def becomes(self, state):
@@ -74,6 +77,8 @@ class Cli:
             self.paint()
         elif self.state == "busy" and now >= self.ends:
             self.said.append("* done with it")
+            if self.limit:
+                self.said.append("* limit reached, until " + self.limit)
             self.becomes("idle")
             self.paint()
         if self.paint_at is not None and now >= self.paint_at:
@@ -89,6 +94,8 @@ class Cli:
         self.said += text.rstrip("\n").split("\n")
         self.becomes("busy")
         self.ends = self.later(60_000 if "LONG" in text else TURN)
+        limit = re.search("LIMIT (.*)", text)
+        self.limit = limit and limit.group(1)
         self.asks = self.later(TURN / 2) if "ASK" in text else None
         self.paint()
 
@@ -159,7 +166,7 @@ class Cli:
 def main():
     before = termios.tcgetattr(0)
     tty.setraw(0)
-    os.write(1, b"\x1b[?2004h\x1b[?1049h")
+    os.write(1, b"\x1b[?2004h\x1b[?1049h" + (b"\x1b[?1h" if "cursor" in OPTIONS else b""))
     cli, rest = Cli(), b""
     cli.becomes("idle")
     cli.paint()
@@ -170,6 +177,8 @@ def main():
                 read = os.read(0, 65536)
                 if not read:
                     return
+                if "keys" in OPTIONS:
+                    log(keys=read.decode(errors="replace"))
                 rest += read
                 rest = take(cli, rest)
             cli.tick()
@@ -186,7 +195,7 @@ def take(cli, data):
                 return data
             cli.paste(data[6:end].decode())
             data = data[end + 6 :]
-        elif match := re.match(rb"\x1b(\[[0-9;?<>=]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|P[^\x1b]*\x1b\\)", data):
+        elif match := re.match(rb"\x1b(\[[0-9;?<>=]*[@-~]|O[A-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|P[^\x1b]*\x1b\\)", data):
             data = data[match.end() :]
         else:
             size = 1 if data[0] < 0x80 else 2 if data[0] < 0xE0 else 3 if data[0] < 0xF0 else 4

@@ -12,7 +12,7 @@ pub struct Cli<'a> {
 }
 
 impl<'a> Cli<'a> {
-    /// Starts it, detached; `how` are the options of `cli.py`.
+    /// Starts it, detached; `how` are the options of `cli.py`; `wedged=MS` is one of its profile.
     pub fn start(world: &'a World, name: &str, how: &[&str]) -> Self {
         let log = world.write(&format!("{name}.log"), "").display().to_string();
         let script = world.write("cli.py", SCRIPT).display().to_string();
@@ -23,11 +23,13 @@ impl<'a> Cli<'a> {
              - {{ state: idle, name: ready, any: ['^ready$'] }}\n\
              composer:\n  mark: '^> '\n  end: '^─{{8,}}'\n  \
              collapsed: [{{ shows: '\\[Pasted (\\d+) lines\\]', counts: line_ends }}]\n\
-             timing: {{ ready_ms: 50 }}\n\
+             limits: [{{ shows: '^\\* limit reached(?:, until (?P<until>[^\\n]+))?$' }}]\n\
+             timing: {{ ready_ms: 50, wedged_ms: {wedged} }}\n\
              submit: {{ settle_ms: 20 }}\n\
              interrupt: {{ key: escape, times: 1 }}\n\
              approve: {{ allow: y, deny: escape }}\n",
             python = python(),
+            wedged = how.iter().find_map(|word| word.strip_prefix("wedged=")).unwrap_or("600000"),
         );
         std::fs::create_dir_all(world.file(".synapse/profiles")).expect("a folder");
         world.write(".synapse/profiles/scripted.yaml", &profile);

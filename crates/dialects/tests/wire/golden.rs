@@ -208,6 +208,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::TooFast { to: text("ana"), max: 60, retry_after_ms: 1_500 },
         Refusal::NoProgress { to: text("ana"), repeats: 5 },
         Refusal::TooManyTasks { max: 20_000 },
+        Refusal::NotPressed { why: text("nothing was pressed: a message is being typed into it") },
         Refusal::Busy,
         Refusal::Stopping,
         Refusal::NotStored { why: text("the disk is full; free some space, then try again") },
@@ -227,6 +228,7 @@ fn is_listed(refusal: &Refusal) -> bool {
         Refusal::NoProgress { .. } | Refusal::TooManyTasks { .. } | Refusal::Busy => true,
         Refusal::Stopping | Refusal::NotStored { .. } | Refusal::NotProven { .. } => true,
         Refusal::AddressRefused { .. } | Refusal::TooManyGuesses { .. } => true,
+        Refusal::NotPressed { .. } => true,
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) async fn approve(
         Refusal::bad_field("agent", why)
     })?;
     let key = if request.allow { keys.allow } else { keys.deny };
-    audit::note(|facts| facts.code(if request.allow { "approve" } else { "deny" }));
+    audit::note(|facts| facts.note(if request.allow { "allow" } else { "deny" }));
     let decided = seat.decide(request.prompt, key).await.ok_or(Refusal::Stopping)?;
     match decided {
         Decided::Taken => Ok(Json(DecisionAnswer { decided: "taken".into() })),

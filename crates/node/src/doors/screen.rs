@@ -1,6 +1,7 @@
 //! `GET /api/v1/screen`, `GET /api/v1/terminal`: what an agent's terminal shows, and why we think it does what it does.
 
 use super::{Refused, Shared};
+use crate::driver::now;
 use crate::hands::terminal::Seat;
 use crate::launch::Tells;
 use axum::Json;
@@ -11,9 +12,10 @@ use serde::Deserialize;
 use synapse_core::Refusal;
 use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_dialects::error::ErrorBody;
-use synapse_dialects::terminal::{Evidence, TellsView, TerminalView};
+use synapse_dialects::terminal::{Evidence, PausedView, TellsView, TerminalView};
 use synapse_dialects::time;
 use synapse_terminal::Watch;
+use synapse_terminal::pause::Paused;
 
 #[derive(Deserialize)]
 pub(super) struct Wish {
@@ -84,10 +86,21 @@ fn view(seat: &Seat) -> TerminalView {
         tested: cli.tested,
         tested_versions: watch.profile().version.tested.clone(),
         way_in: way_in(&watch).into(),
+        paused: watch.paused(now()).map(paused),
+        wedged_since: watch.wedged(now()).map(time::show),
         title: watch.screen().title().to_owned(),
         columns: size.columns(),
         rows: size.rows(),
         tells: tells(seat, &watch),
+    }
+}
+
+fn paused(paused: &Paused) -> PausedView {
+    PausedView {
+        limit: paused.limit.clone(),
+        since: time::show(paused.since),
+        until: paused.until.map(time::show),
+        said: paused.said.clone(),
     }
 }
 

@@ -6,8 +6,9 @@
 
 use super::opencode::Server;
 use super::place::Place;
-use super::typist::{Decision, Typist};
+use super::typist::Typist;
 use super::version;
+use super::wishes::{WISHES_MAX, Wish};
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::launch::Tells;
@@ -22,11 +23,10 @@ use synapse_holder::terminal::wire::{Ask, FRAME_BYTES_MAX, Frames, Role, Tell};
 use synapse_store::ended::Ended;
 use synapse_store::home::{AgentDir, socket_address};
 use synapse_terminal::hooks::Event;
-use synapse_terminal::prompt::{Decided, Key};
 use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// The terminal as doors see it.
@@ -42,9 +42,9 @@ pub struct Seat {
     trouble: Arc<Mutex<Option<String>>>,
     /// Rung when something came in by another way than the terminal.
     bell: Arc<Notify>,
-    decisions: mpsc::Sender<Decision>,
+    pub(super) wishes: mpsc::Sender<Wish>,
     /// Taken by the typist.
-    decided: Arc<Mutex<Option<mpsc::Receiver<Decision>>>>,
+    pub(super) wished: Arc<Mutex<Option<mpsc::Receiver<Wish>>>>,
 }
 
 /// The profile that holds, and what became of its file.
@@ -60,8 +60,9 @@ pub struct Chosen {
 impl Seat {
     /// `text` is the profile as it was written.
     pub fn new(profile: Profile, text: String, tells: Tells, key: Option<String>) -> Self {
-        let watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
-        let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
+        let mut watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
+        watch.set_zone(jiff::tz::TimeZone::system());
+        let (wishes, wished) = mpsc::channel(WISHES_MAX);
         Self {
             watch: Arc::new(Mutex::new(watch)),
             cli: Arc::new(watch::Sender::new(Cli::default())),
@@ -70,20 +71,9 @@ impl Seat {
             key: key.map(Into::into),
             trouble: Arc::default(),
             bell: Arc::default(),
-            decisions,
-            decided: Arc::new(Mutex::new(Some(decided))),
+            wishes,
+            wished: Arc::new(Mutex::new(Some(wished))),
         }
-    }
-
-    /// Decides a prompt; none if nobody is there to press the key.
-    pub async fn decide(&self, hash: String, key: Key) -> Option<Decided> {
-        let (reply, heard) = oneshot::channel();
-        self.decisions.try_send(Decision { hash, key, reply }).ok()?;
-        heard.await.ok()
-    }
-
-    pub(super) fn take_decisions(&self) -> Option<mpsc::Receiver<Decision>> {
-        self.decided.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// What the program is made to tell besides what it shows.
@@ -177,8 +167,6 @@ impl Seat {
     }
 }
 
-/// More people than this do not decide at once.
-const DECISIONS_MAX: usize = 8;
 /// So much at once may be a flood: more of it is waited for, until it is quiet for a moment, or for so long or so much.
 const FLOOD_BYTES: usize = 16 << 10;
 const GATHER_QUIET: Duration = Duration::from_millis(4);
@@ -226,6 +214,7 @@ impl TerminalHand {
                 Ok(stream) => {
                     typist.sits_down();
                     if Sitting::new(&self, stream, &mut typist).work().await {
+                        typist.farewell();
                         return;
                     }
                 }
@@ -446,18 +435,16 @@ impl<'a> Sitting<'a> {
 
     fn restart(&self, size: Size, picture: &[u8]) {
         let mut watch = self.hand.seat.watch();
-        let (profile, heard) = (watch.profile().clone(), watch.heard().clone());
-        let colours = watch.screen().colours();
-        *watch = Watch::resumed(now(), profile, size, SCROLLBACK, picture);
-        watch.remember(heard);
-        watch.set_colours(colours.0, colours.1);
+        let mut next = Watch::resumed(now(), watch.profile().clone(), size, SCROLLBACK, picture);
+        next.succeed(&watch);
+        *watch = next;
     }
 
     /// Tells the driver, and through the holder whoever records, what the agent does, when that has changed.
     async fn tell(&mut self) -> bool {
         let (state, why) = {
             let watch = self.hand.seat.watch();
-            (watch.state(), watch.verdict().why.clone())
+            (watch.state(), watch.why(now()))
         };
         if self.shown.as_ref() == Some(&(state, why.clone())) {
             return true;

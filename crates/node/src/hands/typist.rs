@@ -9,6 +9,7 @@ mod follow;
 mod keys;
 
 use super::terminal::Seat;
+use super::wishes::Wish;
 use super::{mail, place};
 use crate::doors::Shared;
 use crate::driver::now;
@@ -28,7 +29,7 @@ use synapse_holder::terminal::wire::{Ask, Composer};
 use synapse_terminal::composer::Holds;
 use synapse_terminal::interrupt::Interrupting;
 use synapse_terminal::leftover::Leftover;
-use synapse_terminal::prompt::{Decided, Deciding, Key};
+use synapse_terminal::prompt::{Decided, Deciding};
 use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Held, Outcome, Proof, Sight, Step, TYPING_MS, Turn};
 use tokio::sync::{mpsc, oneshot};
@@ -38,7 +39,7 @@ pub(super) struct Typist {
     seat: Seat,
     link: LinkId,
     orders: mpsc::Receiver<ToHand>,
-    decisions: mpsc::Receiver<Decision>,
+    wishes: mpsc::Receiver<Wish>,
     keyboard: bool,
     person_at: Option<Timestamp>,
     /// The person has said since their last key that they do not type on.
@@ -50,6 +51,7 @@ pub(super) struct Typist {
     job: Option<Job>,
     stopping: Option<Stopping>,
     deciding: Option<(Deciding, oneshot::Sender<Decided>)>,
+    pressing: Option<keys::Wanted>,
     /// The last that was submitted, until its turn is stopped; then it may come back.
     last: Option<Typed>,
     left: Option<Leftover>,
@@ -57,13 +59,6 @@ pub(super) struct Typist {
     pub(super) wake: Option<Timestamp>,
     /// What was last seen of the place where its person writes.
     pub(super) composer: Composer,
-}
-
-/// A person's word on a prompt, on its way.
-pub(super) struct Decision {
-    pub(super) hash: String,
-    pub(super) key: Key,
-    pub(super) reply: oneshot::Sender<Decided>,
 }
 
 /// A message in our hands.
@@ -125,13 +120,13 @@ impl Typist {
             .collect();
         let running = begun.iter().map(|(task, _)| *task).collect();
         let (link, orders) = app.handle.link(app.agent.id, 1, Serves::Typed, running).await?;
-        let decisions = seat.take_decisions().ok_or(Refusal::Stopping)?;
+        let wishes = seat.take_wishes().ok_or(Refusal::Stopping)?;
         let mut typist = Self {
             app,
             seat,
             link,
             orders,
-            decisions,
+            wishes,
             keyboard: false,
             person_at: None,
             yields: false,
@@ -140,6 +135,7 @@ impl Typist {
             job: None,
             stopping: None,
             deciding: None,
+            pressing: None,
             last: None,
             left: None,
             wake: None,
@@ -228,12 +224,12 @@ impl Typist {
         self.gate = None;
     }
 
-    /// The next order of the core or word of a person. Nothing is lost if it is not waited for to the end.
+    /// The next order of the core or wish of a person. Nothing is lost if it is not waited for to the end.
     pub(super) async fn hear(&mut self) {
         tokio::select! {
             Some(order) = self.orders.recv() => self.ordered(order),
-            Some(Decision { hash, key, reply }) = self.decisions.recv(), if self.deciding.is_none() => {
-                self.deciding = Some((Deciding::new(hash, key), reply));
+            Some(wish) = self.wishes.recv(), if self.deciding.is_none() && self.pressing.is_none() => {
+                self.wished(wish);
             }
             else => std::future::pending().await,
         }
@@ -285,12 +281,16 @@ impl Typist {
             }
         }
         self.tell_gate();
+        self.wake = [self.wake, self.keys_due()].into_iter().flatten().min();
         asks
     }
 
     /// One step; whether there may be another at once.
     async fn step(&mut self, asks: &mut Vec<Ask>) -> bool {
         let sight = self.sight();
+        if let Some(more) = self.press_keys(&sight, asks) {
+            return more;
+        }
         if self.deciding.is_some() && self.may_stop() {
             return self.decide(&sight, asks);
         }
@@ -314,9 +314,11 @@ impl Typist {
         }
     }
 
-    /// Not between a paste and its proof: then there is nothing of another's to stop.
+    /// Not between a paste and its proof: then there is nothing of another's to stop. A text that lies aside waits for
+    /// what is shown to be decided.
     fn may_stop(&self) -> bool {
-        self.job.as_ref().is_none_or(|job| !matches!(job.stage, Stage::Typing) || !job.turn.is_written())
+        let is_typing = |job: &Job| matches!(job.stage, Stage::Typing);
+        self.job.as_ref().is_none_or(|job| !is_typing(job) || !job.turn.is_written() || job.turn.is_aside())
     }
 
     async fn type_on(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {
@@ -375,7 +377,7 @@ impl Typist {
         let message = job.letter.id.clone();
         self.job = None;
         self.tell_gate();
-        let _ = self.report(&message, Report::Held { why: held.to_string() }).await;
+        let _ = self.report(&message, Report::Held { why: self.words(held) }).await;
         true
     }
 
@@ -440,13 +442,20 @@ impl Typist {
             (None, None) => {
                 let (held, until) = Turn::held(&sight);
                 self.wake = [self.wake, until].into_iter().flatten().min();
-                held.map(|held| held.to_string())
+                held.map(|held| self.words(held))
             }
         };
         if self.gate.as_ref() != Some(&held) {
             self.gate = Some(held.clone());
             self.app.handle.tell(Input::Gate { link: self.link, held });
         }
+    }
+
+    /// Why nothing is typed; of a pause, also until when.
+    fn words(&self, held: Held) -> String {
+        let watch = self.seat.watch();
+        let paused = watch.paused(now()).filter(|_| held == Held::Paused);
+        paused.map_or_else(|| held.to_string(), ToString::to_string)
     }
 
     fn caller(&self) -> Caller {

@@ -67,6 +67,15 @@ Examples:
   synapse deny codex
   synapse deny codex --prompt 3f9a1c20d4e7";
 
+pub(super) const SEND_KEYS: &str = "\
+Examples:
+  synapse send-keys codex Down Enter                    as if you sat there; each key is pressed alone
+  synapse send-keys codex '/model' Enter --wait         text, then Enter; after a message that is being typed
+  synapse send-keys codex -l -- -Enter                  all of it is text
+
+Only you can, from a process that no agent started, and the audit log says that you did. A key may approve what an agent \
+asks for: `synapse approve` presses it only while the prompt is the one you mean.";
+
 pub(super) const WAIT: &str = "\
 Examples:
   synapse wait review tests --all --until idle

@@ -85,6 +85,14 @@ fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
                 "`synapse approve {label}` or `synapse deny {label}`, after a look with `synapse inbox --approvals`"
             ),
         ),
+        "busy" if let Some(sign) = node.terminal.as_ref().and_then(|it| it.wedged_since.as_ref()) => {
+            let sign = ago(sign, now);
+            Reason::new(
+                "wedged",
+                format!("{label} says that it works, but nothing has come from it for {sign} ({why})"),
+                format!("look with `synapse screen {label}`; `synapse interrupt {label}` stops its turn"),
+            )
+        }
         "busy" => Reason::new(
             "busy",
             format!("{label} has been busy for {since} ({why})"),
@@ -108,6 +116,15 @@ fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
 }
 
 fn of_idle(label: &str, node: &NodeFacts, since: &str, now: u64) -> Reason {
+    if let Some(paused) = node.terminal.as_ref().and_then(|terminal| terminal.paused.as_ref()) {
+        let said = paused.said.as_deref().or(paused.until.as_deref());
+        let until = said.map_or_else(String::new, |said| format!(" until {}", show::line(said, 60)));
+        return Reason::new(
+            "paused",
+            format!("{label} is paused{until}: its {} is reached", show::line(&paused.limit, 40)),
+            format!("mail waits until then; `synapse attach {label}` if you know better"),
+        );
+    }
     if let Some(task) = node.tasks.iter().find(|task| task.state == "working") {
         let begun = task.history.last().map_or_else(String::new, |to| format!(" {} ago", ago(&to.at, now)));
         return Reason::new(

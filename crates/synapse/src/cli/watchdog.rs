@@ -1,16 +1,19 @@
 //! `synapse watch`: pokes an agent that stopped half-way (PTY-12).
 //!
-//! It watches the agent's events. When the agent is idle and nothing has happened for a while, it sends it a
-//! message, and only so often. It never pokes while mail waits, while the agent waits for somebody, or while it
-//! is busy. A watch ends by itself when it has poked as often as it may, or when the agent is stopped.
+//! It watches the agent's events, and what its terminal shows. When the agent is idle and nothing has happened for a
+//! while, it sends it a message, and only so often. What it makes of what it sees is in `judge`. A watch ends by itself
+//! when it has poked as often as it may, or when the agent is stopped.
 //!
 //! Each watch has a file in `watches/` of the home, so that it can be listed and stopped.
+
+mod judge;
 
 use super::{duration, facts, reason};
 use crate::agents::Roll;
 use crate::fail::{Done, Fail};
 use crate::show;
 use clap::Args;
+use judge::{Judged, Sight, judge};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
@@ -28,6 +31,10 @@ use synapse_store::home::Home;
 const WATCHES_MAX: usize = 64;
 const FILE_BYTES_MAX: usize = 64 << 10;
 const SAY_BYTES_MAX: usize = 16 << 10;
+/// What holds where nothing is said.
+const IDLE: Duration = Duration::from_secs(300);
+const SAY: &str = "please go on";
+const POKES: u32 = 3;
 
 #[derive(Args)]
 pub(super) struct Watch {
@@ -38,10 +45,10 @@ pub(super) struct Watch {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     idle: Duration,
     /// What to say then
-    #[arg(long, value_name = "TEXT", default_value = "please go on")]
+    #[arg(long, value_name = "TEXT", default_value = SAY)]
     say: String,
     /// How often at most
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = POKES, value_parser = clap::value_parser!(u32).range(1..=100))]
     max: u32,
     /// The least time between two pokes; default: as --idle
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -70,6 +77,9 @@ struct Plan {
     pokes: u32,
     #[serde(default)]
     last_poke: Option<String>,
+    /// What was last made of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seen: Option<String>,
     started: String,
     /// Who watches; none until it has begun.
     #[serde(default)]
@@ -90,23 +100,60 @@ pub(super) fn watch(args: Watch, json: bool) -> Done {
     if !args.detach {
         return super::block_on(keep_watch(home, plan, json));
     }
-    write(&home, &plan)?;
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("__watch").arg(&plan.id).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn()?;
+    detach(&home, &plan)?;
     if json {
         show::json(&plan);
     } else {
-        show::out(&format!(
-            "watch {} on {}: at most {} times, after {} s without news; `synapse watch --stop {}` ends it",
-            plan.id,
-            plan.agent,
-            plan.max,
-            plan.idle_ms / 1000,
-            plan.id
-        ));
+        show::out(&plan.words());
     }
     Ok(())
+}
+
+/// Begins a watch in the background, for a caller that is no command; what was begun, in words and as data.
+pub(super) fn begin(
+    roll: &Roll,
+    agent: &str,
+    idle: Option<Duration>,
+    say: Option<String>,
+    max: Option<u32>,
+) -> Result<(String, serde_json::Value), Fail> {
+    let args = Watch {
+        agent: Some(agent.to_owned()),
+        idle: idle.unwrap_or(IDLE),
+        say: say.unwrap_or_else(|| SAY.to_owned()),
+        max: max.unwrap_or(POKES),
+        every: None,
+        detach: true,
+        list: false,
+        stop: None,
+    };
+    let plan = plan(roll, roll.find_one(agent)?.id, &args)?;
+    detach(&roll.home, &plan)?;
+    let data = serde_json::to_value(&plan).map_err(|e| Fail::usage(e.to_string()))?;
+    Ok((plan.words(), data))
+}
+
+fn detach(home: &Home, plan: &Plan) -> Done {
+    write(home, plan)?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("__watch").arg(&plan.id).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut watching = command.spawn()?;
+    // For callers that live longer than the watch.
+    std::thread::spawn(move || drop(watching.wait()));
+    Ok(())
+}
+
+impl Plan {
+    fn words(&self) -> String {
+        format!(
+            "watch {} on {}: at most {} times, after {} s without news; `synapse watch --stop {}` ends it",
+            self.id,
+            self.agent,
+            self.max,
+            self.idle_ms / 1000,
+            self.id
+        )
+    }
 }
 
 fn plan(roll: &Roll, agent_id: AgentId, args: &Watch) -> Result<Plan, Fail> {
@@ -140,6 +187,7 @@ fn plan(roll: &Roll, agent_id: AgentId, args: &Watch) -> Result<Plan, Fail> {
         max: args.max,
         pokes: 0,
         last_poke: None,
+        seen: None,
         started: time::show(synapse_node::driver::now()),
         process: None,
     })
@@ -182,6 +230,7 @@ async fn poke_on(home: &Home, plan: &mut Plan, json: bool) -> Result<String, Fai
     let mut events: Option<LineStream> = None;
     let mut quiet_since = tokio::time::Instant::now();
     let mut poked: Option<tokio::time::Instant> = None;
+    let mut not_before = quiet_since;
     loop {
         let (roll, _) = Roll::look(home.clone());
         if !roll.is_held(&id) {
@@ -195,30 +244,54 @@ async fn poke_on(home: &Home, plan: &mut Plan, json: bool) -> Result<String, Fai
         }
         let idle = Duration::from_millis(plan.idle_ms);
         let every = Duration::from_millis(plan.every_ms);
-        let due = (quiet_since + idle).max(poked.map_or(quiet_since, |at| at + every));
+        let due = (quiet_since + idle).max(poked.map_or(quiet_since, |at| at + every)).max(not_before);
         let now = tokio::time::Instant::now();
-        if now >= due {
-            let known = facts::gather(&roll, &id, facts::PATIENCE).await;
-            match why_not_poke(&known) {
-                None => {
-                    poke(&roll, plan).await?;
-                    (poked, quiet_since) = (Some(now), now);
-                    write(home, plan)?;
-                    let told = json!({ "watch": plan.id, "poke": plan.pokes, "agent": plan.agent });
-                    say(json, &told, &format!("poked {} ({} of {})", plan.agent, plan.pokes, plan.max));
-                    if plan.pokes >= plan.max {
-                        return Ok(format!("poked {} times, as often as it may", plan.pokes));
-                    }
-                }
-                // Not now, and not again before it has been quiet for as long once more.
-                Some(_) => quiet_since = now,
+        if now < due {
+            if something_happened(&mut events, due).await {
+                quiet_since = tokio::time::Instant::now();
             }
             continue;
         }
-        if something_happened(&mut events, due).await {
-            quiet_since = tokio::time::Instant::now();
+        let known = facts::gather(&roll, &id, facts::PATIENCE).await;
+        let judged = judge(&Sight::of(&known, synapse_node::driver::now().0), plan.idle_ms);
+        tell(home, plan, &judged, json)?;
+        match judged {
+            Judged::Poke { unfinished } => {
+                poke(&roll, plan).await?;
+                (poked, quiet_since) = (Some(now), now);
+                write(home, plan)?;
+                let told = json!({
+                    "watch": plan.id, "poke": plan.pokes, "agent": plan.agent, "unfinished": unfinished,
+                });
+                say(json, &told, &format!("poked {} ({} of {})", plan.agent, plan.pokes, plan.max));
+                if plan.pokes >= plan.max {
+                    return Ok(format!("poked {} times, as often as it may", plan.pokes));
+                }
+            }
+            Judged::NotYet { ms } => not_before = now + Duration::from_millis(ms).min(LOOK_MAX),
+            // Not now. What a person has to know of may change before it would be poked.
+            Judged::Left { .. } | Judged::Waiting | Judged::Paused { .. } | Judged::Wedged { .. } => {
+                not_before = now + idle.min(LOOK_MAX);
+            }
         }
     }
+}
+
+/// It is looked at again after this long at the latest.
+const LOOK_MAX: Duration = Duration::from_secs(30);
+
+/// What is seen is kept for `--list`; what a person has to know of is said once.
+fn tell(home: &Home, plan: &mut Plan, judged: &Judged, json: bool) -> Done {
+    if plan.seen.as_deref() == Some(judged.word()) {
+        return Ok(());
+    }
+    plan.seen = Some(judged.word().to_owned());
+    write(home, plan)?;
+    if let Some(words) = judged.alert(&plan.agent) {
+        let told = json!({ "watch": plan.id, "agent": plan.agent, "alert": judged, "message": words });
+        say(json, &told, &show::safe(&words));
+    }
+    Ok(())
 }
 
 /// Waits for news of the agent, until the given moment at most; true if there was any.
@@ -239,22 +312,6 @@ async fn something_happened(events: &mut Option<LineStream>, until: tokio::time:
             false
         }
         Err(_) => false,
-    }
-}
-
-/// Pure: why an agent that has been quiet is left alone all the same.
-fn why_not_poke(known: &facts::AgentFacts) -> Option<&'static str> {
-    let Ok(node) = &known.node else { return Some("its node does not answer") };
-    if node.tasks.iter().any(|task| task.state == "input-required" || task.state == "auth-required") {
-        return Some("it waits for an answer");
-    }
-    if node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased + known.spooled > 0 {
-        return Some("mail waits for it");
-    }
-    match node.status.state.as_str() {
-        "idle" => None,
-        "waiting" => Some("it waits for an approval"),
-        _ => Some("it is not idle"),
     }
 }
 
@@ -350,6 +407,7 @@ fn list(home: &Home, json: bool) -> Done {
             vec![
                 plan.id.clone(),
                 plan.agent.clone(),
+                plan.seen.clone().unwrap_or_else(|| "-".to_owned()),
                 show::ago(plan.idle_ms),
                 format!("{} of {}", plan.pokes, plan.max),
                 last,
@@ -357,7 +415,7 @@ fn list(home: &Home, json: bool) -> Done {
             ]
         })
         .collect();
-    show::out(&show::table(&["WATCH", "AGENT", "IDLE", "POKES", "LAST", "SAYS"], &rows));
+    show::out(&show::table(&["WATCH", "AGENT", "SEEN", "IDLE", "POKES", "LAST", "SAYS"], &rows));
     Ok(())
 }
 

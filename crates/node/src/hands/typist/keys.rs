@@ -1,14 +1,119 @@
-//! Keys that are no message: a person's word on a prompt, and what stops a turn.
+//! Keys that are no message: a person's word on a prompt, keys that a person named, and what stops a turn.
 
 use super::{Stage, Stopping, Typist};
-use synapse_core::ids::TaskId;
+use crate::driver::now;
+use crate::hands::wishes::{Taken, Wish};
+use synapse_core::ids::{TaskId, Timestamp};
 use synapse_core::task::TaskState;
 use synapse_holder::terminal::wire::Ask;
 use synapse_terminal::interrupt::{Stop, Stopped};
-use synapse_terminal::prompt::Decide;
+use synapse_terminal::keys::{Key, Press, Pressed, Pressing};
+use synapse_terminal::prompt::{Decide, Deciding};
 use synapse_terminal::turn::Sight;
+use tokio::sync::oneshot;
+
+/// Keys that a person wants pressed.
+pub(super) struct Wanted {
+    stage: Wanting,
+    reply: oneshot::Sender<Result<Pressed, Taken>>,
+}
+
+enum Wanting {
+    /// What is being typed goes first, for so long.
+    Turn {
+        keys: Vec<Key>,
+        until: Timestamp,
+    },
+    Begun(Pressing),
+}
+
+/// How long keys wait for the end of what is being typed.
+const WAIT_MS: u64 = 30_000;
 
 impl Typist {
+    pub(super) fn wished(&mut self, wish: Wish) {
+        match wish {
+            Wish::Decide { hash, key, reply } => self.deciding = Some((Deciding::new(hash, key), reply)),
+            Wish::Press { keys, wait, reply } => match self.taken() {
+                Some(taken) if !wait => drop(reply.send(Err(taken))),
+                _ => {
+                    let stage = Wanting::Turn { keys, until: now().plus_ms(WAIT_MS) };
+                    self.pressing = Some(Wanted { stage, reply });
+                }
+            },
+        }
+    }
+
+    /// Why nobody else's keys may come between. A text that lies aside waits for a person, who may press keys.
+    fn taken(&self) -> Option<Taken> {
+        let writes = self.job.as_ref().is_some_and(|job| {
+            matches!(job.stage, Stage::Typing) && !job.turn.is_at_gate() && !job.turn.is_aside()
+        });
+        if writes {
+            return Some(Taken("a message is being typed into it"));
+        }
+        self.keyboard.then_some(Taken("a message is being taken out of its composer"))
+    }
+
+    /// The program has ended, and with it all that was to be pressed.
+    pub(in crate::hands) fn farewell(&mut self) {
+        if let Some(Wanted { stage: Wanting::Begun(pressing), reply }) = self.pressing.take() {
+            let _ = reply.send(Ok(pressing.when_ended()));
+        }
+    }
+
+    /// When keys that wait for their turn are given up.
+    pub(super) fn keys_due(&self) -> Option<Timestamp> {
+        match &self.pressing.as_ref()?.stage {
+            Wanting::Turn { until, .. } => Some(*until),
+            Wanting::Begun(_) => None,
+        }
+    }
+
+    /// Keys that a person named. None if there are none to press now; else whether there may be another step at once.
+    pub(super) fn press_keys(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> Option<bool> {
+        let mut wanted = self.pressing.take()?;
+        if let Wanting::Turn { keys, until } = &mut wanted.stage {
+            match self.taken() {
+                Some(taken) if *until <= sight.now => {
+                    let _ = wanted.reply.send(Err(taken));
+                    return None;
+                }
+                Some(_) => {
+                    self.pressing = Some(wanted);
+                    return None;
+                }
+                None => wanted.stage = Wanting::Begun(Pressing::new(std::mem::take(keys), sight.now)),
+            }
+        }
+        let Wanting::Begun(pressing) = &mut wanted.stage else { return None };
+        match pressing.next(sight) {
+            Press::Wait { until } => {
+                self.wake = Some(until);
+                self.pressing = Some(wanted);
+                return Some(false);
+            }
+            Press::TakeKeyboard { ms } => asks.push(Ask::Keyboard { ms }),
+            Press::ReleaseKeyboard => {
+                self.keyboard = false;
+                asks.push(Ask::Keyboard { ms: 0 });
+            }
+            Press::Press(key) => {
+                let application = self.seat.watch().screen().cursor_keys_are_application();
+                self.press(&key.bytes(application), asks);
+                // Mail waits as it does after any key of a person: what came of this one has to be seen.
+                self.person_typed();
+                self.wake = Some(sight.now.plus_ms(1));
+            }
+            Press::Done(pressed) => {
+                let _ = wanted.reply.send(Ok(pressed));
+                return Some(true);
+            }
+        }
+        self.pressing = Some(wanted);
+        Some(true)
+    }
+
     /// A person's word on the prompt that is shown; whether there may be another step at once.
     pub(super) fn decide(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {
         let prompt = self.seat.watch().prompt();

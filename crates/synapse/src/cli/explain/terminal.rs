@@ -7,6 +7,17 @@ use synapse_dialects::terminal::{TellsView, TerminalView};
 /// What is said, as fields of the page.
 pub(super) fn lines(view: &TerminalView, now: u64) -> Vec<(&'static str, String)> {
     let mut lines = vec![("decided", format!("by {}: {}", view.source, view.because))];
+    if let Some(paused) = &view.paused {
+        let said = paused.said.as_ref().or(paused.until.as_ref());
+        let until = said.map_or_else(|| "it does not say until when".into(), |said| format!("until {said}"));
+        lines.push((
+            "paused",
+            format!("{}: {} reached", show::line(&until, 80), show::line(&paused.limit, 40)),
+        ));
+    }
+    if let Some(since) = &view.wedged_since {
+        lines.push(("wedged", format!("nothing has come from it for {}", ago(since, now))));
+    }
     for (n, one) in view.evidence.iter().enumerate() {
         let mark = if one.source == view.source { "*" } else { " " };
         let text = format!(
@@ -91,6 +102,13 @@ mod tests {
             tested: Some(false),
             tested_versions: vec!["2.1".into()],
             way_in: "its mailbox".into(),
+            paused: Some(synapse_dialects::terminal::PausedView {
+                limit: "usage limit".into(),
+                since: at.clone(),
+                until: Some(at.clone()),
+                said: Some("5pm\u{1b}[31m".into()),
+            }),
+            wedged_since: Some(at.clone()),
             title: String::new(),
             columns: 80,
             rows: 24,
@@ -112,6 +130,9 @@ mod tests {
             "claude (shipped)",
             "x.yaml: broken",
             "9.9.9, an untested version",
+            "paused|until 5pm",
+            "usage limit reached",
+            "wedged|nothing has come",
             "checked with 2.1",
         ] {
             assert!(page.contains(part), "{part:?} is not in\n{page}");

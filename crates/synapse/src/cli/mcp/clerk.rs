@@ -6,7 +6,7 @@
 use crate::agents::Roll;
 use crate::cli::wait::{self, Ears, Reached};
 use crate::cli::wait_command::{self, Arrived};
-use crate::cli::{WaitFor, facts, inbox, list, reason, reply, send, share, status};
+use crate::cli::{WaitFor, facts, inbox, list, reason, reply, send, share, status, watchdog};
 use crate::fail::Fail;
 use crate::show;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use synapse_dialects::error::ErrorInfo;
 use synapse_dialects::message::{ChainField, MessageAccepted, MessageRequest, request_to_core};
 use synapse_mcp::tools::{
     AgentStatus, AskAgent, ListAgents, ReadInbox, Reply, SendMessage, ShareContext, Until,
-    WaitFor as WaitArgs,
+    WaitFor as WaitArgs, WatchAgent,
 };
 use synapse_mcp::{Clerk, Told, ToolCall, Waiting};
 
@@ -58,6 +58,7 @@ async fn carry_out(roll: Roll, call: ToolCall, waiting: &Waiting) -> Outcome {
         ToolCall::ShareContext(args) => share_context(&roll, args).await,
         ToolCall::AgentStatus(args) => agent_status(&roll, &args).await,
         ToolCall::WaitFor(args) => wait_for(roll, args, waiting).await,
+        ToolCall::WatchAgent(args) => watch_agent(&roll, args),
     }
 }
 
@@ -331,6 +332,12 @@ async fn share_context(roll: &Roll, args: ShareContext) -> Outcome {
     let shared = share::share_for(roll, &own, args.text).await?;
     let told = Told::new(share::line(&shared, &roll.label(&own)), roll.with_way(&shared));
     Ok(if shared.not_told.is_empty() { told } else { told.failed() })
+}
+
+fn watch_agent(roll: &Roll, args: WatchAgent) -> Outcome {
+    let idle = args.idle_seconds.map(Duration::from_secs);
+    let (words, data) = watchdog::begin(roll, &args.agent, idle, args.say, args.max)?;
+    Ok(Told::new(words, data))
 }
 
 async fn agent_status(roll: &Roll, args: &AgentStatus) -> Outcome {

@@ -1,0 +1,43 @@
+//! What a person wants done at the keyboard of a terminal: a word on a prompt, or keys. On its way from a door to the typist.
+//!
+//! Not here: who may wish (the doors), carrying it out (`typist/keys`).
+
+use super::terminal::Seat;
+use std::sync::PoisonError;
+use synapse_terminal::keys::{Key, Pressed};
+use synapse_terminal::prompt::{Decided, Key as Deciding};
+use tokio::sync::{mpsc, oneshot};
+
+/// More people than this do not want something at once.
+pub(super) const WISHES_MAX: usize = 8;
+
+pub(super) enum Wish {
+    /// Press the key only into the prompt with this hash.
+    Decide { hash: String, key: Deciding, reply: oneshot::Sender<Decided> },
+    /// Press these keys, whatever is shown.
+    Press { keys: Vec<Key>, wait: bool, reply: oneshot::Sender<Result<Pressed, Taken>> },
+}
+
+/// Why the keyboard is not free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken(pub &'static str);
+
+impl Seat {
+    /// Decides a prompt; none if nobody is there to press the key.
+    pub async fn decide(&self, hash: String, key: Deciding) -> Option<Decided> {
+        let (reply, heard) = oneshot::channel();
+        self.wishes.try_send(Wish::Decide { hash, key, reply }).ok()?;
+        heard.await.ok()
+    }
+
+    /// Presses keys; with `wait` after what is being typed just now. None if nobody is there to press them.
+    pub async fn press(&self, keys: Vec<Key>, wait: bool) -> Option<Result<Pressed, Taken>> {
+        let (reply, heard) = oneshot::channel();
+        self.wishes.try_send(Wish::Press { keys, wait, reply }).ok()?;
+        heard.await.ok()
+    }
+
+    pub(super) fn take_wishes(&self) -> Option<mpsc::Receiver<Wish>> {
+        self.wished.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}

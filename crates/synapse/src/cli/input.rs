@@ -1,0 +1,43 @@
+//! What a person gives a command besides its words: a yes, or a text.
+
+use crate::fail::{Done, Fail};
+
+/// Asks the person; where nobody can be asked, `--yes` has to have said it.
+pub(super) fn confirm(question: &str, if_not: &str, json: bool) -> Done {
+    use std::io::{BufRead as _, IsTerminal as _, Write as _};
+    if json || !std::io::stdin().is_terminal() || !crate::show::err_on_terminal() {
+        return Err(Fail::usage(format!("{if_not}; say that it may be with --yes")));
+    }
+    let _ = write!(std::io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Fail::refused(if_not)),
+    }
+}
+
+/// The message: given, from a file, or from stdin.
+pub(super) fn text_of(message: Option<String>, file: Option<&std::path::Path>) -> Result<String, Fail> {
+    use std::io::{IsTerminal as _, Read as _};
+    const BYTES_MAX: u64 = (1 << 20) + 1;
+    let text = match (message, file) {
+        (Some(text), _) if text != "-" => return Ok(text),
+        (_, Some(path)) => {
+            let opened = std::fs::File::open(path);
+            let file = opened.map_err(|e| Fail::usage(format!("{} cannot be read: {e}", path.display())))?;
+            let mut bytes = Vec::new();
+            file.take(BYTES_MAX).read_to_end(&mut bytes)?;
+            bytes
+        }
+        (None, None) if std::io::stdin().is_terminal() => {
+            return Err(Fail::usage("no message: give one, or --file, or pipe one in"));
+        }
+        _ => {
+            let mut bytes = Vec::new();
+            std::io::stdin().take(BYTES_MAX).read_to_end(&mut bytes)?;
+            bytes
+        }
+    };
+    String::from_utf8(text).map_err(|_| Fail::usage("the message is not UTF-8 text"))
+}
