@@ -49,7 +49,6 @@ enum Chore {
     Tidy,
     Sim { words: Vec<String> },
     Bench { words: Vec<String> },
-    /// The program that the bench of delivery types to; no person asks for it.
     Agent { words: Vec<String> },
     RealAgents { words: Vec<String> },
     MockLlm { words: Vec<String> },

@@ -46,8 +46,7 @@ struct How {
 impl How {
     fn parse(words: &[String]) -> anyhow::Result<Self> {
         let (log, options) = words.split_first().context("say where its log is")?;
-        let mut how =
-            Self { log: log.into(), turn: TURN, hold: None, silent: false, hooks: None };
+        let mut how = Self { log: log.into(), turn: TURN, hold: None, silent: false, hooks: None };
         for option in options {
             match option.split_once('=').unwrap_or((option, "")) {
                 ("turn", ms) => how.turn = Duration::from_millis(ms.parse().context("turn=MS")?),
@@ -101,7 +100,8 @@ impl Agent {
         let log = OpenOptions::new().create(true).append(true).open(&how.log);
         let log = log.with_context(|| format!("opening {}", how.log.display()))?;
         let output = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
-        let session = format!("{:08x}-0000-4000-8000-{:012x}", std::process::id(), now_ns() & 0xffff_ffff_ffff);
+        let session =
+            format!("{:08x}-0000-4000-8000-{:012x}", std::process::id(), now_ns() & 0xffff_ffff_ffff);
         Ok(Self {
             how,
             log,

@@ -142,7 +142,8 @@ impl Found {
     }
 
     fn beside_a2a(&self, missing: Option<anyhow::Error>) -> Row {
-        const NAME: &str = "Synapse A2A's HTTP request to Enter at the program ÷ our `send` to the first byte, p50";
+        const NAME: &str =
+            "Synapse A2A's HTTP request to Enter at the program ÷ our `send` to the first byte, p50";
         if let Some(why) = missing {
             return Row::missing(NAME, "×", A2A_RATIO_MIN, format!("{why:#}"));
         }
@@ -159,17 +160,19 @@ impl Found {
     }
 
     fn ours(&self, version_ms: f64) -> Vec<Row> {
-        let row = |name: &str, times: &Times| {
-            Row::told(format!("{name}, p50"), times.at(0.5), "ms").beside("p99", times.at(0.99), "ms").beside(
-                "best",
-                times.at(0.0),
-                "ms",
-            )
-        };
+        let row =
+            |name: &str, times: &Times| {
+                Row::told(format!("{name}, p50"), times.at(0.5), "ms")
+                    .beside("p99", times.at(0.99), "ms")
+                    .beside("best", times.at(0.0), "ms")
+            };
         vec![
             row("`synapse send` to the first byte at the program", &self.sent.first),
-            row("`synapse send --wait-for submitted` to the proof told", &self.proven.told)
-                .beside("to Enter at the program p50", self.proven.enter.at(0.5), "ms"),
+            row("`synapse send --wait-for submitted` to the proof told", &self.proven.told).beside(
+                "to Enter at the program p50",
+                self.proven.enter.at(0.5),
+                "ms",
+            ),
             row("a request on an open connection to the first byte", &self.posted.first)
                 .beside("to stored p50", self.posted.told.at(0.5), "ms")
                 .beside("`synapse send` to stored and ended", self.sent.told.at(0.5), "ms")

@@ -61,7 +61,9 @@ impl Hcom {
         );
         named_claude(&home, &line)?;
         let mut command = command(&program, &home);
-        command.args(["claude", "--tag", TAG]).env("TERM", "xterm-256color");
+        // Its other way is a plugin that asks four times a second whether there is something.
+        command.args(["claude", "--tag", TAG]).env("HCOM_CLAUDE_DELIVERY", "inject");
+        command.env("TERM", "xterm-256color");
         let pty = Pty::start(&command, COLUMNS, ROWS)?;
         let over = Arc::new(AtomicBool::new(false));
         let reader = Some(read_on(pty, over.clone()));

@@ -48,7 +48,13 @@ impl Log {
     }
 
     /// The first such event from number `from` on, once it is there.
-    pub(super) fn wait(&mut self, from: usize, what: &str, part: &str, patience: Duration) -> anyhow::Result<usize> {
+    pub(super) fn wait(
+        &mut self,
+        from: usize,
+        what: &str,
+        part: &str,
+        patience: Duration,
+    ) -> anyhow::Result<usize> {
         let (began, mut seen) = (Instant::now(), from);
         loop {
             self.look()?;

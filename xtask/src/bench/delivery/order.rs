@@ -47,8 +47,11 @@ mod tests {
 
     #[track_caller]
     fn check(priorities: &[u64], left: &[(usize, u64)], expected: usize) {
-        let queued: Vec<Queued> =
-            priorities.iter().zip(0..).map(|(priority, n)| Queued { priority: *priority, since_ms: n }).collect();
+        let queued: Vec<Queued> = priorities
+            .iter()
+            .zip(0..)
+            .map(|(priority, n)| Queued { priority: *priority, since_ms: n })
+            .collect();
         assert_eq!(overtaken(&queued, left).unwrap(), expected, "{priorities:?} {left:?}");
     }
 

@@ -20,12 +20,14 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 impl Post {
     pub(super) fn unix(socket: &Path) -> anyhow::Result<Self> {
-        let wire = UnixStream::connect(socket).with_context(|| format!("connecting to {}", socket.display()))?;
+        let wire =
+            UnixStream::connect(socket).with_context(|| format!("connecting to {}", socket.display()))?;
         Ok(Self { wire: Box::new(wire) })
     }
 
     pub(super) fn tcp(port: u16) -> anyhow::Result<Self> {
-        let wire = TcpStream::connect(("127.0.0.1", port)).with_context(|| format!("connecting to port {port}"))?;
+        let wire =
+            TcpStream::connect(("127.0.0.1", port)).with_context(|| format!("connecting to port {port}"))?;
         wire.set_nodelay(true)?;
         Ok(Self { wire: Box::new(wire) })
     }
@@ -55,7 +57,8 @@ impl Post {
 fn whole(answer: &[u8]) -> anyhow::Result<Option<(u16, String)>> {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let head = std::str::from_utf8(&answer[..end]).context("a head that is no text")?;
-    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).context("no status in the answer")?;
+    let status =
+        head.split(' ').nth(1).and_then(|word| word.parse().ok()).context("no status in the answer")?;
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?

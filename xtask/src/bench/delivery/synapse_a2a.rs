@@ -45,15 +45,17 @@ impl SynapseA2a {
         std::fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
         let file = home.join("agent.log");
         profile(&venv::of(&folder, PACKAGE), &file)?;
-        let mut log = Log::new(&file)?;
+        let log = Log::new(&file)?;
         let port = free_port()?;
         let said = std::fs::File::create(home.join("server.out"))?;
-        let mut command = command(&program, &home);
-        command.args(["start", PROFILE, "--port", &port.to_string(), "--foreground"]);
+        // What `synapse start` starts; without that in between it ends when we end it.
+        let mut command = command(&program.with_file_name("python3"), &home);
+        command.args(["-m", "synapse.server", "--profile", PROFILE, "--port", &port.to_string()]);
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
         let server = command.spawn()?;
-        log.wait(0, "idle", "", PATIENCE).context("the program did not start in Synapse A2A")?;
-        Ok(Self { program, home, port, server, log, sent: 0 })
+        let mut a2a = Self { program, home, port, server, log, sent: 0 };
+        a2a.log.wait(0, "idle", "", PATIENCE).context("the program did not start in Synapse A2A")?;
+        Ok(a2a)
     }
 
     fn text(&mut self) -> String {
