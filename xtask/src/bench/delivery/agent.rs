@@ -182,11 +182,12 @@ impl Agent {
 
     fn painted(&self) -> String {
         let from = self.said.len().saturating_sub(SHOWN);
-        let mut rows: Vec<&str> = self.said[from..].iter().map(String::as_str).collect();
-        let first = format!("❯ {}", self.draft);
-        rows.extend(["", RULE, &first]);
-        let (row, column) = (rows.len(), first.chars().count() + 1);
-        rows.extend([RULE, if self.busy { "working" } else { "ready" }]);
+        let mut rows = self.said[from..].to_vec();
+        rows.extend([String::new(), RULE.to_owned()]);
+        let front = |n: usize| if n == 0 { "❯" } else { " " };
+        rows.extend(self.draft.split('\n').enumerate().map(|(n, line)| format!("{} {line}", front(n))));
+        let (row, column) = (rows.len(), rows.last().map_or(0, |last| last.chars().count()) + 1);
+        rows.extend([RULE.to_owned(), if self.busy { "working" } else { "ready" }.to_owned()]);
         let text = rows.join("\r\n");
         format!("\x1b[?2026h\x1b[H\x1b[2J{text}\x1b[{row};{column}H\x1b[?2026l")
     }
@@ -225,7 +226,7 @@ impl Agent {
         }
         let text = std::mem::take(&mut self.draft);
         self.begun = false;
-        self.said.push(text.clone());
+        self.said.extend(text.trim_end().split('\n').map(str::to_owned));
         self.ends = self.how.hold.is_none().then(|| Instant::now() + self.how.turn);
         self.becomes(true)?;
         self.note(at, "enter", "")?;

@@ -16,14 +16,18 @@ use crate::bench::{Bench, proc};
 
 const GAP_MS_MAX: f64 = 300.0;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is measured is between the turns; they and the pause before Enter are short, so that many fit.
+/// The pause before Enter is short, so that many fit: what is measured is between the turns.
 const SUBMIT: &str = "{ settle_ms: 20 }";
-const TURN: &str = "turn=10";
+/// A composer has to be empty for 120 ms before anything is typed; no turn of a model is shorter.
+const TURN: &str = "turn=150";
+/// Where only the screen tells, a turn must be long enough to be seen there.
+const TURN_SEEN: &str = "turn=300";
+const SEEN: Duration = Duration::from_millis(500);
 
 pub(in crate::bench) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let count = bench.pick(1_000, 100);
-    let reports = drain(bench, "reports", count, &[])?;
-    let silent = drain(bench, "silent", count / 10, &["silent"])?;
+    let reports = drain(bench, "reports", count, &[TURN])?;
+    let silent = drain(bench, "silent", count / 10, &[TURN_SEEN, "silent"])?;
     let mut rows = reports.rows(&format!("{count} waiting messages"));
     rows.extend(silent.rows(&format!("… {}, and only the screen tells its state", count / 10)));
     Ok(rows)
@@ -53,7 +57,7 @@ impl Drained {
 fn drain(bench: &Bench, name: &'static str, count: usize, words: &[&str]) -> anyhow::Result<Drained> {
     let go = bench.stage.home().root().join(format!("{name}.go"));
     let hold = format!("hold={}", go.display());
-    let mut all = vec![TURN, hold.as_str()];
+    let mut all = vec![hold.as_str()];
     all.extend(words);
     let mut ours = Ours::start(bench, name, SUBMIT, &all)?;
     let mut post = ours.open()?;
@@ -67,6 +71,7 @@ fn drain(bench: &Bench, name: &'static str, count: usize, words: &[&str]) -> any
     let held = ours.log.wait(0, "given", "until all of them wait", PATIENCE)?;
     let queued: Vec<Queued> =
         (0..count).map(|n| put(text_of(n), priority_of(n))).collect::<anyhow::Result<_>>()?;
+    std::thread::sleep(SEEN);
     let cpu = proc::cpu_of(ours.entry.node_pid)?;
     std::fs::write(&go, "").with_context(|| format!("writing {}", go.display()))?;
     let began = ours.log.wait(held, "idle", "", PATIENCE)?;

@@ -20,8 +20,10 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 impl Post {
     pub(super) fn unix(socket: &Path) -> anyhow::Result<Self> {
-        let wire =
-            UnixStream::connect(socket).with_context(|| format!("connecting to {}", socket.display()))?;
+        // Its path may be longer than a socket's may be.
+        let (address, _folder) = synapse_store::home::socket_address(socket)?;
+        let wire = UnixStream::connect(address);
+        let wire = wire.with_context(|| format!("connecting to {}", socket.display()))?;
         Ok(Self { wire: Box::new(wire) })
     }
 
