@@ -13,6 +13,7 @@ mod order;
 mod ours;
 mod post;
 mod synapse_a2a;
+mod witness;
 
 pub(super) use arrive::measure as arrive;
 pub(super) use drain::measure as drain;

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::order::{Queued, overtaken};
 use super::ours::Ours;
+use super::witness::Witness;
 use super::{Times, ms_between, now_ns};
 use crate::bench::report::Row;
 use crate::bench::{Bench, proc};
@@ -39,6 +40,8 @@ struct Drained {
     took_s: f64,
     /// For one message, milliseconds.
     node_cpu: f64,
+    /// What the machine made others wait for.
+    machine: Times,
 }
 
 impl Drained {
@@ -47,6 +50,8 @@ impl Drained {
             Row::at_most(format!("{name}: longest gap between turns"), self.gaps.at(1.0), "ms", GAP_MS_MAX)
                 .beside("p50", self.gaps.at(0.5), "ms")
                 .beside("p99", self.gaps.at(0.99), "ms")
+                .beside("a thread that only sleeps and syncs was late by at most", self.machine.at(1.0), "ms")
+                .beside("its p99", self.machine.at(0.99), "ms")
                 .beside("all of them", self.took_s, "s")
                 .beside("node's CPU for one", self.node_cpu, "ms"),
             Row::at_most(format!("{name}: out of order"), self.overtaken as f64, "", 0.0),
@@ -73,6 +78,7 @@ fn drain(bench: &Bench, name: &'static str, count: usize, words: &[&str]) -> any
         (0..count).map(|n| put(text_of(n), priority_of(n))).collect::<anyhow::Result<_>>()?;
     std::thread::sleep(SEEN);
     let cpu = proc::cpu_of(ours.entry.node_pid)?;
+    let witness = Witness::start(&bench.folder)?;
     std::fs::write(&go, "").with_context(|| format!("writing {}", go.display()))?;
     let began = ours.log.wait(held, "idle", "", PATIENCE)?;
     let (mut left, mut gaps, mut idle) = (Vec::with_capacity(count), Times::default(), began);
@@ -84,10 +90,11 @@ fn drain(bench: &Bench, name: &'static str, count: usize, words: &[&str]) -> any
         idle = ours.log.wait(given, "idle", "", PATIENCE)?;
     }
     let took_s = ms_between(ours.log.events[began].at, ours.log.events[idle].at) / 1e3;
+    let machine = witness.end()?;
     let cpu = proc::cpu_of(ours.entry.node_pid)? - cpu;
     bench.stage.stop(name)?;
     let node_cpu = cpu.as_secs_f64() * 1e3 / count as f64;
-    Ok(Drained { gaps, overtaken: overtaken(&queued, &left)?, took_s, node_cpu })
+    Ok(Drained { gaps, overtaken: overtaken(&queued, &left)?, took_s, node_cpu, machine })
 }
 
 /// All three, mixed, and the same in every run.
