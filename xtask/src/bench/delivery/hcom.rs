@@ -96,6 +96,10 @@ impl Hcom {
 
 impl Drop for Hcom {
     fn drop(&mut self) {
+        // What it started outlives the terminal for a while; in this home there is nothing else of it.
+        let mut command = command(&self.program, &self.home);
+        command.args(["kill", "all"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let _ = command.status();
         self.over.store(true, Ordering::Release);
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
