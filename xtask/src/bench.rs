@@ -11,6 +11,7 @@ mod accept;
 mod audit;
 mod client;
 mod commands;
+pub(crate) mod delivery;
 mod idle;
 mod machine;
 mod mcp;
@@ -25,6 +26,7 @@ mod status;
 mod streaming;
 mod terminal;
 mod tls;
+mod venv;
 
 use std::path::{Path, PathBuf};
 
@@ -111,7 +113,9 @@ const TERMINAL: &[(&str, Measure)] = &[
     ("quiet", terminal::quiet),
     ("flat", terminal::flat),
 ];
-const DELIVERY: &[(&str, Measure)] = &[("mcp", mcp::measure)];
+
+const DELIVERY: &[(&str, Measure)] =
+    &[("mcp", mcp::measure), ("arrive", delivery::arrive), ("drain", delivery::drain)];
 
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
@@ -210,7 +214,7 @@ mod tests {
         );
         check("people --only accept", Err("tls"));
         check("", Err("`terminal` or `delivery`"));
-        check("delivery --only tls", Err("mcp"));
+        check("delivery --only tls", Err("mcp, arrive, drain"));
         check("spine --only everything", Err("accept, commands"));
         check("spine --fast", Err("--fast"));
     }

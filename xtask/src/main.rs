@@ -28,7 +28,7 @@ usage: cargo xtask <chore>
   tidy              the rules of the tree: arrows, purity, sizes, words, links
   sim [--seeds N] [--first-seed M] [--steps K] [--break NAME]
                     worlds with crashes and faults, each from one seed, and a checker over them
-  bench spine|people|terminal [--json] [--quick] [--only NAME]
+  bench spine|people|terminal|delivery [--json] [--quick] [--only NAME]
                     how fast it is, beside what limits it, into target/bench/<set>.json
   real-agents [--watch-only] [--agents codex,claude,gemini,opencode] [--rounds N]
               [--only NAME,NAME] [--more] [--load] [--json] [--keep]
@@ -49,6 +49,7 @@ enum Chore {
     Tidy,
     Sim { words: Vec<String> },
     Bench { words: Vec<String> },
+    Agent { words: Vec<String> },
     RealAgents { words: Vec<String> },
     MockLlm { words: Vec<String> },
     Golden { bless: bool },
@@ -83,6 +84,9 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
         ["tidy"] => Ok(Chore::Tidy),
         ["sim", words @ ..] => Ok(Chore::Sim { words: words.iter().map(ToString::to_string).collect() }),
         ["bench", words @ ..] => Ok(Chore::Bench { words: words.iter().map(ToString::to_string).collect() }),
+        [bench::delivery::AGENT, words @ ..] => {
+            Ok(Chore::Agent { words: words.iter().map(ToString::to_string).collect() })
+        }
         ["real-agents", words @ ..] => {
             Ok(Chore::RealAgents { words: words.iter().map(ToString::to_string).collect() })
         }
@@ -105,6 +109,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Tidy => tidy::run(&root),
         Chore::Sim { words } => sim::run(&root, &words),
         Chore::Bench { words } => bench::run(&root, &words),
+        Chore::Agent { words } => bench::delivery::agent::run(&words),
         Chore::RealAgents { words } => real_agents::run(&root, &words),
         Chore::MockLlm { words } => mock_llm::run(&words),
         Chore::Golden { bless } => golden::run(&root, bless),

@@ -4,6 +4,7 @@
 
 use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
+use synapse_testkit::http::Events;
 use synapse_testkit::pty::Pty;
 
 fn world() -> World {
@@ -41,6 +42,26 @@ fn messages_arrive_once_and_as_they_were_sent() {
     assert_eq!(cli.given().len(), bodies.len() + 1);
     for nothing in ["empty_enter", "steered", "approved", "ctrl_c", "interrupted"] {
         assert!(cli.all(nothing).is_empty(), "{nothing}: {:?}", cli.log());
+    }
+}
+
+#[test]
+fn each_step_of_a_message_is_told_once() {
+    let world = world();
+    let _cli = Cli::start(&world, "a", &["turn=50"]);
+    let task = world.send("a", "hello", &[]);
+    let path = format!("/api/v1/events?task={task}");
+    let mut events = Events::open(&world.agent("a").unix(), &path, &[], Some(0)).unwrap();
+    let mut receipts = Vec::new();
+    loop {
+        let event = events.next_event().unwrap();
+        if event.event == "ended" {
+            break;
+        }
+        receipts.extend(event.data["data"]["receipt"].as_str().map(str::to_owned));
+    }
+    for step in ["written", "submitted"] {
+        assert_eq!(receipts.iter().filter(|told| *told == step).count(), 1, "{step}: {receipts:?}");
     }
 }
 

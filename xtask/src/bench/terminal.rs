@@ -13,6 +13,7 @@ mod rivals;
 pub(super) use flood::measure as flood;
 pub(super) use keys::measure as keys;
 pub(super) use memory::{flat, quiet};
+pub(super) use pty::Pty;
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,8 @@ use synapse_store::registry::Entry;
 use super::client::{Door, get};
 
 /// The window of everything that is measured here.
-const COLUMNS: u16 = 120;
-const ROWS: u16 = 40;
+pub(super) const COLUMNS: u16 = 120;
+pub(super) const ROWS: u16 = 40;
 
 /// What the node thinks is on the screen.
 fn screen_of(agent: &Entry) -> anyhow::Result<Vec<String>> {

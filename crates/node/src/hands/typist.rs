@@ -396,9 +396,10 @@ impl Typist {
     }
 
     async fn submitted(&mut self, message: &MessageId, proof: Proof) {
-        let rung = if proof == Proof::Told { Rung::Seen } else { Rung::Submitted };
         let _ = self.report(message, Report::Step(Rung::Submitted)).await;
-        let _ = self.report(message, Report::Step(rung)).await;
+        if proof == Proof::Told {
+            let _ = self.report(message, Report::Step(Rung::Seen)).await;
+        }
         let Some(job) = &mut self.job else { return };
         self.last = Some(job.turn.typed().clone());
         if job.expects == Expects::Receipt {

@@ -16,7 +16,7 @@ use super::output::MARK;
 /// Longer than anything here is silent while it works.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-pub(super) struct Pty {
+pub(in crate::bench) struct Pty {
     master: File,
     child: Child,
     /// What came after the last mark that was waited for.
@@ -47,7 +47,7 @@ impl Came {
 
 impl Pty {
     /// Starts it as a shell would, in a session whose terminal this is.
-    pub(super) fn start(program: &Command, columns: u16, rows: u16) -> anyhow::Result<Self> {
+    pub(in crate::bench) fn start(program: &Command, columns: u16, rows: u16) -> anyhow::Result<Self> {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let ends = openpty(Some(&size), None).context("opening a terminal")?;
         fcntl(&ends.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
@@ -132,7 +132,7 @@ impl Pty {
     }
 
     /// Reads and drops whatever comes for so long.
-    pub(super) fn drain(&mut self, span: Duration) -> anyhow::Result<()> {
+    pub(in crate::bench) fn drain(&mut self, span: Duration) -> anyhow::Result<()> {
         let began = Instant::now();
         while began.elapsed() < span {
             match self.master.read(&mut self.buffer[..]) {

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use super::super::Bench;
 use super::super::stage::Stage;
+use super::super::{Bench, venv};
 use crate::shell;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,20 +70,12 @@ impl<'a> Rivals<'a> {
         Ok(())
     }
 
-    fn hcom(&self) -> PathBuf {
-        self.folder.join("venv/bin/hcom")
+    fn hcom(&self) -> anyhow::Result<PathBuf> {
+        venv::program(&self.folder, "hcom", "hcom")
     }
 
     fn fetch_hcom(&self) -> anyhow::Result<()> {
-        if !self.hcom().exists() {
-            let venv = self.folder.join("venv");
-            let venv = venv.to_str().context("a folder with a plain name")?;
-            std::fs::create_dir_all(&self.folder)?;
-            shell::read(&self.folder, &["python3", "-m", "venv", venv])?;
-            let pip = format!("{venv}/bin/pip");
-            shell::read(&self.folder, &[&pip, "install", "--quiet", "--disable-pip-version-check", "hcom"])?;
-        }
-        let hcom = self.hcom();
+        let hcom = self.hcom()?;
         shell::read(&self.folder, &[hcom.to_str().unwrap_or_default(), "--version"]).map(drop)
     }
 
@@ -113,7 +105,7 @@ impl<'a> Rivals<'a> {
         std::fs::write(&program, format!("#!/bin/sh\n{line}\n"))?;
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
         let path = std::env::var("PATH").unwrap_or_default();
-        let mut command = Command::new(self.hcom());
+        let mut command = Command::new(self.hcom()?);
         command.args(["pty", "claude"]).current_dir(&home);
         command.env("HOME", &home).env("HCOM_DIR", home.join(".hcom"));
         command.env("PATH", format!("{}:{path}", programs.display()));
