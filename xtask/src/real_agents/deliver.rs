@@ -2,8 +2,9 @@
 //!
 //! The truth is the log of the mock: what the model received. What must not have run is told by files that must not
 //! be there. Each case leaves the CLI idle with an empty composer, so that all of them share one that runs.
-//! Not here: the cases in which a person, a turn or a crash comes between (`between`).
+//! Not here: the cases in which a person, a turn or a crash comes between (`between`), lines to other agents (`at`).
 
+mod at;
 mod between;
 
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ const CASES: &[Case] = &[
     ("urgent", 1, between::urgent),
     ("crash", between::KILLS, between::crash),
     ("answer", 1, answer),
+    ("at", at::PARTS, at::at),
 ];
 
 /// How far a case came, and in which round.
