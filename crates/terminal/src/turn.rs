@@ -33,6 +33,8 @@ pub struct Sight {
     pub keyboard: bool,
     /// Our header stands on the screen outside the composer.
     pub shown: bool,
+    /// The program is made to say what it is given.
+    pub tells: bool,
     /// The program said itself that it was given this text.
     pub told: bool,
 }
@@ -108,6 +110,8 @@ pub struct Turn {
     submitted_before: bool,
     /// Our header stood on the screen before we wrote: seeing it proves nothing.
     shown_before: bool,
+    /// What proves it, until the program itself says so or does not.
+    proven: Option<Proof>,
     outcome: Option<Outcome>,
 }
 
@@ -122,6 +126,8 @@ const ECHO_MS_MAX: u64 = 5_000;
 /// After Enter: how long it may take until the turn shows.
 const PROOF_MS: u64 = 3_000;
 const FIRST_PROOF_MS: u64 = 10_000;
+/// A program that can say what it was given is let say so, for this long after Enter.
+const TOLD_MS: u64 = 2_000;
 const PASTES_MAX: u8 = 2;
 const ENTERS_MAX: u8 = 3;
 
@@ -137,6 +143,7 @@ impl Turn {
             enters: 0,
             submitted_before: false,
             shown_before: false,
+            proven: None,
             outcome: None,
         }
     }
@@ -338,11 +345,16 @@ impl Turn {
     }
 
     fn entered(&mut self, sight: &Sight, at: Timestamp) -> Step {
-        if let Some(proof) = self.proof(sight, at) {
+        self.proven = self.proof(sight, at).or(self.proven);
+        let told_by = at.plus_ms(if sight.tells { TOLD_MS } else { 0 });
+        if let Some(proof) = self.proven.filter(|proof| *proof == Proof::Told || told_by <= sight.now) {
             return self.finish(sight, Outcome::Submitted(proof));
         }
         if sight.keyboard {
             return Step::ReleaseKeyboard;
+        }
+        if self.proven.is_some() {
+            return Step::Wait { until: Some(told_by), held: None };
         }
         let patience = if self.submitted_before || self.enters > 1 { PROOF_MS } else { FIRST_PROOF_MS };
         let compared = sight.composer.compare(&self.typed);
@@ -465,6 +477,7 @@ impl Sight {
             person_at: None,
             keyboard: true,
             shown: false,
+            tells: false,
             told: false,
         }
     }

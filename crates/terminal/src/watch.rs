@@ -6,7 +6,7 @@
 use crate::composer::Holds;
 use crate::fold::{Fold, Rank, Reading, Verdict};
 use crate::hooks::{self, Event, Heard, Meaning};
-use crate::profile::Profile;
+use crate::profile::{Hooks, Profile};
 use crate::prompt::Prompt;
 use crate::rules::{self, Sees};
 use crate::screen::{Screen, Seen, Size};
@@ -153,6 +153,7 @@ impl Watch {
             person_at: None,
             keyboard: false,
             shown,
+            tells: false,
             told,
         }
     }
@@ -228,7 +229,11 @@ impl Watch {
     pub fn hooked(&mut self, now: Timestamp, event: &Event) {
         self.tick(now);
         self.heard.take(now, event);
-        match hooks::claude(event) {
+        let means = match self.profile.hooks {
+            Some(Hooks::Codex) => hooks::codex(event),
+            _ => hooks::claude(event),
+        };
+        match means {
             Meaning::Says(sees) => self.fold.read(now, Rank::Hook, Some((sees, hooks::why(event)))),
             Meaning::Silent => self.fold.read(now, Rank::Hook, None),
             Meaning::Nothing => {}

@@ -68,6 +68,9 @@ struct Program {
     prompts_answered_by_us: u32,
     drafts: Vec<String>,
     nasty: bool,
+    /// It is made to say what it is given; and does not.
+    tells: bool,
+    silent: bool,
 }
 
 impl Program {
@@ -103,6 +106,8 @@ impl Program {
             prompts_answered_by_us: 0,
             drafts: Vec::new(),
             nasty,
+            tells: seed % 3 == 0,
+            silent: seed % 2 == 0,
         }
     }
 
@@ -226,7 +231,8 @@ impl Program {
             person_at: self.person_at.map(Timestamp),
             keyboard: self.keyboard_until.is_some(),
             shown: self.seen.shown,
-            told: false,
+            tells: self.tells,
+            told: self.tells && !self.silent && self.seen.shown,
         }
     }
 

@@ -82,10 +82,10 @@ fn send(stage: &Stage, text: &str, more: &[&str]) -> anyhow::Result<Sent> {
 
 /// Sends it and waits for the proof that it was submitted.
 fn submit(stage: &Stage, text: &str) -> anyhow::Result<Sent> {
-    let args = ["send", stage.cli.name, text, "--wait-for", "submitted", "--timeout", "90s"];
+    let args = ["send", stage.cli.name, text, "--wait-for", stage.cli.proves, "--timeout", "90s"];
     let told = stage.site.json(&args).with_context(|| stage.recorder.screen())?;
     let receipt = told["receipt"].as_str().unwrap_or_default();
-    ensure!(["submitted", "seen"].contains(&receipt), "{text:?}: the receipt says {receipt:?}");
+    ensure!(receipt == stage.cli.proves, "{text:?}: the receipt says {receipt:?}");
     let task = told["task_id"].as_str().context("no task")?;
     Ok(Sent { header: header(task) })
 }

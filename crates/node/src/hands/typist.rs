@@ -245,6 +245,7 @@ impl Typist {
         let typed = self.job.as_ref().map(|job| job.turn.typed());
         let mut sight = self.seat.watch().sight(now(), typed);
         (sight.keyboard, sight.person_at) = (self.keyboard, self.last_key());
+        sight.tells = self.seat.tells().names_prompts() && self.seat.trouble().is_none();
         sight
     }
 
