@@ -105,14 +105,6 @@ pub fn claude(event: &Event) -> Meaning {
     }
 }
 
-/// What an event of Codex means. Its own reports tell all else better: a hook may let a turn go on after its stop.
-pub fn codex(event: &Event) -> Meaning {
-    match event.name.as_str() {
-        "PermissionRequest" => Meaning::Says(Sees::Waiting),
-        _ => Meaning::Nothing,
-    }
-}
-
 /// The event as a reason for a state.
 pub fn why(event: &Event) -> String {
     match &event.about {

@@ -230,7 +230,9 @@ impl Watch {
         self.tick(now);
         self.heard.take(now, event);
         let means = match self.profile.hooks {
-            Some(Hooks::Codex) => hooks::codex(event),
+            // Its own reports are exact. Its hooks are not: another one may answer a permission before anybody is
+            // asked, or let a turn go on after its end.
+            Some(Hooks::Codex) => Meaning::Nothing,
             _ => hooks::claude(event),
         };
         match means {
