@@ -72,7 +72,9 @@ impl Terminal {
         let pid = spawn(program, &slave)?;
         let (orders, taken) = channel();
         let (ears, rope) = std::os::unix::net::UnixStream::pair()?;
-        let desk = Desk::new(master, slave, socket, ears, taken, size)?;
+        // Without our end, the master tells when nobody has the program's side any more.
+        drop(slave);
+        let desk = Desk::new(master, socket, ears, taken, size)?;
         let thread = std::thread::Builder::new()
             .name("desk".into())
             .stack_size(DESK_STACK)

@@ -399,6 +399,7 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
             | Tell::Yield
             | Tell::Typed(_)
             | Tell::Keyboard(_)
+            | Tell::Closed(_)
             | Tell::Resized { .. }
             | Tell::Colours { .. }
             | Tell::State { .. } => Ok(()),

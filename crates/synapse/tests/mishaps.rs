@@ -72,14 +72,25 @@ fn a_program_that_ends_at_once_is_heard_and_keeps_its_mail() {
 #[test]
 fn a_program_that_closes_its_terminal_and_lives_is_not_said_to_be_idle() {
     let world = world();
-    let script = "echo gone; exec </dev/null >/dev/null 2>&1; while :; do sleep 1; done";
+    let script = "echo gone; exec </dev/null >/dev/null 2>&1; while ! [ -e back ]; do sleep 0.1; done; exec >/dev/tty; echo hello; sleep 600";
     world.ok(&["run", "-d", "--name", "closed", "--", "sh", "-c", script]);
     world.wait_until("it has said its word", || screen(&world, "closed").contains("gone"));
     let program = program_of(&world, "closed", "echo gone");
-    world.wait_until("nobody claims to know what it does", || {
-        world.entry("closed").is_some_and(|entry| entry["status"] == "unknown")
-    });
+    let is_said = || {
+        let rows = world.json(&["list"]);
+        let row = rows.as_array().unwrap().iter().find(|row| row["name"] == "closed").unwrap().clone();
+        row["state"] == "unknown"
+            && row["why"].as_str().is_some_and(|why| why.contains("closed its terminal"))
+    };
+    world.wait_until("it is said", is_said);
+    // To a node that knows nothing yet, too.
+    processes::kill9(world.agent("closed").node_pid);
+    world.wait_until("it is said again", is_said);
+    world.ok(&["send", "closed", "are you there?"]);
+    assert!(world.ok(&["inbox", "closed"]).contains("are you there?"), "{}", world.show());
     assert!(processes::is_alive(program));
+    world.write("back", "");
+    world.wait_until("it is seen again", || screen(&world, "closed").contains("hello") && !is_said());
     world.ok(&["kill", "closed"]);
     assert!(!processes::is_alive(program));
 }

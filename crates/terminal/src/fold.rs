@@ -48,6 +48,8 @@ pub struct Fold {
     /// When it was last decided.
     decided: Timestamp,
     exited: bool,
+    /// It has closed its terminal, and lives.
+    closed: bool,
     /// How many readings there were, and how many when the state became what it is.
     readings: u64,
     became_at: u64,
@@ -93,6 +95,7 @@ impl Fold {
             last_output: now,
             decided: now,
             exited: false,
+            closed: false,
             readings: 0,
             became_at: 0,
         }
@@ -214,6 +217,12 @@ impl Fold {
         self.becomes(now, state, Rank::Exit, why.to_owned(), "the end of the process is the last word");
     }
 
+    /// It has closed its terminal, or opened it again. What was shown before means nothing while it is closed.
+    pub fn closed(&mut self, now: Timestamp, closed: bool) {
+        self.closed = closed;
+        self.decide(now);
+    }
+
     /// When `tick` may change something though nothing happened.
     pub fn next_tick(&self) -> Option<Timestamp> {
         if self.exited {
@@ -286,6 +295,11 @@ impl Fold {
             return;
         }
         self.decided = self.decided.max(now);
+        if self.closed {
+            let why = "it has closed its terminal, and still runs".into();
+            let because = "nothing can be seen of it or typed to it";
+            return self.becomes(now, AgentState::Unknown, Rank::Silence, why, because);
+        }
         self.see_what_was_asked(now);
         self.give_up_on_hooks();
         if let Some((rank, why)) = self.waits() {
@@ -515,6 +529,8 @@ mod tests {
                 "print" => fold.printed(now),
                 "time" => fold.tick(now),
                 "exit" => fold.exited(now, words[2] != "0", "over"),
+                "close" => fold.closed(now, true),
+                "open" => fold.closed(now, false),
                 other => panic!("unknown order {other}"),
             }
             assert_eq!(fold.verdict().state.name(), expected.trim(), "after `{line}` of\n{script}");
@@ -536,6 +552,24 @@ mod tests {
             "100 status idle => starting\n 150 status busy => starting\n 200 status idle => starting\n 500 time => idle",
         );
         check("100 screen waiting => waiting");
+    }
+
+    #[test]
+    fn what_is_shown_means_nothing_once_the_terminal_is_closed() {
+        check(
+            "100 screen idle => starting
+             500 time => idle
+             600 close => unknown
+             700 hook busy => unknown
+             800 hook idle => unknown
+             900 open => idle
+             1000 screen waiting => waiting
+             1100 close => unknown
+             1200 open => waiting
+             1300 close => unknown
+             1400 exit 1 => error
+             1500 open => error",
+        );
     }
 
     #[test]

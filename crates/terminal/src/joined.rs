@@ -9,7 +9,7 @@ use alacritty_terminal::grid::Dimensions as _;
 use alacritty_terminal::index::Column;
 use alacritty_terminal::term::Term;
 use alacritty_terminal::term::cell::{Cell, Flags};
-use memchr::memmem;
+use memchr::memchr2_iter;
 
 /// Draws text in which emoji may be joined.
 #[derive(Debug, Default)]
@@ -41,19 +41,32 @@ impl Joined {
                 rest = &rest[c.len_utf8()..];
                 continue;
             }
-            // The first character is drawn as it is, whatever it is.
-            let begins = first(rest).map_or(1, char::len_utf8);
-            let joiner = memmem::find(rest, JOINER_BYTES).map(|at| at + JOINER_BYTES.len());
-            let tone = memmem::find(&rest[begins..], TONE_BYTES).map(|at| begins + at);
-            let used = joiner.into_iter().chain(tone).min().unwrap_or(rest.len());
-            self.joins = joiner == Some(used);
+            let (used, joins) = upto_join(rest);
+            self.joins = joins;
             draw(term, &rest[..used]);
             rest = &rest[used..];
         }
     }
 }
 
+/// How much is drawn as it is, and whether a joiner is its end. The first character always is, whatever it is.
+fn upto_join(bytes: &[u8]) -> (usize, bool) {
+    for at in memchr2_iter(JOINER_BYTES[0], TONE_BYTES[0], bytes) {
+        let here = &bytes[at..];
+        if here.starts_with(JOINER_BYTES) {
+            return (at + JOINER_BYTES.len(), true);
+        }
+        if at > 0 && here.starts_with(TONE_BYTES) {
+            return (at, false);
+        }
+    }
+    (bytes.len(), false)
+}
+
 fn first(bytes: &[u8]) -> Option<char> {
+    if let Some(byte) = bytes.first().filter(|byte| byte.is_ascii()) {
+        return Some(char::from(*byte));
+    }
     let few = &bytes[..bytes.len().min(4)];
     few.utf8_chunks().next()?.valid().chars().next()
 }

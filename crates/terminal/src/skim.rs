@@ -60,7 +60,8 @@ fn look(bytes: &[u8], rows: usize) -> (Plain, Vec<LineEnd>) {
                     lines.push(LineEnd { ends: at, down });
                 }
             }
-            0x20..=0x7e | 0x80.. | b'\r' | b'\t' | 0x08 => at += 1,
+            0x20..=0x7e | 0x80.. => at += 1 + printable(&bytes[at + 1..]),
+            b'\r' | b'\t' | 0x08 => at += 1,
             0x1b => match sequence(&bytes[at..]) {
                 Some((Sequence::Local, used)) => at += used,
                 Some((Sequence::Frame(begins), used)) => {
@@ -85,6 +86,20 @@ fn look(bytes: &[u8], rows: usize) -> (Plain, Vec<LineEnd>) {
         }
     }
     (Plain { upto: at, down }, lines)
+}
+
+/// How many bytes at the start of `bytes` are surely no controls: eight at a time, so perhaps not all of them.
+fn printable(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x80 * ONES;
+    let is_printable = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        let below_space = word.wrapping_sub(0x20 * ONES) & !word & TOPS;
+        let delete = word ^ (0x7f * ONES);
+        below_space | (delete.wrapping_sub(ONES) & !delete & TOPS) == 0
+    };
+    let (words, _) = bytes.as_chunks::<8>();
+    8 * words.iter().take_while(|word| is_printable(word)).count()
 }
 
 enum Sequence {
@@ -120,8 +135,7 @@ fn carry(skipped: &str) -> String {
     if skipped.contains("\u{1b}[?2026") {
         carry.push_str("\u{1b}[?2026l");
     }
-    let reset = skipped.rfind("\u{1b}[0m").max(skipped.rfind("\u{1b}[m")).unwrap_or(0);
-    let mut rest = &skipped[reset..];
+    let mut rest = &skipped[last_reset(skipped)..];
     while let Some(escape) = rest.find('\u{1b}') {
         rest = &rest[escape..];
         let used = sequence(rest.as_bytes()).map_or(1, |(_, used)| used);
@@ -131,6 +145,14 @@ fn carry(skipped: &str) -> String {
         rest = &rest[used..];
     }
     carry
+}
+
+/// Where the colours were last reset. Looked for near the end first: there is nearly always one.
+fn last_reset(text: &str) -> usize {
+    const NEAR: usize = 4 << 10;
+    let near = text.floor_char_boundary(text.len().saturating_sub(NEAR));
+    let find = |part: &str| part.rfind("\u{1b}[0m").max(part.rfind("\u{1b}[m"));
+    find(&text[near..]).map(|at| near + at).or_else(|| find(text)).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -9,14 +9,25 @@ pub struct Utf8 {
 impl Utf8 {
     /// Gives `take` all that is whole by now, piece by piece.
     pub fn feed(&mut self, bytes: &[u8], mut take: impl FnMut(&str)) {
-        let joined;
-        let mut rest = if self.carried.is_empty() {
-            bytes
-        } else {
-            self.carried.extend_from_slice(bytes);
-            joined = std::mem::take(&mut self.carried);
-            &joined
-        };
+        let mut rest = bytes;
+        while !self.carried.is_empty() && !rest.is_empty() {
+            let (next, after) = rest.split_at(1);
+            self.carried.extend_from_slice(next);
+            match std::str::from_utf8(&self.carried) {
+                Err(error) if error.error_len().is_none() => {}
+                Ok(text) => {
+                    take(text);
+                    self.carried.clear();
+                }
+                // The byte that does not go on with it is looked at for itself.
+                Err(_) => {
+                    take("\u{fffd}");
+                    self.carried.clear();
+                    break;
+                }
+            }
+            rest = after;
+        }
         while !rest.is_empty() {
             let error = match std::str::from_utf8(rest) {
                 Ok(text) => return take(text),

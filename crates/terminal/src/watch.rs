@@ -305,6 +305,12 @@ impl Watch {
         self.fold.exited(now, failed, why);
     }
 
+    /// The program has closed its terminal and lives, or has opened it again.
+    pub fn closed(&mut self, now: Timestamp, closed: bool) {
+        self.tick(now);
+        self.fold.closed(now, closed);
+    }
+
     /// When `tick` wants to be called though nothing comes in.
     pub fn next_tick(&self) -> Option<Timestamp> {
         let look = self.changed_at.map(|at| self.look_at(at));

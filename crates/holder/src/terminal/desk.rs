@@ -39,12 +39,13 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(2);
 /// And how long they may take in all.
 const FAREWELL_MAX: Duration = Duration::from_secs(30);
+/// How often it is looked whether a closed terminal was opened again; one that was closed for less is not told.
+const REOPENED: Duration = Duration::from_secs(1);
 /// Nobody looks: programs cut their footers in windows smaller than this.
 const UNSEEN: (u16, u16) = (120, 40);
 
 pub(super) struct Desk {
     master: OwnedFd,
-    slave: Option<OwnedFd>,
     socket: UnixListener,
     ears: UnixStream,
     orders: Orders,
@@ -65,7 +66,10 @@ pub(super) struct Desk {
     /// All that was printed before the end is read.
     emptied: bool,
     farewell_said: bool,
-    master_closed: bool,
+    /// Since when no process has the program's side of the terminal open.
+    closed_since: Option<Instant>,
+    /// The node knows that it is closed.
+    closed_told: bool,
     /// Output that is read and not yet told.
     gather: Gather,
     began: Instant,
@@ -78,7 +82,6 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(
         master: OwnedFd,
-        slave: OwnedFd,
         socket: UnixListener,
         ears: UnixStream,
         orders: Orders,
@@ -89,7 +92,6 @@ impl Desk {
         ears.set_nonblocking(true)?;
         Ok(Self {
             master,
-            slave: Some(slave),
             socket,
             ears,
             orders,
@@ -105,7 +107,8 @@ impl Desk {
             ended: None,
             emptied: false,
             farewell_said: false,
-            master_closed: false,
+            closed_since: None,
+            closed_told: false,
             gather: Gather::new(),
             began: Instant::now(),
             was_viewed: false,
@@ -120,7 +123,7 @@ impl Desk {
                 std::thread::sleep(Duration::from_millis(50));
                 Ready::default()
             });
-            if ready.master || self.ended.is_some() {
+            if ready.master || self.ended.is_some() || self.closed_since.is_some() {
                 self.read_master();
             }
             if !ready.others && self.gather.until().is_some_and(|until| until > Instant::now()) {
@@ -154,7 +157,8 @@ impl Desk {
             // Somebody still reads, or what was printed does: now and then is enough.
             if due > now { due } else { now + LAST_WORDS }
         });
-        deadlines.chain(farewell).chain(self.gather.until()).min()
+        let reopened = self.closed_since.filter(|_| self.ended.is_none()).map(|_| now + REOPENED);
+        deadlines.chain(farewell).chain(reopened).chain(self.gather.until()).min()
     }
 
     fn sleep(&mut self) -> io::Result<Ready> {
@@ -187,7 +191,7 @@ impl Desk {
             }
         }
         // A closed master is always ready; it is left out once that is known.
-        if !self.master_closed && !of_master.is_empty() {
+        if self.closed_since.is_none() && !of_master.is_empty() {
             fds.push(PollFd::new(&self.master, of_master));
         }
         match poll(&mut fds, timeout.as_ref()) {
@@ -223,8 +227,6 @@ impl Desk {
             match order {
                 Order::Ended(death) => {
                     self.ended = Some((death, Instant::now()));
-                    // Without our end the master tells when all that was printed is read.
-                    self.slave = None;
                 }
                 // The person whose program it is gets the shell back; the others look on.
                 Order::Suspended => {
@@ -264,13 +266,16 @@ impl Desk {
     }
 
     fn read_master(&mut self) {
-        if self.master_closed || self.farewell_said || self.is_blocked() {
+        if self.farewell_said || self.is_blocked() {
             return;
         }
-        match self.gather.read(&self.master) {
-            Left::Closed => self.master_closed = true,
-            Left::Nothing => self.emptied |= self.ended.is_some(),
-            Left::Some => {}
+        let left = self.gather.read(&self.master);
+        self.emptied |= left == Left::Nothing && self.ended.is_some();
+        self.closed_since = (left == Left::Closed).then(|| self.closed_since.unwrap_or_else(Instant::now));
+        let closed = self.closed_since.is_some_and(|since| since.elapsed() >= REOPENED);
+        if closed != self.closed_told && self.ended.is_none() {
+            self.closed_told = closed;
+            self.tell_role(Role::Node, &Tell::Closed(closed));
         }
     }
 
@@ -293,7 +298,7 @@ impl Desk {
     fn say_farewell(&mut self) {
         let Some((death, since)) = self.ended else { return };
         let patience = if self.emptied { LAST_WORDS } else { LAST_WORDS_MAX };
-        if self.farewell_said || !(self.master_closed || since.elapsed() >= patience) {
+        if self.farewell_said || !(self.closed_since.is_some() || since.elapsed() >= patience) {
             return;
         }
         self.farewell_said = true;
@@ -308,7 +313,7 @@ impl Desk {
     }
 
     fn write_master(&mut self) {
-        while !self.input.is_empty() && !self.master_closed {
+        while !self.input.is_empty() && self.closed_since.is_none() {
             let (front, _) = self.input.as_slices();
             match rustix::io::write(self.master.as_fd(), front) {
                 Ok(written) => drop(self.input.drain(..written)),

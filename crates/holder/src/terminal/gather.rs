@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 /// Pieces of a flood are about this large.
-const GATHER_BYTES: usize = 32 << 10;
+const GATHER_BYTES: usize = 64 << 10;
 /// What comes in a piece as large as this may be a flood.
 const FLOOD_BYTES: usize = 4_000;
 /// How long a piece may wait for the next.
@@ -71,11 +71,13 @@ impl Gather {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::pipe::{PipeFlags, pipe_with};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 
     #[test]
     fn a_flood_waits_for_more_and_a_key_does_not() {
-        let (from, to) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (from, to) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        sockopt::set_socket_send_buffer_size(&to, 4 * GATHER_BYTES).unwrap();
         let mut gather = Gather::new();
         assert_eq!((gather.read(&from), gather.until(), gather.take()), (Left::Nothing, None, &b""[..]));
         rustix::io::write(&to, b"x").unwrap();

@@ -104,6 +104,8 @@ pub enum Tell {
     Leads(bool),
     /// Whether nobody else's input reaches the program now; all that was typed before is told before this.
     Keyboard(bool),
+    /// Whether the program, which still runs, has closed its terminal: nothing can be seen of it or typed to it.
+    Closed(bool),
     Suspended,
     /// The colours of the terminal of the person who leads; told to the node.
     Colours {
@@ -325,6 +327,7 @@ impl Tell {
             Self::Resized { columns, rows } => frame(out, b'R', &[&size(*columns, *rows)]),
             Self::Leads(leads) => frame(out, b'L', &[&[u8::from(*leads)]]),
             Self::Keyboard(yours) => frame(out, b'K', &[&[u8::from(*yours)]]),
+            Self::Closed(closed) => frame(out, b'X', &[&[u8::from(*closed)]]),
             Self::Suspended => frame(out, b'S', &[]),
             Self::Colours { ink, paper } => frame(out, b'C', &[ink, paper]),
             Self::State { state, why } => frame(out, b'Z', &[state.as_bytes(), b"\n", why.as_bytes()]),
@@ -353,6 +356,7 @@ impl Tell {
             b'R' => read_size(&content).map(|((columns, rows), _)| Self::Resized { columns, rows }),
             b'L' => front::<1>(&content).map(|([leads], _)| Self::Leads(leads != 0)),
             b'K' => front::<1>(&content).map(|([yours], _)| Self::Keyboard(yours != 0)),
+            b'X' => front::<1>(&content).map(|([closed], _)| Self::Closed(closed != 0)),
             b'S' => Some(Self::Suspended),
             b'C' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
             b'Z' => read_state(&content).map(|(state, why)| Self::State { state, why }),
@@ -453,6 +457,7 @@ mod tests {
             Tell::Resized { columns: 2, rows: 3 },
             Tell::Leads(false),
             Tell::Keyboard(true),
+            Tell::Closed(true),
             Tell::Suspended,
             Tell::State { state: "busy".into(), why: String::new() },
             Tell::Colours { ink: [9, 9, 9], paper: [1, 0, 1] },

@@ -27,7 +27,7 @@ use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// The terminal as doors see it.
 #[derive(Clone)]
@@ -179,11 +179,11 @@ impl Seat {
 
 /// More people than this do not decide at once.
 const DECISIONS_MAX: usize = 8;
-/// So much at once is a flood; the next piece is waited for a little, so that it is larger.
-const FLOOD_BYTES: usize = 48 << 10;
-const FLOOD_REST: Duration = Duration::from_millis(15);
-/// So much output is taken at once.
-const BATCH_BYTES: usize = 1 << 20;
+/// So much at once may be a flood: more of it is waited for, until it is quiet for a moment, or for so long or so much.
+const FLOOD_BYTES: usize = 16 << 10;
+const GATHER_QUIET: Duration = Duration::from_millis(4);
+const GATHER_MAX: Duration = Duration::from_millis(60);
+const BATCH_BYTES: usize = 2 << 20;
 /// A picture is made after this much output, or when it has been quiet for so long.
 const PICTURE_BYTES: u64 = 1 << 20;
 /// Far below what the holder takes: a picture becomes shorter at its top until it is no longer than this.
@@ -302,12 +302,8 @@ impl<'a> Sitting<'a> {
                 Some(Ok(0)) | Some(Err(_)) => break,
                 Some(Ok(read)) => {
                     self.frames.feed(&buffer[..read]);
-                    let more = self.read_on(&mut buffer);
-                    if !self.take_frames().await {
+                    if !self.take_frames(&mut buffer).await {
                         break;
-                    }
-                    if read + more >= FLOOD_BYTES {
-                        tokio::time::sleep(FLOOD_REST).await;
                     }
                 }
                 None => {}
@@ -346,19 +342,9 @@ impl<'a> Sitting<'a> {
         [tick, self.picture_at, typist, self.place.due].into_iter().flatten().min()
     }
 
-    /// What is already there: of a flood that comes in large pieces, little has to be drawn.
-    fn read_on(&mut self, buffer: &mut [u8]) -> usize {
-        let mut room = BATCH_BYTES;
-        while room > 0
-            && let Ok(read @ 1..) = self.stream.try_read(buffer)
-        {
-            self.frames.feed(&buffer[..read]);
-            room = room.saturating_sub(read);
-        }
-        BATCH_BYTES - room
-    }
-
-    async fn take_frames(&mut self) -> bool {
+    /// Everything that has come. Of a flood more is waited for: taken in large pieces, little of it has to be drawn.
+    async fn take_frames(&mut self, buffer: &mut [u8]) -> bool {
+        let end = Instant::now() + GATHER_MAX;
         let mut output = Vec::new();
         loop {
             match self.frames.next_tell() {
@@ -369,7 +355,16 @@ impl<'a> Sitting<'a> {
                         return false;
                     }
                 }
-                Ok(None) => return output.is_empty() || self.printed(&output).await,
+                Ok(None) => {
+                    let until = end.min(Instant::now() + GATHER_QUIET);
+                    if (FLOOD_BYTES..BATCH_BYTES).contains(&output.len())
+                        && let Ok(Ok(read @ 1..)) = timeout_at(until, self.stream.read(buffer)).await
+                    {
+                        self.frames.feed(&buffer[..read]);
+                        continue;
+                    }
+                    return output.is_empty() || self.printed(&output).await;
+                }
                 Err(e) => {
                     tracing::warn!(error = %e, "the holder said something we do not understand");
                     return false;
@@ -402,6 +397,7 @@ impl<'a> Sitting<'a> {
                 self.place.typed();
             }
             Tell::Keyboard(yours) => self.typist.has_keyboard(yours),
+            Tell::Closed(closed) => self.hand.seat.watch().closed(now(), closed),
             Tell::Yield => self.typist.person_yields(),
             Tell::Resized { columns, rows } => {
                 self.hand.seat.watch().resize(now(), Size::new(columns, rows));

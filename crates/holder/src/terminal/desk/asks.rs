@@ -95,6 +95,9 @@ impl Desk {
             self.tell_composer();
         }
         self.replay(n);
+        if role == Role::Node && self.closed_told {
+            self.clients[n].tell(&Tell::Closed(true));
+        }
         if role == Role::Recorder
             && let Some(state) = &self.state
         {
