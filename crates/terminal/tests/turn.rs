@@ -109,8 +109,8 @@ impl Program {
             prompts_answered_by_us: 0,
             drafts: Vec::new(),
             nasty,
-            tells: seed % 3 == 0,
-            silent: seed % 2 == 0,
+            tells: seed.is_multiple_of(3),
+            silent: seed.is_multiple_of(2),
             told_at: None,
         }
     }

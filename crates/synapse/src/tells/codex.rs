@@ -155,9 +155,7 @@ mod tests {
     /// The words are TOML, whatever the paths, and the hash is of what they say.
     #[test]
     fn what_is_run_is_what_is_trusted() {
-        for (synapse, dir) in
-            [("/usr/bin/synapse", "/home/x/.synapse/agents/1"), ("/a 'b'/\"c\"", "/d\\e\n$f")]
-        {
+        for (synapse, dir) in [("/usr/bin/synapse", "/var/synapse/agents/1"), ("/a 'b'/\"c\"", "/d\\e\n$f")] {
             let words = words(Path::new(synapse), Path::new(dir));
             let settings: Vec<&String> = words.iter().filter(|word| *word != "-c").collect();
             assert_eq!((words.len(), settings.len()), (6, 3));
