@@ -110,8 +110,8 @@ pub struct Turn {
     submitted_before: bool,
     /// Our header stood on the screen before we wrote: seeing it proves nothing.
     shown_before: bool,
-    /// What proves it, until the program itself says so or does not.
-    proven: Option<Proof>,
+    /// What proves it, and until when the program itself may still say so.
+    proven: Option<(Proof, Timestamp)>,
     outcome: Option<Outcome>,
 }
 
@@ -126,7 +126,7 @@ const ECHO_MS_MAX: u64 = 5_000;
 /// After Enter: how long it may take until the turn shows.
 const PROOF_MS: u64 = 3_000;
 const FIRST_PROOF_MS: u64 = 10_000;
-/// A program that can say what it was given is let say so, for this long after Enter.
+/// A program that can say what it was given is let say so, for this long after there is another proof.
 const TOLD_MS: u64 = 2_000;
 const PASTES_MAX: u8 = 2;
 const ENTERS_MAX: u8 = 3;
@@ -286,11 +286,10 @@ impl Turn {
 
     /// It was written, and then something else came first, or whoever wrote it died.
     fn aside(&mut self, sight: &Sight) -> Step {
-        if sight.told {
-            return self.finish(sight, Outcome::Submitted(Proof::Told));
-        }
-        if self.is_shown(sight) && sight.composer.compare(&self.typed) == Match::No {
-            return self.finish(sight, Outcome::Submitted(Proof::Shown));
+        let gone = sight.composer.compare(&self.typed) == Match::No;
+        let shown = (gone && self.is_shown(sight)).then_some(Proof::Shown);
+        if let Some(step) = self.proven(sight, if sight.told { Some(Proof::Told) } else { shown }) {
+            return step;
         }
         if let Some(held) = Self::barred(sight) {
             if held == Held::Gone {
@@ -345,16 +344,11 @@ impl Turn {
     }
 
     fn entered(&mut self, sight: &Sight, at: Timestamp) -> Step {
-        self.proven = self.proof(sight, at).or(self.proven);
-        let told_by = at.plus_ms(if sight.tells { TOLD_MS } else { 0 });
-        if let Some(proof) = self.proven.filter(|proof| *proof == Proof::Told || told_by <= sight.now) {
-            return self.finish(sight, Outcome::Submitted(proof));
+        if let Some(step) = self.proven(sight, self.proof(sight, at)) {
+            return step;
         }
         if sight.keyboard {
             return Step::ReleaseKeyboard;
-        }
-        if self.proven.is_some() {
-            return Step::Wait { until: Some(told_by), held: None };
         }
         let patience = if self.submitted_before || self.enters > 1 { PROOF_MS } else { FIRST_PROOF_MS };
         let compared = sight.composer.compare(&self.typed);
@@ -398,6 +392,19 @@ impl Turn {
 
     fn is_shown(&self, sight: &Sight) -> bool {
         sight.shown && !self.shown_before
+    }
+
+    /// Once there is a proof: the end, or a while in which the program may say so itself.
+    fn proven(&mut self, sight: &Sight, proof: Option<Proof>) -> Option<Step> {
+        let told_by = sight.now.plus_ms(if sight.tells { TOLD_MS } else { 0 });
+        let told = proof.filter(|proof| *proof == Proof::Told).map(|proof| (proof, sight.now));
+        self.proven = told.or(self.proven).or(proof.map(|proof| (proof, told_by)));
+        let (proof, told_by) = self.proven?;
+        Some(match () {
+            () if told_by <= sight.now => self.finish(sight, Outcome::Submitted(proof)),
+            () if sight.keyboard => Step::ReleaseKeyboard,
+            () => Step::Wait { until: Some(told_by), held: None },
+        })
     }
 
     fn proof(&self, sight: &Sight, at: Timestamp) -> Option<Proof> {

@@ -85,7 +85,7 @@ fn submit(stage: &Stage, text: &str) -> anyhow::Result<Sent> {
     let args = ["send", stage.cli.name, text, "--wait-for", stage.cli.proves, "--timeout", "90s"];
     let told = stage.site.json(&args).with_context(|| stage.recorder.screen())?;
     let receipt = told["receipt"].as_str().unwrap_or_default();
-    ensure!(receipt == stage.cli.proves, "{text:?}: the receipt says {receipt:?}");
+    ensure!(receipt == stage.cli.proves, "{text:?}: not {}, but {told}", stage.cli.proves);
     let task = told["task_id"].as_str().context("no task")?;
     Ok(Sent { header: header(task) })
 }
