@@ -3,7 +3,7 @@
 //! Not here: deciding (`hub`), carrying out (`synapse-node`).
 
 use crate::agents::{Agent, AgentState, Context, Heartbeat, Presence};
-use crate::ids::{AgentId, AskId, LinkId, MessageId, Seq, TaskId, TaskRef, Timestamp, WatcherId};
+use crate::ids::{AgentId, AskId, ContextId, LinkId, MessageId, Seq, TaskId, TaskRef, Timestamp, WatcherId};
 use crate::message::{Body, Chain, Digest, Expects, Letter, Priority};
 use crate::policy::{Caller, Rules};
 use crate::receipt::{Step, Trail};
@@ -183,6 +183,8 @@ pub struct Draft {
     pub chain: Option<Chain>,
     pub continues: Option<TaskRef>,
     pub caller_task_id: Option<String>,
+    /// The conversation that its task belongs to, if it opens one.
+    pub context: Option<ContextId>,
     pub timeout_ms: Option<u64>,
     pub sent_at: Option<Timestamp>,
 }

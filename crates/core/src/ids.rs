@@ -201,6 +201,35 @@ impl<'de> Deserialize<'de> for MessageId {
     }
 }
 
+/// What ties tasks of one conversation together; a caller may bring its own.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct ContextId(Box<str>);
+
+impl ContextId {
+    pub const BYTES_MAX: usize = 256;
+
+    pub fn parse(raw: &str) -> Result<Self, BadId> {
+        let fits = (1..=Self::BYTES_MAX).contains(&raw.len());
+        if fits && !raw.chars().any(char::is_control) {
+            Ok(Self(raw.into()))
+        } else {
+            Err(bad("context id", raw, "it must be 1 to 256 bytes without control characters"))
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for ContextId {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let raw = std::borrow::Cow::<'_, str>::deserialize(from)?;
+        Self::parse(&raw).map_err(serde::de::Error::custom)
+    }
+}
+
 /// A short name: an agent's name, a role, a capability.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
@@ -341,6 +370,7 @@ macro_rules! shown_as_text {
 
 shown_as_hex!(AgentId);
 shown_as_hex!(TaskId);
+shown_as_text!(ContextId);
 shown_as_text!(MessageId);
 shown_as_text!(Label);
 shown_as_text!(AgentType);

@@ -5,7 +5,7 @@
 //! Not here: the form on disk beyond serde's (`synapse-store` adds version, checksum and rows).
 
 use crate::agents::{Agent, Context};
-use crate::ids::{AgentId, LinkId, MessageId, Seq, TaskId, Timestamp};
+use crate::ids::{AgentId, ContextId, LinkId, MessageId, Seq, TaskId, Timestamp};
 use crate::message::{Body, Letter, Sender};
 use crate::receipt::{Happened, Trail};
 use crate::task::{CancelAsked, Ending, Move, Task};
@@ -110,6 +110,8 @@ pub enum Record {
 pub struct Opens {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }

@@ -148,6 +148,7 @@ impl State {
                 let task = Task {
                     id: letter.task,
                     caller_id: opens.caller_id.clone(),
+                    context: opens.context.clone(),
                     agent: letter.to,
                     requester: letter.from.clone(),
                     expects: letter.expects,

@@ -6,7 +6,7 @@
 //! Invariant: a terminal state never changes again; every move is in the history with who and why.
 //! Not here: deciding when a task ends (`hub::tasks`), keeping ended ones (`synapse-store`).
 
-use crate::ids::{AgentId, MessageId, TaskId, Timestamp};
+use crate::ids::{AgentId, ContextId, MessageId, TaskId, Timestamp};
 use crate::message::{Body, Expects, Sender};
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +85,9 @@ pub struct Task {
     /// What the caller calls it, scoped to that caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller_id: Option<String>,
+    /// The conversation it belongs to, if one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextId>,
     pub agent: AgentId,
     pub requester: Sender,
     pub expects: Expects,

@@ -119,6 +119,7 @@ pub fn request_to_core(request: MessageRequest) -> Result<Asked, Refusal> {
         chain: request.chain.map(|c| c.to_core()).transpose().map_err(at("chain"))?,
         continues: request.task_id.as_deref().map(TaskRef::parse).transpose().map_err(at("task_id"))?,
         caller_task_id: None,
+        context: None,
         timeout_ms: request.timeout_ms,
         sent_at: request.timestamp.as_deref().map(|raw| time::read("timestamp", raw)).transpose()?,
     };

@@ -129,7 +129,7 @@ fn one(n: u64, agent: AgentId, dice: &mut u64) -> [Entry; 2] {
         accepted_at: at,
         follow_up: false,
     };
-    let opens = Some(Box::new(Opens { caller_id: None, timeout_ms: None }));
+    let opens = Some(Box::new(Opens { caller_id: None, context: None, timeout_ms: None }));
     let accepted = Record::Accepted { letter: Arc::new(letter), body, opens };
     let answer = n.is_multiple_of(ANSWER_EVERY).then(|| Body::of(&Content::text(text(n + 1, dice))));
     let ending = Ending { state: TaskState::Completed, by: "archive".into(), why: "seen".into(), answer };
@@ -139,6 +139,7 @@ fn one(n: u64, agent: AgentId, dice: &mut u64) -> [Entry; 2] {
     let task = Task {
         id: task,
         caller_id: None,
+        context: None,
         agent,
         requester: from,
         expects: Expects::Receipt,

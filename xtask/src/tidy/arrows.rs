@@ -15,6 +15,7 @@ use crate::shell;
 const ARROWS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("dialects", &["core"]),
+    ("a2a", &["core", "dialects"]),
     ("store", &["core"]),
     ("holder", &[]),
     ("tls", &[]),

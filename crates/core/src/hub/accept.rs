@@ -222,7 +222,11 @@ impl Hub {
         let key = letter.key().text();
         let prior = Prior { agent, message: message.clone(), task, digest: letter.digest };
         let opens = opens.then(|| {
-            Box::new(Opens { caller_id: draft.caller_task_id.clone(), timeout_ms: draft.timeout_ms })
+            Box::new(Opens {
+                caller_id: draft.caller_task_id.clone(),
+                context: draft.context.clone(),
+                timeout_ms: draft.timeout_ms,
+            })
         });
         let record = Record::Accepted { letter: Arc::new(letter), body: draft.body.clone(), opens };
         self.emit(now, record, out);

@@ -138,6 +138,7 @@ impl World {
             chain,
             continues: None,
             caller_task_id: None,
+            context: None,
             timeout_ms,
             sent_at: None,
         }))

@@ -222,6 +222,7 @@ impl Teller {
             }),
             continues: value("continues").map(|name| self.messages[name].1.into()),
             caller_task_id: None,
+            context: None,
             timeout_ms: value("timeout").map(|ms| ms.parse().unwrap()),
             sent_at: None,
         }

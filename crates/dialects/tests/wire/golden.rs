@@ -246,7 +246,7 @@ fn golden_errors() {
 fn records() -> Vec<Record> {
     let (letter, body) = (letter(), Body::of(&content()));
     let (message, id) = (letter.id.clone(), letter.task);
-    let opens = Some(Box::new(Opens { caller_id: None, timeout_ms: Some(60_000) }));
+    let opens = Some(Box::new(Opens { caller_id: None, context: None, timeout_ms: Some(60_000) }));
     let to = |to, why: &str| Move { at: Timestamp(T0), to, by: "ana".into(), why: why.into() };
     let ending = |state, why: &str, answer| Ending { state, by: "ana".into(), why: why.into(), answer };
     let archive = |state, dead_letter| {

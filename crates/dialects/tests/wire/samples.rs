@@ -65,6 +65,7 @@ pub(crate) fn task(state: TaskState) -> Task {
     Task {
         id: letter().task,
         caller_id: Some("theirs".into()),
+        context: None,
         agent: letter().to,
         requester: sender(Proof::Token),
         expects: Expects::Answer,

@@ -160,6 +160,7 @@ impl Rig {
             chain: None,
             continues: None,
             caller_task_id: None,
+            context: None,
             timeout_ms: (self.dice.below(4) == 0).then_some(30_000),
             sent_at: None,
         };

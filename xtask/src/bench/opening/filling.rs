@@ -122,6 +122,7 @@ impl Filler {
             chain: None,
             continues: None,
             caller_task_id: None,
+            context: None,
             timeout_ms: None,
             sent_at: None,
         };

@@ -1,0 +1,164 @@
+//! JSON as the protocol writes it (G3–G10): ProtoJSON, with times to the millisecond and in UTC.
+
+use crate::fault::{Fault, Kind};
+use crate::pb;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use synapse_core::ids::Timestamp;
+use synapse_dialects::time;
+
+/// An answer that can be written as JSON.
+pub trait Answer: Serialize {
+    /// What ProtoJSON leaves open or leaves out: times, and fields that must be there though they are empty.
+    fn finish(value: &mut Value);
+}
+
+pub fn to_json<T: Answer>(answer: &T) -> Result<Value, Fault> {
+    let mut value = serde_json::to_value(answer)
+        .map_err(|e| Fault::new(Kind::Internal, format!("an answer that is no JSON: {e}")))?;
+    T::finish(&mut value);
+    Ok(value)
+}
+
+/// The field at fault is named by its path.
+pub fn from_json<T: DeserializeOwned>(value: Value) -> Result<T, Fault> {
+    serde_path_to_error::deserialize(value).map_err(|e| {
+        let path = e.path().to_string();
+        Fault::params(if path == "." { "params".to_owned() } else { path }, e.into_inner().to_string())
+    })
+}
+
+impl Answer for pb::Task {
+    fn finish(value: &mut Value) {
+        finish_status(value);
+    }
+}
+
+impl Answer for pb::SendMessageResponse {
+    fn finish(value: &mut Value) {
+        value.get_mut("task").map(finish_status);
+    }
+}
+
+impl Answer for pb::StreamResponse {
+    fn finish(value: &mut Value) {
+        for name in ["task", "statusUpdate"] {
+            value.get_mut(name).map(finish_status);
+        }
+    }
+}
+
+impl Answer for pb::ListTasksResponse {
+    fn finish(value: &mut Value) {
+        let Some(page) = value.as_object_mut() else { return };
+        present(page, "tasks", Value::Array(Vec::new()));
+        present(page, "nextPageToken", "".into());
+        present(page, "pageSize", 0.into());
+        present(page, "totalSize", 0.into());
+        page.get_mut("tasks").and_then(Value::as_array_mut).into_iter().flatten().for_each(finish_status);
+    }
+}
+
+impl Answer for pb::TaskPushNotificationConfig {
+    fn finish(_: &mut Value) {}
+}
+
+impl Answer for pb::ListTaskPushNotificationConfigsResponse {
+    fn finish(value: &mut Value) {
+        let Some(page) = value.as_object_mut() else { return };
+        present(page, "configs", Value::Array(Vec::new()));
+        present(page, "nextPageToken", "".into());
+    }
+}
+
+fn present(object: &mut Map<String, Value>, name: &str, default: Value) {
+    object.entry(name).or_insert(default);
+}
+
+/// Of whatever has a status. Metadata, which is the caller's, is not looked at.
+fn finish_status(value: &mut Value) {
+    let Some(Value::String(raw)) = value.pointer_mut("/status/timestamp") else { return };
+    if let Ok(at) = time::read("timestamp", raw) {
+        *raw = time::show(at);
+    }
+}
+
+pub fn timestamp(at: Timestamp) -> pbjson_types::Timestamp {
+    let (seconds, ms) = (at.0 / 1_000, at.0 % 1_000);
+    pbjson_types::Timestamp {
+        seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
+        nanos: i32::try_from(ms * 1_000_000).unwrap_or_default(),
+    }
+}
+
+pub fn to_struct(map: Map<String, Value>) -> Option<pbjson_types::Struct> {
+    if map.is_empty() {
+        return None;
+    }
+    serde_json::from_value(Value::Object(map)).ok()
+}
+
+pub fn from_struct(found: Option<&pbjson_types::Struct>) -> Map<String, Value> {
+    match found.map(serde_json::to_value) {
+        Some(Ok(Value::Object(map))) => map,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn task(ms: u64) -> pb::Task {
+        pb::Task {
+            id: "t".into(),
+            status: Some(pb::TaskStatus {
+                state: pb::TaskState::Working.into(),
+                message: None,
+                timestamp: Some(timestamp(Timestamp(ms))),
+            }),
+            metadata: to_struct(
+                json!({ "timestamp": "2026-01-01T00:00:00+00:00" }).as_object().unwrap().clone(),
+            ),
+            ..pb::Task::default()
+        }
+    }
+
+    /// G3–G6: names, enums and times as ProtoJSON has them; what is the caller's stays as it was.
+    #[test]
+    fn a_task_reads_as_the_protocol_writes_it() {
+        let value = to_json(&task(1_791_000_000_007)).unwrap();
+        assert_eq!(value["status"]["state"], "TASK_STATE_WORKING");
+        assert_eq!(value["status"]["timestamp"], "2026-10-03T04:00:00.007Z");
+        assert_eq!(value["metadata"]["timestamp"], "2026-01-01T00:00:00+00:00");
+        let even = to_json(&task(1_791_000_000_000)).unwrap();
+        assert_eq!(even["status"]["timestamp"], "2026-10-03T04:00:00.000Z");
+    }
+
+    /// T6, T7: an empty page has all that a page must have.
+    #[test]
+    fn an_empty_page_is_whole() {
+        let value = to_json(&pb::ListTasksResponse::default()).unwrap();
+        assert_eq!(value, json!({ "tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0 }));
+    }
+
+    /// G9, G10: what is unknown is ignored, what is optional is told apart from its default.
+    #[test]
+    fn unknown_fields_are_ignored_and_unset_is_not_zero() {
+        let request = json!({ "id": "t", "historyLength": 0, "fromTheFuture": { "a": [1] } });
+        let read: pb::GetTaskRequest = from_json(request).unwrap();
+        assert_eq!(read.history_length, Some(0));
+        let read: pb::GetTaskRequest = from_json(json!({ "id": "t" })).unwrap();
+        assert_eq!(read.history_length, None);
+    }
+
+    /// E6: the path of what is wrong.
+    #[test]
+    fn the_path_of_what_is_wrong_is_told() {
+        let wrong = json!({ "message": { "messageId": "m", "parts": [{ "text": "a" }, { "text": 7 }] } });
+        let fault = from_json::<pb::SendMessageRequest>(wrong).unwrap_err();
+        assert_eq!((fault.kind, fault.field.as_deref()), (Kind::Params, Some("message.parts[1].text")));
+    }
+}
