@@ -232,6 +232,8 @@ pub enum Effect {
         link: LinkId,
         letter: Arc<Letter>,
         tries: u8,
+        /// How many notes wait for an agent that is not handed any.
+        notes: usize,
     },
     Stop {
         link: LinkId,

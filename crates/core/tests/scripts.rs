@@ -246,6 +246,20 @@ fn notes_go_only_to_who_wants_them() {
          inbox a by a => 1 waiting, 1 notes: m1
          inbox a by b => 1 waiting, 1 notes: m1",
     );
+    // Who is handed none is told how many there are; who reads them himself is not.
+    check(
+        "agent a
+         send m1 to a prio 2 oneway => m1 accepted
+         send m2 to a prio 1 oneway => m2 accepted, 1 ahead
+         send m3 to a => m3 accepted
+         link 1 a 3 hand => m3>1 beside 2 notes",
+    );
+    check(
+        "agent a
+         send m1 to a prio 2 oneway => m1 accepted
+         send m3 to a oneway => m3 accepted
+         link 1 a 3 notes => m3>1, m1>1",
+    );
 }
 
 #[test]

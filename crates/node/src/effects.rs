@@ -57,8 +57,8 @@ impl Effects {
         for effect in effects {
             match effect {
                 Effect::Reply { ask, answer } => self.reply(ask, answer.map(|a| (a, self.latest))),
-                Effect::Deliver { link, letter, tries } => {
-                    news.extend(self.deliver(link, letter, tries, journal));
+                Effect::Deliver { link, letter, tries, notes } => {
+                    news.extend(self.deliver(link, letter, (tries, notes), journal));
                 }
                 Effect::Stop { link, task, why } => {
                     if let Some(sender) = self.links.get(&link) {
@@ -111,7 +111,13 @@ impl Effects {
         }
     }
 
-    fn deliver(&mut self, link: LinkId, letter: Arc<Letter>, tries: u8, journal: &Journal) -> Option<Input> {
+    fn deliver(
+        &mut self,
+        link: LinkId,
+        letter: Arc<Letter>,
+        (tries, notes): (u8, usize),
+        journal: &Journal,
+    ) -> Option<Input> {
         let body = match journal.body(&letter.id) {
             Ok(Some(body)) => body,
             Ok(None) => {
@@ -124,7 +130,8 @@ impl Effects {
                 return None;
             }
         };
-        let sent = self.links.get(&link).map(|to| to.try_send(ToHand::Deliver { letter, body, tries }));
+        let order = ToHand::Deliver { letter, body, tries, notes };
+        let sent = self.links.get(&link).map(|to| to.try_send(order));
         if matches!(sent, Some(Ok(()))) {
             return None;
         }

@@ -37,6 +37,8 @@ pub enum ToHand {
         letter: Arc<Letter>,
         body: Body,
         tries: u8,
+        /// So many notes wait beside it.
+        notes: usize,
     },
     Stop {
         task: TaskId,

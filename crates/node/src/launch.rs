@@ -98,8 +98,19 @@ pub enum Tells {
     Unused(String),
     /// It runs our hook program for its events.
     ClaudeHooks,
+    CodexHooks,
     /// It has a server of its own, at this port of loopback; guarded by our key if we chose the port.
-    OpencodeServer { port: u16, guarded: bool },
+    OpencodeServer {
+        port: u16,
+        guarded: bool,
+    },
+}
+
+impl Tells {
+    /// Whether it says what it is given.
+    pub fn names_prompts(&self) -> bool {
+        !matches!(self, Self::Nothing | Self::Unused(_))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

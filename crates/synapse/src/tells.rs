@@ -4,6 +4,8 @@
 //! only this user can read. What the user gave wins: then that way is not used, and `explain` says so.
 //! Not here: what is told (`hook`, the node), what it means (`synapse-terminal`).
 
+mod codex;
+
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::path::Path;
@@ -67,6 +69,7 @@ pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
     match profile.hooks {
         None => Tells::Nothing,
         Some(Hooks::Opencode) => opencode(argv),
+        Some(Hooks::Codex) => codex::choose(profile, argv),
         Some(Hooks::Claude) if given("--settings") => {
             Tells::Unused("it was started with --settings, which has the hooks otherwise".into())
         }
@@ -103,6 +106,11 @@ pub fn prepare(dir: &AgentDir, tells: &Tells, synapse: &Path, program: &mut Prog
             program.argv.splice(1..1, ["--port".to_owned(), port.to_string()]);
             program.env.insert("OPENCODE_SERVER_USERNAME".into(), Some(SERVER_USER.into()));
             program.env.insert("OPENCODE_SERVER_PASSWORD".into(), Some(key));
+            Ok(())
+        }
+        Tells::CodexHooks => {
+            make_key(dir)?;
+            program.argv.splice(1..1, codex::words(synapse, dir.path()));
             Ok(())
         }
         Tells::ClaudeHooks => {
@@ -179,7 +187,7 @@ mod tests {
         ] {
             assert_eq!(port(words).filter(|(_, guarded)| !guarded), told, "{words}");
         }
-        assert_eq!(choose(&shipped("codex").unwrap(), &argv("codex")), Tells::Nothing);
+        assert_eq!(choose(&shipped("gemini").unwrap(), &argv("gemini")), Tells::Nothing);
     }
 
     /// A path with every odd character is still one word, and what fails is not heard of.

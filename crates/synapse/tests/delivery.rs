@@ -45,6 +45,22 @@ fn messages_arrive_once_and_as_they_were_sent() {
     }
 }
 
+/// notes are never typed; the next message says how many wait, and the agent reads them itself.
+#[test]
+fn notes_are_counted_on_the_next_message_and_never_typed() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["turn=50"]);
+    world.send("a", "a first note", &["-p", "1"]);
+    world.send("a", "how is it", &[]);
+    let given = cli.was_given(1);
+    assert_eq!(without_header(&given[0]), "how is it\n(1 note waits for you; `synapse inbox` shows it)");
+    world.send("a", "another note", &["-p", "1"]);
+    world.send("a", "and now", &[]);
+    let given = cli.was_given(2);
+    assert_eq!(without_header(&given[1]), "and now\n(2 notes wait for you; `synapse inbox` shows them)");
+    assert!(cli.given().iter().all(|text| !text.contains("a first note")), "{:?}", cli.log());
+}
+
 #[test]
 fn each_step_of_a_message_is_told_once() {
     let world = world();
@@ -201,6 +217,8 @@ fn a_node_that_dies_in_the_middle_neither_loses_nor_doubles_a_message() {
     let cli = Cli::start(&world, "a", &["echo=-200", "turn=20"]);
     for n in 0..6_usize {
         world.send("a", &format!("message {n}"), &[]);
+        // What is typed says how many notes wait; that they have become more meanwhile must not matter.
+        world.send("a", "a note", &["-p", "1"]);
         // Some die before the paste, some after it, some after Enter.
         if n % 2 == 0 {
             world.wait_until("it moves", || cli.given().len() >= n.saturating_sub(1));
@@ -210,7 +228,8 @@ fn a_node_that_dies_in_the_middle_neither_loses_nor_doubles_a_message() {
         world.kill_node("a");
     }
     let given = cli.was_given(6);
-    let mut texts: Vec<&str> = given.iter().map(|text| without_header(text)).collect();
+    let mut texts: Vec<&str> =
+        given.iter().filter_map(|text| text.split_once("] ").unwrap().1.lines().next()).collect();
     texts.retain(|text| !text.starts_with("(may repeat)"));
     texts.sort_unstable();
     texts.dedup();

@@ -102,12 +102,14 @@ fn a_large_prompt_and_a_large_answer_go_through_whole() {
 #[test]
 fn a_command_knows_what_it_works_on() {
     let world = world();
-    let print = "echo \"$SYNAPSE_PROMPT|$SYNAPSE_TASK_ID|$SYNAPSE_SENDER|$SYNAPSE_AGENT_ID|$(pwd)\"";
+    let print =
+        "echo \"$SYNAPSE_PROMPT|$SYNAPSE_TASK_ID|$SYNAPSE_SENDER|$SYNAPSE_NOTES|$SYNAPSE_AGENT_ID|$(pwd)\"";
     let agent = world.run("aware", print, &[]);
+    world.send("aware", "a note", &["-p", "1"]);
     let told = world.json(&["send", "aware", "a 'quoted' $HOME `x`", "--response"]);
     let task = told["task_id"].as_str().unwrap();
     let folder = world.folder().display();
-    let expected = format!("a 'quoted' $HOME `x`|{task}|user|{}|{folder}", agent.id);
+    let expected = format!("a 'quoted' $HOME `x`|{task}|user|1|{}|{folder}", agent.id);
     assert_eq!(told["answer"]["text"], expected.as_str());
 }
 

@@ -14,7 +14,7 @@ use synapse_testkit::world::python;
 /// Takes orders, one JSON list for each line of a pipe: `show` draws a screen, `hook` runs what its settings say for
 /// an event. What became of each is a line of `done`.
 const PROGRAM: &str = r##"#!PYTHON
-import json, os, subprocess, sys, tty
+import json, os, re, subprocess, sys, tty
 words = sys.argv[1:]
 if words == ["--version"]:
     print("scripted 9.9.9")
@@ -25,6 +25,10 @@ settings = {}
 for flag, value in zip(words, words[1:]):
     if flag == "--settings" and os.path.exists(value):
         settings = json.load(open(value))
+    # As Codex is told: settings of their own on the command line, in TOML.
+    told = re.match(r'hooks\.(\w+)=.*command=("(?:[^"\\]|\\.)*")', value) if flag == "-c" else None
+    if told:
+        settings.setdefault("hooks", {})[told[1]] = [{"hooks": [{"command": json.loads(told[2]), "timeout": 5}]}]
 def show(text):
     os.write(1, ("\x1b[2J\x1b[H" + text.replace("\n", "\r\n")).encode())
 def hook(event, stdin=None):
@@ -80,11 +84,15 @@ struct Stage {
 impl Stage {
     /// The program, started with these further words and idle.
     fn new(words: &[&str]) -> Self {
+        Self::with(PROFILE, words)
+    }
+
+    fn with(profile: &str, words: &[&str]) -> Self {
         let world = World::new(env!("CARGO_BIN_EXE_synapse"));
         let program = world.write("scripted", &PROGRAM.replace("PYTHON", python()));
         std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         std::fs::create_dir_all(world.home().join("profiles")).unwrap();
-        let profile = PROFILE.replace("PROGRAM", &program.display().to_string());
+        let profile = profile.replace("PROGRAM", &program.display().to_string());
         std::fs::write(world.home().join("profiles/scripted.yaml"), profile).unwrap();
         let made = Command::new("mkfifo").arg(world.file("orders")).status().unwrap();
         assert!(made.success());
@@ -181,6 +189,30 @@ fn a_turn_is_told_by_hooks_and_waiting_ends_with_the_prompt() {
     assert_eq!((&tells["way"], &tells["session_id"]), (&json!("hooks"), &json!("s-1")));
     assert_eq!(tells["events"], 9, "{tells}");
     assert!(tells["prompt_at"].is_string() && tells["answer_at"].is_string(), "{tells}");
+}
+
+/// Codex reports its state itself; its hooks tell what it was given and what it said.
+#[test]
+fn what_codex_was_given_is_told_by_hooks_that_come_with_their_trust() {
+    let profile = PROFILE.replace("hooks: claude", "hooks: codex").replace("'1.2'", "'9.9'");
+    let mut stage = Stage::with(&profile, &[]);
+    let words: Vec<String> = serde_json::from_str(&stage.world.read("words")).unwrap();
+    assert_eq!(words.iter().filter(|word| *word == "-c").count(), 3, "{words:?}");
+    assert!(words[5].starts_with("hooks.state={\"/<session-flags>/config.toml:"), "{words:?}");
+    stage.hook("UserPromptSubmit", &json!({ "prompt": "please work" }));
+    assert_eq!(stage.decided(), said("idle", "screen"), "its own reports tell the state");
+    stage.order(&json!(["show", "> working"]));
+    stage.becomes("busy");
+    stage.hook("Stop", &json!({ "last_assistant_message": "it is done" }));
+    assert_eq!(stage.decided(), said("busy", "screen"));
+    let tells = stage.view()["tells"].clone();
+    assert!(tells["prompt_at"].is_string() && tells["answer_at"].is_string(), "{tells}");
+    assert_eq!((&tells["way"], &tells["events"]), (&json!("hooks"), &json!(2)));
+    assert!(stage.world.ok(&["explain", "cli"]).contains("2 events"));
+    // A version that was not checked would ask its person whether they are trusted.
+    let stage = Stage::with(&PROFILE.replace("hooks: claude", "hooks: codex"), &[]);
+    assert_eq!(stage.world.read("words"), "[]");
+    assert!(stage.world.ok(&["explain", "cli"]).contains("this is 9.9.9"));
 }
 
 /// No hook tells of an Esc.

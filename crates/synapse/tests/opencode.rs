@@ -18,7 +18,7 @@ wanted = None
 if "OPENCODE_SERVER_PASSWORD" in os.environ:
     user, password = os.environ["OPENCODE_SERVER_USERNAME"], os.environ["OPENCODE_SERVER_PASSWORD"]
     wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-state = {"/session/status": "{}", "/permission": "[]", "/question": "[]"}
+state = {"/session/status": "{}", "/permission": "[]", "/question": "[]", "/session": "[]"}
 streams, seen = [], {"refused": 0, "streams": 0}
 class Door(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -35,7 +35,7 @@ class Door(http.server.BaseHTTPRequestHandler):
             over.wait()
             self.close_connection = True
             return
-        body = state[self.path].encode()
+        body = state[self.path.split("?")[0]].encode()
         self.send_response(200); self.send_header("content-length", str(len(body))); self.end_headers()
         self.wfile.write(body)
 def serve():
@@ -220,6 +220,26 @@ fn a_server_that_goes_and_comes_or_sends_anything_loses_no_state() {
     stage.order(&json!(["state", "/session/status", "{\"ses_2\":{\"type\":\"retry\"}}"]));
     stage.server_says(Some("busy"));
     assert_eq!(stage.view()["tells"]["why"], "");
+}
+
+/// What a session was given is proof that it arrived: while the node listens, and when it comes back.
+#[test]
+fn what_a_session_was_given_is_known() {
+    let mut stage = Stage::new(&[]);
+    stage.server_says(Some("idle"));
+    assert_eq!(stage.view()["tells"]["prompt_at"], Value::Null);
+    let info = json!({ "id": "msg_1", "role": "user", "sessionID": "ses_1" });
+    stage.event("message.updated", &json!({ "info": info }));
+    let part = json!({ "type": "text", "text": "hello", "messageID": "msg_1", "sessionID": "ses_1" });
+    stage.event("message.part.updated", &json!({ "part": part }));
+    stage.world.wait_until("it is known", || stage.view()["tells"]["session_id"] == "ses_1");
+    assert!(stage.view()["tells"]["prompt_at"].is_string());
+    let messages =
+        json!([{ "info": { "id": "msg_2", "role": "user", "sessionID": "ses_2" }, "parts": [part] }]);
+    stage.order(&json!(["state", "/session", "[{\"id\":\"ses_2\",\"time\":{\"updated\":7}}]"]));
+    stage.order(&json!(["state", "/session/ses_2/message", messages.to_string()]));
+    stage.world.kill_node("cli");
+    stage.world.wait_until("it is found again", || stage.view()["tells"]["session_id"] == "ses_2");
 }
 
 /// Whoever else listens at that port is not believed, and does not get the password.

@@ -1,22 +1,34 @@
-//! What OpenCode's own server tells: which sessions work, and what is asked of the person.
+//! What OpenCode's own server tells: which sessions work, what is asked of the person, and what was given to a session.
 //!
-//! Everything here comes from another program and is believed no further than a state. Invariant: what is kept is
+//! Everything here comes from another program and is believed no further than a state, and that a text has arrived. Invariant: what is kept is
 //! bounded, and what does not fit counts towards busy and waiting, never towards idle.
 //! Not here: the connection (the node).
 
 use crate::rules::Sees;
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Sessions, and questions, that are kept apart.
 const KEPT_MAX: usize = 256;
 const ID_BYTES_MAX: usize = 128;
+/// Messages of the person whose text may still come.
+const BEGUN_MAX: usize = 16;
 
 /// What is going on in the program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sessions {
     busy: BTreeSet<String>,
     asked: BTreeMap<String, &'static str>,
+    /// Messages to the model, newest first.
+    begun: VecDeque<String>,
+    given: Option<Given>,
+}
+
+/// A text that a session was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    pub session: String,
+    pub text: String,
 }
 
 #[derive(Deserialize)]
@@ -37,6 +49,75 @@ struct Properties {
     id: Option<String>,
     #[serde(default, rename = "requestID")]
     request: Option<String>,
+    #[serde(default)]
+    info: Option<Info>,
+    #[serde(default)]
+    part: Option<Part>,
+}
+
+/// The head of a message.
+#[derive(Deserialize)]
+struct Info {
+    id: String,
+    #[serde(default)]
+    role: String,
+    #[serde(default, rename = "sessionID")]
+    session: String,
+}
+
+#[derive(Deserialize)]
+struct Part {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    text: String,
+    #[serde(default, rename = "messageID")]
+    message: String,
+    #[serde(default, rename = "sessionID")]
+    session: String,
+    /// Put in by the program, such as what is in a file.
+    #[serde(default)]
+    synthetic: bool,
+}
+
+impl Part {
+    fn is_text(&self) -> bool {
+        self.kind == "text" && !self.synthetic
+    }
+}
+
+#[derive(Deserialize)]
+struct Message {
+    info: Info,
+    #[serde(default)]
+    parts: Vec<Part>,
+}
+
+#[derive(Deserialize)]
+struct Session {
+    id: String,
+    time: Times,
+}
+
+#[derive(Deserialize)]
+struct Times {
+    updated: f64,
+}
+
+/// Which session something happened in last, by the answer to `GET /session`.
+pub fn last_session(sessions: &[u8]) -> Option<String> {
+    let all: Vec<Session> = serde_json::from_slice(sessions).ok()?;
+    let last = all.into_iter().max_by(|a, b| a.time.updated.total_cmp(&b.time.updated))?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (last.id.len() <= ID_BYTES_MAX && last.id.chars().all(is_plain)).then_some(last.id)
+}
+
+/// The last text that a session was given, by the answer to `GET /session/…/message`.
+pub fn last_given(messages: &[u8]) -> Option<Given> {
+    let all: Vec<Message> = serde_json::from_slice(messages).ok()?;
+    let message = all.into_iter().rev().find(|message| message.info.role == "user")?;
+    let text = message.parts.into_iter().find(Part::is_text)?.text;
+    Some(Given { session: cut(message.info.session), text })
 }
 
 #[derive(Deserialize)]
@@ -81,9 +162,36 @@ impl Sessions {
                 "permission.replied" | "question.replied" | "question.rejected",
                 Properties { request: Some(id), .. },
             ) => drop(self.asked.remove(&cut(id))),
+            ("message.updated", Properties { info: Some(info), .. }) => {
+                self.begins(info);
+                return false;
+            }
+            ("message.part.updated", Properties { part: Some(part), .. }) => {
+                self.gets(part);
+                return false;
+            }
             _ => return false,
         }
         true
+    }
+
+    /// What was given since this was last asked.
+    pub fn given(&mut self) -> Option<Given> {
+        self.given.take()
+    }
+
+    fn begins(&mut self, info: Info) {
+        let id = cut(info.id);
+        if info.role == "user" && !self.begun.contains(&id) {
+            self.begun.truncate(BEGUN_MAX - 1);
+            self.begun.push_front(id);
+        }
+    }
+
+    fn gets(&mut self, part: Part) {
+        if part.is_text() && self.begun.contains(&cut(part.message)) {
+            self.given = Some(Given { session: cut(part.session), text: part.text });
+        }
     }
 
     fn session(&mut self, id: String, status: &str) {
@@ -151,6 +259,61 @@ mod tests {
     }
 
     #[test]
+    fn what_a_session_was_given_is_told_once_and_nothing_else_is() {
+        let mut sessions = Sessions::default();
+        let began = |id: &str, role: &str| {
+            format!(
+                r#"{{"type":"message.updated","properties":{{"info":{{"id":"{id}","role":"{role}","sessionID":"ses_1"}}}}}}"#
+            )
+        };
+        let part = |message: &str, more: &str| {
+            format!(
+                r#"{{"type":"message.part.updated","properties":{{"part":{{"id":"p","messageID":"{message}","sessionID":"ses_1",{more}}}}}}}"#
+            )
+        };
+        for (event, given) in [
+            (began("m1", "user"), None),
+            (part("m1", r#""type":"text","text":"what is in the file","synthetic":true"#), None),
+            (part("m1", r#""type":"file","text":"no""#), None),
+            (part("m1", r#""type":"text","text":"[A2A:1:user] hello ""#), Some("[A2A:1:user] hello ")),
+            (began("m2", "assistant"), None),
+            (part("m2", r#""type":"text","text":"[A2A:1:user] you said""#), None),
+            (part("m3", r#""type":"text","text":"of nobody""#), None),
+        ] {
+            assert!(!sessions.take(event.as_bytes()), "{event}");
+            assert_eq!(sessions.given().map(|given| given.text).as_deref(), given, "{event}");
+        }
+        for n in 0..10_000 {
+            sessions.take(began(&format!("n{n}"), "user").as_bytes());
+        }
+        assert_eq!(sessions.begun.len(), BEGUN_MAX);
+        sessions.take(part("n9999", r#""type":"text","text":"the last""#).as_bytes());
+        assert_eq!(sessions.given(), Some(Given { session: "ses_1".into(), text: "the last".into() }));
+    }
+
+    #[test]
+    fn what_was_given_before_we_came_is_found() {
+        let sessions =
+            r#"[{"id":"ses_1","time":{"created":1,"updated":3}},{"id":"ses_2","time":{"updated":7}}]"#;
+        assert_eq!(last_session(sessions.as_bytes()).as_deref(), Some("ses_2"));
+        for none in ["[]", "{}", "", r#"[{"id":"../x","time":{"updated":7}}]"#] {
+            assert_eq!(last_session(none.as_bytes()), None, "{none}");
+        }
+        let message = |role: &str, parts: &str| {
+            format!(r#"{{"info":{{"id":"m","role":"{role}","sessionID":"ses_2"}},"parts":[{parts}]}}"#)
+        };
+        let text = |text: &str| format!(r#"{{"type":"text","text":"{text}"}}"#);
+        let all = [
+            message("user", &text("old")),
+            message("user", &text("new")),
+            message("assistant", &text("answer")),
+        ];
+        let found = last_given(format!("[{}]", all.join(",")).as_bytes());
+        assert_eq!(found, Some(Given { session: "ses_2".into(), text: "new".into() }));
+        assert_eq!(last_given(b"[]"), None);
+    }
+
+    #[test]
     fn what_is_there_when_we_come_counts() {
         let says = |status: &str, permissions: &str, questions: &str| {
             Sessions::read(status.as_bytes(), permissions.as_bytes(), questions.as_bytes())
@@ -181,7 +344,7 @@ mod tests {
         bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
             let mut sessions = Sessions::default();
             sessions.take(bytes);
-            drop(Sessions::read(bytes, bytes, bytes));
+            drop((Sessions::read(bytes, bytes, bytes), last_session(bytes), last_given(bytes)));
         });
     }
 }

@@ -217,6 +217,8 @@ pub enum InterruptKey {
 pub enum Hooks {
     /// `--settings` with commands for its events.
     Claude,
+    /// `-c` with commands for its events, and with the word that they are trusted.
+    Codex,
     /// An HTTP server of its own, at a port we choose.
     Opencode,
 }

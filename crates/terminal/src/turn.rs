@@ -33,6 +33,8 @@ pub struct Sight {
     pub keyboard: bool,
     /// Our header stands on the screen outside the composer.
     pub shown: bool,
+    /// The program is made to say what it is given.
+    pub tells: bool,
     /// The program said itself that it was given this text.
     pub told: bool,
     /// Its usage limit is reached.
@@ -110,6 +112,8 @@ pub struct Turn {
     submitted_before: bool,
     /// Our header stood on the screen before we wrote: seeing it proves nothing.
     shown_before: bool,
+    /// What proves it, and until when the program itself may still say so.
+    proven: Option<(Proof, Timestamp)>,
     outcome: Option<Outcome>,
 }
 
@@ -124,6 +128,8 @@ const ECHO_MS_MAX: u64 = 5_000;
 /// After Enter: how long it may take until the turn shows.
 const PROOF_MS: u64 = 3_000;
 const FIRST_PROOF_MS: u64 = 10_000;
+/// A program that can say what it was given is let say so, for this long after there is another proof.
+const TOLD_MS: u64 = 2_000;
 const PASTES_MAX: u8 = 2;
 const ENTERS_MAX: u8 = 3;
 
@@ -139,6 +145,7 @@ impl Turn {
             enters: 0,
             submitted_before: false,
             shown_before: false,
+            proven: None,
             outcome: None,
         }
     }
@@ -287,11 +294,10 @@ impl Turn {
 
     /// It was written, and then something else came first, or whoever wrote it died.
     fn aside(&mut self, sight: &Sight) -> Step {
-        if sight.told {
-            return self.finish(sight, Outcome::Submitted(Proof::Told));
-        }
-        if self.is_shown(sight) && sight.composer.compare(&self.typed) == Match::No {
-            return self.finish(sight, Outcome::Submitted(Proof::Shown));
+        let gone = sight.composer.compare(&self.typed) == Match::No;
+        let shown = (gone && self.is_shown(sight)).then_some(Proof::Shown);
+        if let Some(step) = self.proven(sight, if sight.told { Some(Proof::Told) } else { shown }) {
+            return step;
         }
         if let Some(held) = Self::barred(sight) {
             if held == Held::Gone {
@@ -346,8 +352,8 @@ impl Turn {
     }
 
     fn entered(&mut self, sight: &Sight, at: Timestamp) -> Step {
-        if let Some(proof) = self.proof(sight, at) {
-            return self.finish(sight, Outcome::Submitted(proof));
+        if let Some(step) = self.proven(sight, self.proof(sight, at)) {
+            return step;
         }
         if sight.keyboard {
             return Step::ReleaseKeyboard;
@@ -394,6 +400,19 @@ impl Turn {
 
     fn is_shown(&self, sight: &Sight) -> bool {
         sight.shown && !self.shown_before
+    }
+
+    /// Once there is a proof: the end, or a while in which the program may say so itself.
+    fn proven(&mut self, sight: &Sight, proof: Option<Proof>) -> Option<Step> {
+        let told_by = sight.now.plus_ms(if sight.tells { TOLD_MS } else { 0 });
+        let told = proof.filter(|proof| *proof == Proof::Told).map(|proof| (proof, sight.now));
+        self.proven = told.or(self.proven).or(proof.map(|proof| (proof, told_by)));
+        let (proof, told_by) = self.proven?;
+        Some(match () {
+            () if told_by <= sight.now => self.finish(sight, Outcome::Submitted(proof)),
+            () if sight.keyboard => Step::ReleaseKeyboard,
+            () => Step::Wait { until: Some(told_by), held: None },
+        })
     }
 
     fn proof(&self, sight: &Sight, at: Timestamp) -> Option<Proof> {
@@ -473,6 +492,7 @@ impl Sight {
             person_at: None,
             keyboard: true,
             shown: false,
+            tells: false,
             told: false,
             paused: false,
         }

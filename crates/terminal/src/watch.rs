@@ -7,7 +7,7 @@ use crate::composer::Holds;
 use crate::fold::{Fold, Rank, Reading, Verdict};
 use crate::hooks::{self, Event, Heard, Meaning};
 use crate::pause::{Paused, Pauses};
-use crate::profile::Profile;
+use crate::profile::{Hooks, Profile};
 use crate::prompt::Prompt;
 use crate::rules::{self, Sees};
 use crate::screen::{Screen, Seen, Size};
@@ -194,6 +194,7 @@ impl Watch {
             person_at: None,
             keyboard: false,
             shown,
+            tells: false,
             told,
             paused: self.paused(now).is_some(),
         }
@@ -272,7 +273,13 @@ impl Watch {
         self.tick(now);
         self.heard.take(now, event);
         self.sign_at = self.sign_at.max(now);
-        match hooks::claude(event) {
+        let means = match self.profile.hooks {
+            // Its own reports are exact. Its hooks are not: another one may answer a permission before anybody is
+            // asked, or let a turn go on after its end.
+            Some(Hooks::Codex) => Meaning::Nothing,
+            _ => hooks::claude(event),
+        };
+        match means {
             Meaning::Says(sees) => self.fold.read(now, Rank::Hook, Some((sees, hooks::why(event)))),
             Meaning::Silent => self.fold.read(now, Rank::Hook, None),
             Meaning::Nothing => {}

@@ -11,10 +11,12 @@ use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 use synapse_terminal::composer::{Counts, Holds};
 use synapse_terminal::text::Typed;
-use synapse_terminal::turn::{Outcome, Sight, Step, Turn};
+use synapse_terminal::turn::{Outcome, Proof, Sight, Step, Turn};
 
 const DELIVERIES: u64 = 600;
 const TICK_MS: u64 = 10;
+/// What it was given is told by another process.
+const TELLS_AFTER_MS: u64 = 300;
 
 /// A small generator, good enough to choose between things.
 struct Dice(u64);
@@ -68,6 +70,10 @@ struct Program {
     prompts_answered_by_us: u32,
     drafts: Vec<String>,
     nasty: bool,
+    /// It is made to say what it is given; and does not.
+    tells: bool,
+    silent: bool,
+    told_at: Option<u64>,
 }
 
 impl Program {
@@ -103,6 +109,9 @@ impl Program {
             prompts_answered_by_us: 0,
             drafts: Vec::new(),
             nasty,
+            tells: seed.is_multiple_of(3),
+            silent: seed.is_multiple_of(2),
+            told_at: None,
         }
     }
 
@@ -203,6 +212,9 @@ impl Program {
             () => Holds::Text(text),
         };
         let shown = self.given.iter().any(|given| given.contains(header));
+        if shown {
+            self.told_at.get_or_insert(self.now + TELLS_AFTER_MS);
+        }
         let painted =
             Painted { at: self.now + self.lag, state: self.state, since: self.now, composer, shown };
         self.frames.push_back(painted);
@@ -226,7 +238,8 @@ impl Program {
             person_at: self.person_at.map(Timestamp),
             keyboard: self.keyboard_until.is_some(),
             shown: self.seen.shown,
-            told: false,
+            tells: self.tells,
+            told: self.tells && !self.silent && self.told_at.is_some_and(|at| at <= self.now),
             paused: false,
         }
     }
@@ -319,6 +332,16 @@ fn check(seed: u64, program: &Program, outcome: Option<&Outcome>) {
     // What a person wrote is still there, or was sent or cleared by the person; never sent by us.
     for text in program.given.iter().filter(|text| text.contains(&header)) {
         assert!(!text.contains("draft"), "seed {seed}: a draft was sent with it: {text:?}");
+    }
+}
+
+/// It begins to work before it has said what it was given; what it says is the better proof.
+#[test]
+fn a_program_that_tells_is_let_say_so() {
+    for seed in 0..60 {
+        let (program, outcome) = deliver(seed, false, None);
+        let Some(Outcome::Submitted(proof)) = outcome else { panic!("seed {seed}: {outcome:?}") };
+        assert_eq!(proof == Proof::Told, program.tells && !program.silent, "seed {seed}: {proof}");
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Cli {
     pub escapes: usize,
     /// What an answer is read from that nobody gave with a command of ours.
     pub answers_from: &'static str,
+    /// The step of the receipt that it gives proof of: what its program itself tells is seen.
+    pub proves: &'static str,
     prepare: fn(&Place<'_>) -> Prepared,
 }
 
@@ -62,7 +64,8 @@ pub(super) const ALL: &[Cli] = &[
         question: "Press enter to confirm",
         allow: "y",
         escapes: 1,
-        answers_from: "screen",
+        answers_from: "hook",
+        proves: "seen",
         prepare: codex,
     },
     Cli {
@@ -75,6 +78,7 @@ pub(super) const ALL: &[Cli] = &[
         allow: "1",
         escapes: 1,
         answers_from: "hook",
+        proves: "seen",
         prepare: claude,
     },
     Cli {
@@ -86,6 +90,7 @@ pub(super) const ALL: &[Cli] = &[
         allow: "\r",
         escapes: 1,
         answers_from: "screen",
+        proves: "submitted",
         prepare: gemini,
     },
     Cli {
@@ -97,6 +102,7 @@ pub(super) const ALL: &[Cli] = &[
         allow: "\r",
         escapes: 2,
         answers_from: "screen",
+        proves: "seen",
         prepare: opencode,
     },
 ];

@@ -2,8 +2,9 @@
 //!
 //! The truth is the log of the mock: what the model received. What must not have run is told by files that must not
 //! be there. Each case leaves the CLI idle with an empty composer, so that all of them share one that runs.
-//! Not here: the cases in which a person, a turn or a crash comes between (`between`).
+//! Not here: the cases in which a person, a turn or a crash comes between (`between`), lines to other agents (`at`).
 
+mod at;
 mod between;
 
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ const CASES: &[Case] = &[
     ("urgent", 1, between::urgent),
     ("crash", between::KILLS, between::crash),
     ("answer", 1, answer),
+    ("at", at::PARTS, at::at),
 ];
 
 /// How far a case came, and in which round.
@@ -80,10 +82,10 @@ fn send(stage: &Stage, text: &str, more: &[&str]) -> anyhow::Result<Sent> {
 
 /// Sends it and waits for the proof that it was submitted.
 fn submit(stage: &Stage, text: &str) -> anyhow::Result<Sent> {
-    let args = ["send", stage.cli.name, text, "--wait-for", "submitted", "--timeout", "90s"];
+    let args = ["send", stage.cli.name, text, "--wait-for", stage.cli.proves, "--timeout", "90s"];
     let told = stage.site.json(&args).with_context(|| stage.recorder.screen())?;
     let receipt = told["receipt"].as_str().unwrap_or_default();
-    ensure!(["submitted", "seen"].contains(&receipt), "{text:?}: the receipt says {receipt:?}");
+    ensure!(receipt == stage.cli.proves, "{text:?}: not {}, but {told}", stage.cli.proves);
     let task = told["task_id"].as_str().context("no task")?;
     Ok(Sent { header: header(task) })
 }

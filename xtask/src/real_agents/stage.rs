@@ -29,7 +29,7 @@ const BEFORE_ENTER: Duration = Duration::from_millis(400);
 pub(super) struct Site {
     synapse: PathBuf,
     env: Vec<(String, String)>,
-    home: PathBuf,
+    pub home: PathBuf,
     pub mock: MockLlm,
     /// Where the CLIs work.
     pub work: PathBuf,
@@ -41,14 +41,20 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Everything that these CLIs need to start.
-    pub fn new(synapse: &Path, agents: &Path, clis: &[&'static Cli], kept: &Path) -> anyhow::Result<Self> {
+    /// Everything that these CLIs need to start, and a model that goes by this script.
+    pub fn new(
+        synapse: &Path,
+        agents: &Path,
+        clis: &[&'static Cli],
+        kept: &Path,
+        script: Script,
+    ) -> anyhow::Result<Self> {
         let root = tempfile::Builder::new().prefix("synapse-agents-").tempdir()?;
         let base = root.path().canonicalize()?;
         let (home, work) = (base.join("home"), base.join("work"));
         fs::create_dir_all(&work)?;
         fs::create_dir_all(kept).with_context(|| format!("making {}", kept.display()))?;
-        let script = Script::default().otherwise(vec![Step::Think(200), Step::Say("done".into())]);
+        let script = script.otherwise(vec![Step::Think(200), Step::Say("done".into())]);
         let mock = MockLlm::start(0, script, Some(&kept.join("mock.jsonl")))?;
         let mut path = std::env::var("PATH").unwrap_or_default();
         for folder in
@@ -148,7 +154,7 @@ pub(super) struct Stage {
 impl Stage {
     /// Starts the CLI in the background and attaches to it, as a person would.
     pub fn begin(synapse: &Path, agents: &Path, cli: &'static Cli, kept: &Path) -> anyhow::Result<Self> {
-        let site = Site::new(synapse, agents, &[cli], kept)?;
+        let site = Site::new(synapse, agents, &[cli], kept, Script::default())?;
         let states = States::follow(site.command(), cli.name)?;
         let began_ms = now_ms();
         let recorder = site.start(cli, cli.args)?;
@@ -165,12 +171,17 @@ impl Stage {
         now_ms()
     }
 
-    /// Types a text and looks whether it is shown.
-    pub fn type_text(&mut self, text: &str) -> anyhow::Result<()> {
+    /// Types, key by key.
+    pub fn type_keys(&mut self, text: &str) {
         for key in text.chars() {
             self.press(key.encode_utf8(&mut [0; 4]));
             std::thread::sleep(KEY_PAUSE);
         }
+    }
+
+    /// Types a text and looks whether it is shown.
+    pub fn type_text(&mut self, text: &str) -> anyhow::Result<()> {
+        self.type_keys(text);
         if self.recorder.wait_shown(text, PATIENCE).is_none() {
             bail!("{text:?} was typed and is not shown:\n{}", self.recorder.screen());
         }

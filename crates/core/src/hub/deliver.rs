@@ -235,12 +235,14 @@ impl Hub {
             Record::Leased { message: letter.id.clone(), task: letter.task, link: id, until },
             out,
         );
-        let lease = self.state.mailboxes.get(&letter.to).and_then(|m| m.lease_of(at));
-        let tries = lease.map_or(1, |lease| lease.slot.tries);
+        let mailbox = self.state.mailboxes.get(&letter.to);
+        let tries = mailbox.and_then(|mailbox| mailbox.lease_of(at)).map_or(1, |lease| lease.slot.tries);
+        let mut notes = mailbox.map_or(0, crate::mailbox::Mailbox::notes);
         if let Some(link) = self.links.get_mut(&id) {
             link.leased.insert(letter.id.clone());
+            notes = if link.wants_notes() { 0 } else { notes };
         }
-        out.effects.push(Effect::Deliver { link: id, letter, tries });
+        out.effects.push(Effect::Deliver { link: id, letter, tries, notes });
     }
 
     /// Ends a lease: back to the mailbox, or to the dead letters if the tries are used up.

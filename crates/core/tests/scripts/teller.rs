@@ -357,9 +357,10 @@ impl Teller {
 
     fn done(&self, effect: Effect) -> Option<String> {
         match effect {
-            Effect::Deliver { link, letter, tries } => {
+            Effect::Deliver { link, letter, tries, notes } => {
                 let again = if tries > 1 { format!("#{tries}") } else { String::new() };
-                Some(format!("{}>{}{again}", self.names[&letter.id], link.0))
+                let notes = if notes > 0 { format!(" beside {notes} notes") } else { String::new() };
+                Some(format!("{}>{}{again}{notes}", self.names[&letter.id], link.0))
             }
             Effect::Stop { link, task, .. } => {
                 let (name, _) = self.messages.iter().find(|(_, (_, id))| *id == task)?;

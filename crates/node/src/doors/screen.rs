@@ -85,7 +85,7 @@ fn view(seat: &Seat) -> TerminalView {
         version: cli.version,
         tested: cli.tested,
         tested_versions: watch.profile().version.tested.clone(),
-        way_in: way_in(&watch).into(),
+        way_in: way_in(seat, &watch),
         paused: watch.paused(now()).map(paused),
         wedged_since: watch.wedged(now()).map(time::show),
         title: watch.screen().title().to_owned(),
@@ -105,11 +105,17 @@ fn paused(paused: &Paused) -> PausedView {
 }
 
 /// How messages get to the program.
-fn way_in(watch: &Watch) -> &'static str {
-    match &watch.profile().composer {
-        Some(_) => "typed into its terminal: pasted, seen in its composer, submitted, and proven",
-        None => "read by the agent with `synapse inbox`: its profile does not say where it is typed to",
+fn way_in(seat: &Seat, watch: &Watch) -> String {
+    if watch.profile().composer.is_none() {
+        return "read by the agent with `synapse inbox`: its profile does not say where it is typed to"
+            .into();
     }
+    let proof = match seat.tells() {
+        Tells::ClaudeHooks | Tells::CodexHooks => "its hook, which names the text",
+        Tells::OpencodeServer { .. } if seat.trouble().is_none() => "its server, which names the text",
+        Tells::Nothing | Tells::Unused(_) | Tells::OpencodeServer { .. } => "what it reports and shows",
+    };
+    format!("typed into its terminal: pasted, seen in its composer, submitted, and proven by {proof}")
 }
 
 fn tells(seat: &Seat, watch: &Watch) -> TellsView {
@@ -118,8 +124,8 @@ fn tells(seat: &Seat, watch: &Watch) -> TellsView {
     let (way, why) = match seat.tells() {
         Tells::Nothing => ("nothing", "its profile knows of no hooks"),
         Tells::Unused(why) => ("nothing", why.as_str()),
-        Tells::ClaudeHooks if heard.events == 0 => ("hooks", "no event has come yet"),
-        Tells::ClaudeHooks => ("hooks", ""),
+        Tells::ClaudeHooks | Tells::CodexHooks if heard.events == 0 => ("hooks", "no event has come yet"),
+        Tells::ClaudeHooks | Tells::CodexHooks => ("hooks", ""),
         Tells::OpencodeServer { .. } => ("server", trouble.as_str()),
     };
     TellsView {

@@ -76,9 +76,9 @@ impl ExecHand {
                 ToHand::Deliver { letter, body, .. } if letter.follow_up => {
                     self.hand_input(&letter, &body).await
                 }
-                ToHand::Deliver { letter, body, .. } => {
+                ToHand::Deliver { letter, body, notes, .. } => {
                     let hand = self.clone();
-                    tokio::spawn(async move { hand.start(&letter, body).await });
+                    tokio::spawn(async move { hand.start(&letter, body, notes).await });
                 }
                 ToHand::Stop { task, why } => self.stop(task, &why),
                 ToHand::Interrupt { task, by, why } => self.interrupt(task, by, why),
@@ -117,10 +117,10 @@ impl ExecHand {
         Ok(runs)
     }
 
-    async fn start(self: Arc<Self>, letter: &Letter, body: Body) {
+    async fn start(self: Arc<Self>, letter: &Letter, body: Body, notes: usize) {
         let (task, message) = (letter.task, letter.id.clone());
         let view = MessageView::new(letter, Some(&body), None);
-        match self.prepare(&view, &body, task) {
+        match self.prepare(&view, &body, task, notes) {
             Ok((dir, child)) => {
                 self.note(task, &dir);
                 let run = Run { task, message: message.clone(), view: Some(view), dir, child };
@@ -147,6 +147,7 @@ impl ExecHand {
         view: &MessageView,
         body: &Body,
         task: TaskId,
+        notes: usize,
     ) -> std::io::Result<(RunDir, Option<std::process::Child>)> {
         std::fs::create_dir_all(&self.runs)?;
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
@@ -155,7 +156,8 @@ impl ExecHand {
         } else {
             text.clone().into_bytes()
         };
-        let dir = RunDir::prepare(&self.runs, &task.to_string(), &self.spec(view, &text), &input)?;
+        let spec = self.spec(view, &text, notes);
+        let dir = RunDir::prepare(&self.runs, &task.to_string(), &spec, &input)?;
         let child = match dir.state()? {
             RunState::Prepared => Some(dir.spawn_runner(self.runner_command(&dir)?)?),
             RunState::Running { .. } | RunState::Ended(_) | RunState::Vanished => None,
@@ -163,7 +165,7 @@ impl ExecHand {
         Ok((dir, child))
     }
 
-    fn spec(&self, view: &MessageView, prompt: &str) -> RunSpec {
+    fn spec(&self, view: &MessageView, prompt: &str, notes: usize) -> RunSpec {
         let mut env = self.exec.env.clone();
         let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
         let own = self.app.home.agent(&self.app.agent.id);
@@ -173,6 +175,7 @@ impl ExecHand {
         set("SYNAPSE_TASK_ID", view.task_id.clone());
         set("SYNAPSE_MESSAGE_ID", view.message_id.clone());
         set("SYNAPSE_SENDER", view.from.shown());
+        set("SYNAPSE_NOTES", notes.to_string());
         set("SYNAPSE_CHAIN", serde_json::to_string(&view.caused()).unwrap_or_default());
         if prompt.len() <= PROMPT_IN_ENV_MAX && !prompt.contains('\0') {
             set("SYNAPSE_PROMPT", prompt.to_owned());

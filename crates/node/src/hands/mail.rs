@@ -1,4 +1,7 @@
-//! Messages that are too long to be typed: files for the agent alone, of which the newest are kept.
+//! What belongs to a message that is typed: files for the agent alone, of which the newest are kept.
+//!
+//! The text, if it is too long to be typed; and how many notes it tells of, so that whoever comes after a crash knows
+//! what was written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +18,37 @@ pub(super) fn keep(folder: &Path, task: &TaskId, text: &str) -> io::Result<PathB
     let path = folder.join(format!("{}.txt", task.short()));
     files::write_private(&path, text.as_bytes()).map_err(io::Error::other)?;
     Ok(path)
+}
+
+/// Keeps how many notes the message of this task tells of; none if that cannot be kept.
+pub(super) fn count(folder: &Path, task: &TaskId, notes: usize) -> usize {
+    let path = counts(folder, task);
+    if notes == 0 {
+        let _ = std::fs::remove_file(path);
+        return 0;
+    }
+    let write = || -> io::Result<()> {
+        files::private_dir(folder).map_err(io::Error::other)?;
+        prune(folder)?;
+        files::write_volatile(&path, notes.to_string().as_bytes()).map_err(io::Error::other)
+    };
+    match write() {
+        Ok(()) => notes,
+        Err(e) => {
+            tracing::warn!(error = %e, "a message does not say how many notes wait");
+            0
+        }
+    }
+}
+
+/// How many notes it told of.
+pub(super) fn counted(folder: &Path, task: &TaskId) -> usize {
+    let text = std::fs::read_to_string(counts(folder, task)).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+fn counts(folder: &Path, task: &TaskId) -> PathBuf {
+    folder.join(format!("{}.notes", task.short()))
 }
 
 fn prune(folder: &Path) -> io::Result<()> {
@@ -45,5 +79,21 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&last).unwrap(), format!("text {}", FILES_MAX + 19));
         assert_eq!(std::fs::metadata(&last).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(&mail).unwrap().count(), FILES_MAX);
+    }
+
+    #[test]
+    fn what_a_message_told_of_is_known_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mail, task) = (folder.path().join("mail"), TaskId::from_bytes([7; 16]));
+        assert_eq!(counted(&mail, &task), 0);
+        assert_eq!((count(&mail, &task, 0), count(&mail, &task, 3)), (0, 3));
+        assert_eq!(counted(&mail, &task), 3);
+        assert_eq!(
+            (count(&mail, &task, 0), counted(&mail, &task)),
+            (0, 0),
+            "it is handed out again without any"
+        );
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        assert_eq!(count(&folder.path().join("file"), &task, 3), 0, "what cannot be kept is not said");
     }
 }

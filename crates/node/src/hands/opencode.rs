@@ -1,4 +1,4 @@
-//! Listening to OpenCode's own server: which of its sessions work, and what it asks the person.
+//! Listening to OpenCode's own server: which of its sessions work, what it asks the person, and what it was given.
 //!
 //! The server is a process of the agent, and may be anything. So: it is called only if the kernel says that the other
 //! end is of this agent, and then with the key of this start; lines and answers are bounded; a line that is too long
@@ -19,7 +19,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use synapse_core::ids::AgentId;
 use synapse_store::home::Home;
-use synapse_terminal::opencode::Sessions;
+use synapse_terminal::hooks::{Event, Text};
+use synapse_terminal::opencode::{Given, Sessions, last_given, last_session};
 use tokio::net::TcpStream;
 
 /// As whom we call; the password is the key of this start of the program.
@@ -71,21 +72,48 @@ impl Server {
         *heard = true;
         self.seat.set_trouble(None);
         self.seat.serves(now(), Some(sessions.says()));
+        // A message of ours may have come in while nobody listened. What comes meanwhile is newer.
+        let mut earlier = std::pin::pin!(self.last_given());
+        let mut wants_earlier = true;
         let mut lines = Lines::default();
         loop {
-            let frame = tokio::time::timeout(SILENCE_MAX, events.body_mut().frame()).await;
+            let frame = tokio::select! {
+                given = &mut earlier, if wants_earlier => {
+                    wants_earlier = false;
+                    given.into_iter().for_each(|given| self.was_given(given));
+                    continue;
+                }
+                frame = tokio::time::timeout(SILENCE_MAX, events.body_mut().frame()) => frame,
+            };
             let frame =
                 frame.map_err(|_| "its server has gone silent")?.ok_or("its server closed the connection")?;
             let frame = frame.map_err(|e| format!("its server broke off: {e}"))?;
             let Ok(bytes) = frame.into_data() else { continue };
-            let mut changed = false;
+            let (mut changed, mut given) = (false, Vec::new());
             lines.feed(&bytes, |line| {
                 changed |= line.strip_prefix(b"data:").is_some_and(|event| sessions.take(event));
+                given.extend(sessions.given());
             });
+            wants_earlier &= given.is_empty();
+            given.into_iter().for_each(|given| self.was_given(given));
             if changed {
                 self.seat.serves(now(), Some(sessions.says()));
             }
         }
+    }
+
+    /// It tells that a session was given this: proof that it arrived.
+    fn was_given(&self, Given { session, text }: Given) {
+        let prompt = Text { bytes: text.len() as u64, text };
+        let (name, prompt) = ("message".to_owned(), Some(prompt));
+        self.seat.signal(now(), &Event { name, session: Some(session), prompt, ..Event::default() });
+    }
+
+    async fn last_given(&self) -> Option<Given> {
+        const NEWEST: usize = 4;
+        let session = last_session(&self.whole("/session").await.ok()?)?;
+        let path = format!("/session/{session}/message?limit={NEWEST}");
+        last_given(&self.whole(&path).await.ok()?)
     }
 
     async fn whole(&self, path: &str) -> Result<Bytes, Failed> {

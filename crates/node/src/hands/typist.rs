@@ -7,6 +7,7 @@
 mod back;
 mod follow;
 mod keys;
+mod words;
 
 use super::terminal::Seat;
 use super::wishes::Wish;
@@ -24,7 +25,6 @@ use synapse_core::message::{Body, Expects, Letter};
 use synapse_core::policy::Caller;
 use synapse_core::receipt::Step as Rung;
 use synapse_core::task::TaskState;
-use synapse_dialects::api::MessageView;
 use synapse_holder::terminal::wire::{Ask, Composer};
 use synapse_terminal::composer::Holds;
 use synapse_terminal::interrupt::Interrupting;
@@ -70,6 +70,8 @@ struct Job {
     again: bool,
     /// Since when it cannot be typed, though it was handed to us.
     held_since: Option<Timestamp>,
+    /// So many notes it tells of.
+    notes: usize,
     /// Whether its sender waits for an answer.
     expects: Expects,
     /// What continues the same task, to be typed when the turn has ended.
@@ -77,9 +79,9 @@ struct Job {
 }
 
 impl Job {
-    fn new(letter: Arc<Letter>, turn: Turn, stage: Stage) -> Self {
+    fn new(letter: Arc<Letter>, turn: Turn, stage: Stage, notes: usize) -> Self {
         let (expects, later) = (letter.expects, VecDeque::new());
-        Self { letter, turn, stage, again: false, held_since: None, expects, later }
+        Self { letter, turn, stage, again: false, held_since: None, notes, expects, later }
     }
 }
 
@@ -156,46 +158,19 @@ impl Typist {
             let why = "its message could not be found again after a crash".to_owned();
             return self.done(&message, TaskState::Failed, None, why).await;
         };
-        let typed = self.typed(&letter, &body, false);
+        let notes = mail::counted(&self.mail(), &letter.task);
+        let typed = self.typed(&letter, &body, false, notes);
         let stage = if trail.has(Rung::Submitted) {
             Stage::Working { since: now(), idle_since: None, asked: false }
         } else {
             Stage::Typing
         };
         let turn = Turn::resumed(typed, self.settle_ms());
-        self.job = Some(Job::new(letter, turn, stage));
+        self.job = Some(Job::new(letter, turn, stage, notes));
     }
 
     fn settle_ms(&self) -> u64 {
         self.seat.watch().profile().submit.settle_ms
-    }
-
-    /// As the receiver reads it (CLI-5).
-    fn typed(&self, letter: &Letter, body: &Body, again: bool) -> Typed {
-        let text = body.content().map(|content| content.as_text()).unwrap_or_default();
-        let text = self.inline(letter, text);
-        let from = MessageView::new(letter, None, None).from.shown();
-        let urgent = if letter.priority.is_urgent() { "URGENT: " } else { "" };
-        let again = if again { "(may repeat) " } else { "" };
-        let header = format!("[A2A:{}:{from}]", letter.task.short());
-        Typed::new(&header, &format!("{again}{urgent}{text}"))
-    }
-
-    /// A text that is too long to be typed goes into a file that the message points to.
-    fn inline(&self, letter: &Letter, text: String) -> String {
-        let (max, chars) = (self.seat.watch().profile().submit.inline_chars_max, text.chars().count());
-        if chars <= max {
-            return text;
-        }
-        match mail::keep(&self.app.home.agent(&self.app.agent.id).mail(), &letter.task, &text) {
-            Ok(path) => {
-                format!("this message has {chars} characters; all of it is in the file {}", path.display())
-            }
-            Err(e) => {
-                tracing::warn!(error = %e, "a long message could not be kept as a file; it is typed whole");
-                text
-            }
-        }
     }
 
     /// A person pressed keys.
@@ -237,14 +212,15 @@ impl Typist {
 
     fn ordered(&mut self, order: ToHand) {
         match order {
-            ToHand::Deliver { letter, body, .. } => {
+            ToHand::Deliver { letter, body, notes, .. } => {
                 if let Some(job) = self.job.as_mut().filter(|job| job.letter.task == letter.task) {
                     return job.later.push_back((letter, body));
                 }
-                let turn = Turn::new(self.typed(&letter, &body, false), self.settle_ms());
+                let notes = mail::count(&self.mail(), &letter.task, notes);
+                let turn = Turn::new(self.typed(&letter, &body, false, notes), self.settle_ms());
                 let turn = turn.after_empty(self.empty_since);
                 // What was worked on has been answered meanwhile: the core hands out one at a time.
-                self.job = Some(Job::new(letter, turn, Stage::Typing));
+                self.job = Some(Job::new(letter, turn, Stage::Typing, notes));
             }
             ToHand::Urge { by } => self.stop(format!("interrupted for an urgent message from {by}"), None),
             ToHand::Interrupt { by, why, .. } => self.stop(format!("interrupted by {by}: {why}"), None),
@@ -265,6 +241,7 @@ impl Typist {
         let typed = self.job.as_ref().map(|job| job.turn.typed());
         let mut sight = self.seat.watch().sight(now(), typed);
         (sight.keyboard, sight.person_at) = (self.keyboard, self.last_key());
+        sight.tells = self.seat.tells().names_prompts() && self.seat.trouble().is_none();
         sight
     }
 
@@ -419,10 +396,10 @@ impl Typist {
             let why = format!("it is unknown whether it arrived: {why}");
             return self.done(message, TaskState::Failed, None, why).await;
         }
-        let (letter, asked) = (job.letter.clone(), message.clone());
+        let (letter, asked, notes) = (job.letter.clone(), message.clone(), job.notes);
         let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
         let Some((_, body)) = found else { return };
-        let turn = Turn::new(self.typed(&letter, &body, true), self.settle_ms());
+        let turn = Turn::new(self.typed(&letter, &body, true, notes), self.settle_ms());
         if let Some(job) = &mut self.job {
             (job.turn, job.stage, job.again) = (turn, Stage::Typing, true);
         }

@@ -18,11 +18,8 @@ pub(super) fn told(body: &Value) -> Told {
     let shape = &body["response_format"]["json_schema"]["schema"];
     told.shape = shape.is_object().then(|| shape.clone());
     let tools = list(&body["tools"]).iter().map(|tool| &tool["function"]);
-    told.tools = tools
-        .filter_map(|tool| {
-            Some(Tool { name: tool["name"].as_str()?.to_owned(), schema: tool["parameters"].clone() })
-        })
-        .collect();
+    told.tools =
+        tools.filter_map(|tool| Some(Tool::new(tool["name"].as_str()?, &tool["parameters"]))).collect();
     told
 }
 

@@ -32,10 +32,7 @@ pub(super) fn told(body: &Value, streams: bool) -> Told {
         .filter_map(|tool| {
             let schema =
                 [&tool["parametersJsonSchema"], &tool["parameters"]].into_iter().find(|s| s.is_object());
-            Some(Tool {
-                name: tool["name"].as_str()?.to_owned(),
-                schema: schema.cloned().unwrap_or_default(),
-            })
+            Some(Tool::new(tool["name"].as_str()?, schema.unwrap_or(&Value::Null)))
         })
         .collect();
     told

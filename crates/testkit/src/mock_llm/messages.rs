@@ -24,9 +24,7 @@ pub(super) fn told(body: &Value) -> Told {
     told.shape = shape.is_object().then(|| shape.clone());
     told.tools = list(&body["tools"])
         .iter()
-        .filter_map(|tool| {
-            Some(Tool { name: tool["name"].as_str()?.to_owned(), schema: tool["input_schema"].clone() })
-        })
+        .filter_map(|tool| Some(Tool::new(tool["name"].as_str()?, &tool["input_schema"])))
         .collect();
     told
 }

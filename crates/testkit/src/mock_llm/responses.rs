@@ -23,14 +23,18 @@ pub(super) fn told(body: &Value) -> Told {
     }
     let shape = &body["text"]["format"]["schema"];
     told.shape = shape.is_object().then(|| shape.clone());
-    let tools = list(&body["tools"]).iter();
-    told.tools = tools
-        .filter_map(|tool| {
-            let name = tool["name"].as_str().or(tool["type"].as_str())?;
-            Some(Tool { name: name.to_owned(), schema: tool["parameters"].clone() })
-        })
-        .collect();
+    told.tools = list(&body["tools"]).iter().flat_map(tools).collect();
     told
+}
+
+/// One tool, or those of one server, which stand together.
+fn tools(listed: &Value) -> Vec<Tool> {
+    let Some(name) = listed["name"].as_str().or(listed["type"].as_str()) else { return Vec::new() };
+    if listed["type"] != "namespace" {
+        return vec![Tool::new(name, &listed["parameters"])];
+    }
+    let inner = list(&listed["tools"]).iter().flat_map(tools);
+    inner.map(|tool| Tool { space: Some(name.to_owned()), ..tool }).collect()
 }
 
 /// One answer: a message, and perhaps a call after it.
@@ -54,10 +58,14 @@ impl Out {
     }
 
     fn called(&self, call: &Call, arguments: &str) -> Value {
-        json!({
+        let mut item = json!({
             "type": "function_call", "id": format!("fc_{}", self.n), "call_id": call.id, "name": call.name,
             "arguments": arguments, "status": "completed",
-        })
+        });
+        if let Some(space) = &call.space {
+            item["namespace"] = space.as_str().into();
+        }
+        item
     }
 
     fn completed(&self, output: Value) -> Value {

@@ -11,7 +11,7 @@
 //! | `think MS` | nothing, for so long |
 //! | `run COMMAND` | calls the shell tool with it |
 //! | `ask COMMAND` | the same, and asks for more rights than the sandbox gives, where the tool knows that |
-//! | `call NAME JSON` | calls that tool, say one of an MCP server, with these arguments |
+//! | `call NAME JSON` | calls that tool, with these arguments; of a tool of an MCP server its own name is enough |
 //! | `output` | says what the last tool answered |
 //! | `mark` | says `mark7`, if this is request 7 of the log: whoever sees it has seen this answer |
 //! | `error STATUS` | answers with that HTTP status; alone, or first after a tool call |

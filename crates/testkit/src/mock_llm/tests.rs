@@ -221,3 +221,17 @@ fn a_body_in_chunks_is_one_body() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("in chunks") && answer.contains("mark1"), "{answer}");
 }
+
+/// Codex lists the tools of a server together, and has to be told whose tool is called.
+#[test]
+fn a_tool_of_a_server_is_called_with_its_server() {
+    let mock = mock();
+    let (_, path, mut body, _) = questions("{{call reply {\"message\": \"yes\"}; output}}").remove(0);
+    let tool = json!({ "type": "function", "name": "reply", "parameters": { "type": "object" } });
+    let server = json!({ "type": "namespace", "name": "mcp__synapse", "tools": [tool] });
+    body["tools"].as_array_mut().unwrap().push(server);
+    let answer = stream(&mock, path, &body);
+    for part in [r#""name":"reply""#, r#""namespace":"mcp__synapse""#, r#"{\"message\":\"yes\"}"#] {
+        assert!(answer.contains(part), "{part} is not in {answer}");
+    }
+}

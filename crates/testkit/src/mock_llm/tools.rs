@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
     pub name: String,
+    /// What it belongs to, where that is told apart from its name: a server of tools.
+    pub space: Option<String>,
     /// The JSON schema of its arguments.
     pub schema: Value,
 }
@@ -15,7 +17,15 @@ pub struct Call {
     /// Unlike all other calls'.
     pub id: String,
     pub name: String,
+    /// That of the tool.
+    pub space: Option<String>,
     pub arguments: Value,
+}
+
+impl Tool {
+    pub(super) fn new(name: &str, schema: &Value) -> Self {
+        Self { name: name.to_owned(), space: None, schema: schema.clone() }
+    }
 }
 
 /// What CLIs call the tool that runs a command.
@@ -40,12 +50,17 @@ pub(super) fn call(n: usize, step: &Step, tools: &[Tool]) -> Result<Call, String
     match step {
         Step::Run { command, asks } => {
             let tool = shell(tools).ok_or("no tool was offered that runs a command")?;
-            Ok(Call { id, name: tool.name.clone(), arguments: running(&tool.schema, command, *asks) })
+            let arguments = running(&tool.schema, command, *asks);
+            Ok(Call { id, name: tool.name.clone(), space: tool.space.clone(), arguments })
         }
         Step::Call { name, arguments } => {
             let tool = tools.iter().find(|tool| tool.name == *name);
+            // CLIs put the name of its server before that of a tool.
+            let fits = |tool: &&Tool| tool.name.rsplit("__").next() == Some(name.as_str());
+            let tool = tool.or_else(|| tools.iter().find(fits));
             let tool = tool.ok_or_else(|| format!("no tool called {name:?} was offered"))?;
-            Ok(Call { id, name: tool.name.clone(), arguments: arguments.clone() })
+            let (name, space) = (tool.name.clone(), tool.space.clone());
+            Ok(Call { id, name, space, arguments: arguments.clone() })
         }
         _ => Err("not a call".into()),
     }
@@ -146,9 +161,13 @@ mod tests {
 
     #[test]
     fn what_was_not_offered_is_not_called() {
-        let tools = [Tool { name: "Bash".into(), schema: json!({}) }];
+        let tools = [Tool::new("Bash", &json!({}))];
         let step = Step::Call { name: "mcp__x".into(), arguments: json!({}) };
         assert!(call(1, &step, &tools).unwrap_err().contains("mcp__x"));
+        let step = Step::Call { name: "reply".into(), arguments: json!({}) };
+        let offered = [Tool::new("mcp__synapse__reply", &json!({}))];
+        assert_eq!(call(1, &step, &offered).unwrap().name, "mcp__synapse__reply");
+        assert!(call(1, &step, &tools).is_err());
         let step = Step::Run { command: "ls".into(), asks: true };
         assert_eq!(call(1, &step, &tools).unwrap().arguments, json!({ "command": "ls" }));
         assert!(call(1, &step, &[]).is_err());

@@ -89,7 +89,7 @@ fn is_held(stage: &Stage, why: &str) -> anyhow::Result<()> {
 }
 
 /// The model has been told nothing.
-fn nothing_new(stage: &Stage, place: usize) -> anyhow::Result<()> {
+pub(super) fn nothing_new(stage: &Stage, place: usize) -> anyhow::Result<()> {
     let entries = stage.site.mock.log().entries();
     match entries.iter().skip(place).find_map(begun) {
         Some(told) => bail!("the model was told {told:?}"),

@@ -1,0 +1,54 @@
+//! A message as its receiver reads it: header and text (CLI-5), and how many notes wait beside it.
+
+use super::Typist;
+use super::mail;
+use std::path::PathBuf;
+use synapse_core::message::{Body, Letter};
+use synapse_dialects::api::MessageView;
+use synapse_terminal::text::Typed;
+
+/// What the end of a text does not need.
+const BLANKS: [char; 3] = ['\n', ' ', '\t'];
+
+impl Typist {
+    pub(super) fn typed(&self, letter: &Letter, body: &Body, again: bool, notes: usize) -> Typed {
+        let text = body.content().map(|content| content.as_text()).unwrap_or_default();
+        let text = self.inline(letter, text);
+        let from = MessageView::new(letter, None, None).from.shown();
+        let urgent = if letter.priority.is_urgent() { "URGENT: " } else { "" };
+        let again = if again { "(may repeat) " } else { "" };
+        let header = format!("[A2A:{}:{from}]", letter.task.short());
+        Typed::new(&header, &format!("{again}{urgent}{}{}", text.trim_end_matches(BLANKS), beside(notes)))
+    }
+
+    /// A text that is too long to be typed goes into a file that the message points to.
+    fn inline(&self, letter: &Letter, text: String) -> String {
+        let (max, chars) = (self.seat.watch().profile().submit.inline_chars_max, text.chars().count());
+        if chars <= max {
+            return text;
+        }
+        match mail::keep(&self.mail(), &letter.task, &text) {
+            Ok(path) => {
+                format!("this message has {chars} characters; all of it is in the file {}", path.display())
+            }
+            Err(e) => {
+                tracing::warn!(error = %e, "a long message could not be kept as a file; it is typed whole");
+                text
+            }
+        }
+    }
+
+    /// The folder for what belongs to messages.
+    pub(super) fn mail(&self) -> PathBuf {
+        self.app.home.agent(&self.app.agent.id).mail()
+    }
+}
+
+/// What is said of notes, below the text.
+fn beside(notes: usize) -> String {
+    match notes {
+        0 => String::new(),
+        1 => "\n(1 note waits for you; `synapse inbox` shows it)".to_owned(),
+        n => format!("\n({n} notes wait for you; `synapse inbox` shows them)"),
+    }
+}

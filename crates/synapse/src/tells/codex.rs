@@ -1,0 +1,176 @@
+//! Hooks for Codex, as words of its command line: what it is to run, and that this may be run.
+//!
+//! Codex runs only hooks that its user has trusted: it remembers the hash of what was trusted. What its command line says
+//! counts like the user's own settings, for this start alone; so the same words that bring our hooks bring their hashes.
+//! Other hooks, of the user, of the project or of plugins, are neither trusted nor changed by that.
+//!
+//! A hash that is wrong would put a question before the person at every start. So hooks are used only with versions that
+//! the profile was checked with.
+
+use super::quoted;
+use sha2::{Digest as _, Sha256};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use synapse_node::launch::Tells;
+use synapse_terminal::Profile;
+use synapse_terminal::profile::version_in;
+
+/// The events that it is asked to tell, and what it calls each where it remembers trust.
+const EVENTS: [(&str, &str); 2] = [("UserPromptSubmit", "user_prompt_submit"), ("Stop", "stop")];
+/// After this Codex goes on without the hook program, which ends by itself long before.
+const TIMEOUT_S: u64 = 5;
+/// Where what the command line says comes from, as Codex puts it.
+const SOURCE: &str = "/<session-flags>/config.toml";
+
+/// Whether it can be made to tell.
+pub(super) fn choose(profile: &Profile, argv: &[String]) -> Tells {
+    if sets_hooks(argv) {
+        return Tells::Unused("it was started with hooks of its own on the command line".into());
+    }
+    let said = argv.first().and_then(|program| version(program, &profile.version.ask));
+    let said = said.unwrap_or_default();
+    match profile.version.is_tested(&said) {
+        Some(true) => Tells::CodexHooks,
+        Some(false) => Tells::Unused(format!(
+            "how hooks are trusted is known of {}, and this is {}",
+            profile.version.tested.join(", "),
+            version_in(&said).unwrap_or_default()
+        )),
+        None => Tells::Unused(
+            "it did not say which version it is, so how its hooks are trusted is not known".into(),
+        ),
+    }
+}
+
+/// Whether `-c hooks…` is among the words.
+fn sets_hooks(argv: &[String]) -> bool {
+    let mut words = argv.iter().skip(1).take_while(|word| *word != "--");
+    while let Some(word) = words.next() {
+        let setting = match word.as_str() {
+            "-c" | "--config" => words.next().map(String::as_str),
+            word => word.strip_prefix("--config=").or_else(|| word.strip_prefix("-c")),
+        };
+        let key = setting.and_then(|setting| setting.trim_start_matches('=').split(['=', '.']).next());
+        if key.is_some_and(|key| key.trim() == "hooks") {
+            return true;
+        }
+    }
+    false
+}
+
+/// What it says when it is asked for its version; nothing if that takes too long.
+fn version(program: &str, ask: &[String]) -> Option<String> {
+    const PATIENCE: Duration = Duration::from_secs(3);
+    const BETWEEN: Duration = Duration::from_millis(5);
+    let mut command = Command::new(program);
+    command.args(ask).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait().ok()?.is_none() {
+        if Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(BETWEEN);
+    }
+    // It has ended, and a version fits into its pipe.
+    let output = child.wait_with_output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).chars().take(200).collect())
+}
+
+/// The words that make it run our hook program.
+pub(super) fn words(synapse: &Path, dir: &Path) -> Vec<String> {
+    let command = format!("{} __hook {} >/dev/null 2>&1 || :", quoted(synapse), quoted(dir));
+    let text = |text: &str| toml_edit::Value::from(text).to_string();
+    let mut words = Vec::new();
+    let mut trusted = Vec::new();
+    for (name, key) in EVENTS {
+        let hook = format!("{{type=\"command\",command={},timeout={TIMEOUT_S}}}", text(&command));
+        words.extend(["-c".to_owned(), format!("hooks.{name}=[{{hooks=[{hook}]}}]")]);
+        let place = text(&format!("{SOURCE}:{key}:0:0"));
+        trusted.push(format!("{place}={{trusted_hash={}}}", text(&hash(key, &command))));
+    }
+    words.extend(["-c".to_owned(), format!("hooks.state={{{}}}", trusted.join(","))]);
+    words
+}
+
+/// What Codex remembers of a hook that it trusts: the hash of what it is, as JSON whose names are in order.
+fn hash(key: &str, command: &str) -> String {
+    let command = serde_json::Value::from(command);
+    let hook = format!(r#"{{"async":false,"command":{command},"timeout":{TIMEOUT_S},"type":"command"}}"#);
+    let what = format!(r#"{{"event_name":"{key}","hooks":[{hook}]}}"#);
+    let hex: String = Sha256::digest(what.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synapse_terminal::profile::shipped;
+
+    fn argv(words: &str) -> Vec<String> {
+        words.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn hooks_that_the_user_gave_win() {
+        for (words, sets) in [
+            ("codex", false),
+            ("codex -c model=x", false),
+            ("codex -c hooks.Stop=[]", true),
+            ("codex --config hooks={}", true),
+            ("codex --config=hooks.state={}", true),
+            ("codex -chooks.Stop=[]", true),
+            ("codex -c=hooks.Stop=[]", true),
+            ("codex -c hooksmith=1", false),
+            ("codex -- -c hooks.Stop=[]", false),
+            ("codex -c", false),
+        ] {
+            assert_eq!(sets_hooks(&argv(words)), sets, "{words}");
+        }
+    }
+
+    #[test]
+    fn only_versions_that_were_checked_are_given_hooks() {
+        let root = tempfile::tempdir().unwrap();
+        let profile = shipped("codex").unwrap();
+        let says = |text: &str| {
+            let program = root.path().join("codex");
+            std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+            std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+            choose(&profile, &[program.display().to_string()])
+        };
+        assert_eq!(says("echo codex-cli 0.166.0"), Tells::CodexHooks);
+        for (text, part) in [
+            ("echo codex-cli 0.999.1", "this is 0.999.1"),
+            ("echo hello", "did not say"),
+            ("exit 1", "did not say"),
+        ] {
+            assert!(matches!(says(text), Tells::Unused(why) if why.contains(part)), "{text}");
+        }
+    }
+
+    /// The words are TOML, whatever the paths, and the hash is of what they say.
+    #[test]
+    fn what_is_run_is_what_is_trusted() {
+        for (synapse, dir) in [("/usr/bin/synapse", "/var/synapse/agents/1"), ("/a 'b'/\"c\"", "/d\\e\n$f")] {
+            let words = words(Path::new(synapse), Path::new(dir));
+            let settings: Vec<&String> = words.iter().filter(|word| *word != "-c").collect();
+            assert_eq!((words.len(), settings.len()), (6, 3));
+            let parse = |setting: &str| {
+                let (_, value) = setting.split_once('=').unwrap();
+                format!("x = {value}").parse::<toml_edit::DocumentMut>().unwrap()
+            };
+            let trusted = parse(settings[2]);
+            for ((_, key), setting) in EVENTS.iter().zip(&settings) {
+                let document = parse(setting);
+                let command = document["x"][0]["hooks"][0]["command"].as_str().unwrap();
+                assert!(command.starts_with('\'') && command.ends_with(" || :"), "{command}");
+                let place = format!("{SOURCE}:{key}:0:0");
+                assert_eq!(trusted["x"][&place]["trusted_hash"].as_str().unwrap(), hash(key, command));
+            }
+        }
+    }
+}
