@@ -154,6 +154,7 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     app.look_at_settings();
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::unknown);
     audit::note(|facts| facts.from(peer.address()));
+    let path = request.uri().path().to_owned();
     let admitted = match may_enter(&app, &peer, &request) {
         Ok(()) => app.gate.caller(&peer, request.headers()).await,
         Err(refusal) => Err(refusal),
@@ -162,7 +163,7 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
         Ok(_) if let Some(refusal) = other_version(&request) => refusal,
         Ok(Caller::Stranger) if !is_public(&peer, request.method(), request.uri().path()) => {
             app.metrics.unproven(Unproven::Missing);
-            Refused(app.gate.unnamed(&peer)).into_response()
+            refuse(&path, app.gate.unnamed(&peer))
         }
         Ok(caller) => {
             audit::note(|facts| facts.caller(&caller));
@@ -175,7 +176,7 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
             (StatusCode::FORBIDDEN, axum::Json(info)).into_response()
         }
         Err(refusal) => {
-            let mut answer = Refused(refusal).into_response();
+            let mut answer = refuse(&path, refusal);
             // The body was not read; this connection is of no more use.
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             answer
@@ -184,6 +185,17 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     app.metrics.request(!answer.status().is_success());
     sign(answer.headers_mut());
     answer
+}
+
+/// In the form that callers of this path read.
+fn refuse(path: &str, refusal: Refusal) -> Response {
+    match a2a::refuse(path, &refusal) {
+        Some(answer) => {
+            audit::note(|facts| facts.refusal(&refusal));
+            answer
+        }
+        None => Refused(refusal).into_response(),
+    }
 }
 
 /// Every answer says of which version it is.

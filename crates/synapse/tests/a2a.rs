@@ -230,6 +230,11 @@ fn a_stream_tells_all_in_order_and_goes_on_from_any_place() {
             let again = binding.stream(&agent, "SubscribeToTask", &id, Some(mark));
             assert_eq!(again, &events[n + 1..], "after {mark}");
         }
+        // A node that has just begun knows them too.
+        world.kill_node("steps");
+        let agent = world.agent("steps");
+        let again = binding.stream(&agent, "SubscribeToTask", &id, Some(&events[1].0));
+        assert_eq!(again, &events[2..]);
     }
 }
 
@@ -310,4 +315,52 @@ fn bad_input_gets_its_error_over_each_binding() {
     let text = [VERSION, ("Content-Type", "text/html")];
     assert_eq!(rest("POST", "/a2a/v1/message:send", &text, "{}"), told(400, "CONTENT_TYPE_NOT_SUPPORTED"));
     assert_eq!(rest("GET", "/a2a/v1/tasks/x?A2A-Version=1.0", &[], ""), told(404, "TASK_NOT_FOUND"));
+}
+
+/// E2, E3, E21: who is not known is told so, in the form of each binding.
+#[test]
+fn who_proves_nothing_is_not_let_in() {
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "GetTask", "params": { "id": "x" } }).to_string();
+    let answer = agent.tcp().ask("POST", "/api/v1/agent", &[VERSION], call.as_bytes());
+    assert_eq!(
+        (answer.status, answer.header("www-authenticate")),
+        (401, Some("Bearer")),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(answer.json()["error"]["data"][0]["reason"], "UNAUTHENTICATED", "{}", answer.text());
+    let answer = agent.tcp().ask("GET", "/a2a/v1/tasks/x", &[VERSION], b"");
+    assert_eq!(
+        (answer.status, answer.header("www-authenticate")),
+        (401, Some("Bearer")),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(answer.json()["error"]["details"][0]["reason"], "UNAUTHENTICATED", "{}", answer.text());
+    let bearer = agent.bearer();
+    let answer = agent.tcp().ask("GET", "/a2a/v1/tasks/x", &[VERSION, ("Authorization", &bearer)], b"");
+    assert_eq!(answer.status, 404, "{}", answer.text());
+}
+
+/// E4, E5, E8, T3: a task of somebody else is not found, as one that never was.
+#[test]
+fn what_is_anothers_is_not_found() {
+    let world = world();
+    let shout = world.run("shout", "tr a-z A-Z", &[]);
+    world.run("inner", &format!("{} send shout hi --json", world.exe().display()), &[]);
+    let told = world.synapse(&["send", "inner", "go", "--response", "--json"]).json();
+    let sent: Value = serde_json::from_str(told["answer"]["text"].as_str().unwrap()).unwrap();
+    let id = sent["task_id"].as_str().unwrap_or_else(|| panic!("{sent}"));
+    world.wait_until("it has ended", || shout.task(id)["state"] == "completed");
+    for binding in BINDINGS {
+        for operation in ["GetTask", "CancelTask", "SubscribeToTask"] {
+            let (_, reason, whole) = binding.call(&shout, operation, &json!({ "id": id })).unwrap_err();
+            assert_eq!(reason, "TASK_NOT_FOUND", "{operation}: {whole}");
+        }
+        let mut more = message(&format!("x{binding:?}"), "x");
+        more["message"]["taskId"] = id.into();
+        assert_eq!(binding.call(&shout, "SendMessage", &more).unwrap_err().1, "TASK_NOT_FOUND");
+    }
 }

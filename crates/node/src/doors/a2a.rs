@@ -14,7 +14,9 @@ use serde_json::Value;
 use synapse_a2a::Fault;
 use synapse_a2a::check::Version;
 use synapse_a2a::fault::Kind;
+use synapse_a2a::json_rpc;
 use synapse_a2a::wire::to_json;
+use synapse_core::Refusal;
 
 const VERSION: &str = "a2a-version";
 
@@ -64,8 +66,23 @@ fn answer(status: u16, value: &Value, content_type: &'static str) -> Response {
     response
 }
 
+/// A caller that was not let in, told so as its binding does (E2, E21); none if the path is no A2A.
+pub(super) fn refuse(path: &str, refusal: &Refusal) -> Option<Response> {
+    let fault = Fault::of(refusal);
+    let status = fault.kind.codes().http;
+    let response = match path {
+        rpc::PATH => answer(status, &json_rpc::answer(&Value::Null, Err(fault.clone())), rpc::JSON),
+        path if path.starts_with(rest::PREFIX) => answer(status, &fault.http(), rest::A2A_JSON),
+        _ => return None,
+    };
+    Some(with_fault(response, &fault))
+}
+
 /// What every faulty answer has, whatever its form.
 fn with_fault(mut response: Response, fault: &Fault) -> Response {
+    if fault.kind == Kind::Unauthenticated {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     if let Some(seconds) = fault.retry_after_s {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -14,8 +14,8 @@ use synapse_a2a::wire::{from_json, to_json};
 use synapse_core::policy::Caller;
 use tokio::sync::mpsc;
 
-const A2A_JSON: &str = "application/a2a+json";
-const PREFIX: &str = "/a2a/v1/";
+pub(super) const A2A_JSON: &str = "application/a2a+json";
+pub(super) const PREFIX: &str = "/a2a/v1/";
 
 /// What a path and a verb ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]

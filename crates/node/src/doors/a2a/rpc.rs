@@ -15,7 +15,8 @@ use synapse_a2a::wire::{from_json, to_json};
 use synapse_core::policy::Caller;
 use tokio::sync::mpsc;
 
-const JSON: &str = "application/json";
+pub(super) const PATH: &str = "/api/v1/agent";
+pub(super) const JSON: &str = "application/json";
 
 /// What a call comes to.
 enum Outcome {
