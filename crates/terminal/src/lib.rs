@@ -24,6 +24,7 @@ pub mod prompt;
 pub mod replay;
 pub mod rules;
 mod screen;
+mod sight;
 mod signal;
 mod skim;
 mod status;

@@ -11,35 +11,12 @@
 //! Not here: what is typed (`text`), how the composer is read (`composer`), receipts (the node).
 
 pub use crate::held::{Held, Proof};
+pub use crate::sight::Sight;
 
 use crate::composer::{Holds, Match};
 use crate::text::{ERASE, ERASE_MS, Typed, bones};
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
-
-/// What there is to see at one moment.
-#[derive(Debug, Clone)]
-pub struct Sight {
-    pub now: Timestamp,
-    pub state: AgentState,
-    pub state_since: Timestamp,
-    /// The state is only concluded from what was typed.
-    pub state_assumed: bool,
-    pub composer: Holds,
-    pub pastes_bracketed: bool,
-    /// When a person last pressed a key.
-    pub person_at: Option<Timestamp>,
-    /// Nobody else's keys reach the program.
-    pub keyboard: bool,
-    /// Our header stands on the screen outside the composer.
-    pub shown: bool,
-    /// The program is made to say what it is given.
-    pub tells: bool,
-    /// The program said itself that it was given this text.
-    pub told: bool,
-    /// Its usage limit is reached.
-    pub paused: bool,
-}
 
 /// What is to be done next. Whoever carries it out calls `next` again afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,12 +31,23 @@ pub enum Step {
         ms: u32,
     },
     ReleaseKeyboard,
-    /// Note that it is being written, and then write it in one piece.
+    /// Put this down where it survives us, and look again: that takes time, and much may have changed meanwhile.
+    Note(Note),
+    /// Write it in one piece.
     Paste(Vec<u8>),
     Enter,
     /// Take back what we have written.
     Erase(&'static [u8]),
     Done(Outcome),
+}
+
+/// How far it has come, put down before the step after it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// It is about to be written.
+    Writing,
+    /// It stands in the composer.
+    Written,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +95,8 @@ pub struct Turn {
     empty_since: Option<Timestamp>,
     /// What was last done to the program may not be shown before this.
     shown_by: Option<Timestamp>,
+    /// What was last put down.
+    noted: Option<Note>,
     pastes: u8,
     enters: u8,
     submitted_before: bool,
@@ -141,6 +131,7 @@ impl Turn {
             phase: Phase::Gate,
             empty_since: None,
             shown_by: None,
+            noted: None,
             pastes: 0,
             enters: 0,
             submitted_before: false,
@@ -158,7 +149,13 @@ impl Turn {
 
     /// The same message again, by whoever comes after a crash: it may have been written, and even submitted.
     pub fn resumed(typed: Typed, settle_ms: u64) -> Self {
-        Self { phase: Phase::Aside, pastes: 1, submitted_before: true, ..Self::new(typed, settle_ms) }
+        Self {
+            phase: Phase::Aside,
+            noted: Some(Note::Writing),
+            pastes: 1,
+            submitted_before: true,
+            ..Self::new(typed, settle_ms)
+        }
     }
 
     pub fn typed(&self) -> &Typed {
@@ -168,6 +165,11 @@ impl Turn {
     /// Whether anything of it may be in the terminal.
     pub fn is_written(&self) -> bool {
         self.pastes > 0
+    }
+
+    /// Whether it was put down that it is being written: it goes back to nobody.
+    pub fn is_noted(&self) -> bool {
+        self.noted.is_some()
     }
 
     pub fn is_at_gate(&self) -> bool {
@@ -245,6 +247,13 @@ impl Turn {
             self.phase = Phase::Gate;
             return Step::ReleaseKeyboard;
         }
+        if !sight.settled {
+            return Step::Wait { until: None, held: None };
+        }
+        if self.noted.is_none() {
+            self.noted = Some(Note::Writing);
+            return Step::Note(Note::Writing);
+        }
         self.phase = Phase::Pasted { at: sight.now };
         self.pastes += 1;
         self.shown_before = sight.shown;
@@ -285,7 +294,15 @@ impl Turn {
         self.finish(sight, Outcome::NotSubmitted { why, erased: sight.composer == Holds::Empty })
     }
 
+    /// Once it is certain that nothing else asks for it.
     fn enter(&mut self, sight: &Sight) -> Step {
+        if !sight.settled {
+            return Step::Wait { until: None, held: None };
+        }
+        if self.noted != Some(Note::Written) {
+            self.noted = Some(Note::Written);
+            return Step::Note(Note::Written);
+        }
         self.enters += 1;
         self.shown_by = Some(sight.now.plus_ms(PROOF_MS));
         self.phase = Phase::Entered { at: sight.now };
@@ -479,22 +496,31 @@ fn typing_until(sight: &Sight) -> Option<Timestamp> {
 }
 
 #[cfg(test)]
-impl Sight {
-    /// Somebody may type: what tests change from.
-    pub(crate) fn at(now: u64, state: AgentState) -> Self {
-        Self {
-            now: Timestamp(now),
-            state,
-            state_since: Timestamp(0),
-            state_assumed: false,
-            composer: Holds::Empty,
-            pastes_bracketed: true,
-            person_at: None,
-            keyboard: true,
-            shown: false,
-            tells: false,
-            told: false,
-            paused: false,
-        }
+mod tests {
+    use super::*;
+
+    fn typed() -> Typed {
+        Typed::new("[A2A:0011:tester]", "do this")
+    }
+
+    /// What was put down took time: only what is seen after that counts.
+    #[test]
+    fn nothing_is_pressed_on_what_was_seen_before_a_note() {
+        let holds = || Holds::Text(bones(typed().as_str()));
+        let sees = |now: u64, composer: Holds| Sight { composer, ..Sight::at(now, AgentState::Idle) };
+        let mut turn = Turn::new(typed(), 150);
+        turn.next(&sees(0, Holds::Empty));
+        assert!(matches!(turn.next(&sees(200, Holds::Empty)), Step::TakeKeyboard { .. }));
+        assert_eq!(turn.next(&sees(210, Holds::Empty)), Step::Note(Note::Writing));
+        // Printed meanwhile, and not looked at yet: it may be a prompt.
+        let unsettled = Sight { settled: false, ..sees(220, Holds::Empty) };
+        assert!(matches!(turn.next(&unsettled), Step::Wait { .. }));
+        assert!(matches!(turn.next(&sees(260, Holds::Empty)), Step::Paste(_)));
+        assert_eq!(turn.next(&sees(500, holds())), Step::Note(Note::Written));
+        let unsettled = Sight { settled: false, ..sees(510, holds()) };
+        assert!(matches!(turn.next(&unsettled), Step::Wait { .. }));
+        let prompt = Sight { composer: holds(), ..Sight::at(900, AgentState::Waiting) };
+        assert_eq!(turn.next(&prompt), Step::ReleaseKeyboard, "the person decides first");
+        assert!(turn.is_aside());
     }
 }

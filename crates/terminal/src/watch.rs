@@ -189,6 +189,7 @@ impl Watch {
             state: verdict.state,
             state_since: verdict.since,
             state_assumed: verdict.source == Rank::Typed,
+            settled: self.is_settled(),
             composer,
             pastes_bracketed: self.screen.pastes_are_bracketed(),
             person_at: None,

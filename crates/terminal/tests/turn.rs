@@ -233,6 +233,7 @@ impl Program {
             state: self.seen.state,
             state_since: Timestamp(self.seen.since),
             state_assumed: false,
+            settled: true,
             composer: self.seen.composer.clone(),
             pastes_bracketed: true,
             person_at: self.person_at.map(Timestamp),
@@ -274,7 +275,7 @@ impl Program {
                 let line = self.composer.rfind('\n').unwrap_or(0);
                 self.composer.truncate(line);
             }
-            Step::Wait { .. } | Step::Done(_) => {}
+            Step::Wait { .. } | Step::Note(_) | Step::Done(_) => {}
         }
     }
 }
@@ -304,6 +305,8 @@ fn deliver(seed: u64, nasty: bool, crash_at: Option<u64>) -> (Program, Option<Ou
             let step = turn.next(&program.sight());
             program.carry_out(&step, &typed);
             match step {
+                // A disk may take its time.
+                Step::Note(_) => (0..program.dice.roll(40)).for_each(|_| program.pass(&header)),
                 Step::Wait { .. } | Step::Paste(_) | Step::Enter | Step::Erase(_) => break,
                 Step::Done(outcome) => return (program, Some(outcome)),
                 Step::TakeKeyboard { .. } | Step::ReleaseKeyboard => {}

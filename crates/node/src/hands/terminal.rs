@@ -4,6 +4,8 @@
 //! pictures of the screen go back, so that whoever comes after a crash of this process goes on where it was.
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
+mod due;
+
 use super::opencode::Server;
 use super::place::Place;
 use super::typist::Typist;
@@ -303,20 +305,6 @@ impl<'a> Sitting<'a> {
             }
         }
         self.ended
-    }
-
-    /// What is to be typed now goes to the holder.
-    async fn type_on(&mut self) -> bool {
-        let asks = self.typist.work().await;
-        let place = self.place.tell(self.typist.composer);
-        let mail = self.news.borrow_and_update().presence.mail.clone();
-        let notice = self.place.mail(mail);
-        for ask in asks.into_iter().chain(place).chain(notice) {
-            if !self.ask(ask).await {
-                return false;
-            }
-        }
-        true
     }
 
     fn next_wake(&self) -> Option<Instant> {

@@ -31,7 +31,7 @@ use synapse_terminal::interrupt::Interrupting;
 use synapse_terminal::leftover::Leftover;
 use synapse_terminal::prompt::{Decided, Deciding};
 use synapse_terminal::text::Typed;
-use synapse_terminal::turn::{Held, Outcome, Proof, Sight, Step, TYPING_MS, Turn};
+use synapse_terminal::turn::{Held, Note, Outcome, Proof, Sight, Step, TYPING_MS, Turn};
 use tokio::sync::{mpsc, oneshot};
 
 pub(super) struct Typist {
@@ -57,6 +57,8 @@ pub(super) struct Typist {
     left: Option<Leftover>,
     /// When to look again though nothing happens.
     pub(super) wake: Option<Timestamp>,
+    /// Something was put down: what was seen before that counts no more.
+    look_again: bool,
     /// What was last seen of the place where its person writes.
     pub(super) composer: Composer,
 }
@@ -141,6 +143,7 @@ impl Typist {
             last: None,
             left: None,
             wake: None,
+            look_again: false,
             composer: Composer::default(),
         };
         for (_, message) in begun {
@@ -312,19 +315,12 @@ impl Typist {
                 self.keyboard = false;
                 asks.push(Ask::Keyboard { ms: 0 });
             }
-            Step::Paste(bytes) => {
-                if let Err(refusal) = self.report(&message, Report::Writing).await {
-                    tracing::info!(%message, %refusal, "a message is not typed");
-                    self.job = None;
-                    asks.push(Ask::Keyboard { ms: 0 });
-                    return true;
-                }
-                self.press(&bytes, asks);
+            Step::Note(note) => {
+                self.look_again = true;
+                return self.note(&message, note, asks).await;
             }
-            Step::Enter => {
-                let _ = self.report(&message, Report::Step(Rung::Written)).await;
-                self.press(b"\r", asks);
-            }
+            Step::Paste(bytes) => self.press(&bytes, asks),
+            Step::Enter => self.press(b"\r", asks),
             Step::Erase(keys) => self.press(keys, asks),
             Step::Done(outcome) => {
                 self.outcome(&message, outcome).await;
@@ -332,6 +328,25 @@ impl Typist {
             }
         }
         true
+    }
+
+    /// On disk before the step after it. Nothing more is done on what was seen before.
+    async fn note(&mut self, message: &MessageId, note: Note, asks: &mut Vec<Ask>) -> bool {
+        let report = match note {
+            Note::Writing => Report::Writing,
+            Note::Written => Report::Step(Rung::Written),
+        };
+        if let (Err(refusal), Note::Writing) = (self.report(message, report).await, note) {
+            tracing::info!(%message, %refusal, "a message is not typed");
+            self.job = None;
+            asks.push(Ask::Keyboard { ms: 0 });
+        }
+        false
+    }
+
+    /// Whether what the program has printed meanwhile must be read before anything else is done.
+    pub(super) fn must_look_again(&mut self) -> bool {
+        std::mem::take(&mut self.look_again)
     }
 
     fn press(&self, bytes: &[u8], asks: &mut Vec<Ask>) {
@@ -342,7 +357,7 @@ impl Typist {
     /// It cannot be typed now. For long? Then it goes back to its mailbox, untouched.
     async fn hold(&mut self, sight: &Sight, held: Option<Held>) -> bool {
         let Some(job) = &mut self.job else { return false };
-        let (Some(held), false) = (held, job.turn.is_written()) else {
+        let (Some(held), false) = (held, job.turn.is_noted()) else {
             job.held_since = None;
             return false;
         };

@@ -1,0 +1,44 @@
+//! What is due now: what is to be typed goes to the holder, and between two steps it is looked again.
+
+use super::{Sitting, now};
+
+impl Sitting<'_> {
+    /// Until there is nothing to be done on what is seen now.
+    pub(super) async fn type_on(&mut self) -> bool {
+        while self.do_what_is_due().await {
+            if !self.typist.must_look_again() {
+                return true;
+            }
+            if !self.read_what_is_there().await {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// What came while something was put down.
+    async fn read_what_is_there(&mut self) -> bool {
+        let mut buffer = vec![0; 64 << 10];
+        match self.stream.try_read(&mut buffer) {
+            Ok(0) => return false,
+            Ok(read) => self.frames.feed(&buffer[..read]),
+            Err(_) => return true,
+        }
+        let taken = self.take_frames(&mut buffer).await;
+        self.hand.seat.watch().tick(now());
+        taken
+    }
+
+    async fn do_what_is_due(&mut self) -> bool {
+        let asks = self.typist.work().await;
+        let place = self.place.tell(self.typist.composer);
+        let mail = self.news.borrow_and_update().presence.mail.clone();
+        let notice = self.place.mail(mail);
+        for ask in asks.into_iter().chain(place).chain(notice) {
+            if !self.ask(ask).await {
+                return false;
+            }
+        }
+        true
+    }
+}
