@@ -157,9 +157,11 @@ fn check_for_macos(root: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Programs of others on a machine that may be busy: what fails once is tried once more, and said.
+/// Mail for two of them, one round; two agents that talk are in the full rounds. Programs of others on a machine that may
+/// be busy: what fails once is tried once more, and said.
 fn two_real_clis(root: &Path) -> anyhow::Result<Outcome> {
-    let once = || real_clis(root, &["--watch-only", "--agents", "codex,claude"]);
+    const CASES: &str = "turn,permission,interrupt,exact,hostile,prompt,kept draft,urgent,crash,answer,at";
+    let once = || real_clis(root, &["--agents", "codex,claude", "--only", CASES]);
     once().or_else(|error| {
         println!("{error:#}\nonce more");
         once()

@@ -1,7 +1,7 @@
 //! HTTP+JSON under `/a2a/v1`, with or without a tenant before the path (H1–H10).
 
-use super::{answer, body_of, event_text, last_mark, query, version, with_fault};
-use crate::a2a::{Engine, Event};
+use super::{Outcome, answer, body_of, event_text, last_mark, query, version, with_fault};
+use crate::a2a::Engine;
 use crate::doors::Shared;
 use crate::doors::events::streamed;
 use axum::body::Body;
@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::wire::{from_json, to_json};
 use synapse_core::policy::Caller;
-use tokio::sync::mpsc;
 
 pub(super) const A2A_JSON: &str = "application/a2a+json";
 pub(super) const PREFIX: &str = "/a2a/v1/";
@@ -25,11 +24,6 @@ enum Operation {
     Get { id: String },
     Cancel { id: String },
     Subscribe { id: String },
-}
-
-enum Outcome {
-    Value(Value),
-    Stream(mpsc::Receiver<Event>),
 }
 
 pub(in crate::doors) async fn serve(

@@ -1,7 +1,7 @@
 //! JSON-RPC at `/api/v1/agent` (J1–J9).
 
-use super::{answer, body_of, event_text, last_mark, version, with_fault};
-use crate::a2a::{Engine, Event};
+use super::{Outcome, answer, body_of, event_text, last_mark, version, with_fault};
+use crate::a2a::Engine;
 use crate::doors::Shared;
 use crate::doors::events::streamed;
 use axum::body::Body;
@@ -13,16 +13,9 @@ use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::json_rpc::{self, Call, NoCall};
 use synapse_a2a::wire::{from_json, to_json};
 use synapse_core::policy::Caller;
-use tokio::sync::mpsc;
 
 pub(super) const PATH: &str = "/api/v1/agent";
 pub(super) const JSON: &str = "application/json";
-
-/// What a call comes to.
-enum Outcome {
-    Value(Value),
-    Stream(mpsc::Receiver<Event>),
-}
 
 pub(in crate::doors) async fn serve(
     State(app): State<Shared>,
