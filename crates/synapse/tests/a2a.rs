@@ -230,6 +230,10 @@ fn a_stream_tells_all_in_order_and_goes_on_from_any_place() {
             let again = binding.stream(&agent, "SubscribeToTask", &id, Some(mark));
             assert_eq!(again, &events[n + 1..], "after {mark}");
         }
+        // The same message again tells the task as it ended, and after that there is nothing.
+        let again = binding.stream(&agent, "SendStreamingMessage", &asked, None);
+        assert_eq!((again.len(), state(&again[0].1["task"])), (1, "TASK_STATE_COMPLETED"), "{again:?}");
+        assert!(binding.stream(&agent, "SubscribeToTask", &id, Some(&again[0].0)).is_empty());
         // A node that has just begun knows them too.
         world.kill_node("steps");
         let agent = world.agent("steps");

@@ -83,7 +83,9 @@ impl Engine {
         if let Some(mark) = after {
             let items = self.follow(task.id, Seq(mark.seq.0.saturating_sub(1))).await?;
             let teller = Teller { engine: self.clone(), task, told: mark, until_pause: false };
-            return Ok(teller.start(None, false, items));
+            // Who was told the whole of one that has ended has been told all.
+            let is_all = known.ended().is_some() && mark == known.mark();
+            return Ok(teller.start(None, is_all, items));
         }
         if let Some(state) = known.ended() {
             let message = format!("task {} is {}; nothing more happens to it", task.id, state.name());
