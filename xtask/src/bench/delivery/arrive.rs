@@ -142,16 +142,14 @@ impl Found {
     }
 
     fn beside_a2a(&self, missing: Option<anyhow::Error>) -> Row {
-        const NAME: &str =
-            "Synapse A2A's HTTP request to Enter at the program ÷ our `send` to the first byte, p50";
+        const NAME: &str = "Synapse A2A's HTTP request to the first byte at the program ÷ ours, p50";
         if let Some(why) = missing {
             return Row::missing(NAME, "×", A2A_RATIO_MIN, format!("{why:#}"));
         }
         let ratio = |theirs: &Times, ours: &Times| theirs.at(0.5) / ours.at(0.5).max(1e-6);
-        let row = Row::at_least(NAME, ratio(&self.a2a.enter, &self.sent.first), "×", A2A_RATIO_MIN)
+        let row = Row::at_least(NAME, ratio(&self.a2a.first, &self.posted.first), "×", A2A_RATIO_MIN)
             .beside("its request to Enter p50", self.a2a.enter.at(0.5), "ms")
             .beside("to its first byte p50", self.a2a.first.at(0.5), "ms")
-            .beside("both requests to the first byte", ratio(&self.a2a.first, &self.posted.first), "×")
             .beside("both requests to Enter", ratio(&self.a2a.enter, &self.posted.enter), "×");
         match self.a2a_command {
             Some(ms) => row.beside("its own `send` to Enter", ms, "ms"),
