@@ -7,6 +7,8 @@ pub mod check;
 pub mod fault;
 pub mod from_core;
 pub mod json_rpc;
+pub mod operation;
+pub mod rest;
 pub mod to_core;
 pub mod wire;
 

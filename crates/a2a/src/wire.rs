@@ -60,6 +60,10 @@ impl Answer for pb::ListTasksResponse {
     }
 }
 
+impl Answer for pb::AgentCard {
+    fn finish(_: &mut Value) {}
+}
+
 impl Answer for pb::TaskPushNotificationConfig {
     fn finish(_: &mut Value) {}
 }

@@ -6,13 +6,14 @@
 mod stream;
 mod view;
 
-pub use stream::{Event, Mark};
+pub use stream::{Event, Mark, Stream};
 
 use crate::doors::Shared;
 use crate::follow::{self, Item};
 use synapse_a2a::check;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::{self, Much};
+use synapse_a2a::operation::{Reply, Request};
 use synapse_a2a::pb;
 use synapse_a2a::to_core::{self, Modes};
 use synapse_core::Refusal;
@@ -35,6 +36,12 @@ pub struct Engine {
     caller: Caller,
 }
 
+/// What a request comes to.
+pub enum Done {
+    Reply(Reply),
+    Stream(Stream),
+}
+
 /// A message that was taken.
 struct Sent {
     task: TaskId,
@@ -49,8 +56,27 @@ impl Engine {
         Self { app, caller }
     }
 
+    /// `after` is where a broken stream ended, for a request that goes on with it.
+    pub async fn perform(&self, request: Request, after: Option<Mark>) -> Result<Done, Fault> {
+        let reply = match request {
+            Request::Send(request) => Reply::Sent(self.send(request).await?),
+            Request::SendStreaming(request) => return self.send_streaming(request).await.map(Done::Stream),
+            Request::Get(request) => Reply::Task(self.get(request).await?),
+            Request::List(_) => return Err(Fault::new(Kind::Method, "tasks are not listed here yet")),
+            Request::Cancel(request) => Reply::Task(self.cancel(request).await?),
+            Request::Subscribe(request) => return self.subscribe(request, after).await.map(Done::Stream),
+            Request::CreatePush(_) | Request::GetPush(_) | Request::ListPush(_) | Request::DeletePush(_) => {
+                return Err(Fault::new(Kind::PushNotSupported, "this agent sends no push notifications"));
+            }
+            Request::ExtendedCard(_) => {
+                return Err(Fault::new(Kind::Unsupported, "this agent has no extended card"));
+            }
+        };
+        Ok(Done::Reply(reply))
+    }
+
     /// S1–S6.
-    pub async fn send(&self, request: pb::SendMessageRequest) -> Result<pb::SendMessageResponse, Fault> {
+    async fn send(&self, request: pb::SendMessageRequest) -> Result<pb::SendMessageResponse, Fault> {
         let configuration = request.configuration.clone().unwrap_or_default();
         let history = check::history_length("configuration.historyLength", configuration.history_length)?;
         let sent = self.take(&request).await?;
@@ -63,14 +89,14 @@ impl Engine {
     }
 
     /// T1, T2.
-    pub async fn get(&self, request: pb::GetTaskRequest) -> Result<pb::Task, Fault> {
+    async fn get(&self, request: pb::GetTaskRequest) -> Result<pb::Task, Fault> {
         let history = check::history_length("historyLength", request.history_length)?;
         let known = self.known_by_name(&request.id).await?;
         self.tell(&known, Much { history, artifacts: true }).await
     }
 
     /// T12–T14. What a task needs to stop is up to its agent, so it may still be under way in the answer.
-    pub async fn cancel(&self, request: pb::CancelTaskRequest) -> Result<pb::Task, Fault> {
+    async fn cancel(&self, request: pb::CancelTaskRequest) -> Result<pb::Task, Fault> {
         let known = self.known_by_name(&request.id).await?;
         let id = known.task().id;
         if let Some(state) = known.ended() {

@@ -49,15 +49,15 @@ pub enum Event {
     Gap,
 }
 
+/// Ends when nothing more comes.
+pub type Stream = mpsc::Receiver<Event>;
+
 /// Events that wait for a slow reader.
 const EVENTS_MAX: usize = 64;
 
 impl Engine {
     /// Ends when the task has ended, or asks for something (S17).
-    pub async fn send_streaming(
-        &self,
-        request: pb::SendMessageRequest,
-    ) -> Result<mpsc::Receiver<Event>, Fault> {
+    pub(super) async fn send_streaming(&self, request: pb::SendMessageRequest) -> Result<Stream, Fault> {
         let sent = self.take(&request).await?;
         let known = self.known(sent.task).await?;
         let first = self.whole(&known).await?;
@@ -73,11 +73,11 @@ impl Engine {
     }
 
     /// Ends when the task has ended. `after` goes on where a broken stream ended.
-    pub async fn subscribe(
+    pub(super) async fn subscribe(
         &self,
         request: pb::SubscribeToTaskRequest,
         after: Option<Mark>,
-    ) -> Result<mpsc::Receiver<Event>, Fault> {
+    ) -> Result<Stream, Fault> {
         let known = self.known_by_name(&request.id).await?;
         let task = known.task().clone();
         if let Some(mark) = after {
@@ -120,12 +120,7 @@ struct Teller {
 }
 
 impl Teller {
-    fn start(
-        mut self,
-        first: Option<Event>,
-        is_all: bool,
-        mut items: mpsc::Receiver<Item>,
-    ) -> mpsc::Receiver<Event> {
+    fn start(mut self, first: Option<Event>, is_all: bool, mut items: mpsc::Receiver<Item>) -> Stream {
         let (events, reader) = mpsc::channel(EVENTS_MAX);
         tokio::spawn(async move {
             if let Some(first) = first

@@ -17,15 +17,8 @@ use synapse_a2a::fault::Kind;
 use synapse_a2a::json_rpc;
 use synapse_a2a::wire::to_json;
 use synapse_core::Refusal;
-use tokio::sync::mpsc;
 
 const VERSION: &str = "a2a-version";
-
-/// What an operation comes to.
-enum Outcome {
-    Value(Value),
-    Stream(mpsc::Receiver<Event>),
-}
 
 /// The version that a caller speaks: in a header, or where headers cannot be set, in the query (V6).
 fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> {

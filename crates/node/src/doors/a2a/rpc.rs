@@ -1,7 +1,7 @@
 //! JSON-RPC at `/api/v1/agent` (J1–J9).
 
-use super::{Outcome, answer, body_of, event_text, last_mark, version, with_fault};
-use crate::a2a::Engine;
+use super::{answer, body_of, event_text, last_mark, version, with_fault};
+use crate::a2a::{Done, Engine};
 use crate::doors::Shared;
 use crate::doors::events::streamed;
 use axum::body::Body;
@@ -11,7 +11,7 @@ use http::{HeaderMap, Uri};
 use serde_json::Value;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::json_rpc::{self, Call, NoCall};
-use synapse_a2a::wire::{from_json, to_json};
+use synapse_a2a::operation::Request;
 use synapse_core::policy::Caller;
 
 pub(super) const PATH: &str = "/api/v1/agent";
@@ -33,8 +33,8 @@ pub(in crate::doors) async fn serve(
         Err(NoCall { id, fault }) => (id, Err(fault)),
     };
     match done {
-        Ok(Outcome::Value(value)) => answer(200, &json_rpc::answer(&id, Ok(value)), JSON),
-        Ok(Outcome::Stream(events)) => {
+        Ok(Done::Reply(reply)) => answer(200, &json_rpc::answer(&id, reply.to_json()), JSON),
+        Ok(Done::Stream(events)) => {
             let text = move |event| event_text(&event, |value| json_rpc::answer(&id, Ok(value)));
             streamed(events, text, "text/event-stream")
         }
@@ -57,21 +57,8 @@ async fn dispatch(
     call: Call,
     uri: &Uri,
     headers: &HeaderMap,
-) -> Result<Outcome, Fault> {
+) -> Result<Done, Fault> {
     version(headers, uri)?;
-    let engine = Engine::new(app, caller);
-    let value = match call.method.as_str() {
-        "SendMessage" => to_json(&engine.send(from_json(call.params)?).await?)?,
-        "GetTask" => to_json(&engine.get(from_json(call.params)?).await?)?,
-        "CancelTask" => to_json(&engine.cancel(from_json(call.params)?).await?)?,
-        "SendStreamingMessage" => {
-            return engine.send_streaming(from_json(call.params)?).await.map(Outcome::Stream);
-        }
-        "SubscribeToTask" => {
-            let request = from_json(call.params)?;
-            return engine.subscribe(request, last_mark(headers)).await.map(Outcome::Stream);
-        }
-        other => return Err(Fault::new(Kind::Method, format!("there is no method {other:?}"))),
-    };
-    Ok(Outcome::Value(value))
+    let request = Request::of_method(&call.method, call.params)?;
+    Engine::new(app, caller).perform(request, last_mark(headers)).await
 }
