@@ -9,6 +9,7 @@ mod view;
 
 pub use stream::{Event, Mark, Stream};
 
+use crate::decide;
 use crate::doors::Shared;
 use crate::follow::{self, Item};
 use synapse_a2a::check;
@@ -16,7 +17,7 @@ use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::Much;
 use synapse_a2a::operation::{Reply, Request};
 use synapse_a2a::pb;
-use synapse_a2a::to_core::{self, Modes};
+use synapse_a2a::to_core::{self, Decision, Modes};
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::{Seq, TaskId, TaskRef};
@@ -85,8 +86,14 @@ impl Engine {
             self.wait(&sent).await?;
         }
         let known = self.known(sent.task).await?;
-        let task = self.tell(&known, Much { history, artifacts: true }).await?;
-        Ok(pb::SendMessageResponse { payload: Some(pb::send_message_response::Payload::Task(task)) })
+        let payload = match known.direct().filter(|_| !configuration.return_immediately) {
+            Some(message) => pb::send_message_response::Payload::Message(message),
+            None => {
+                let task = self.tell(&known, Much { history, artifacts: true }).await?;
+                pb::send_message_response::Payload::Task(task)
+            }
+        };
+        Ok(pb::SendMessageResponse { payload: Some(payload) })
     }
 
     /// T1, T2.
@@ -121,6 +128,9 @@ impl Engine {
         if let Some(message) = request.message.as_ref().filter(|message| !message.task_id.is_empty()) {
             let known = self.known_by_name(&message.task_id).await?;
             self.may_continue(&known, &message.context_id)?;
+            if let Some(decision) = to_core::decision(message).filter(|_| self.app.seat.is_some()) {
+                return self.decide(&known, decision).await;
+            }
             (draft.context, moves) = (None, known.task().history.len());
         }
         let command = Command::Send(Box::new(draft));
@@ -129,6 +139,20 @@ impl Engine {
         let Answer::Accepted(taken) = answer else { return Err(other_answer()) };
         let taken = taken.first().ok_or_else(other_answer)?;
         Ok(Sent { task: taken.task, at, moves })
+    }
+
+    /// What a wrapped agent waits for is decided by a decision alone; whatever else is said is for later.
+    async fn decide(&self, known: &Known, decision: Decision) -> Result<Sent, Fault> {
+        let sent = Sent { task: known.task().id, at: known.at(), moves: known.task().history.len() };
+        let decided = decide::decide(&self.app, &self.caller, decision.allow, decision.prompt).await;
+        match decided {
+            Ok(_) => Ok(sent),
+            Err(refusal @ Refusal::BadField { .. }) => {
+                let field = Some("message.parts[0].data".to_owned());
+                Err(Fault { field, ..Fault::of(&refusal) })
+            }
+            Err(refusal) => Err(Fault::of(&refusal)),
+        }
     }
 
     /// S9, C8, C9.
@@ -151,8 +175,7 @@ impl Engine {
     async fn wait(&self, sent: &Sent) -> Result<(), Fault> {
         loop {
             let known = self.known(sent.task).await?;
-            let asks = is_interrupted(known.task().state) && known.task().history.len() > sent.moves;
-            if known.ended().is_some() || asks {
+            if known.ended().is_some() || known.asks_since(sent.moves) {
                 return Ok(());
             }
             if self.app.stop.is_cancelled() {

@@ -44,6 +44,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 /// What every door can reach.
 pub struct App {
     pub handle: Handle,
+    /// Whether what the agent says may be a message without a task.
+    pub answers_directly: bool,
     /// The agent's terminal, if it has one.
     pub seat: Option<Seat>,
     pub gate: Gate,

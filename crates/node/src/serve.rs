@@ -215,6 +215,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
+        answers_directly: launch.hand.answers_directly(),
         seat: seat(&launch, &dir)?,
         gate,
         agent,
