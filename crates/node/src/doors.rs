@@ -16,9 +16,11 @@ mod screen;
 mod share;
 mod signal;
 mod stream;
+mod well_known;
 
 use crate::audit::{self, Audit};
 use crate::auth::{Gate, Peer, is_public};
+use crate::card::{Called, Cards};
 use crate::handle::{Handle, Heard};
 use crate::hands::terminal::Seat;
 use crate::metrics::{Metrics, Unproven};
@@ -58,6 +60,7 @@ pub struct App {
     pub restart: AtomicBool,
     pub body_bytes_max: usize,
     pub audit: Audit,
+    pub cards: Cards,
 }
 
 pub type Shared = Arc<App>;
@@ -99,7 +102,6 @@ pub fn router(app: Shared) -> Router {
     let (router, _) = described().split_for_parts();
     router
         .route("/openapi.json", axum::routing::get(ops::openapi))
-        .route("/api/v1/agent", axum::routing::post(a2a::rpc::serve))
         .route("/a2a/v1/{*path}", axum::routing::any(a2a::rest::serve))
         .fallback(ops::nowhere)
         .method_not_allowed_fallback(ops::wrong_method)
@@ -136,6 +138,10 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(approve::prompt))
         .routes(routes!(approve::approve))
         .routes(routes!(keys::press))
+        .routes(routes!(well_known::agent_card))
+        .routes(routes!(well_known::agent_json))
+        .routes(routes!(well_known::keys))
+        .routes(routes!(a2a::rpc::serve))
 }
 
 /// The description of all of it, made when first asked for.
@@ -167,6 +173,8 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
         }
         Ok(caller) => {
             audit::note(|facts| facts.caller(&caller));
+            let called = Called::of(&peer, &request);
+            request.extensions_mut().insert(called);
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
@@ -182,7 +190,7 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
             answer
         }
     };
-    app.metrics.request(!answer.status().is_success());
+    app.metrics.request(answer.status().is_client_error() || answer.status().is_server_error());
     sign(answer.headers_mut());
     answer
 }

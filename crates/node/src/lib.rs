@@ -10,6 +10,7 @@ mod a2a;
 pub mod ancestry;
 pub mod audit;
 pub mod auth;
+pub mod card;
 mod certified;
 pub mod doors;
 pub mod driver;

@@ -2,6 +2,7 @@
 
 use super::{answer, body_of, event_text, last_mark, version, with_fault};
 use crate::a2a::{Done, Engine};
+use crate::card::Called;
 use crate::doors::Shared;
 use crate::doors::events::streamed;
 use axum::body::Body;
@@ -18,12 +19,14 @@ pub(super) const PREFIX: &str = "/a2a/v1/";
 pub(in crate::doors) async fn serve(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
+    Extension(called): Extension<Called>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let done = dispatch(app, caller, &method, &uri, &headers, body).await;
+    let engine = Engine::new(app.clone(), caller).called(called);
+    let done = dispatch(&app, engine, &method, &uri, &headers, body).await;
     let written = match done {
         Ok(Done::Stream(events)) => {
             return streamed(events, |event| event_text(&event, |value| value), "text/event-stream");
@@ -33,13 +36,17 @@ pub(in crate::doors) async fn serve(
     };
     match written {
         Ok(value) => answer(200, &value, A2A_JSON),
-        Err(fault) => with_fault(answer(fault.kind.codes().http, &fault.http(), A2A_JSON), &fault),
+        Err(fault) => failed(&fault),
     }
 }
 
+pub(in crate::doors) fn failed(fault: &Fault) -> Response {
+    with_fault(answer(fault.kind.codes().http, &fault.http(), A2A_JSON), fault)
+}
+
 async fn dispatch(
-    app: Shared,
-    caller: Caller,
+    app: &Shared,
+    engine: Engine,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
@@ -50,12 +57,12 @@ async fn dispatch(
     let bytes = match path.has_body() {
         true => {
             check_media(headers)?;
-            body_of(&app, body).await?
+            body_of(app, body).await?
         }
         false => bytes::Bytes::new(),
     };
     let request = rest::request(path, uri.query().unwrap_or_default(), &bytes)?;
-    Engine::new(app, caller).perform(request, last_mark(headers)).await
+    engine.perform(request, last_mark(headers)).await
 }
 
 /// H1: what is no JSON is not read as JSON.
