@@ -11,6 +11,7 @@ pub mod from_core;
 pub mod jcs;
 pub mod json_rpc;
 pub mod operation;
+pub mod page;
 pub mod rest;
 pub mod signing;
 pub mod to_core;
