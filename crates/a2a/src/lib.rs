@@ -6,6 +6,7 @@
 pub mod check;
 pub mod fault;
 pub mod from_core;
+pub mod grpc;
 pub mod json_rpc;
 pub mod operation;
 pub mod rest;

@@ -11,6 +11,7 @@ pub mod ancestry;
 pub mod audit;
 pub mod auth;
 mod certified;
+mod connection;
 pub mod doors;
 pub mod driver;
 pub mod effects;
