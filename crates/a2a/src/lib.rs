@@ -8,6 +8,7 @@ pub mod card;
 pub mod check;
 pub mod fault;
 pub mod from_core;
+pub mod grpc;
 pub mod jcs;
 pub mod json_rpc;
 pub mod operation;

@@ -12,6 +12,7 @@ pub mod audit;
 pub mod auth;
 pub mod card;
 mod certified;
+mod connection;
 pub mod doors;
 pub mod driver;
 pub mod effects;

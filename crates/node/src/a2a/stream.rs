@@ -128,7 +128,13 @@ impl Teller {
             {
                 return;
             }
-            while !is_all && let Some(item) = items.recv().await {
+            while !is_all {
+                let item = tokio::select! {
+                    item = items.recv() => item,
+                    // Nobody listens any more; to a task to which nothing happens that might never be noticed.
+                    () = events.closed() => return,
+                };
+                let Some(item) = item else { return };
                 let (told, is_last) = match item {
                     Item::Entry(entry) => (self.updates(&entry), self.is_last(&entry.record)),
                     Item::Gap { .. } => self.after_gap().await,
