@@ -347,7 +347,7 @@ fn the_official_sdk_verifies_the_card() {
     for seen in told["seen"].as_array().unwrap() {
         assert_eq!(seen[1], format!("{base}/.well-known/jwks.json"));
     }
-    for binding in ["JSONRPC", "HTTP+JSON"] {
+    for binding in ["JSONRPC", "HTTP+JSON", "GRPC"] {
         assert_eq!(told["extended"][binding], json!(["tr", "interrupt"]), "{told}");
     }
 }

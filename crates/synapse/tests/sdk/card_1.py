@@ -7,12 +7,24 @@ import asyncio
 import json
 import sys
 
+import grpc
 import httpx
 from a2a.client import ClientConfig, ClientFactory
+from a2a.client.auth import AuthInterceptor, CredentialService
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.types import GetExtendedAgentCardRequest
 from a2a.utils.signing import InvalidSignaturesError, create_signature_verifier
 from jwt.api_jwk import PyJWK
+
+
+class Token(CredentialService):
+    """The secret, for the scheme that the card names."""
+
+    def __init__(self, secret):
+        self.secret = secret
+
+    async def get_credentials(self, name, context):
+        return self.secret if name == "bearer" else None
 
 
 async def main(base: str, token: str) -> dict:
@@ -41,12 +53,15 @@ async def main(base: str, token: str) -> dict:
                 broken += 1
 
     extended = {}
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as client:
-        for binding in ("JSONRPC", "HTTP+JSON"):
-            config = ClientConfig(httpx_client=client, supported_protocol_bindings=[binding])
-            more = await ClientFactory(config).create(card).get_extended_agent_card(
-                GetExtendedAgentCardRequest(), signature_verifier=verify
+    async with httpx.AsyncClient() as client:
+        for binding in ("JSONRPC", "HTTP+JSON", "GRPC"):
+            config = ClientConfig(
+                httpx_client=client,
+                grpc_channel_factory=grpc.aio.insecure_channel,
+                supported_protocol_bindings=[binding],
             )
+            made = ClientFactory(config).create(card, [AuthInterceptor(Token(token))])
+            more = await made.get_extended_agent_card(GetExtendedAgentCardRequest(), signature_verifier=verify)
             extended[binding] = [skill.id for skill in more.skills]
     return {
         "name": card.name,
