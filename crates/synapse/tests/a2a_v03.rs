@@ -340,4 +340,12 @@ fn what_is_wrong_is_told_as_in_0_3() {
     assert_eq!(rpc(&[], "tasks/explode").0, -32601);
     let answer = agent.unix().ask("GET", "/a2a/v1/extendedAgentCard", &[], b"");
     assert_eq!((answer.status, &answer.json()["code"]), (404, &json!(-32601)), "{}", answer.text());
+    // Who asked for a stream can read the error only there; over HTTP the call itself went well.
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": unknown });
+    let headers = [("Accept", "application/json, text/event-stream")];
+    let answer = agent.unix().ask("POST", "/api/v1/agent", &headers, call.to_string().as_bytes());
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
+    let text = String::from_utf8_lossy(&answer.body);
+    let told: Value = serde_json::from_str(text.trim().strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!((&told["id"], &told["error"]["code"]), (&json!(1), &json!(-32001)), "{told}");
 }

@@ -1,10 +1,15 @@
 //! What version 0.3 of A2A means otherwise than 1.0, where that is more than another form (L1, L2).
 
 use crate::a2a::{Done, Engine, Event, Mark, Stream};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, header};
+use serde_json::Value;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::operation::{Reply, Request};
 use synapse_a2a::{pb, v03};
 use tokio::sync::mpsc;
+
+const EVENTS: &str = "text/event-stream";
 
 pub(super) async fn perform(engine: &Engine, request: Request, after: Option<Mark>) -> Result<Done, Fault> {
     match request {
@@ -54,4 +59,19 @@ fn until_final(mut events: Stream) -> Stream {
         }
     });
     reader
+}
+
+/// Whether a call over JSON-RPC comes from a client of 0.3 that can read its answer only from a stream, errors too.
+pub(super) fn reads_events(method: &str, headers: &HeaderMap) -> bool {
+    let is_stream = matches!(method, "message/stream" | "tasks/resubscribe");
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    is_stream && accepted.contains(EVENTS)
+}
+
+/// A stream of one event.
+pub(super) fn one_event(data: &Value) -> Response {
+    let mut response = format!("data: {data}\n\n").into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENTS));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }

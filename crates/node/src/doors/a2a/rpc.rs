@@ -1,6 +1,8 @@
 //! JSON-RPC at `/api/v1/agent` (J1–J9).
 
-use super::{answer, body_of, event_json, event_text, last_mark, perform, reply_json, version, with_fault};
+use super::{
+    answer, body_of, event_json, event_text, last_mark, old, perform, reply_json, version, with_fault,
+};
 use crate::a2a::{Done, Engine};
 use crate::card::Called;
 use crate::doors::Shared;
@@ -52,6 +54,7 @@ pub(in crate::doors) async fn serve(
         Ok(bytes) => json_rpc::read(&bytes),
         Err(fault) => Err(NoCall { id: Value::Null, fault }),
     };
+    let reads_events = call.as_ref().is_ok_and(|call| old::reads_events(&call.method, &headers));
     let (id, done) = match call {
         Ok(call) => {
             let engine = Engine::new(app, caller).called(called);
@@ -75,7 +78,12 @@ pub(in crate::doors) async fn serve(
                 }
                 _ => 200,
             };
-            with_fault(answer(status, &json_rpc::answer(&id, Err(fault.clone())), JSON), &fault)
+            let told = json_rpc::answer(&id, Err(fault.clone()));
+            let response = match reads_events && status == 200 {
+                true => old::one_event(&told),
+                false => answer(status, &told, JSON),
+            };
+            with_fault(response, &fault)
         }
     }
 }
