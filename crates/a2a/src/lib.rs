@@ -9,6 +9,7 @@ pub mod from_core;
 pub mod grpc;
 pub mod json_rpc;
 pub mod operation;
+pub mod page;
 pub mod rest;
 pub mod to_core;
 pub mod wire;
