@@ -308,6 +308,11 @@ mod tests {
             ("GET", "/api/v1/inbox/stream", "join", true),
             ("GET", "/api/v1/tasks", "read", false),
             ("POST", "/\u{1b}[2J/NOT A WORD", "post", true),
+            ("POST", "/lf.a2a.v1.A2AService/SendMessage", "send", true),
+            ("POST", "/lf.a2a.v1.A2AService/CancelTask", "cancel", true),
+            ("POST", "/lf.a2a.v1.A2AService/GetTask", "read", false),
+            ("POST", "/lf.a2a.v1.A2AService/SubscribeToTask", "read", false),
+            ("POST", "/lf.a2a.v1.A2AService/Nonsense", "call", true),
         ];
         for (method, path, expected, changes) in table {
             assert_eq!(
