@@ -9,6 +9,7 @@ mod view;
 
 pub use stream::{Event, Mark, Stream};
 
+use crate::card::{self, Called};
 use crate::decide;
 use crate::doors::Shared;
 use crate::follow::{self, Item};
@@ -36,6 +37,7 @@ pub const MODES: Modes<'static> =
 pub struct Engine {
     app: Shared,
     caller: Caller,
+    called: Called,
 }
 
 /// What a request comes to.
@@ -55,7 +57,12 @@ struct Sent {
 
 impl Engine {
     pub fn new(app: Shared, caller: Caller) -> Self {
-        Self { app, caller }
+        Self { app, caller, called: Called::default() }
+    }
+
+    /// How the node was called, where the binding knows it: what a card tells depends on it.
+    pub fn called(self, called: Called) -> Self {
+        Self { called, ..self }
     }
 
     /// `after` is where a broken stream ended, for a request that goes on with it.
@@ -71,7 +78,8 @@ impl Engine {
                 return Err(Fault::new(Kind::PushNotSupported, "this agent sends no push notifications"));
             }
             Request::ExtendedCard(_) => {
-                return Err(Fault::new(Kind::Unsupported, "this agent has no extended card"));
+                let card = card::extended(&self.app, &self.caller, &self.called).await?;
+                Reply::Card(Box::new(card))
             }
         };
         Ok(Done::Reply(reply))

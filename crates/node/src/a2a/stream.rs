@@ -218,10 +218,16 @@ impl Teller {
 
     /// Until the last event, or nobody listens.
     async fn go_on(&mut self, items: &mut mpsc::Receiver<Item>, events: &mpsc::Sender<Event>) {
-        while let Some(item) = items.recv().await {
+        loop {
+            let item = tokio::select! {
+                item = items.recv() => item,
+                // Nobody listens any more; to a task to which nothing happens that might never be noticed.
+                () = events.closed() => return,
+            };
             let (told, is_last) = match item {
-                Item::Entry(entry) => (self.updates(&entry), self.is_last(&entry.record)),
-                Item::Gap { .. } => self.after_gap().await,
+                Some(Item::Entry(entry)) => (self.updates(&entry), self.is_last(&entry.record)),
+                Some(Item::Gap { .. }) => self.after_gap().await,
+                None => return,
             };
             for event in told {
                 if events.send(event).await.is_err() {
