@@ -258,7 +258,8 @@ fn a_webhook_hears_all_of_a_task_in_order_and_with_its_credentials() {
         // With its task it is over, and nothing of its secrets is left: not in a log, not in the audit.
         let list = json!({ "taskId": task });
         world.wait_until("the config is over", || {
-            binding.call(&agent, "ListTaskPushNotificationConfigs", &list).unwrap().get("configs").is_none()
+            let all = binding.call(&agent, "ListTaskPushNotificationConfigs", &list).unwrap();
+            all["configs"].as_array().is_none_or(Vec::is_empty)
         });
     }
     world.wait_until("nothing keeps a secret", || is_kept(world.home(), "s3cr3t").is_none());
@@ -440,6 +441,13 @@ fn bad_configs_are_refused_and_the_field_is_named() {
         }
         assert_eq!(create(json!({ "url": site.url("/") })).unwrap_err().0, "RATE_LIMITED");
         create(json!({ "id": "c0", "url": site.url("/again") })).unwrap();
+        // Each of them hears the end, the replaced one at its new place.
+        go_on(&agent, &task);
+        let ends = |line: &str| {
+            let ended = |heard: &&Heard| heard.word() == "TASK_STATE_COMPLETED" && heard.line.contains(line);
+            site.heard().iter().filter(ended).count()
+        };
+        world.wait_until("all ten have heard of the end", || ends(" / ") == 9 && ends(" /again ") == 1);
     }
 }
 
