@@ -103,6 +103,7 @@ impl Metrics {
         self.connections.fetch_sub(1, Relaxed);
     }
 
+    // tidy: table
     pub fn text(&self) -> String {
         let rows = [
             (

@@ -3,13 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
-use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use synapse_testkit::World;
+use synapse_testkit::webhook::{Heard, Site};
 use synapse_testkit::world::Agent;
 
 const VERSION: (&str, &str) = ("A2A-Version", "1.0");
@@ -105,118 +102,10 @@ fn go_on(agent: &Agent, task: &str) {
     assert_eq!(answer["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer}");
 }
 
-/// What a webhook was sent.
-#[derive(Debug, Clone)]
-struct Heard {
-    line: String,
-    headers: Vec<(String, String)>,
-    body: Value,
-}
-
-impl Heard {
-    fn header(&self, name: &str) -> &str {
-        self.headers.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
-    }
-
-    /// In one word: what it asks, or the text of an artifact, or the state.
-    fn word(&self) -> String {
-        let text = |path: &str| self.body.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        text("/artifactUpdate/artifact/parts/0/text")
-            .or_else(|| text("/statusUpdate/status/message/parts/0/text"))
-            .or_else(|| text("/statusUpdate/status/state"))
-            .or_else(|| text("/task/status/state"))
-            .unwrap_or_else(|| panic!("{self:?}"))
-    }
-}
-
-/// A webhook on this machine. Answers 200, unless it was told what else to answer first.
-struct Site {
-    port: u16,
-    heard: Arc<Mutex<Vec<Heard>>>,
-    answers: Arc<Mutex<VecDeque<String>>>,
-    stop: Arc<AtomicBool>,
-}
-
-impl Site {
-    fn open() -> Self {
-        Self::at(TcpListener::bind("127.0.0.1:0").unwrap())
-    }
-
-    fn at(listener: TcpListener) -> Self {
-        let port = listener.local_addr().unwrap().port();
-        let site = Self { port, heard: Arc::default(), answers: Arc::default(), stop: Arc::default() };
-        let (heard, answers, stop) = (site.heard.clone(), site.answers.clone(), site.stop.clone());
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if stop.load(Ordering::SeqCst) {
-                    return;
-                }
-                let (heard, answers) = (heard.clone(), answers.clone());
-                std::thread::spawn(move || serve(stream, &heard, &answers));
-            }
-        });
-        site
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
-    }
-
-    fn heard(&self) -> Vec<Heard> {
-        self.heard.lock().unwrap().clone()
-    }
-
-    fn words(&self) -> Vec<String> {
-        self.heard().iter().map(Heard::word).collect()
-    }
-
-    /// Answers so, in this order, before it answers 200 again; `wait` answers nothing.
-    fn will_answer(&self, answers: &[&str]) {
-        self.answers.lock().unwrap().extend(answers.iter().map(|answer| (*answer).to_owned()));
-    }
-
-    fn hears_the_end(&self, world: &World) {
-        world.wait_until("the webhook has heard of the end of the task", || {
-            self.words().last().is_some_and(|word| word == "TASK_STATE_COMPLETED")
-        });
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::SeqCst);
-        let _ = TcpStream::connect(("127.0.0.1", self.port));
-    }
-}
-
-fn serve(mut stream: TcpStream, heard: &Mutex<Vec<Heard>>, answers: &Mutex<VecDeque<String>>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut line = String::new();
-    if reader.read_line(&mut line).unwrap_or(0) == 0 {
-        return;
-    }
-    let mut headers = Vec::new();
-    loop {
-        let mut header = String::new();
-        reader.read_line(&mut header).unwrap();
-        let Some((name, value)) = header.trim_end().split_once(": ") else { break };
-        headers.push((name.to_ascii_lowercase(), value.to_owned()));
-    }
-    let length =
-        headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, n)| n.parse().unwrap());
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).unwrap();
-    let answer = answers.lock().unwrap().pop_front();
-    let body = serde_json::from_slice(&body).unwrap();
-    heard.lock().unwrap().push(Heard { line: line.trim_end().to_owned(), headers, body });
-    match answer.as_deref() {
-        // Until the other side hangs up.
-        Some("wait") => drop(reader.read(&mut [0])),
-        answer => {
-            let status = answer.unwrap_or("200 OK");
-            let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
-        }
-    }
+fn hears_the_end(world: &World, site: &Site) {
+    world.wait_until("the webhook has heard of the end of the task", || {
+        site.words().last().is_some_and(|word| word == "TASK_STATE_COMPLETED")
+    });
 }
 
 /// Whether a text is in any file of a home.
@@ -244,7 +133,7 @@ fn a_webhook_hears_all_of_a_task_in_order_and_with_its_credentials() {
             "authentication": { "scheme": "Bearer", "credentials": "s3cr3t-bearer" },
         });
         let task = task_of(binding, &agent, &message(&format!("m{binding:?}"), Some(config)));
-        site.hears_the_end(&world);
+        hears_the_end(&world, &site);
         let end = ["one", "a", "b", "done", "TASK_STATE_COMPLETED"];
         assert!(site.words().ends_with(&end.map(str::to_owned)), "{:?}", site.words());
         for heard in site.heard() {
@@ -285,7 +174,7 @@ fn a_webhook_hears_what_a_stream_tells() {
         .map(|data| serde_json::from_str(data).unwrap())
         .collect();
     assert!(told.len() > 4 && told[0].get("task").is_some(), "{text}");
-    site.hears_the_end(&world);
+    hears_the_end(&world, &site);
     let heard: Vec<Value> = site.heard().into_iter().map(|heard| heard.body).collect();
     // The stream begins with the task, in which the first steps may be already.
     assert!(heard.ends_with(&told[1..]), "{heard:?} does not end with {told:?}");
@@ -300,7 +189,7 @@ fn a_webhook_that_fails_is_tried_again_and_a_redirect_is_not_followed() {
     let redirect = format!("307 Temporary Redirect\r\nlocation: {}", elsewhere.url("/"));
     site.will_answer(&["500 Internal Server Error", "404 Not Found", &redirect]);
     task_of(Binding::Rest, &agent, &message("m", Some(json!({ "url": site.url("/") }))));
-    site.hears_the_end(&world);
+    hears_the_end(&world, &site);
     let words = site.words();
     assert_eq!(words[..3], vec![words[3].clone(); 3], "{words:?}");
     assert_eq!(words.iter().filter(|word| *word == "done").count(), 1, "{words:?}");
@@ -325,7 +214,7 @@ fn a_webhook_that_was_down_hears_all_after_the_node_was_killed() {
     go_on(&agent, &task);
     world.kill_node("asker");
     let site = Site::at(TcpListener::bind(("127.0.0.1", port)).unwrap());
-    site.hears_the_end(&world);
+    hears_the_end(&world, &site);
     let words = site.words();
     let place = |wanted: &str| {
         words.iter().position(|word| word == wanted).unwrap_or_else(|| panic!("{wanted}: {words:?}"))
@@ -333,6 +222,57 @@ fn a_webhook_that_was_down_hears_all_after_the_node_was_killed() {
     let (asked, said, ended) = (place("which one?"), place("you said go"), place("TASK_STATE_COMPLETED"));
     assert!(asked < said && said < ended, "{words:?}");
     assert!(site.heard().iter().all(|heard| heard.header("x-a2a-notification-token") == "t"));
+}
+
+/// P3, at least once: a task that never rests, a node that is killed over and over, a webhook that refuses now and then.
+#[test]
+fn nothing_is_lost_by_a_node_that_is_killed_over_and_over() {
+    const COUNT: usize = 60;
+    let world = world();
+    let script = format!(
+        "import os, time\nfor n in range({COUNT}):\n    say('artifact', artifact_id='n%d' % n, text='n%d' % n)\n    \
+         while n % 20 == 19 and not os.path.exists('go%d' % n): time.sleep(0.01)\nsay('completed', text='done')"
+    );
+    let agent = world.run_lines("busy", &script, &[]);
+    let site = Site::open();
+    site.will_answer(&["200 OK", "503 Busy", "200 OK", "200 OK", "500 No"]);
+    let mut asked = message("m", Some(json!({ "url": site.url("/") })));
+    asked["configuration"]["returnImmediately"] = true.into();
+    task_of(Binding::Rest, &agent, &asked);
+    for stop in [19, 39, 59] {
+        world.wait_until("the webhook hears of what is made", || {
+            site.words().contains(&format!("n{}", stop - 15))
+        });
+        world.kill_node("busy");
+        world.write(&format!("go{stop}"), "");
+    }
+    hears_the_end(&world, &site);
+    // Some things twice, but each for the first time in its order.
+    let mut first: Vec<String> = Vec::new();
+    for word in site.words().into_iter().filter(|word| word.starts_with('n') || word == "done") {
+        if !first.contains(&word) {
+            first.push(word);
+        }
+    }
+    let all: Vec<String> = (0..COUNT).map(|n| format!("n{n}")).chain(["done".to_owned()]).collect();
+    assert_eq!(first, all);
+}
+
+/// The same message again is the same config.
+#[test]
+fn a_message_that_is_sent_twice_has_one_webhook() {
+    let world = world();
+    let agent = world.run_lines("asker", ASKER, &[]);
+    let site = Site::open();
+    let asked = message("m", Some(json!({ "url": site.url("/") })));
+    let task = task_of(Binding::Rpc, &agent, &asked);
+    assert_eq!(task_of(Binding::Rest, &agent, &asked), task);
+    let all =
+        Binding::Rpc.call(&agent, "ListTaskPushNotificationConfigs", &json!({ "taskId": task })).unwrap();
+    assert_eq!(all["configs"].as_array().map(Vec::len), Some(1), "{all}");
+    go_on(&agent, &task);
+    hears_the_end(&world, &site);
+    assert_eq!(site.words().iter().filter(|word| *word == "you said go").count(), 1);
 }
 
 /// P12: whoever is slow is waited for, but by nobody else.
@@ -346,7 +286,7 @@ fn a_webhook_that_never_answers_slows_no_task() {
         task_of(Binding::Rpc, &agent, &message(&format!("slow {n}"), Some(json!({ "url": slow.url("/") }))));
     }
     task_of(Binding::Rpc, &agent, &message("quick", Some(json!({ "url": quick.url("/") }))));
-    quick.hears_the_end(&world);
+    hears_the_end(&world, &quick);
     assert!(!slow.words().contains(&"TASK_STATE_COMPLETED".to_owned()), "{:?}", slow.words());
 }
 
@@ -355,6 +295,7 @@ fn a_webhook_that_never_answers_slows_no_task() {
 fn configs_are_made_shown_listed_and_deleted_over_each_binding() {
     let world = world();
     let agent = world.run_lines("asker", ASKER, &[]);
+    let other = world.run("other", "cat", &[]);
     for binding in BINDINGS {
         let (kept, gone) = (Site::open(), Site::open());
         let task = task_of(binding, &agent, &message(&format!("m{binding:?}"), None));
@@ -366,6 +307,14 @@ fn configs_are_made_shown_listed_and_deleted_over_each_binding() {
             create(json!({ "taskId": task, "url": gone.url("/"), "authentication": login })).unwrap();
         let id = second["id"].as_str().unwrap();
         assert!(id.len() >= 16 && second["authentication"] == login, "{second}");
+        // What another may not see has no configs for them either.
+        let theirs = std::fs::read_to_string(world.agent_dir(&other.id).join("token")).unwrap();
+        let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "ListTaskPushNotificationConfigs",
+            "params": { "taskId": task } });
+        let login = format!("Bearer {}", theirs.trim());
+        let headers = [VERSION, ("Authorization", login.as_str())];
+        let told = agent.tcp().ask("POST", "/api/v1/agent", &headers, call.to_string().as_bytes()).json();
+        assert_eq!(told["error"]["code"], -32001, "{told}");
         let named = json!({ "taskId": task, "id": id });
         for other in BINDINGS {
             assert_eq!(other.call(&agent, "GetTaskPushNotificationConfig", &named).unwrap(), second);
@@ -384,13 +333,13 @@ fn configs_are_made_shown_listed_and_deleted_over_each_binding() {
         let none = binding.call(&agent, "GetTaskPushNotificationConfig", &named).unwrap_err();
         assert_eq!(none.0, "TASK_NOT_FOUND");
         go_on(&agent, &task);
-        kept.hears_the_end(&world);
+        hears_the_end(&world, &kept);
         assert_eq!(gone.words(), [""; 0]);
         // One for a task that is over is told how it ended.
         let late = Site::open();
         let config = json!({ "taskId": task, "url": late.url("/") });
         binding.call(&agent, "CreateTaskPushNotificationConfig", &config).unwrap();
-        late.hears_the_end(&world);
+        hears_the_end(&world, &late);
         assert_eq!(late.heard()[0].body["task"]["artifacts"][0]["parts"][0]["text"], "you said go");
     }
 }

@@ -457,4 +457,51 @@ mod tests {
         assert_eq!(local.check_address(ip("::1")), Ok(()));
         assert!(matches!(local.check_address(ip("10.0.0.1")), Err(TargetFault::Plain { .. })));
     }
+
+    /// Whatever is put together: what a public client takes is encrypted, and no address but a public one.
+    #[test]
+    fn any_pieces_of_a_url() {
+        const PIECES: &[&str] = &[
+            "https://",
+            "http://",
+            "127",
+            "0x7f",
+            ".",
+            "1",
+            "[",
+            "]",
+            "::",
+            "ffff",
+            ":",
+            "@",
+            "%",
+            "localhost",
+            "example.org",
+            "/",
+            "?",
+            "#",
+            "\\",
+            "0",
+            "10",
+            "169.254",
+            "443",
+            "-",
+            "\0",
+            "\u{ff11}",
+        ];
+        bolero::check!().with_iterations(20_000).with_type::<Vec<u8>>().for_each(|picks| {
+            let rest = picks.iter().map(|pick| PIECES[usize::from(*pick) % PIECES.len()]);
+            let url: String = std::iter::once("https://").chain(rest).collect();
+            let Ok(target) = Target::parse(&url, PUBLIC) else { return };
+            assert!(target.is_https && target.path.starts_with('/'), "{url}");
+            match &target.host {
+                Host::Address(address) => assert_eq!(Kind::of(*address), Kind::Public, "{url}"),
+                Host::Name(name) => {
+                    assert!(name.contains('.') && !name.ends_with("localhost"), "{url}");
+                    let last = name.rsplit('.').next().unwrap();
+                    assert!(last.parse::<u64>().is_err() && !last.starts_with("0x"), "{url}");
+                }
+            }
+        });
+    }
 }
