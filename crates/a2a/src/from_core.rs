@@ -36,13 +36,8 @@ pub struct Much {
     pub artifacts: bool,
 }
 
-/// Its conversation; one of its own if none was named.
-pub fn context(task: &Task) -> String {
-    task.context.as_ref().map_or_else(|| task.id.to_string(), ToString::to_string)
-}
-
 pub fn task(seen: &Seen<'_>, much: Much) -> pb::Task {
-    let (id, context) = (seen.task.id.to_string(), context(seen.task));
+    let (id, context) = (seen.task.id.to_string(), seen.task.conversation());
     let skipped = seen.messages.len().saturating_sub(much.history.unwrap_or(usize::MAX));
     let history =
         seen.messages[skipped..].iter().map(|(letter, body)| asked(letter, body, &context)).collect();
@@ -116,7 +111,7 @@ fn said(task: &Task, at: Timestamp, what: &str, body: &Body) -> pb::Message {
     let content = body.content().unwrap_or_default();
     pb::Message {
         message_id: format!("{}-{what}-{}", task.id, at.0),
-        context_id: context(task),
+        context_id: task.conversation(),
         task_id: task.id.to_string(),
         role: pb::Role::Agent.into(),
         parts: parts(&content),
@@ -196,7 +191,7 @@ pub fn updates(task: &Task, entry: &Entry) -> Vec<pb::StreamResponse> {
     let status = |state_now: TaskState, message: Option<pb::Message>| {
         Payload::StatusUpdate(pb::TaskStatusUpdateEvent {
             task_id: task.id.to_string(),
-            context_id: context(task),
+            context_id: task.conversation(),
             status: Some(pb::TaskStatus {
                 state: state(state_now).into(),
                 message,
@@ -208,7 +203,7 @@ pub fn updates(task: &Task, entry: &Entry) -> Vec<pb::StreamResponse> {
     let made = |artifact: pb::Artifact, append: bool, last_chunk: bool| {
         Payload::ArtifactUpdate(pb::TaskArtifactUpdateEvent {
             task_id: task.id.to_string(),
-            context_id: context(task),
+            context_id: task.conversation(),
             artifact: Some(artifact),
             append,
             last_chunk,

@@ -8,6 +8,7 @@ pub mod fault;
 pub mod from_core;
 pub mod json_rpc;
 pub mod operation;
+pub mod page;
 pub mod rest;
 pub mod to_core;
 pub mod wire;

@@ -130,6 +130,11 @@ impl Task {
         self.id.short()
     }
 
+    /// What it belongs to; one of its own if none was named.
+    pub fn conversation(&self) -> String {
+        self.context.as_ref().map_or_else(|| self.id.to_string(), ToString::to_string)
+    }
+
     /// Whether its agent has begun, so that doing it again could do it twice.
     pub fn has_begun(&self) -> bool {
         self.state != Submitted

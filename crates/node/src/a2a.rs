@@ -3,6 +3,7 @@
 //! Results are scoped to the caller: a task of somebody else is not found, as one that never was (E4, E5, E8).
 //! Not here: forms on any wire (`doors/a2a`), translation (`synapse-a2a`).
 
+mod list;
 mod push;
 mod stream;
 mod view;
@@ -13,7 +14,7 @@ use crate::doors::Shared;
 use crate::follow::{self, Item};
 use synapse_a2a::check;
 use synapse_a2a::fault::{Fault, Kind};
-use synapse_a2a::from_core::{self, Much};
+use synapse_a2a::from_core::Much;
 use synapse_a2a::operation::{Reply, Request};
 use synapse_a2a::pb;
 use synapse_a2a::to_core::{self, Modes};
@@ -72,7 +73,7 @@ impl Engine {
             Request::Send(request) => Reply::Sent(self.send(request).await?),
             Request::SendStreaming(request) => return self.send_streaming(request).await.map(Done::Stream),
             Request::Get(request) => Reply::Task(self.get(request).await?),
-            Request::List(_) => return Err(Fault::new(Kind::Method, "tasks are not listed here yet")),
+            Request::List(request) => Reply::Tasks(self.list(request).await?),
             Request::Cancel(request) => Reply::Task(self.cancel(request).await?),
             Request::Subscribe(request) => return self.subscribe(request, after).await.map(Done::Stream),
             Request::CreatePush(config) => Reply::Push(self.create_push(config).await?),
@@ -158,7 +159,7 @@ impl Engine {
                 ..Fault::new(Kind::Unsupported, message)
             });
         }
-        if !context.is_empty() && context != from_core::context(task) {
+        if !context.is_empty() && context != task.conversation() {
             return Err(Fault::params("message.contextId", "it is not the context of this task"));
         }
         Ok(())
