@@ -22,6 +22,7 @@ use crate::auth::{Gate, Peer, is_public};
 use crate::handle::{Handle, Heard};
 use crate::hands::terminal::Seat;
 use crate::metrics::{Metrics, Unproven};
+use crate::push::Push;
 use crate::registrar::Shown;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -58,6 +59,7 @@ pub struct App {
     pub restart: AtomicBool,
     pub body_bytes_max: usize,
     pub audit: Audit,
+    pub push: Push,
 }
 
 pub type Shared = Arc<App>;

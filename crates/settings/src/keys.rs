@@ -256,6 +256,14 @@ pub static KEYS: &[Key] = &[
         write: |s, _, value| s.network.hosts = value.list(),
     },
     Key {
+        path: "network.push_private",
+        kind: Kind::Bool,
+        guarded: true,
+        help: "Whether push notifications may go to this machine and to private networks, where others cannot reach",
+        read: |s| Some(Value::Bool(s.network.push_private)),
+        write: |s, _, value| s.network.push_private = value.truth(),
+    },
+    Key {
         path: "tls.cert",
         kind: Kind::Path,
         guarded: true,

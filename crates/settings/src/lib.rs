@@ -116,6 +116,8 @@ pub struct Network {
     pub allow: Vec<String>,
     /// Names under which this machine is called from elsewhere; the Host header must be one of them.
     pub hosts: Vec<String>,
+    /// Whether webhooks may be on this machine and in private networks.
+    pub push_private: bool,
 }
 
 /// Files of certificates and keys, PEM (REST-8).
