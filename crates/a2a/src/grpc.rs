@@ -128,7 +128,9 @@ pub fn unframe(body: &[u8]) -> Result<&[u8], Status> {
     }
     match message.len() {
         found if found == length => Ok(message),
-        found if found < length => Err(bad(&format!("the message broke off after {found} of {length} bytes"))),
+        found if found < length => {
+            Err(bad(&format!("the message broke off after {found} of {length} bytes")))
+        }
         _ => Err(bad("these operations take one message, and more came")),
     }
 }
@@ -219,7 +221,8 @@ mod tests {
     #[test]
     fn every_kind_has_its_status_and_details() {
         for kind in Kind::ALL {
-            let fault = Fault { retry_after_s: Some(7), ..Fault::params("message.parts", "it is 100 % wrong ✗") };
+            let fault =
+                Fault { retry_after_s: Some(7), ..Fault::params("message.parts", "it is 100 % wrong ✗") };
             let status = Status::Fault(Fault { kind, ..fault });
             let (headers, details) = written(&status);
             assert_eq!(headers[STATUS], kind.codes().grpc.0.to_string());
@@ -250,7 +253,10 @@ mod tests {
         let (late, _) = written(&Status::Late);
         assert_eq!((late[STATUS].as_bytes(), late.get(DETAILS)), (b"4".as_slice(), None));
         let (compressed, _) = written(&Status::Compressed);
-        assert_eq!((compressed[STATUS].as_bytes(), compressed[ACCEPTS].as_bytes()), (b"12".as_slice(), b"identity".as_slice()));
+        assert_eq!(
+            (compressed[STATUS].as_bytes(), compressed[ACCEPTS].as_bytes()),
+            (b"12".as_slice(), b"identity".as_slice())
+        );
     }
 
     #[test]
@@ -261,7 +267,14 @@ mod tests {
         assert_eq!(unframe(&frame(&())).unwrap(), b"");
         let told = |bytes: &[u8]| unframe(bytes).unwrap_err();
         assert_eq!(told(b"\x01\0\0\0\x01x"), Status::Compressed);
-        for bad in [&b""[..], b"\0\0\0\0", b"\0\0\0\0\x02x", b"\0\0\0\0\x01xy", b"\x02\0\0\0\0", b"\0\xff\xff\xff\xff"] {
+        for bad in [
+            &b""[..],
+            b"\0\0\0\0",
+            b"\0\0\0\0\x02x",
+            b"\0\0\0\0\x01xy",
+            b"\x02\0\0\0\0",
+            b"\0\xff\xff\xff\xff",
+        ] {
             let Status::Fault(fault) = told(bad) else { panic!("{bad:?}") };
             assert_eq!(fault.kind, Kind::Request, "{bad:?}");
         }
@@ -270,7 +283,8 @@ mod tests {
     /// J2, R1: all eleven, by their names; garbage is told as such.
     #[test]
     fn requests_by_name() {
-        let get = pb::GetTaskRequest { id: "t".into(), history_length: Some(0), ..pb::GetTaskRequest::default() };
+        let get =
+            pb::GetTaskRequest { id: "t".into(), history_length: Some(0), ..pb::GetTaskRequest::default() };
         assert_eq!(request("GetTask", &get.encode_to_vec()).unwrap(), Request::Get(get));
         for method in [
             "SendMessage",

@@ -162,7 +162,8 @@ impl Client {
         own.metadata.extend(seen.iter().map(|(first, _)| ("last-event-id".to_owned(), first.clone())));
         own.run::<Req, pb::StreamResponse, _>(operation, params, async |client, request, path, codec| {
             let response = client.server_streaming(request, path, codec).await?;
-            let told = response.metadata().get("first-event-id").map(|mark| mark.to_str().unwrap().to_owned());
+            let told =
+                response.metadata().get("first-event-id").map(|mark| mark.to_str().unwrap().to_owned());
             let (first, mut n, skip) = match seen {
                 Some((first, count)) => {
                     assert_eq!(told, None, "of a stream that goes on");
@@ -226,7 +227,8 @@ fn told(status: &Status) -> Error {
     let kind = Kind::ALL.into_iter().find(|kind| kind.codes().reason == info.reason);
     let kind = kind.unwrap_or_else(|| panic!("{status:?}"));
     assert_eq!((status.code(), info.domain.as_str()), (Code::from(kind.codes().grpc.0), "a2a-protocol.org"));
-    let mut details = vec![json!({ "reason": info.reason, "domain": info.domain, "metadata": info.metadata })];
+    let mut details =
+        vec![json!({ "reason": info.reason, "domain": info.domain, "metadata": info.metadata })];
     if let Some(bad) = status.get_details_bad_request() {
         let fields = bad.field_violations.iter();
         let fields: Vec<Value> =
