@@ -16,13 +16,16 @@ mod screen;
 mod share;
 mod signal;
 mod stream;
+mod well_known;
 
 use crate::audit::{self, Audit};
 use crate::auth::{Gate, Peer, is_public};
+use crate::card::{Called, Cards};
 use crate::connection::Crowded;
 use crate::handle::{Handle, Heard};
 use crate::hands::terminal::Seat;
 use crate::metrics::{Metrics, Unproven};
+use crate::push::Push;
 use crate::registrar::Shown;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -46,6 +49,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 /// What every door can reach.
 pub struct App {
     pub handle: Handle,
+    /// Whether what the agent says may be a message without a task.
+    pub answers_directly: bool,
     /// The agent's terminal, if it has one.
     pub seat: Option<Seat>,
     pub gate: Gate,
@@ -60,6 +65,8 @@ pub struct App {
     pub restart: AtomicBool,
     pub body_bytes_max: usize,
     pub audit: Audit,
+    pub cards: Cards,
+    pub push: Push,
 }
 
 pub type Shared = Arc<App>;
@@ -101,7 +108,6 @@ pub fn router(app: Shared) -> Router {
     let (router, _) = described().split_for_parts();
     router
         .route("/openapi.json", axum::routing::get(ops::openapi))
-        .route("/api/v1/agent", axum::routing::post(a2a::rpc::serve))
         .route("/a2a/v1/{*path}", axum::routing::any(a2a::rest::serve))
         .route(a2a::grpc::ROUTE, axum::routing::post(a2a::grpc::serve))
         .fallback(ops::nowhere)
@@ -139,6 +145,10 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(approve::prompt))
         .routes(routes!(approve::approve))
         .routes(routes!(keys::press))
+        .routes(routes!(well_known::agent_card))
+        .routes(routes!(well_known::agent_json))
+        .routes(routes!(well_known::keys))
+        .routes(routes!(a2a::rpc::serve))
 }
 
 /// The description of all of it, made when first asked for.
@@ -171,6 +181,8 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
         }
         Ok(caller) => {
             audit::note(|facts| facts.caller(&caller));
+            let called = Called::of(&peer, &request);
+            request.extensions_mut().insert(called);
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
@@ -184,7 +196,7 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
             answer
         }
     };
-    app.metrics.request(!answer.status().is_success());
+    app.metrics.request(answer.status().is_client_error() || answer.status().is_server_error());
     sign(answer.headers_mut());
     answer
 }

@@ -8,6 +8,7 @@ mod events;
 
 use super::{body_of, last_mark, version, with_fault};
 use crate::a2a::{Done, Engine};
+use crate::card::Called;
 use crate::doors::Shared;
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -27,6 +28,7 @@ pub(in crate::doors) const ROUTE: &str = "/lf.a2a.v1.A2AService/{method}";
 pub(in crate::doors) async fn serve(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
+    Extension(called): Extension<Called>,
     http: Version,
     uri: Uri,
     headers: HeaderMap,
@@ -37,7 +39,8 @@ pub(in crate::doors) async fn serve(
     }
     let timeout = headers.get("grpc-timeout").and_then(|raw| grpc::timeout(raw.to_str().ok()?));
     let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let done = dispatch(app.clone(), caller, &uri, &headers, body);
+    let engine = Engine::new(app.clone(), caller).called(called);
+    let done = dispatch(&app, engine, &uri, &headers, body);
     let done = match until {
         None => done.await,
         Some(until) => tokio::time::timeout_at(until, done).await.unwrap_or(Err(Status::Late)),
@@ -56,8 +59,8 @@ pub(in crate::doors) async fn serve(
 }
 
 async fn dispatch(
-    app: Shared,
-    caller: Caller,
+    app: &Shared,
+    engine: Engine,
     uri: &Uri,
     headers: &HeaderMap,
     body: Body,
@@ -71,10 +74,10 @@ async fn dispatch(
         }
     }
     let method = uri.path().strip_prefix(grpc::PREFIX).unwrap_or_default();
-    let bytes = body_of(&app, body).await?;
+    let bytes = body_of(app, body).await?;
     let request = grpc::request(method, grpc::unframe(&bytes)?)?;
     drop(bytes);
-    Ok(Engine::new(app, caller).perform(request, last_mark(headers)).await?)
+    Ok(engine.perform(request, last_mark(headers)).await?)
 }
 
 /// Whether this is a call of gRPC, and wants to be answered as one.
