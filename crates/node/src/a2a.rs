@@ -12,7 +12,7 @@ pub use stream::{Event, Mark, Stream};
 
 use crate::doors::Shared;
 use crate::follow::{self, Item};
-use synapse_a2a::check;
+use synapse_a2a::check::{self, Version};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::Much;
 use synapse_a2a::operation::{Reply, Request};
@@ -36,6 +36,8 @@ pub const MODES: Modes<'static> =
 pub struct Engine {
     app: Shared,
     caller: Caller,
+    /// What the caller speaks: a webhook is told in it later.
+    speaks: Version,
 }
 
 /// What a request comes to.
@@ -55,13 +57,17 @@ struct Sent {
 
 impl Engine {
     pub fn new(app: Shared, caller: Caller) -> Self {
-        Self { app, caller }
+        Self { app, caller, speaks: Version::V10 }
+    }
+
+    pub fn speaking(self, speaks: Version) -> Self {
+        Self { speaks, ..self }
     }
 
     /// For this node itself, which may see all of its tasks.
     pub fn of_node(app: Shared) -> Self {
         let caller = Caller::Hand { link: LinkId(0), agent: app.agent.id };
-        Self { app, caller }
+        Self::new(app, caller)
     }
 
     /// `after` is where a broken stream ended, for a request that goes on with it.
@@ -104,7 +110,7 @@ impl Engine {
     }
 
     /// T1, T2.
-    async fn get(&self, request: pb::GetTaskRequest) -> Result<pb::Task, Fault> {
+    pub(crate) async fn get(&self, request: pb::GetTaskRequest) -> Result<pb::Task, Fault> {
         let history = check::history_length("historyLength", request.history_length)?;
         let known = self.known_by_name(&request.id).await?;
         self.tell(&known, Much { history, artifacts: true }).await

@@ -86,7 +86,7 @@ async fn dispatch(
         Version::V10 => rest::request(path, query, &bytes)?,
         Version::V03 => v03::rest::request(path, query, &bytes)?,
     };
-    perform(&Engine::new(app, caller), version, request, last_mark(headers)).await
+    perform(&Engine::new(app, caller).speaking(version), version, request, last_mark(headers)).await
 }
 
 /// H1: what is no JSON is not read as JSON.

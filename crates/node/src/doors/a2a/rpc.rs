@@ -77,7 +77,8 @@ async fn dispatch(
         }
         Version::V03 => v03::read_request(&call.method, call.params)?,
     };
-    let done = perform(&Engine::new(app, caller), version, request, last_mark(headers)).await?;
+    let done =
+        perform(&Engine::new(app, caller).speaking(version), version, request, last_mark(headers)).await?;
     Ok((done, version))
 }
 
