@@ -10,6 +10,8 @@ mod view;
 
 pub use stream::{Event, Mark, Stream};
 
+use crate::card::{self, Called};
+use crate::decide;
 use crate::doors::Shared;
 use crate::follow::{self, Item};
 use synapse_a2a::check::{self, Version};
@@ -17,7 +19,7 @@ use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::Much;
 use synapse_a2a::operation::{Reply, Request};
 use synapse_a2a::pb;
-use synapse_a2a::to_core::{self, Modes};
+use synapse_a2a::to_core::{self, Decision, Modes};
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::{LinkId, Seq, TaskId, TaskRef};
@@ -36,6 +38,7 @@ pub const MODES: Modes<'static> =
 pub struct Engine {
     app: Shared,
     caller: Caller,
+    called: Called,
     /// What the caller speaks: a webhook is told in it later.
     speaks: Version,
 }
@@ -57,9 +60,15 @@ struct Sent {
 
 impl Engine {
     pub fn new(app: Shared, caller: Caller) -> Self {
-        Self { app, caller, speaks: Version::V10 }
+        Self { app, caller, called: Called::default(), speaks: Version::V10 }
     }
 
+    /// How the node was called, where the binding knows it: what a card tells depends on it.
+    pub fn called(self, called: Called) -> Self {
+        Self { called, ..self }
+    }
+
+    /// In which version the caller speaks, if it is not the newest.
     pub fn speaking(self, speaks: Version) -> Self {
         Self { speaks, ..self }
     }
@@ -90,7 +99,8 @@ impl Engine {
                 Reply::Nothing
             }
             Request::ExtendedCard(_) => {
-                return Err(Fault::new(Kind::Unsupported, "this agent has no extended card"));
+                let card = card::extended(&self.app, &self.caller, &self.called).await?;
+                Reply::Card(Box::new(card))
             }
         };
         Ok(Done::Reply(reply))
@@ -105,8 +115,14 @@ impl Engine {
             self.wait(&sent).await?;
         }
         let known = self.known(sent.task).await?;
-        let task = self.tell(&known, Much { history, artifacts: true }).await?;
-        Ok(pb::SendMessageResponse { payload: Some(pb::send_message_response::Payload::Task(task)) })
+        let payload = match known.direct().filter(|_| !configuration.return_immediately) {
+            Some(message) => pb::send_message_response::Payload::Message(message),
+            None => {
+                let task = self.tell(&known, Much { history, artifacts: true }).await?;
+                pb::send_message_response::Payload::Task(task)
+            }
+        };
+        Ok(pb::SendMessageResponse { payload: Some(payload) })
     }
 
     /// T1, T2.
@@ -142,6 +158,9 @@ impl Engine {
         if let Some(message) = request.message.as_ref().filter(|message| !message.task_id.is_empty()) {
             let known = self.known_by_name(&message.task_id).await?;
             self.may_continue(&known, &message.context_id)?;
+            if let Some(decision) = to_core::decision(message).filter(|_| self.app.seat.is_some()) {
+                return self.decide(&known, decision).await;
+            }
             (draft.context, moves) = (None, known.task().history.len());
         }
         let command = Command::Send(Box::new(draft));
@@ -153,6 +172,20 @@ impl Engine {
             self.keep_push(config, taken.task, Mark::after(at)).await?;
         }
         Ok(Sent { task: taken.task, at, moves })
+    }
+
+    /// What a wrapped agent waits for is decided by a decision alone; whatever else is said is for later.
+    async fn decide(&self, known: &Known, decision: Decision) -> Result<Sent, Fault> {
+        let sent = Sent { task: known.task().id, at: known.at(), moves: known.task().history.len() };
+        let decided = decide::decide(&self.app, &self.caller, decision.allow, decision.prompt).await;
+        match decided {
+            Ok(_) => Ok(sent),
+            Err(refusal @ Refusal::BadField { .. }) => {
+                let field = Some("message.parts[0].data".to_owned());
+                Err(Fault { field, ..Fault::of(&refusal) })
+            }
+            Err(refusal) => Err(Fault::of(&refusal)),
+        }
     }
 
     /// S9, C8, C9.
@@ -175,8 +208,7 @@ impl Engine {
     async fn wait(&self, sent: &Sent) -> Result<(), Fault> {
         loop {
             let known = self.known(sent.task).await?;
-            let asks = is_interrupted(known.task().state) && known.task().history.len() > sent.moves;
-            if known.ended().is_some() || asks {
+            if known.ended().is_some() || known.asks_since(sent.moves) {
                 return Ok(());
             }
             if self.app.stop.is_cancelled() {

@@ -1,8 +1,9 @@
-//! A2A over HTTP: JSON-RPC and HTTP+JSON, thin above one engine.
+//! A2A over HTTP: JSON-RPC, HTTP+JSON and gRPC, thin above one engine.
 //!
-//! Both bindings have the same operations; each has its own envelope, paths and form of errors. Both speak 1.0 and 0.3
-//! at the same places; the version that a caller asks for tells which (V7, V11).
+//! All bindings have the same operations; each has its own envelope, paths and form of errors. JSON-RPC and HTTP+JSON
+//! speak 1.0 and 0.3 at the same places; the version that a caller asks for tells which (V7, V11).
 
+pub(super) mod grpc;
 mod old;
 pub(super) mod rest;
 pub(super) mod rpc;
@@ -11,16 +12,16 @@ use super::Shared;
 use crate::a2a::{Done, Engine, Event, Mark};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
 use serde_json::Value;
 use synapse_a2a::Fault;
 use synapse_a2a::check::Version;
 use synapse_a2a::fault::Kind;
-use synapse_a2a::operation::{Reply, Request};
+use synapse_a2a::grpc::PREFIX;
+use synapse_a2a::operation::{self, Reply};
 use synapse_a2a::v03::{self, Form};
 use synapse_a2a::wire::to_json;
 use synapse_a2a::{json_rpc, pb};
-use synapse_core::Refusal;
 
 const VERSION: &str = "a2a-version";
 
@@ -49,12 +50,12 @@ async fn body_of(app: &Shared, body: Body) -> Result<bytes::Bytes, Fault> {
 async fn perform(
     engine: &Engine,
     version: Version,
-    request: Request,
+    request: operation::Request,
     after: Option<Mark>,
 ) -> Result<Done, Fault> {
     match version {
         Version::V10 => engine.perform(request, after).await,
-        Version::V03 => old::perform(engine, request, after).await,
+        Version::V03 => old::perform(&engine.clone().speaking(version), request, after).await,
     }
 }
 
@@ -87,13 +88,18 @@ fn answer(status: u16, value: &Value, content_type: &'static str) -> Response {
     response
 }
 
+/// The path that says in which form this request is to be refused: calls of gRPC are answered as such wherever they go.
+pub(super) fn path_of(request: &Request<Body>) -> &str {
+    if grpc::is_call(request) { PREFIX } else { request.uri().path() }
+}
+
 /// A caller that was not let in, told so as its binding does (E2, E21); none if the path is no A2A.
-pub(super) fn refuse(path: &str, refusal: &Refusal) -> Option<Response> {
-    let fault = Fault::of(refusal);
+pub(super) fn refuse(path: &str, fault: Fault) -> Option<Response> {
     let status = fault.kind.codes().http;
     let response = match path {
         rpc::PATH => answer(status, &json_rpc::answer(&Value::Null, Err(fault.clone())), rpc::JSON),
         path if path.starts_with(rest::PREFIX) => answer(status, &fault.http(), rest::A2A_JSON),
+        PREFIX => return Some(grpc::refused(&fault.into())),
         _ => return None,
     };
     Some(with_fault(response, &fault))

@@ -2,6 +2,7 @@
 
 use super::{answer, body_of, event_json, event_text, last_mark, perform, reply_json, version, with_fault};
 use crate::a2a::{Done, Engine};
+use crate::card::Called;
 use crate::doors::Shared;
 use crate::doors::events::streamed;
 use axum::body::Body;
@@ -22,6 +23,7 @@ pub(super) const PREFIX: &str = "/a2a/v1/";
 pub(in crate::doors) async fn serve(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
+    Extension(called): Extension<Called>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -29,8 +31,9 @@ pub(in crate::doors) async fn serve(
 ) -> Response {
     let asked = version(&headers, &uri);
     let version = asked.as_ref().map_or(Version::V10, |version| *version);
+    let engine = Engine::new(app.clone(), caller).called(called);
     let done = match asked {
-        Ok(_) => dispatch(app, caller, version, &method, &uri, &headers, body).await,
+        Ok(_) => dispatch(&app, &engine, version, &method, &uri, &headers, body).await,
         Err(fault) => Err(fault),
     };
     let written = match done {
@@ -60,9 +63,13 @@ fn fault_json(fault: &Fault, version: Version) -> (u16, serde_json::Value) {
     }
 }
 
+pub(in crate::doors) fn failed(fault: &Fault) -> Response {
+    with_fault(answer(fault.kind.codes().http, &fault.http(), A2A_JSON), fault)
+}
+
 async fn dispatch(
-    app: Shared,
-    caller: Caller,
+    app: &Shared,
+    engine: &Engine,
     version: Version,
     method: &Method,
     uri: &Uri,
@@ -77,7 +84,7 @@ async fn dispatch(
     let bytes = match path.has_body() {
         true => {
             check_media(headers)?;
-            body_of(&app, body).await?
+            body_of(app, body).await?
         }
         false => bytes::Bytes::new(),
     };
@@ -86,7 +93,7 @@ async fn dispatch(
         Version::V10 => rest::request(path, query, &bytes)?,
         Version::V03 => v03::rest::request(path, query, &bytes)?,
     };
-    perform(&Engine::new(app, caller).speaking(version), version, request, last_mark(headers)).await
+    perform(engine, version, request, last_mark(headers)).await
 }
 
 /// H1: what is no JSON is not read as JSON.

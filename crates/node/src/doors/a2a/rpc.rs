@@ -4,6 +4,7 @@ use super::{
     answer, body_of, event_json, event_text, last_mark, old, perform, reply_json, version, with_fault,
 };
 use crate::a2a::{Done, Engine};
+use crate::card::Called;
 use crate::doors::Shared;
 use crate::doors::events::streamed;
 use axum::body::Body;
@@ -21,9 +22,30 @@ use synapse_core::policy::Caller;
 pub(super) const PATH: &str = "/api/v1/agent";
 pub(super) const JSON: &str = "application/json";
 
+/// A call as JSON-RPC 2.0 has it; what `params` are is up to the method.
+#[derive(utoipa::ToSchema)]
+#[allow(dead_code)]
+pub(in crate::doors) struct RpcCall {
+    /// Always `2.0`.
+    jsonrpc: String,
+    /// Comes back with the answer: a text or a number.
+    id: Value,
+    /// `SendMessage`, `SendStreamingMessage`, `GetTask`, `ListTasks`, `CancelTask`, `SubscribeToTask` and so on.
+    method: String,
+    params: Option<Value>,
+}
+
+/// A2A 1.0 over JSON-RPC: every operation of the agent. Send `A2A-Version: 1.0`; streams are server-sent events.
+#[utoipa::path(
+    post,
+    path = "/api/v1/agent",
+    request_body = RpcCall,
+    responses((status = 200, description = "A JSON-RPC answer, or a stream of them", body = Value))
+)]
 pub(in crate::doors) async fn serve(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
+    Extension(called): Extension<Called>,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -34,7 +56,10 @@ pub(in crate::doors) async fn serve(
     };
     let reads_events = call.as_ref().is_ok_and(|call| old::reads_events(&call.method, &headers));
     let (id, done) = match call {
-        Ok(call) => (call.id.clone(), dispatch(app, caller, call, &uri, &headers).await),
+        Ok(call) => {
+            let engine = Engine::new(app, caller).called(called);
+            (call.id.clone(), dispatch(&engine, call, &uri, &headers).await)
+        }
         Err(NoCall { id, fault }) => (id, Err(fault)),
     };
     match done {
@@ -64,8 +89,7 @@ pub(in crate::doors) async fn serve(
 }
 
 async fn dispatch(
-    app: Shared,
-    caller: Caller,
+    engine: &Engine,
     call: Call,
     uri: &Uri,
     headers: &HeaderMap,
@@ -77,8 +101,7 @@ async fn dispatch(
         }
         Version::V03 => v03::read_request(&call.method, call.params)?,
     };
-    let done =
-        perform(&Engine::new(app, caller).speaking(version), version, request, last_mark(headers)).await?;
+    let done = perform(engine, version, request, last_mark(headers)).await?;
     Ok((done, version))
 }
 
