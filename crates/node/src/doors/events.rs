@@ -21,6 +21,7 @@ use synapse_dialects::event::EventView;
 use tokio::sync::mpsc;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Follow {
     /// Only events of this task.
     task: Option<String>,
