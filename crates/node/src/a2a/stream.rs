@@ -128,7 +128,10 @@ impl Teller {
             {
                 return;
             }
-            while !is_all {
+            if is_all {
+                return;
+            }
+            loop {
                 let item = tokio::select! {
                     item = items.recv() => item,
                     // Nobody listens any more; to a task to which nothing happens that might never be noticed.
