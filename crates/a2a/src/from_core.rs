@@ -186,6 +186,13 @@ fn answer(ending: &Ending) -> Option<pb::Artifact> {
     })
 }
 
+/// The message that an agent answered with, if it did so without a task (S1, S14): it says of none.
+pub fn direct(task: &Task, ending: &Ending) -> Option<pb::Message> {
+    let body = ending.answer.as_ref().filter(|_| ending.direct)?;
+    let at = task.history.last().map_or(Timestamp(0), |last| last.at);
+    Some(pb::Message { task_id: String::new(), ..said(task, at, "answers", body) })
+}
+
 /// What an event means to whoever follows the task: nothing, one thing, or an answer and then the end.
 pub fn updates(task: &Task, entry: &Entry) -> Vec<pb::StreamResponse> {
     let status = |state_now: TaskState, message: Option<pb::Message>| {
@@ -316,6 +323,7 @@ mod tests {
             by: "claude".into(),
             why: String::new(),
             answer: Some(Body::of(&Content::text("42"))),
+            direct: false,
         };
         let seen = Seen { task: &task, ending: Some(&ending), messages: &messages, said: &said };
         let told = to_json(&super::task(&seen, ALL)).unwrap();
@@ -399,6 +407,7 @@ mod tests {
             by: "claude".into(),
             why: "done".into(),
             answer: Some(Body::of(&Content::text("42"))),
+            direct: false,
         };
         let archive = Box::new(synapse_core::record::Archive {
             task: task.clone(),

@@ -213,6 +213,10 @@ pub enum Report {
         prompt: Body,
         auth: bool,
     },
+    /// It answers with a message, and there was no task to speak of.
+    Message {
+        body: Body,
+    },
     /// It could not begin; it goes back.
     Refused {
         why: String,

@@ -123,6 +123,9 @@ pub struct Ending {
     pub why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Body>,
+    /// The answer is a message of its own: whoever asked need not know that there was a task.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub direct: bool,
 }
 
 impl Task {

@@ -25,6 +25,7 @@ use crate::connection::Crowded;
 use crate::handle::{Handle, Heard};
 use crate::hands::terminal::Seat;
 use crate::metrics::{Metrics, Unproven};
+use crate::push::Push;
 use crate::registrar::Shown;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -49,6 +50,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 /// What every door can reach.
 pub struct App {
     pub handle: Handle,
+    /// Whether what the agent says may be a message without a task.
+    pub answers_directly: bool,
     /// The agent's terminal, if it has one.
     pub seat: Option<Seat>,
     pub gate: Gate,
@@ -64,6 +67,7 @@ pub struct App {
     pub body_bytes_max: usize,
     pub audit: Audit,
     pub cards: Cards,
+    pub push: Push,
 }
 
 pub type Shared = Arc<App>;

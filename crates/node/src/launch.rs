@@ -71,6 +71,17 @@ pub enum Hand {
     Terminal(InTerminal),
 }
 
+impl Hand {
+    /// Whether its program speaks in lines, one of which is a message without a task.
+    pub fn answers_directly(&self) -> bool {
+        match self {
+            Self::Exec(exec) => exec.jsonl,
+            Self::Mailbox => true,
+            Self::Terminal(_) => false,
+        }
+    }
+}
+
 /// A program in a terminal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InTerminal {

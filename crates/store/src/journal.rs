@@ -7,6 +7,7 @@
 //! Not here: what records mean (`synapse-core`), snapshots and pruning (`compact`), views (`history`).
 
 use crate::compact::{Checkpointer, Retention};
+use crate::own::DIRECT;
 use crate::rows::{self, BadRow, ROW_VERSION};
 use crate::schema::{self, OpenError, shown};
 use rusqlite::config::DbConfig;
@@ -259,7 +260,7 @@ fn write_one(batch: &Connection, entry: &Entry) -> rusqlite::Result<()> {
             let sql = "INSERT INTO task (seq, at, id, agent, dead, body, crc, who, context, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
             let agent = archive.task.agent.to_string();
             let crc = rows::checksum(&[&kept]);
-            let state = ending.state.name();
+            let state = if ending.direct { DIRECT } else { ending.state.name() };
             batch.prepare_cached(sql)?.execute(params![
                 seq,
                 at,

@@ -18,12 +18,15 @@ pub struct Own {
     pub archive: Archive,
 }
 
+/// The state, as the column has it, of those that are not listed: their answer was a message and no task.
+pub(crate) const DIRECT: &str = "direct";
+
 /// Tasks that ended while somebody turned pages, and are still looked at for the page after.
 const LATE_MAX: u32 = 10_000;
 
 /// Of whom, in which context and state, ended up to which record and since when.
 const WANTED: &str = "who = ?1 AND seq <= ?2 AND (?3 IS NULL OR context = ?3)
-                      AND (?4 IS NULL OR state = ?4) AND at >= ?5";
+                      AND state <> 'direct' AND (?4 IS NULL OR state = ?4) AND at >= ?5";
 
 impl History {
     /// Those that had ended by the record `upto`, in the order of the listing, and how many it wants in all.
