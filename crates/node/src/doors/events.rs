@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Follow {
     /// Only events of this task.
     task: Option<String>,
