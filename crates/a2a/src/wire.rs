@@ -61,7 +61,16 @@ impl Answer for pb::ListTasksResponse {
 }
 
 impl Answer for pb::AgentCard {
-    fn finish(_: &mut Value) {}
+    /// A scheme without scopes is told with an empty list: not all readers take a missing one for it.
+    fn finish(value: &mut Value) {
+        let requirements = value.get_mut("securityRequirements").and_then(Value::as_array_mut);
+        for requirement in requirements.into_iter().flatten() {
+            let schemes = requirement.get_mut("schemes").and_then(Value::as_object_mut);
+            for scopes in schemes.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+                present(scopes, "list", Value::Array(Vec::new()));
+            }
+        }
+    }
 }
 
 impl Answer for pb::TaskPushNotificationConfig {
