@@ -13,6 +13,7 @@ mod find;
 mod follow;
 mod picture;
 mod sse;
+mod trust;
 mod url;
 mod v03;
 
@@ -21,6 +22,7 @@ pub use error::AskError;
 pub use find::{Found, Look, again, look};
 pub use follow::{Begin, Ears};
 pub use picture::{Answer, Picture};
+pub use trust::{Trust, check};
 pub use url::HttpUrl;
 
 use crate::Credentials;

@@ -73,6 +73,13 @@ impl Url {
             return Err(wrong("it is neither https nor http"));
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
+        // Looked for first: whatever else is wrong, it must not be repeated in an error.
+        if rest.contains('@') {
+            // It would be in the list of processes, and in the shell's history.
+            return Err(
+                "a URL with a user name or a password is not used; give a token with --token-file".into()
+            );
+        }
         let (host, port) = match rest.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => (
                 host,
@@ -83,12 +90,6 @@ impl Url {
             ),
             _ => (rest, if is_https { 443 } else { 80 }),
         };
-        if host.contains('@') {
-            // It would be in the list of processes, and in the shell's history.
-            return Err(
-                "a URL with a user name or a password is not used; give a token with --token-file".into()
-            );
-        }
         if let Some(inner) = host.strip_prefix('[') {
             let inner = inner.strip_suffix(']').ok_or_else(|| wrong("its address is not closed"))?;
             inner.parse::<std::net::Ipv6Addr>().map_err(|_| wrong("its address is no address"))?;
@@ -201,6 +202,7 @@ mod tests {
             ("https://a/status", Err("no name")),
             ("https://a?b:1", Err("no name")),
             ("https://me:secret@a:1", Err("--token-file")),
+            ("https://me:secret@a", Err("--token-file")),
             ("https://[::1:8100", Err("not closed")),
             ("https://[nonsense]:1", Err("no address")),
         ];

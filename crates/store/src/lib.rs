@@ -16,6 +16,7 @@ pub mod journal;
 pub mod known;
 pub mod outbox;
 pub mod registry;
+pub mod remotes;
 pub mod rows;
 pub mod schema;
 pub mod search;

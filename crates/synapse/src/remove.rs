@@ -106,6 +106,7 @@ const OWN: &[&str] = &[
     "hostname",
     "profiles",
     "registry",
+    "remotes",
     "settings.json",
     "token",
     "token.old",
