@@ -62,6 +62,25 @@ pub fn draft(request: &pb::SendMessageRequest, modes: Modes<'_>) -> Result<Draft
     Ok(draft)
 }
 
+/// A word on what an agent waits for: exactly one part, which is data, and says `approve` or `deny` and of which prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    pub allow: bool,
+    pub prompt: String,
+}
+
+pub fn decision(message: &pb::Message) -> Option<Decision> {
+    let [pb::Part { content: Some(Inside::Data(data)), .. }] = &message.parts[..] else { return None };
+    let Ok(Value::Object(said)) = serde_json::to_value(data) else { return None };
+    let mut said = said.into_iter();
+    let (Some((name, Value::String(prompt))), None) = (said.next(), said.next()) else { return None };
+    match name.as_str() {
+        "approve" => Some(Decision { allow: true, prompt }),
+        "deny" => Some(Decision { allow: false, prompt }),
+        _ => None,
+    }
+}
+
 /// Callers name messages as they like; the core has fewer letters. Reversible, so that nothing meets that was apart.
 pub fn message_id(raw: &str) -> Result<MessageId, Fault> {
     let plain =
@@ -196,6 +215,30 @@ fn fits(media: &str, pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever is not exactly a decision is a message like any other.
+    #[test]
+    fn decisions() {
+        let read = |parts: Value| {
+            let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": parts });
+            decision(&crate::wire::from_json(message).unwrap())
+        };
+        let allow = Decision { allow: true, prompt: "0a".into() };
+        assert_eq!(read(json!([{ "data": { "approve": "0a" } }])), Some(allow.clone()));
+        assert_eq!(read(json!([{ "data": { "deny": "0a" } }])), Some(Decision { allow: false, ..allow }));
+        for other in [
+            json!([{ "text": "approve" }]),
+            json!([{ "text": "{\"approve\": \"0a\"}" }]),
+            json!([{ "data": { "approve": true } }]),
+            json!([{ "data": { "approve": "0a", "deny": "0a" } }]),
+            json!([{ "data": { "approve": "0a" } }, { "text": "and more" }]),
+            json!([{ "data": { "Approve": "0a" } }]),
+            json!([{ "data": ["approve", "0a"] }]),
+            json!([{ "data": "approve" }]),
+        ] {
+            assert_eq!(read(other.clone()), None, "{other}");
+        }
+    }
     use crate::wire::from_json;
 
     const TEXT: Modes<'_> =

@@ -5,6 +5,7 @@
 
 use crate::audit::Audit;
 use crate::auth::{Gate, SettingsNow};
+use crate::card::Cards;
 use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
 use crate::effects::{Effects, hand_out};
@@ -211,10 +212,12 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let audit = Audit::start(dir.audit(), &settings.get().audit).map_err(|e| cannot(&e))?;
     let stop = CancellationToken::new();
     let gate = Gate::new(home.clone(), port, metrics.clone(), source(&settings)).map_err(|e| cannot(&e))?;
-    let gate = gate.called(plan.hosts);
+    let gate = gate.called(plan.hosts, launch.listen.public_url.clone());
+    let mtls = plan.tls.is_some_and(|files| files.client_ca.is_some());
     handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
+        answers_directly: launch.hand.answers_directly(),
         seat: seat(&launch, &dir)?,
         gate,
         agent,
@@ -227,6 +230,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         restart: AtomicBool::new(false),
         body_bytes_max,
         audit: audit.clone(),
+        cards: Cards::new(&launch, endpoint.clone(), mtls),
     });
     // A restart on a full disk goes on with the entry of the node before it.
     if let Err(e) = entry.write(&home) {

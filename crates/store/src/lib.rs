@@ -15,6 +15,7 @@ pub mod home;
 pub mod journal;
 pub mod known;
 pub mod outbox;
+pub mod own;
 pub mod registry;
 pub mod remotes;
 pub mod rows;

@@ -1,3 +1,5 @@
+//! What the documents of a card say, what of them is signed, and how text is cleaned.
+
 use super::*;
 use crate::wire::from_json;
 

@@ -1,3 +1,5 @@
+//! Signing and verifying: what breaks a signature, which keys may not be used, and the examples of the RFCs.
+
 use super::*;
 use crate::card::tests::sample;
 

@@ -1,6 +1,6 @@
 //! Looking a task up, open or ended, as far as it is the caller's.
 
-use super::{Engine, is_own, other_answer};
+use super::{Engine, is_interrupted, is_own, other_answer};
 use std::sync::Arc;
 use synapse_a2a::fault::Fault;
 use synapse_a2a::from_core::{self, Much, Seen};
@@ -31,6 +31,19 @@ impl Known {
             Self::Open { .. } => None,
             Self::Ended { ending, .. } => Some(ending.state),
         }
+    }
+
+    /// The message that it was answered with, if that is all that its caller is to know.
+    pub(super) fn direct(&self) -> Option<pb::Message> {
+        match self {
+            Self::Open { .. } => None,
+            Self::Ended { ending, archive, .. } => from_core::direct(&archive.task, ending),
+        }
+    }
+
+    /// Whether it asks for something, and has done so after so many moves.
+    pub(super) fn asks_since(&self, moves: usize) -> bool {
+        is_interrupted(self.task().state) && self.task().history.len() > moves
     }
 
     pub(super) fn at(&self) -> Seq {
