@@ -83,7 +83,7 @@ struct Cli {
 }
 
 /// What is brought to a node that is called by its URL (REST-8).
-#[derive(Args)]
+#[derive(Args, Default)]
 struct Calling {
     /// Believe only this authority (PEM); or SYNAPSE_CA. Default: the public ones
     #[arg(id = "calling_ca", help_heading = CALLING, long = "ca", global = true, hide_short_help = true, value_name = "FILE")]

@@ -209,7 +209,9 @@ fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
         let text = world.ok(&["audit", "--json", "shout"]);
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let lines = lines.filter(|line| line["path"] == path.as_str());
-        lines.map(|line| (line["status"].as_u64().unwrap(), line["verb"].as_str().unwrap().to_owned())).collect()
+        lines
+            .map(|line| (line["status"].as_u64().unwrap(), line["verb"].as_str().unwrap().to_owned()))
+            .collect()
     };
     let expected: Vec<(u64, String)> = [401, 401, 403, 403].map(|status| (status, "read".into())).into();
     let mut last: Vec<(u64, String)> = Vec::new();
@@ -232,8 +234,7 @@ fn bodies_without_end_are_refused() {
     let runtime = runtime();
     let connection = Connection::open(&runtime, agent.unix());
     let huge = 100 << 20;
-    let (response, _unsent) =
-        connection.begin(call("SendMessage", &[("content-length", &huge.to_string())]));
+    let (response, _unsent) = connection.begin(call("SendMessage", &[("content-length", &huge.to_string())]));
     let told = runtime.block_on(answer(response));
     assert_eq!(told.grpc, Some(8), "{told:?}");
     let (response, mut stream) = connection.begin(call("SendMessage", &[]));
@@ -347,7 +348,9 @@ fn floods_end_their_own_connection() {
     serves();
     let mut resets = Raw::open(&agent);
     let taken = (0..20_000_u32)
-        .take_while(|n| resets.ask(&agent, 2 * n + 1) && resets.say(RST_STREAM, 0, 2 * n + 1, &8_u32.to_be_bytes()))
+        .take_while(|n| {
+            resets.ask(&agent, 2 * n + 1) && resets.say(RST_STREAM, 0, 2 * n + 1, &8_u32.to_be_bytes())
+        })
         .count();
     let why = resets.end();
     assert!(why == Some(11) || taken < 20_000, "{taken} were taken: {why:?}");
@@ -448,7 +451,10 @@ fn streams_that_end_early() {
         message: Some(pb::Message {
             message_id: "m".into(),
             role: pb::Role::User.into(),
-            parts: vec![pb::Part { content: Some(pb::part::Content::Text("go".into())), ..pb::Part::default() }],
+            parts: vec![pb::Part {
+                content: Some(pb::part::Content::Text("go".into())),
+                ..pb::Part::default()
+            }],
             ..pb::Message::default()
         }),
         ..pb::SendMessageRequest::default()
