@@ -2,6 +2,8 @@
 //!
 //! One connection for each request, and the connection ends when the script has. What was heard can be looked at.
 
+#![allow(clippy::unwrap_used)]
+
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
