@@ -6,7 +6,7 @@
 use crate::check;
 use crate::fault::{Fault, Kind};
 use crate::pb;
-use crate::wire::from_struct;
+use crate::wire::{from_struct, whole_numbers};
 use pb::part::Content as Inside;
 use serde_json::{Map, Value, json};
 use synapse_core::effect::Draft;
@@ -183,6 +183,7 @@ fn one_part(field: &str, part: &pb::Part) -> Result<Part, Fault> {
         Some(Inside::Raw(bytes)) => Piece::Raw(base64::engine::general_purpose::STANDARD.encode(bytes)),
         Some(Inside::Data(data)) => {
             let data = serde_json::to_value(data).map_err(|e| Fault::params(field, e.to_string()))?;
+            let data = whole_numbers(data);
             parse::not_too_deep(&format!("{field}.data"), &data).map_err(|r| Fault::of(&r))?;
             Piece::Data(data)
         }
@@ -264,7 +265,7 @@ mod tests {
         let content = draft.body.content().unwrap();
         assert_eq!(content.as_text(), "hello");
         assert_eq!(content.parts[1].piece, Piece::Data(json!({ "n": 1.5 })));
-        assert_eq!(content.metadata["theirs"], json!([1.0, "a"]));
+        assert_eq!(content.metadata["theirs"], json!([1, "a"]));
         assert_eq!(
             content.metadata[OWN],
             json!({ "extensions": ["https://example.org/e"], "referenceTaskIds": ["t1"], "parts": { "1": { "why": "x" } } })

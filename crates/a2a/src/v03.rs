@@ -22,7 +22,7 @@ mod tests;
 use crate::fault::{Fault, Kind};
 use crate::operation::{Reply, Request};
 use crate::pb;
-use crate::wire::{from_json, to_json};
+use crate::wire::{from_json, to_json, whole_numbers};
 use data::Fields;
 use pb::send_message_response::Payload as Sent;
 use pb::stream_response::Payload as Told;
@@ -234,7 +234,7 @@ fn enveloped(name: &str, value: Value, form: Form) -> Value {
 }
 
 fn written<T: Serialize>(value: &T) -> Result<Fields, Fault> {
-    match serde_json::to_value(value) {
+    match serde_json::to_value(value).map(whole_numbers) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Ok(Map::new()),
         Err(e) => Err(Fault::new(Kind::Internal, format!("something that is no JSON: {e}"))),

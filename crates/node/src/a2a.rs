@@ -4,6 +4,7 @@
 //! Not here: forms on any wire (`doors/a2a`), translation (`synapse-a2a`).
 
 mod list;
+mod push;
 mod stream;
 mod view;
 
@@ -21,7 +22,7 @@ use synapse_a2a::pb;
 use synapse_a2a::to_core::{self, Decision, Modes};
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
-use synapse_core::ids::{Seq, TaskId, TaskRef};
+use synapse_core::ids::{LinkId, Seq, TaskId, TaskRef};
 use synapse_core::policy::Caller;
 use synapse_core::record::Record;
 use synapse_core::task::{Task, TaskState};
@@ -65,8 +66,17 @@ impl Engine {
         Self { called, ..self }
     }
 
+    /// For this node itself, which may see all of its tasks.
+    pub fn of_node(app: Shared) -> Self {
+        let caller = Caller::Hand { link: LinkId(0), agent: app.agent.id };
+        Self { app, caller, called: Called::default() }
+    }
+
     /// `after` is where a broken stream ended, for a request that goes on with it.
     pub async fn perform(&self, request: Request, after: Option<Mark>) -> Result<Done, Fault> {
+        if push::has_secrets(&request) {
+            crate::audit::note(|facts| facts.secret());
+        }
         let reply = match request {
             Request::Send(request) => Reply::Sent(self.send(request).await?),
             Request::SendStreaming(request) => return self.send_streaming(request).await.map(Done::Stream),
@@ -74,8 +84,12 @@ impl Engine {
             Request::List(request) => Reply::Tasks(self.list(request).await?),
             Request::Cancel(request) => Reply::Task(self.cancel(request).await?),
             Request::Subscribe(request) => return self.subscribe(request, after).await.map(Done::Stream),
-            Request::CreatePush(_) | Request::GetPush(_) | Request::ListPush(_) | Request::DeletePush(_) => {
-                return Err(Fault::new(Kind::PushNotSupported, "this agent sends no push notifications"));
+            Request::CreatePush(config) => Reply::Push(self.create_push(config).await?),
+            Request::GetPush(request) => Reply::Push(self.get_push(request).await?),
+            Request::ListPush(request) => Reply::Pushes(self.list_push(request).await?),
+            Request::DeletePush(request) => {
+                self.delete_push(request).await?;
+                Reply::Nothing
             }
             Request::ExtendedCard(_) => {
                 let card = card::extended(&self.app, &self.caller, &self.called).await?;
@@ -132,6 +146,7 @@ impl Engine {
     /// Takes the message of a request: it is on disk when this returns.
     async fn take(&self, request: &pb::SendMessageRequest) -> Result<Sent, Fault> {
         let mut draft = to_core::draft(request, MODES)?;
+        let push = self.push_of(request).await?;
         let mut moves = 0;
         if let Some(message) = request.message.as_ref().filter(|message| !message.task_id.is_empty()) {
             let known = self.known_by_name(&message.task_id).await?;
@@ -146,6 +161,9 @@ impl Engine {
             self.app.ask(self.caller.clone(), command).await.map_err(|refusal| Fault::of(&refusal))?;
         let Answer::Accepted(taken) = answer else { return Err(other_answer()) };
         let taken = taken.first().ok_or_else(other_answer)?;
+        if let Some(config) = push {
+            self.keep_push(config, taken.task, Mark::after(at)).await?;
+        }
         Ok(Sent { task: taken.task, at, moves })
     }
 
@@ -239,5 +257,5 @@ fn is_interrupted(state: TaskState) -> bool {
 
 /// Whether this task is the caller's to see.
 fn is_own(caller: &Caller, task: &Task) -> bool {
-    caller.sender().who == task.requester.who
+    matches!(caller, Caller::Hand { .. }) || caller.sender().who == task.requester.who
 }

@@ -25,6 +25,7 @@ use crate::connection::Crowded;
 use crate::handle::{Handle, Heard};
 use crate::hands::terminal::Seat;
 use crate::metrics::{Metrics, Unproven};
+use crate::push::Push;
 use crate::registrar::Shown;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -65,6 +66,7 @@ pub struct App {
     pub body_bytes_max: usize,
     pub audit: Audit,
     pub cards: Cards,
+    pub push: Push,
 }
 
 pub type Shared = Arc<App>;

@@ -30,6 +30,7 @@ pub mod outbox;
 pub mod owner;
 pub mod post;
 pub mod profiles;
+pub mod push;
 pub mod registrar;
 pub mod seal;
 pub mod secrets;

@@ -16,6 +16,7 @@ use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
 use crate::network::Plan;
 use crate::profiles::Reload;
+use crate::push::Push;
 use crate::registrar::{Cli, Registrar, keep_entry};
 use crate::settings::{Current, retention};
 use crate::{outbox, post};
@@ -231,6 +232,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         body_bytes_max,
         audit: audit.clone(),
         cards: Cards::new(&launch, endpoint.clone(), mtls),
+        push: Push::new(dir.webhooks()),
     });
     // A restart on a full disk goes on with the entry of the node before it.
     if let Err(e) = entry.write(&home) {
@@ -240,6 +242,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news, cli));
     let own_outbox = outbox::open(&launch.working_dir, &dir);
     start_hand(&app, &launch, &dir, own_outbox.as_deref()).await;
+    Push::resume(&app).await;
     let _watcher = take_files_in(&app, &launch, spool, own_outbox);
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());

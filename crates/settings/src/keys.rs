@@ -264,6 +264,14 @@ pub static KEYS: &[Key] = &[
         write: |s, _, value| s.network.public_url = Some(value.text()),
     },
     Key {
+        path: "network.push_private",
+        kind: Kind::Bool,
+        guarded: true,
+        help: "Whether push notifications may go to this machine and to private networks, where others cannot reach",
+        read: |s| Some(Value::Bool(s.network.push_private)),
+        write: |s, _, value| s.network.push_private = value.truth(),
+    },
+    Key {
         path: "provider.organization",
         kind: Kind::Line,
         guarded: true,

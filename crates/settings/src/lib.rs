@@ -120,6 +120,8 @@ pub struct Network {
     pub hosts: Vec<String>,
     /// Where others reach us, if something forwards to us.
     pub public_url: Option<String>,
+    /// Whether webhooks may be on this machine and in private networks.
+    pub push_private: bool,
 }
 
 /// Whose agents these are, as their cards tell it (A11).

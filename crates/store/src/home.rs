@@ -193,6 +193,11 @@ impl AgentDir {
     pub fn runs(&self) -> PathBuf {
         self.path.join("runs")
     }
+
+    /// Who wants to be told of its tasks.
+    pub fn webhooks(&self) -> PathBuf {
+        self.path.join("webhooks")
+    }
 }
 
 /// A path by which a Unix socket can be bound or reached, however long its own is. The descriptor, if

@@ -23,6 +23,7 @@ pub mod schema;
 pub mod search;
 pub mod spool;
 pub mod token;
+pub mod webhooks;
 
 pub use compact::Retention;
 pub use history::History;

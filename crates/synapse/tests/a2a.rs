@@ -391,6 +391,10 @@ fn what_is_anothers_is_not_found() {
         for operation in ["GetTask", "CancelTask", "SubscribeToTask"] {
             let (_, reason, whole) = binding.call(&shout, operation, &json!({ "id": id })).unwrap_err();
             assert_eq!(reason, "TASK_NOT_FOUND", "{operation}: {whole}");
+            // Word for word as if it never was, but for its name.
+            let never = "0123456789abcdef0123456789abcdef";
+            let (_, _, other) = binding.call(&shout, operation, &json!({ "id": never })).unwrap_err();
+            assert_eq!(other.to_string().replace(never, id), whole.to_string(), "{operation}");
         }
         let mut more = message(&format!("x{binding:?}"), "x");
         more["message"]["taskId"] = id.into();

@@ -11,6 +11,7 @@ pub mod recorder;
 pub mod states;
 pub mod stranger;
 pub mod tui;
+pub mod webhook;
 pub mod world;
 
 pub use world::{Agent, Ran, World};

@@ -178,7 +178,7 @@ fn whole_task() -> Value {
             "message": { "messageId": "m2", "role": "ROLE_AGENT", "parts": [{ "text": "enough" }] },
         },
         "artifacts": [{ "artifactId": "a", "name": "n", "description": "d", "parts": [
-            { "data": [1.0, 2.0] }, { "raw": "AAEC/w==", "mediaType": "image/png", "filename": "x.png" },
+            { "data": [1, 2.5] }, { "raw": "AAEC/w==", "mediaType": "image/png", "filename": "x.png" },
         ] }],
         "history": [{ "messageId": "m1", "role": "ROLE_USER", "parts": [{ "text": "go" }], "referenceTaskIds": ["t0"] }],
         "metadata": { "theirs": true },
@@ -196,7 +196,7 @@ fn a_task_over_json_rpc() {
             "message": { "kind": "message", "messageId": "m2", "role": "agent", "parts": [{ "kind": "text", "text": "enough" }] },
         },
         "artifacts": [{ "artifactId": "a", "name": "n", "description": "d", "parts": [
-            { "kind": "data", "data": { "value": [1.0, 2.0] }, "metadata": { "data_part_compat": true } },
+            { "kind": "data", "data": { "value": [1, 2.5] }, "metadata": { "data_part_compat": true } },
             { "kind": "file", "file": { "bytes": "AAEC/w==", "mimeType": "image/png", "name": "x.png" } },
         ] }],
         "history": [{
@@ -232,7 +232,7 @@ fn a_task_over_http_json() {
             "message": { "messageId": "m2", "role": "ROLE_AGENT", "content": [{ "text": "enough" }] },
         },
         "artifacts": [{ "artifactId": "a", "name": "n", "description": "d", "parts": [
-            { "data": { "data": { "value": [1.0, 2.0] } }, "metadata": { "data_part_compat": true } },
+            { "data": { "data": { "value": [1, 2.5] } }, "metadata": { "data_part_compat": true } },
             { "file": { "fileWithBytes": "QUFFQy93PT0=", "mimeType": "image/png", "name": "x.png" } },
         ] }],
         "history": [{ "messageId": "m1", "role": "ROLE_USER", "content": [{ "text": "go" }] }],

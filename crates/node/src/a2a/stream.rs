@@ -11,7 +11,7 @@ use std::time::Duration;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::{self, Much};
 use synapse_a2a::pb;
-use synapse_core::ids::Seq;
+use synapse_core::ids::{Seq, TaskId};
 use synapse_core::record::{Entry, Record};
 use synapse_core::task::Task;
 use tokio::sync::mpsc;
@@ -27,6 +27,11 @@ pub struct Mark {
 const WHOLE: usize = 9;
 
 impl Mark {
+    /// After all that happened up to there.
+    pub(super) fn after(seq: Seq) -> Self {
+        Self { seq, nth: WHOLE }
+    }
+
     pub fn parse(raw: &str) -> Option<Self> {
         let (seq, nth) = raw.split_once('-')?;
         Some(Self { seq: Seq(seq.parse().ok()?), nth: nth.parse().ok()? })
@@ -81,7 +86,7 @@ impl Engine {
     }
 
     /// Ends when the task has ended. `after` goes on where a broken stream ended.
-    pub(super) async fn subscribe(
+    pub(crate) async fn subscribe(
         &self,
         request: pb::SubscribeToTaskRequest,
         after: Option<Mark>,
@@ -108,6 +113,18 @@ impl Engine {
         Ok(teller.start(Some(first), false, items))
     }
 
+    /// A task that has ended, told as a whole; none if it goes on.
+    pub(crate) async fn whole_if_ended(&self, task: TaskId) -> Result<Option<pb::StreamResponse>, Fault> {
+        let known = self.known(task).await?;
+        if known.ended().is_none() {
+            return Ok(None);
+        }
+        match self.whole(&known).await? {
+            Event::Told { response, .. } => Ok(Some(*response)),
+            Event::Gap => Ok(None),
+        }
+    }
+
     /// The task as it was then.
     async fn whole(&self, known: &Known) -> Result<Event, Fault> {
         let task = self.tell(known, Much { history: None, artifacts: true }).await?;
@@ -117,8 +134,8 @@ impl Engine {
 }
 
 impl Known {
-    fn mark(&self) -> Mark {
-        Mark { seq: self.at(), nth: WHOLE }
+    pub(super) fn mark(&self) -> Mark {
+        Mark::after(self.at())
     }
 }
 

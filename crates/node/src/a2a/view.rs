@@ -70,8 +70,10 @@ impl Engine {
                 let (ending, archive) = found.ok_or_else(|| Fault::no_such_task(&name))?;
                 Known::Ended { ending, archive: Box::new(archive), at: Seq(u64::MAX) }
             }
-            // That it is another's is not told.
-            Err(Refusal::NotAllowed { .. }) => return Err(Fault::no_such_task(&name)),
+            // That it is another's is not told: both have the same words (E5).
+            Err(Refusal::NotAllowed { .. } | Refusal::NoSuchTask { .. }) => {
+                return Err(Fault::no_such_task(&name));
+            }
             Err(refusal) => return Err(Fault::of(&refusal)),
         };
         if is_own(&self.caller, known.task()) { Ok(known) } else { Err(Fault::no_such_task(&name)) }

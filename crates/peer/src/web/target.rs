@@ -166,11 +166,8 @@ impl Target {
 
     /// Judges one address that the host turned out to have.
     pub fn check_address(&self, address: IpAddr) -> Result<(), TargetFault> {
-        let host = match &self.host {
-            Host::Name(name) => format!("{name} ({address})"),
-            Host::Address(_) => self.host.to_string(),
-        };
-        let kind = Kind::of(address);
+        // What a name leads to is not repeated: whoever named it may not be meant to know.
+        let (host, kind) = (self.host.to_string(), Kind::of(address));
         self.check_kind(host.clone(), kind)?;
         // A name that promised to be this machine has to keep it.
         let is_safe = self.is_https || self.rules.plain_http || kind == Kind::Loopback;
@@ -454,9 +451,57 @@ mod tests {
         let hook = Target::parse("https://hook.example.org", PUBLIC).unwrap();
         assert_eq!(hook.check_address(ip("8.8.8.8")), Ok(()));
         let fault = hook.check_address(ip("10.0.0.1")).unwrap_err();
-        assert!(fault.to_string().contains("hook.example.org (10.0.0.1)"), "{fault}");
+        assert!(fault.to_string().contains("hook.example.org is an address of a private network"), "{fault}");
+        assert!(!fault.to_string().contains("10.0.0.1"), "{fault}");
         let local = Target::parse("http://localhost:9000", PRIVATE).unwrap();
         assert_eq!(local.check_address(ip("::1")), Ok(()));
         assert!(matches!(local.check_address(ip("10.0.0.1")), Err(TargetFault::Plain { .. })));
+    }
+
+    /// Whatever is put together: what a public client takes is encrypted, and no address but a public one.
+    #[test]
+    fn any_pieces_of_a_url() {
+        const PIECES: &[&str] = &[
+            "https://",
+            "http://",
+            "127",
+            "0x7f",
+            ".",
+            "1",
+            "[",
+            "]",
+            "::",
+            "ffff",
+            ":",
+            "@",
+            "%",
+            "localhost",
+            "example.org",
+            "/",
+            "?",
+            "#",
+            "\\",
+            "0",
+            "10",
+            "169.254",
+            "443",
+            "-",
+            "\0",
+            "\u{ff11}",
+        ];
+        bolero::check!().with_iterations(20_000).with_type::<Vec<u8>>().for_each(|picks| {
+            let rest = picks.iter().map(|pick| PIECES[usize::from(*pick) % PIECES.len()]);
+            let url: String = std::iter::once("https://").chain(rest).collect();
+            let Ok(target) = Target::parse(&url, PUBLIC) else { return };
+            assert!(target.is_https && target.path.starts_with('/'), "{url}");
+            match &target.host {
+                Host::Address(address) => assert_eq!(Kind::of(*address), Kind::Public, "{url}"),
+                Host::Name(name) => {
+                    assert!(name.contains('.') && !name.ends_with("localhost"), "{url}");
+                    let last = name.rsplit('.').next().unwrap();
+                    assert!(last.parse::<u64>().is_err() && !last.starts_with("0x"), "{url}");
+                }
+            }
+        });
     }
 }
