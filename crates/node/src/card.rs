@@ -91,6 +91,7 @@ pub struct Cards {
     hand: Hand,
     endpoint: String,
     mtls: bool,
+    open: bool,
     key: OnceCell<Key>,
     /// That there is no key was written to the log: once, since anybody can ask.
     complained: AtomicBool,
@@ -101,7 +102,8 @@ impl Cards {
     pub fn new(launch: &Launch, endpoint: String, mtls: bool) -> Self {
         let (description, hand) = (launch.description.clone(), launch.hand.clone());
         let (key, complained, made) = (OnceCell::new(), AtomicBool::new(false), Mutex::default());
-        Self { description, hand, endpoint, mtls, key, complained, made }
+        let open = launch.listen.open;
+        Self { description, hand, endpoint, mtls, open, key, complained, made }
     }
 
     fn made(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Which, String), Arc<Made>>> {
@@ -237,6 +239,7 @@ fn describe(app: &Shared, base: &str) -> Description {
         output_modes: modes(MODES.output),
         skills,
         mtls: cards.mtls,
+        open: cards.open,
         extensions: Vec::new(),
     }
 }

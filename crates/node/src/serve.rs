@@ -220,7 +220,10 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let audit = Audit::start(dir.audit(), &settings.get().audit).map_err(|e| cannot(&e))?;
     let stop = CancellationToken::new();
     let gate = Gate::new(home.clone(), port, metrics.clone(), source(&settings)).map_err(|e| cannot(&e))?;
-    let gate = gate.called(plan.hosts, launch.listen.public_url.clone());
+    let gate = gate.called(plan.hosts, launch.listen.public_url.clone()).open_to_anyone(launch.listen.open);
+    if launch.listen.open {
+        tracing::warn!("anyone on this machine may give this agent tasks; it was started with --auth none");
+    }
     let mtls = plan.tls.is_some_and(|files| files.client_ca.is_some());
     handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
