@@ -25,6 +25,8 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 const VERSION: (&str, &str) = ("a2a-version", "1.0");
 const GRPC: (&str, &str) = ("content-type", "application/grpc");
 /// Longer than any answer should take on a busy machine.
@@ -156,7 +158,7 @@ fn what_is_no_call_is_told_so() {
         assert_eq!(told.headers.contains_key("grpc-accept-encoding"), body == compressed, "{told:?}");
     }
     let path = format!("{PREFIX}GetTask");
-    let heads: [(&str, &[(&str, &str)], u16, Option<i32>); 11] = [
+    let heads: [(&str, Headers<'_>, u16, Option<i32>); 11] = [
         (&path, &[GRPC, VERSION], 200, NOT_FOUND),
         (&path, &[("content-type", "application/grpc+proto"), VERSION], 200, NOT_FOUND),
         (&path, &[("content-type", "Application/gRPC; x=y"), VERSION], 200, NOT_FOUND),
@@ -188,7 +190,7 @@ fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
     let path = format!("{PREFIX}GetTask");
     let proven = ("authorization", bearer.as_str());
     let evil = format!("http://evil.example:{}", agent.port);
-    let cases: [(&str, &[(&str, &str)], i32); 6] = [
+    let cases: [(&str, Headers<'_>, i32); 6] = [
         (&host, &[proven], 5),
         (&host, &[proven, ("origin", &format!("http://{host}"))], 5),
         (&host, &[], 16),

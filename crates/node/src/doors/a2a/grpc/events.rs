@@ -3,7 +3,7 @@
 //! Messages have no ids. So the head of a stream has the mark of its first event, and its end that of its last: whoever
 //! comes back with the first hears all that followed, and knows how much of it is not new.
 
-use super::{answer, trailers};
+use super::{answer, refused, trailers};
 use crate::a2a::{Event, Mark, Stream};
 use crate::doors::Shared;
 use axum::body::Body;
@@ -27,8 +27,15 @@ fn mark_of(mark: Mark) -> Option<HeaderValue> {
 
 /// `goes_on` with one that broke off; `until` is when the caller no longer waits.
 pub(super) async fn told(app: Shared, mut events: Stream, goes_on: bool, until: Option<Instant>) -> Response {
-    // Of one that goes on the first may be a long time coming; of all others it is there.
-    let first = if goes_on { None } else { events.recv().await };
+    // Of one that goes on the first may be a long time coming; of all others it is soon there.
+    let first = match until {
+        _ if goes_on => None,
+        None => events.recv().await,
+        Some(until) => match tokio::time::timeout_at(until, events.recv()).await {
+            Ok(first) => first,
+            Err(_) => return refused(&Status::Late),
+        },
+    };
     let mark = match &first {
         Some(Event::Told { mark, .. }) => mark_of(*mark),
         Some(Event::Gap) | None => None,
