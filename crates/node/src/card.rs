@@ -12,7 +12,7 @@ use crate::auth::Peer;
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::launch::{Hand, Launch};
-use crate::network::{authority, has_port};
+use crate::network::{Plan, authority, has_port};
 use axum::extract::Request;
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -98,8 +98,9 @@ pub struct Cards {
 }
 
 impl Cards {
-    pub fn new(launch: &Launch, endpoint: String, mtls: bool) -> Self {
+    pub fn new(launch: &Launch, plan: &Plan, port: u16) -> Self {
         let (description, hand) = (launch.description.clone(), launch.hand.clone());
+        let (endpoint, mtls) = (plan.endpoint(port), plan.asks_for_certificates());
         let (key, complained, made) = (OnceCell::new(), AtomicBool::new(false), Mutex::default());
         Self { description, hand, endpoint, mtls, key, complained, made }
     }
