@@ -187,6 +187,11 @@ impl Gate {
 
     /// Lets whoever is on this machine give tasks, without a word of who it is.
     pub fn open_to_anyone(mut self, open: bool) -> Self {
+        if open {
+            tracing::warn!(
+                "anyone on this machine may give this agent tasks; it was started with --auth none"
+            );
+        }
         self.open = open;
         self
     }

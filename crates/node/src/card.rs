@@ -12,7 +12,7 @@ use crate::auth::Peer;
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::launch::{Hand, Launch};
-use crate::network::{authority, has_port};
+use crate::network::{Plan, authority, has_port};
 use axum::extract::Request;
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -99,8 +99,9 @@ pub struct Cards {
 }
 
 impl Cards {
-    pub fn new(launch: &Launch, endpoint: String, mtls: bool) -> Self {
+    pub fn new(launch: &Launch, plan: &Plan, port: u16) -> Self {
         let (description, hand) = (launch.description.clone(), launch.hand.clone());
+        let (endpoint, mtls) = (plan.endpoint(port), plan.asks_for_certificates());
         let (key, complained, made) = (OnceCell::new(), AtomicBool::new(false), Mutex::default());
         let open = launch.listen.open;
         Self { description, hand, endpoint, mtls, open, key, complained, made }

@@ -58,6 +58,11 @@ impl Plan {
         self.tls.is_none() && !self.address.to_canonical().is_loopback()
     }
 
+    /// Whether callers must show a certificate.
+    pub fn asks_for_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|files| files.client_ca.is_some())
+    }
+
     /// The address to show to people and programs.
     pub fn endpoint(&self, port: u16) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };

@@ -5,7 +5,7 @@ use crate::fail::{Done, Fail};
 use clap::{Args, ValueEnum};
 
 #[derive(Args)]
-pub(super) struct Serve {
+pub(in crate::cli) struct Serve {
     #[command(flatten)]
     who: Who,
     /// The command, run by the shell for each task: prompt on stdin, answer on stdout, exit code = outcome
@@ -26,7 +26,7 @@ pub(super) struct Serve {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Auth {
+enum Auth {
     Token,
     None,
 }
