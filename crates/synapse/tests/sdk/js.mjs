@@ -31,8 +31,7 @@ const UNKNOWN = '0123456789abcdef0123456789abcdef';
 const token = readFileSync(tokenFile, 'utf8').trim();
 const option = (name) => (rest.includes(name) ? rest[rest.indexOf(name) + 1].split(',') : undefined);
 const skipped = option('--skip') ?? [];
-// Its HTTP+JSON of 0.3 is a form of its own that no server but its own understands; not even the Python SDK's.
-const wanted = option('--bindings') ?? ['JSONRPC', 'HTTP+JSON', 'GRPC', 'JSONRPC/0.3'];
+const wanted = option('--bindings') ?? ['JSONRPC', 'HTTP+JSON', 'GRPC', 'JSONRPC/0.3', 'HTTP+JSON/0.3'];
 
 /// One binding in one version: clients for it, and what one says to them.
 class Side {
@@ -318,14 +317,16 @@ async function push(side) {
 }
 
 async function pushDeleted(side) {
-  const task = await side.send('ask');
-  const wish = { tenant: '', id: 'gone', taskId: task.id, url: 'http://127.0.0.1:9/', token: '', authentication: undefined };
-  await side.client.createTaskPushNotificationConfig(wish);
-  const which = { tenant: '', taskId: task.id, id: 'gone' };
-  await side.client.deleteTaskPushNotificationConfig(which);
-  assert.deepEqual((await side.configs(task.id)).configs, []);
-  await refused(NOT_FOUND, side.client.getTaskPushNotificationConfig(which));
-  await side.end(task.id);
+  await withWebhook(async (hook) => {
+    const task = await side.send('ask');
+    const wish = { tenant: '', id: 'gone', taskId: task.id, url: hook.url, token: '', authentication: undefined };
+    await side.client.createTaskPushNotificationConfig(wish);
+    const which = { tenant: '', taskId: task.id, id: 'gone' };
+    await side.client.deleteTaskPushNotificationConfig(which);
+    assert.deepEqual((await side.configs(task.id)).configs, []);
+    await refused(NOT_FOUND, side.client.getTaskPushNotificationConfig(which));
+    await side.end(task.id);
+  });
 }
 
 async function extendedCard(side) {
@@ -402,6 +403,9 @@ const CASES = {
 };
 // What 0.3 does not have, or the SDK does not offer for it.
 const NOT_IN_03 = ['list', 'error-version'];
+// What the SDK loses over the HTTP+JSON of 0.3, whatever the server says: that a piece is appended, the name of a file, and
+// every card that says how to log in.
+const LOST = { 'HTTP+JSON/0.3': ['stream', 'parts', 'extended-card'] };
 
 /// A small HTTP server of our own that keeps what it is told.
 async function withWebhook(use) {
@@ -487,7 +491,7 @@ for (const name of wanted) {
   const side = from && (await attempt(`${name} open`, () => new Side(name, from).open()));
   if (!side) continue;
   for (const [title, act] of Object.entries(CASES)) {
-    if (side.version === '0.3' && NOT_IN_03.includes(title)) continue;
+    if ((side.version === '0.3' && NOT_IN_03.includes(title)) || LOST[name]?.includes(title)) continue;
     if (skipped.includes(`${name}:${title}`)) {
       console.log(`skipped ${name} ${title}`);
       continue;
