@@ -38,7 +38,7 @@ usage: cargo xtask <chore>
                     does what is sent to them arrive
   mock-llm [--port N] [--log FILE] [--script FILE]
                     that mock alone, until it is ended
-  sdks              fetch the official SDKs of A2A that the tests are called by, into target/sdk
+  sdk               fetch the official SDKs of A2A that the tests are called by, into target/sdk
   rows              which test holds which row of A2A, into docs/a2a-rows.md
   golden [--bless]  compare the golden files; --bless writes what the code says now
   record            the demo in a real terminal, into docs/demo.cast and docs/demo.svg
@@ -56,7 +56,7 @@ enum Chore {
     Agent { words: Vec<String> },
     RealAgents { words: Vec<String> },
     MockLlm { words: Vec<String> },
-    Sdks,
+    Sdk,
     Rows,
     Golden { bless: bool },
     Record,
@@ -99,7 +99,7 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
         ["mock-llm", words @ ..] => {
             Ok(Chore::MockLlm { words: words.iter().map(ToString::to_string).collect() })
         }
-        ["sdks"] => Ok(Chore::Sdks),
+        ["sdk"] => Ok(Chore::Sdk),
         ["rows"] => Ok(Chore::Rows),
         ["golden"] => Ok(Chore::Golden { bless: false }),
         ["golden", "--bless"] => Ok(Chore::Golden { bless: true }),
@@ -120,7 +120,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Agent { words } => bench::delivery::agent::run(&words),
         Chore::RealAgents { words } => real_agents::run(&root, &words),
         Chore::MockLlm { words } => mock_llm::run(&words),
-        Chore::Sdks => sdk::ensure_all(&root),
+        Chore::Sdk => sdk::ensure_all(&root),
         Chore::Rows => rows::run(&root),
         Chore::Golden { bless } => golden::run(&root, bless),
         Chore::Record => record::run(&root),

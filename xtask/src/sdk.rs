@@ -23,13 +23,13 @@ enum Fetcher {
 }
 
 pub(crate) const PYTHON_1: Kit = Kit {
-    folder: "python-1",
+    folder: "python-1.3.0",
     with: Fetcher::Pip,
     packages: &["a2a-sdk[grpc,http-server,signing]==1.3.0", "uvicorn==0.54.0"],
 };
 
 const PYTHON_03: Kit =
-    Kit { folder: "python-0.3", with: Fetcher::Pip, packages: &["a2a-sdk[grpc,http-server]==0.3.26"] };
+    Kit { folder: "python-0.3.26", with: Fetcher::Pip, packages: &["a2a-sdk[grpc,http-server]==0.3.26"] };
 
 const JS: Kit = Kit {
     folder: "js",

@@ -35,6 +35,8 @@ elif word == 'ask':
 elif word == 'long':
     say('progress', text='begun')
     hear()
+elif word == 'direct':
+    say('message', text='directly')
 elif word == 'fail':
     say('failed', why='it broke')
 elif word == 'parts':

@@ -280,6 +280,14 @@ async function asksStreaming(side) {
   assert.equal(answer(await side.get(asked.taskId)), 'you said the red one');
 }
 
+async function direct(side) {
+  const message = await side.client.sendMessage(request('direct'));
+  assert.deepEqual([message.role, text(message.parts)], [Role.ROLE_AGENT, 'directly']);
+  const events = await within(side.stream('direct'), 'the message');
+  assert.deepEqual(events.map((event) => event.payload.$case), ['message']);
+  assert.equal(text(last(events).parts), 'directly');
+}
+
 async function fails(side) {
   const task = await side.send('fail');
   assert.equal(state(task), 'FAILED');
@@ -389,6 +397,7 @@ const CASES = {
   subscribe,
   asks,
   'asks-streaming': asksStreaming,
+  direct,
   fails,
   parts,
   push,

@@ -263,6 +263,13 @@ async def asks_streaming(side):
     equal(answer_of(await side.get(task.id)), 'you said the red one')
 
 
+async def direct(side):
+    for client in (side.blocking, side.streaming):
+        (answer,) = await within(all_of(client.send_message(message('direct'))), 'the message')
+        assert isinstance(answer, Message), answer
+        equal((text_of(answer.parts), answer.role), ('directly', Role.agent))
+
+
 async def fails(side):
     task = await side.send('fail')
     equal(task.status.state, TaskState.failed)
@@ -373,6 +380,7 @@ CASES = {
     'resubscribe': resubscribe,
     'asks': asks,
     'asks-streaming': asks_streaming,
+    'direct': direct,
     'fails': fails,
     'parts': parts,
     'push': push,

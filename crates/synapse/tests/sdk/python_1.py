@@ -174,6 +174,7 @@ def state_of(task):
 # --- cases
 
 
+# S1–S3, C1, C5, C6, G11, G12.
 async def send(side):
     task = await side.send('hello over there')
     equal(state_of(task), 'TASK_STATE_COMPLETED')
@@ -183,6 +184,7 @@ async def send(side):
     equal(get_message_text(task.history[0]), 'hello over there')
 
 
+# S4.
 async def immediately(side):
     task = await side.begin('long one')
     assert task.status.state in LIVE, task
@@ -190,6 +192,7 @@ async def immediately(side):
     equal((canceled.id, state_of(canceled)), (task.id, 'TASK_STATE_CANCELED'))
 
 
+# S13, S15, S16, S18, S20, G18–G20.
 async def stream(side):
     events = await within(all_of(side.streaming.send_message(request('steps'))), 'the stream to end')
     kinds = [event.WhichOneof('payload') for event in events]
@@ -214,6 +217,7 @@ async def stream(side):
     equal(answer_of(whole), 'done')
 
 
+# S6, T2.
 async def history(side):
     task = await side.send('ask something')
     task = await side.send('the second', task=task.id)
@@ -228,6 +232,7 @@ async def history(side):
     equal(len(none.history), 0)
 
 
+# C2, C10.
 async def context(side):
     name = f'talk-{uuid.uuid4()}'
     first = await side.send('a', context=name)
@@ -239,6 +244,7 @@ async def context(side):
     equal(next_one.context_id, own.context_id)
 
 
+# T5–T7, T9, T10.
 async def list_tasks(side):
     name = f'list-{uuid.uuid4()}'
     ids = [(await side.send(f'number {n}', context=name)).id for n in range(5)]
@@ -250,6 +256,7 @@ async def list_tasks(side):
     equal([answer_of(task) for task in full.tasks], [f'number {n}' for n in range(4, -1, -1)])
 
 
+# T4, T6.
 async def list_pages(side):
     name = f'pages-{uuid.uuid4()}'
     ids = [(await side.send(f'number {n}', context=name)).id for n in range(5)]
@@ -265,6 +272,7 @@ async def list_pages(side):
     equal((seen, pages), (ids[::-1], 3))
 
 
+# T11.
 async def list_filters(side):
     name = f'filters-{uuid.uuid4()}'
     done = await side.send('done', context=name)
@@ -287,6 +295,7 @@ async def list_filters(side):
     await side.end(asks.id)
 
 
+# T12.
 async def cancel(side):
     task = await side.begin('long one')
     await side.wait_for(task.id, TaskState.TASK_STATE_WORKING)
@@ -294,6 +303,7 @@ async def cancel(side):
     equal(state_of(await side.get(task.id)), 'TASK_STATE_CANCELED')
 
 
+# T15–T17, S21.
 async def subscribe(side):
     task = await side.begin('long one')
     events = side.streaming.subscribe(SubscribeToTaskRequest(id=task.id))
@@ -306,6 +316,7 @@ async def subscribe(side):
         equal(TaskState.Name(rest[-1].status_update.status.state), 'TASK_STATE_CANCELED')
 
 
+# T15.
 async def subscribe_waiting(side):
     """A task that nobody works on now: it asks, and is told."""
     task = await side.send('ask')
@@ -317,6 +328,7 @@ async def subscribe_waiting(side):
     equal(TaskState.Name(rest[-1].status_update.status.state), 'TASK_STATE_COMPLETED')
 
 
+# C8, C11, G13.
 async def asks(side):
     task = await side.send('ask me')
     equal(state_of(task), 'TASK_STATE_INPUT_REQUIRED')
@@ -326,6 +338,7 @@ async def asks(side):
     equal(answer_of(done), 'you said the blue one')
 
 
+# S17.
 async def asks_streaming(side):
     events = await within(all_of(side.streaming.send_message(request('ask me'))), 'the question')
     asked = events[-1].status_update
@@ -336,12 +349,27 @@ async def asks_streaming(side):
     equal(answer_of(await side.get(asked.task_id)), 'you said the red one')
 
 
+# S1, S14.
+async def direct(side):
+    """A message for an answer: no task is made, and a stream of it has nothing else."""
+    name = f'direct-{uuid.uuid4()}'
+    for client in (side.blocking, side.streaming):
+        events = await within(all_of(client.send_message(request('direct', context=name))), 'the message')
+        equal([event.WhichOneof('payload') for event in events], ['message'])
+        message = events[0].message
+        equal((get_message_text(message), message.role, message.context_id), ('directly', Role.ROLE_AGENT, name))
+        assert message.message_id and not message.task_id, message
+    equal(len((await side.blocking.list_tasks(ListTasksRequest(context_id=name))).tasks), 0)
+
+
+# G13.
 async def fails(side):
     task = await side.send('fail')
     equal(state_of(task), 'TASK_STATE_FAILED')
     assert 'it broke' in get_message_text(task.status.message), task
 
 
+# G14, G16.
 async def parts(side):
     more = [
         new_data_part({'n': 1.5, 'list': [True, None, 'ä']}),
@@ -358,6 +386,7 @@ async def parts(side):
     equal((sent.parts[2].raw, sent.parts[2].filename), (b'line\n', 'notes.txt'))
 
 
+# P2, P5, P6, P8, P10, P15.
 async def push(side):
     with Webhook() as hook:
         task = await side.send('ask')
@@ -382,6 +411,7 @@ async def push(side):
         equal(token, 'a token')
 
 
+# P6, P7.
 async def push_deleted(side):
     with Webhook() as hook:
         task = await side.send('ask')
@@ -400,6 +430,7 @@ async def push_deleted(side):
         equal({path for path, _, _ in hook.heard}, {hook.path + '/kept'})
 
 
+# S8.
 async def push_with_send(side):
     with Webhook() as hook:
         task = await side.send('ask', push=TaskPushNotificationConfig(url=hook.url))
@@ -420,18 +451,21 @@ async def list_configs(side, task_id):
     return listed.configs
 
 
+# P4, P5.
 async def push_errors(side):
     wish = TaskPushNotificationConfig(task_id=UNKNOWN, url='http://127.0.0.1:9/')
     await raises(TaskNotFoundError, side.blocking.create_task_push_notification_config(wish))
     await raises(TaskNotFoundError, list_configs(side, UNKNOWN))
 
 
+# A13, A16.
 async def extended_card(side):
     card = await side.client(False).get_extended_agent_card(GetExtendedAgentCardRequest())
     equal(card.name, side.card.name)
     assert len(card.skills) >= len(side.card.skills) >= 1, card
 
 
+# S10, T1, T13, T18.
 async def error_not_found(side):
     await raises(TaskNotFoundError, side.get(UNKNOWN))
     await raises(TaskNotFoundError, side.get('nonsense'))
@@ -440,6 +474,7 @@ async def error_not_found(side):
     await raises(TaskNotFoundError, all_of(side.streaming.subscribe(SubscribeToTaskRequest(id=UNKNOWN))))
 
 
+# S9, T13, T18.
 async def error_ended(side):
     task = await side.send('over')
     await raises(TaskNotCancelableError, side.end(task.id))
@@ -448,6 +483,7 @@ async def error_ended(side):
     await raises(UnsupportedOperationError, all_of(side.streaming.subscribe(SubscribeToTaskRequest(id=task.id))))
 
 
+# G7, G8, T8, C9, E6.
 async def error_params(side):
     await raises(InvalidParamsError, side.send(None))
     await raises(InvalidParamsError, all_of(side.blocking.send_message(SendMessageRequest())))
@@ -460,11 +496,13 @@ async def error_params(side):
     await side.end(asked.id)
 
 
+# S11.
 async def error_media(side):
     picture = [new_raw_part(b'\x89PNG', media_type='image/png', filename='a.png')]
     await raises(ContentTypeNotSupportedError, side.send(None, parts=picture))
 
 
+# V8, R3.
 async def error_version(side):
     if side.binding != 'GRPC':
         asked = ClientCallContext(service_parameters={'A2A-Version': '9.9'})
@@ -486,6 +524,7 @@ async def error_version(side):
     await raises(VersionNotSupportedError, ask())
 
 
+# E2, E3, E21.
 async def unauthenticated(side):
     for secret in ('', 'wrong'):
         stranger = side.client(False, token=secret)
@@ -509,6 +548,7 @@ CASES = {
     'subscribe-waiting': subscribe_waiting,
     'asks': asks,
     'asks-streaming': asks_streaming,
+    'direct': direct,
     'fails': fails,
     'parts': parts,
     'push': push,
@@ -525,6 +565,7 @@ CASES = {
 }
 
 
+# A1–A3, A5, A18, A20, A22.
 async def resolve(base, token):
     """The card, as the SDK's own resolver finds it, and what its signature is worth."""
     async with httpx.AsyncClient(timeout=PATIENCE_S) as client:

@@ -1,10 +1,10 @@
 """An agent on the official Python SDK (1.x), for our client to call and for the scripts beside this one to be tried on.
 
-    python_server.py [--token SECRET]
+    python_server.py [--token SECRET] [--bindings A,B] [--versions 1.0,0.3]
 
 It serves JSON-RPC, HTTP+JSON and gRPC, each in version 1.0 and in 0.3, on ports of 127.0.0.1 that the system picks.
-Its first line says where: `ready http://127.0.0.1:PORT`. With a token, only who brings it is heard. It ends with its
-standard input.
+Its first line says where: `ready http://127.0.0.1:PORT`. With a token, only who brings it is heard. Its card names all,
+or only the bindings and versions that are asked for. It ends with its standard input.
 
 What it does stands in the first word of a message:
 
@@ -119,7 +119,7 @@ def described(part):
     return {'kind': kind, 'content': inside, 'media_type': part.media_type, 'filename': part.filename}
 
 
-def card_of(http_port, grpc_port, needs_token):
+def card_of(http_port, grpc_port, needs_token, bindings, versions):
     base = f'http://127.0.0.1:{http_port}'
     places = [
         ('JSONRPC', f'{base}/rpc'),
@@ -132,8 +132,9 @@ def card_of(http_port, grpc_port, needs_token):
         version='1.0.0',
         supported_interfaces=[
             AgentInterface(protocol_binding=binding, url=url, protocol_version=version)
-            for version in ('1.0', '0.3')
+            for version in versions
             for binding, url in places
+            if binding in bindings
         ],
         capabilities=AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=True),
         default_input_modes=['text/plain', 'application/json'],
@@ -196,7 +197,7 @@ class GrpcGuard(grpc.aio.ServerInterceptor):
         )
 
 
-async def serve(token):
+async def serve(token, bindings, versions):
     listener = socket.socket()
     listener.bind(('127.0.0.1', 0))
     http_port = listener.getsockname()[1]
@@ -210,7 +211,7 @@ async def serve(token):
     sign = create_agent_card_signer(
         key, {'kid': KEY_ID, 'alg': 'ES256', 'jku': base + KEYS_PATH, 'typ': 'JOSE'}
     )
-    card = sign(card_of(http_port, grpc_port, bool(token)))
+    card = sign(card_of(http_port, grpc_port, bool(token), bindings, versions))
     extended = AgentCard()
     extended.CopyFrom(card)
     extended.ClearField('signatures')
@@ -255,4 +256,7 @@ async def serve(token):
 if __name__ == '__main__':
     parser = argparse.ArgumentParser()
     parser.add_argument('--token', default='')
-    asyncio.run(serve(parser.parse_args().token))
+    parser.add_argument('--bindings', default='JSONRPC,HTTP+JSON,GRPC')
+    parser.add_argument('--versions', default='1.0,0.3')
+    args = parser.parse_args()
+    asyncio.run(serve(args.token, args.bindings.split(','), args.versions.split(',')))
