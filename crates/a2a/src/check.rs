@@ -8,6 +8,9 @@ use synapse_core::ids::Timestamp;
 pub const PAGE: usize = 50;
 pub const PAGE_MAX: i32 = 100;
 
+/// Parts of a message: each takes far more room in memory than it may have on the wire.
+pub const PARTS_MAX: usize = 1_000;
+
 /// The message of a request, with all that it needs.
 pub fn message(request: &pb::SendMessageRequest) -> Result<&pb::Message, Fault> {
     let message = request.message.as_ref().ok_or_else(|| Fault::params("message", "it is missing"))?;
@@ -19,6 +22,9 @@ pub fn message(request: &pb::SendMessageRequest) -> Result<&pb::Message, Fault> 
     }
     if message.parts.is_empty() {
         return Err(Fault::params("message.parts", "at least one is needed"));
+    }
+    if message.parts.len() > PARTS_MAX {
+        return Err(Fault::params("message.parts", format!("at most {PARTS_MAX} are taken")));
     }
     for (n, part) in message.parts.iter().enumerate() {
         if part.content.is_none() {
@@ -117,6 +123,7 @@ mod tests {
             (without("role"), "message.role"),
             (without("parts"), "message.parts"),
             (with("parts", json!([])), "message.parts"),
+            (with("parts", json!(vec![json!({ "text": "a" }); PARTS_MAX + 1])), "message.parts"),
             (with("parts", json!([{ "text": "a" }, { "mediaType": "text/plain" }])), "message.parts[1]"),
             (
                 json!({ "message": whole, "configuration": { "historyLength": -1 } }),

@@ -36,13 +36,8 @@ pub struct Much {
     pub artifacts: bool,
 }
 
-/// Its conversation; one of its own if none was named.
-pub fn context(task: &Task) -> String {
-    task.context.as_ref().map_or_else(|| task.id.to_string(), ToString::to_string)
-}
-
 pub fn task(seen: &Seen<'_>, much: Much) -> pb::Task {
-    let (id, context) = (seen.task.id.to_string(), context(seen.task));
+    let (id, context) = (seen.task.id.to_string(), seen.task.conversation());
     let skipped = seen.messages.len().saturating_sub(much.history.unwrap_or(usize::MAX));
     let history =
         seen.messages[skipped..].iter().map(|(letter, body)| asked(letter, body, &context)).collect();
@@ -116,7 +111,7 @@ fn said(task: &Task, at: Timestamp, what: &str, body: &Body) -> pb::Message {
     let content = body.content().unwrap_or_default();
     pb::Message {
         message_id: format!("{}-{what}-{}", task.id, at.0),
-        context_id: context(task),
+        context_id: task.conversation(),
         task_id: task.id.to_string(),
         role: pb::Role::Agent.into(),
         parts: parts(&content),
@@ -191,12 +186,19 @@ fn answer(ending: &Ending) -> Option<pb::Artifact> {
     })
 }
 
+/// The message that an agent answered with, if it did so without a task (S1, S14): it says of none.
+pub fn direct(task: &Task, ending: &Ending) -> Option<pb::Message> {
+    let body = ending.answer.as_ref().filter(|_| ending.direct)?;
+    let at = task.history.last().map_or(Timestamp(0), |last| last.at);
+    Some(pb::Message { task_id: String::new(), ..said(task, at, "answers", body) })
+}
+
 /// What an event means to whoever follows the task: nothing, one thing, or an answer and then the end.
 pub fn updates(task: &Task, entry: &Entry) -> Vec<pb::StreamResponse> {
     let status = |state_now: TaskState, message: Option<pb::Message>| {
         Payload::StatusUpdate(pb::TaskStatusUpdateEvent {
             task_id: task.id.to_string(),
-            context_id: context(task),
+            context_id: task.conversation(),
             status: Some(pb::TaskStatus {
                 state: state(state_now).into(),
                 message,
@@ -208,7 +210,7 @@ pub fn updates(task: &Task, entry: &Entry) -> Vec<pb::StreamResponse> {
     let made = |artifact: pb::Artifact, append: bool, last_chunk: bool| {
         Payload::ArtifactUpdate(pb::TaskArtifactUpdateEvent {
             task_id: task.id.to_string(),
-            context_id: context(task),
+            context_id: task.conversation(),
             artifact: Some(artifact),
             append,
             last_chunk,
@@ -321,6 +323,7 @@ mod tests {
             by: "claude".into(),
             why: String::new(),
             answer: Some(Body::of(&Content::text("42"))),
+            direct: false,
         };
         let seen = Seen { task: &task, ending: Some(&ending), messages: &messages, said: &said };
         let told = to_json(&super::task(&seen, ALL)).unwrap();
@@ -404,6 +407,7 @@ mod tests {
             by: "claude".into(),
             why: "done".into(),
             answer: Some(Body::of(&Content::text("42"))),
+            direct: false,
         };
         let archive = Box::new(synapse_core::record::Archive {
             task: task.clone(),

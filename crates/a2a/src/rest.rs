@@ -17,7 +17,7 @@ pub struct Path {
 
 /// The verb, the path in pieces (`{x}` is a field, `{x}:word` a field with a word behind it), the operation, whether it
 /// has a body.
-type Row = (&'static str, &'static [&'static str], &'static str, bool);
+pub(crate) type Row = (&'static str, &'static [&'static str], &'static str, bool);
 
 // tidy: table
 const ROWS: &[Row] = &[
@@ -41,8 +41,13 @@ const PUSH: &str = "pushNotificationConfigs";
 impl Path {
     /// A path below the prefix of the binding, with or without a tenant before it.
     pub fn read(verb: &http::Method, path: &str) -> Result<Self, Fault> {
+        Self::read_among(ROWS, verb, path)
+    }
+
+    /// One of these rows.
+    pub(crate) fn read_among(rows: &[Row], verb: &http::Method, path: &str) -> Result<Self, Fault> {
         let pieces: Vec<String> = path.split('/').map(decoded).collect::<Result<_, _>>()?;
-        let known = |pieces: &[String]| ROWS.iter().find_map(|row| fits(row, verb.as_str(), pieces));
+        let known = |pieces: &[String]| rows.iter().find_map(|row| fits(row, verb.as_str(), pieces));
         let no_such = || Fault::new(Kind::Method, format!("there is no {verb} /{path} in A2A"));
         if let Some(path) = known(&pieces) {
             return Ok(path);
@@ -81,8 +86,17 @@ fn fits(row: &Row, verb: &str, pieces: &[String]) -> Option<Path> {
     Some(Path { method, has_body, fields })
 }
 
-/// What is in the path wins over what is in the body, and that over the query.
 pub fn request(path: Path, query: &str, body: &[u8]) -> Result<Request, Fault> {
+    let (method, fields) = asked(path, query, body)?;
+    Request::of_method(method, Value::Object(fields))
+}
+
+/// What is in the path wins over what is in the body, and that over the query.
+pub(crate) fn asked(
+    path: Path,
+    query: &str,
+    body: &[u8],
+) -> Result<(&'static str, Map<String, Value>), Fault> {
     let mut fields = Map::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let value = typed(&name, &value)?;
@@ -94,7 +108,7 @@ pub fn request(path: Path, query: &str, body: &[u8]) -> Result<Request, Fault> {
         fields.extend(read);
     }
     fields.extend(path.fields);
-    Request::of_method(path.method, Value::Object(fields))
+    Ok((path.method, fields))
 }
 
 /// A query has only text; some fields are numbers or yes and no (H5).

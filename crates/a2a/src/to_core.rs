@@ -6,7 +6,7 @@
 use crate::check;
 use crate::fault::{Fault, Kind};
 use crate::pb;
-use crate::wire::from_struct;
+use crate::wire::{from_struct, whole_numbers};
 use pb::part::Content as Inside;
 use serde_json::{Map, Value, json};
 use synapse_core::effect::Draft;
@@ -60,6 +60,25 @@ pub fn draft(request: &pb::SendMessageRequest, modes: Modes<'_>) -> Result<Draft
     };
     let _ = draft.body.digest();
     Ok(draft)
+}
+
+/// A word on what an agent waits for: exactly one part, which is data, and says `approve` or `deny` and of which prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    pub allow: bool,
+    pub prompt: String,
+}
+
+pub fn decision(message: &pb::Message) -> Option<Decision> {
+    let [pb::Part { content: Some(Inside::Data(data)), .. }] = &message.parts[..] else { return None };
+    let Ok(Value::Object(said)) = serde_json::to_value(data) else { return None };
+    let mut said = said.into_iter();
+    let (Some((name, Value::String(prompt))), None) = (said.next(), said.next()) else { return None };
+    match name.as_str() {
+        "approve" => Some(Decision { allow: true, prompt }),
+        "deny" => Some(Decision { allow: false, prompt }),
+        _ => None,
+    }
 }
 
 /// Callers name messages as they like; the core has fewer letters. Reversible, so that nothing meets that was apart.
@@ -164,6 +183,7 @@ fn one_part(field: &str, part: &pb::Part) -> Result<Part, Fault> {
         Some(Inside::Raw(bytes)) => Piece::Raw(base64::engine::general_purpose::STANDARD.encode(bytes)),
         Some(Inside::Data(data)) => {
             let data = serde_json::to_value(data).map_err(|e| Fault::params(field, e.to_string()))?;
+            let data = whole_numbers(data);
             parse::not_too_deep(&format!("{field}.data"), &data).map_err(|r| Fault::of(&r))?;
             Piece::Data(data)
         }
@@ -196,6 +216,30 @@ fn fits(media: &str, pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever is not exactly a decision is a message like any other.
+    #[test]
+    fn decisions() {
+        let read = |parts: Value| {
+            let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": parts });
+            decision(&crate::wire::from_json(message).unwrap())
+        };
+        let allow = Decision { allow: true, prompt: "0a".into() };
+        assert_eq!(read(json!([{ "data": { "approve": "0a" } }])), Some(allow.clone()));
+        assert_eq!(read(json!([{ "data": { "deny": "0a" } }])), Some(Decision { allow: false, ..allow }));
+        for other in [
+            json!([{ "text": "approve" }]),
+            json!([{ "text": "{\"approve\": \"0a\"}" }]),
+            json!([{ "data": { "approve": true } }]),
+            json!([{ "data": { "approve": "0a", "deny": "0a" } }]),
+            json!([{ "data": { "approve": "0a" } }, { "text": "and more" }]),
+            json!([{ "data": { "Approve": "0a" } }]),
+            json!([{ "data": ["approve", "0a"] }]),
+            json!([{ "data": "approve" }]),
+        ] {
+            assert_eq!(read(other.clone()), None, "{other}");
+        }
+    }
     use crate::wire::from_json;
 
     const TEXT: Modes<'_> =
@@ -221,7 +265,7 @@ mod tests {
         let content = draft.body.content().unwrap();
         assert_eq!(content.as_text(), "hello");
         assert_eq!(content.parts[1].piece, Piece::Data(json!({ "n": 1.5 })));
-        assert_eq!(content.metadata["theirs"], json!([1.0, "a"]));
+        assert_eq!(content.metadata["theirs"], json!([1, "a"]));
         assert_eq!(
             content.metadata[OWN],
             json!({ "extensions": ["https://example.org/e"], "referenceTaskIds": ["t1"], "parts": { "1": { "why": "x" } } })

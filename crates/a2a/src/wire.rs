@@ -18,7 +18,29 @@ pub fn to_json<T: Answer>(answer: &T) -> Result<Value, Fault> {
     let mut value = serde_json::to_value(answer)
         .map_err(|e| Fault::new(Kind::Internal, format!("an answer that is no JSON: {e}")))?;
     T::finish(&mut value);
-    Ok(value)
+    Ok(whole_numbers(value))
+}
+
+/// Every number of a Struct is a float. One that is whole is written as it was sent, `1` and not `1.0`, so that readers
+/// which tell them apart find what they had; so do the libraries of protobuf.
+pub fn whole_numbers(mut value: Value) -> Value {
+    fn walk(value: &mut Value) {
+        match value {
+            Value::Number(number) => {
+                // Up to here a float has every whole number.
+                const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
+                let float = number.as_f64().filter(|float| number.is_f64() && float.abs() <= WHOLE_MAX);
+                if let Some(float) = float.filter(|float| float.fract() == 0.0) {
+                    *number = (float as i64).into();
+                }
+            }
+            Value::Array(list) => list.iter_mut().for_each(walk),
+            Value::Object(map) => map.values_mut().for_each(walk),
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+    }
+    walk(&mut value);
+    value
 }
 
 /// The field at fault is named by its path.
@@ -61,7 +83,16 @@ impl Answer for pb::ListTasksResponse {
 }
 
 impl Answer for pb::AgentCard {
-    fn finish(_: &mut Value) {}
+    /// A scheme without scopes is told with an empty list: not all readers take a missing one for it.
+    fn finish(value: &mut Value) {
+        let requirements = value.get_mut("securityRequirements").and_then(Value::as_array_mut);
+        for requirement in requirements.into_iter().flatten() {
+            let schemes = requirement.get_mut("schemes").and_then(Value::as_object_mut);
+            for scopes in schemes.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+                present(scopes, "list", Value::Array(Vec::new()));
+            }
+        }
+    }
 }
 
 impl Answer for pb::TaskPushNotificationConfig {
@@ -104,7 +135,7 @@ pub fn to_struct(map: Map<String, Value>) -> Option<pbjson_types::Struct> {
 }
 
 pub fn from_struct(found: Option<&pbjson_types::Struct>) -> Map<String, Value> {
-    match found.map(serde_json::to_value) {
+    match found.map(|found| serde_json::to_value(found).map(whole_numbers)) {
         Some(Ok(Value::Object(map))) => map,
         _ => Map::new(),
     }
@@ -156,6 +187,17 @@ mod tests {
         assert_eq!(read.history_length, Some(0));
         let read: pb::GetTaskRequest = from_json(json!({ "id": "t" })).unwrap();
         assert_eq!(read.history_length, None);
+    }
+
+    /// A number comes back as it was sent, as far as a float can hold it.
+    #[test]
+    fn whole_numbers_stay_whole() {
+        let sent = json!({ "n": 1, "x": 1.5, "big": 9_007_199_254_740_991_i64, "list": [-2, 0, { "n": 3 }] });
+        let read = from_struct(to_struct(sent.as_object().unwrap().clone()).as_ref());
+        assert_eq!(Value::Object(read), sent);
+        let task = pb::Task { metadata: to_struct(sent.as_object().unwrap().clone()), ..task(0) };
+        assert_eq!(to_json(&task).unwrap()["metadata"], sent);
+        assert_eq!(whole_numbers(json!(1e300)), json!(1e300));
     }
 
     /// E6: the path of what is wrong.

@@ -4,6 +4,7 @@
 
 use crate::agents::{Agent, AgentState, Context, Heartbeat, Presence};
 use crate::ids::{AgentId, AskId, ContextId, LinkId, MessageId, Seq, TaskId, TaskRef, Timestamp, WatcherId};
+use crate::listing::Listing;
 use crate::message::{Body, Chain, Digest, Expects, Letter, Priority};
 use crate::policy::{Caller, Rules};
 use crate::receipt::{Step, Trail};
@@ -169,6 +170,8 @@ pub enum Command {
     Tasks {
         max: usize,
     },
+    /// The caller's own among the open ones.
+    OwnTasks(Listing),
     Agents,
 }
 
@@ -209,6 +212,10 @@ pub enum Report {
     NeedsInput {
         prompt: Body,
         auth: bool,
+    },
+    /// It answers with a message, and there was no task to speak of.
+    Message {
+        body: Body,
     },
     /// It could not begin; it goes back.
     Refused {
@@ -279,6 +286,14 @@ pub enum Answer {
         at: Seq,
     },
     Tasks(Vec<Task>),
+    /// In the order of the listing, each with its place there; and how many the listing wants in all.
+    OwnTasks {
+        tasks: Vec<(Timestamp, Task)>,
+        total: usize,
+        at: Seq,
+        /// When that was: whatever moves later has not moved yet.
+        as_of: Timestamp,
+    },
     Receipt {
         letter: Arc<Letter>,
         trail: Trail,

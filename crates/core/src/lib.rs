@@ -14,6 +14,7 @@ pub mod effect;
 pub mod guard;
 pub mod hub;
 pub mod ids;
+pub mod listing;
 pub mod mailbox;
 pub mod message;
 pub mod policy;

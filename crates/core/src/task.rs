@@ -123,11 +123,19 @@ pub struct Ending {
     pub why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Body>,
+    /// The answer is a message of its own: whoever asked need not know that there was a task.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub direct: bool,
 }
 
 impl Task {
     pub fn label(&self) -> String {
         self.id.short()
+    }
+
+    /// What it belongs to; one of its own if none was named.
+    pub fn conversation(&self) -> String {
+        self.context.as_ref().map_or_else(|| self.id.to_string(), ToString::to_string)
     }
 
     /// Whether its agent has begun, so that doing it again could do it twice.

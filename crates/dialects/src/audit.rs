@@ -148,7 +148,7 @@ pub fn verb(method: &str, path: &str) -> Word {
         ("POST", "/api/v1/shared") => "share",
         ("GET", "/api/v1/inbox/stream") => "join",
         ("GET" | "HEAD", _) => "read",
-        _ => "",
+        (_, path) => path.strip_prefix(GRPC).map_or("", grpc_verb),
     };
     if !known.is_empty() {
         return Cow::Borrowed(known);
@@ -163,10 +163,33 @@ pub fn verb(method: &str, path: &str) -> Word {
     Cow::Owned(plain(&word, PATH_CHARS_MAX))
 }
 
+const GRPC: &str = "/lf.a2a.v1.A2AService/";
+
+/// The operations of A2A, by the names that gRPC calls them. What is none is a call.
+// tidy: table
+fn grpc_verb(operation: &str) -> &'static str {
+    match operation {
+        "SendMessage" => "send",
+        "SendStreamingMessage" => "stream",
+        "CancelTask" => "cancel",
+        "CreateTaskPushNotificationConfig" => "push",
+        "DeleteTaskPushNotificationConfig" => "delete",
+        "GetTask"
+        | "ListTasks"
+        | "SubscribeToTask"
+        | "GetTaskPushNotificationConfig"
+        | "ListTaskPushNotificationConfigs"
+        | "GetExtendedAgentCard" => "read",
+        _ => "call",
+    }
+}
+
 /// Whether a line is written for this request even if all goes well; other requests are only counted.
 pub fn changes_state(method: &str, path: &str) -> bool {
     // What a program tells of itself many times a turn is no act.
-    let quiet = matches!(method, "GET" | "HEAD" | "OPTIONS") || path == "/api/v1/signal";
+    let quiet = matches!(method, "GET" | "HEAD" | "OPTIONS")
+        || path == "/api/v1/signal"
+        || path.strip_prefix(GRPC).is_some_and(|operation| grpc_verb(operation) == "read");
     !quiet || path == "/api/v1/inbox/stream"
 }
 
@@ -285,6 +308,11 @@ mod tests {
             ("GET", "/api/v1/inbox/stream", "join", true),
             ("GET", "/api/v1/tasks", "read", false),
             ("POST", "/\u{1b}[2J/NOT A WORD", "post", true),
+            ("POST", "/lf.a2a.v1.A2AService/SendMessage", "send", true),
+            ("POST", "/lf.a2a.v1.A2AService/CancelTask", "cancel", true),
+            ("POST", "/lf.a2a.v1.A2AService/GetTask", "read", false),
+            ("POST", "/lf.a2a.v1.A2AService/SubscribeToTask", "read", false),
+            ("POST", "/lf.a2a.v1.A2AService/Nonsense", "call", true),
         ];
         for (method, path, expected, changes) in table {
             assert_eq!(

@@ -111,6 +111,23 @@ pub enum FromProgram {
         #[serde(default)]
         message_id: Option<String>,
     },
+    /// As `input_required`, for what only somebody with credentials can give.
+    AuthRequired {
+        text: String,
+        #[serde(default)]
+        message_id: Option<String>,
+    },
+    /// An answer that ends it at once, as a message and not as the result of a task.
+    Message {
+        #[serde(default)]
+        text: Option<String>,
+        #[serde(default)]
+        data: Option<Value>,
+        #[serde(default)]
+        parts: Option<Vec<Value>>,
+        #[serde(default)]
+        message_id: Option<String>,
+    },
     Rejected {
         why: String,
         #[serde(default)]
@@ -146,6 +163,8 @@ impl FromProgram {
             | Self::Progress { message_id, .. }
             | Self::Artifact { message_id, .. }
             | Self::InputRequired { message_id, .. }
+            | Self::AuthRequired { message_id, .. }
+            | Self::Message { message_id, .. }
             | Self::Rejected { message_id, .. }
             | Self::Failed { message_id, .. }
             | Self::Completed { message_id, .. } => Some(message_id),
@@ -154,7 +173,10 @@ impl FromProgram {
 
     /// Whether the program is done with the message after this.
     pub fn is_last_word(&self) -> bool {
-        matches!(self, Self::Rejected { .. } | Self::Failed { .. } | Self::Completed { .. })
+        matches!(
+            self,
+            Self::Message { .. } | Self::Rejected { .. } | Self::Failed { .. } | Self::Completed { .. }
+        )
     }
 }
 
@@ -181,6 +203,15 @@ pub fn to_core(line: &[u8]) -> Result<Line, Refusal> {
             let prompt = Body::of(&Content::text(text));
             report(message_id, Report::NeedsInput { prompt, auth: false })
         }
+        FromProgram::AuthRequired { text, message_id } => {
+            let prompt = Body::of(&Content::text(text));
+            report(message_id, Report::NeedsInput { prompt, auth: true })
+        }
+        FromProgram::Message { text, data, parts: list, message_id } => {
+            let body = answer("message", text, data, list)?
+                .ok_or_else(|| Refusal::bad_field("message", "it needs a text, data or parts"))?;
+            report(message_id, Report::Message { body })
+        }
         FromProgram::Rejected { why, message_id } => {
             report(message_id, Report::Done { state: TaskState::Rejected, answer: None, why })
         }
@@ -188,13 +219,14 @@ pub fn to_core(line: &[u8]) -> Result<Line, Refusal> {
             report(message_id, Report::Done { state: TaskState::Failed, answer: None, why })
         }
         FromProgram::Completed { text, data, parts: list, message_id } => {
-            let answer = answer(text, data, list)?;
+            let answer = answer("completed", text, data, list)?;
             report(message_id, Report::Done { state: TaskState::Completed, answer, why: "completed".into() })
         }
     }
 }
 
 fn answer(
+    field: &str,
     text: Option<String>,
     data: Option<Value>,
     list: Option<Vec<Value>>,
@@ -205,7 +237,7 @@ fn answer(
     if all.is_empty() {
         return Ok(None);
     }
-    let parts = parts("completed", serde_json::json!({ "parts": all }))?;
+    let parts = parts(field, serde_json::json!({ "parts": all }))?;
     Ok(Some(Body::of(&Content { parts, ..Content::default() })))
 }
 

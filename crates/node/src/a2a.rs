@@ -3,22 +3,26 @@
 //! Results are scoped to the caller: a task of somebody else is not found, as one that never was (E4, E5, E8).
 //! Not here: forms on any wire (`doors/a2a`), translation (`synapse-a2a`).
 
+mod list;
+mod push;
 mod stream;
 mod view;
 
 pub use stream::{Event, Mark, Stream};
 
+use crate::card::{self, Called};
+use crate::decide;
 use crate::doors::Shared;
 use crate::follow::{self, Item};
 use synapse_a2a::check;
 use synapse_a2a::fault::{Fault, Kind};
-use synapse_a2a::from_core::{self, Much};
+use synapse_a2a::from_core::Much;
 use synapse_a2a::operation::{Reply, Request};
 use synapse_a2a::pb;
-use synapse_a2a::to_core::{self, Modes};
+use synapse_a2a::to_core::{self, Decision, Modes};
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
-use synapse_core::ids::{Seq, TaskId, TaskRef};
+use synapse_core::ids::{LinkId, Seq, TaskId, TaskRef};
 use synapse_core::policy::Caller;
 use synapse_core::record::Record;
 use synapse_core::task::{Task, TaskState};
@@ -34,6 +38,7 @@ pub const MODES: Modes<'static> =
 pub struct Engine {
     app: Shared,
     caller: Caller,
+    called: Called,
 }
 
 /// What a request comes to.
@@ -53,23 +58,42 @@ struct Sent {
 
 impl Engine {
     pub fn new(app: Shared, caller: Caller) -> Self {
-        Self { app, caller }
+        Self { app, caller, called: Called::default() }
+    }
+
+    /// How the node was called, where the binding knows it: what a card tells depends on it.
+    pub fn called(self, called: Called) -> Self {
+        Self { called, ..self }
+    }
+
+    /// For this node itself, which may see all of its tasks.
+    pub fn of_node(app: Shared) -> Self {
+        let caller = Caller::Hand { link: LinkId(0), agent: app.agent.id };
+        Self { app, caller, called: Called::default() }
     }
 
     /// `after` is where a broken stream ended, for a request that goes on with it.
     pub async fn perform(&self, request: Request, after: Option<Mark>) -> Result<Done, Fault> {
+        if push::has_secrets(&request) {
+            crate::audit::note(|facts| facts.secret());
+        }
         let reply = match request {
             Request::Send(request) => Reply::Sent(self.send(request).await?),
             Request::SendStreaming(request) => return self.send_streaming(request).await.map(Done::Stream),
             Request::Get(request) => Reply::Task(self.get(request).await?),
-            Request::List(_) => return Err(Fault::new(Kind::Method, "tasks are not listed here yet")),
+            Request::List(request) => Reply::Tasks(self.list(request).await?),
             Request::Cancel(request) => Reply::Task(self.cancel(request).await?),
             Request::Subscribe(request) => return self.subscribe(request, after).await.map(Done::Stream),
-            Request::CreatePush(_) | Request::GetPush(_) | Request::ListPush(_) | Request::DeletePush(_) => {
-                return Err(Fault::new(Kind::PushNotSupported, "this agent sends no push notifications"));
+            Request::CreatePush(config) => Reply::Push(self.create_push(config).await?),
+            Request::GetPush(request) => Reply::Push(self.get_push(request).await?),
+            Request::ListPush(request) => Reply::Pushes(self.list_push(request).await?),
+            Request::DeletePush(request) => {
+                self.delete_push(request).await?;
+                Reply::Nothing
             }
             Request::ExtendedCard(_) => {
-                return Err(Fault::new(Kind::Unsupported, "this agent has no extended card"));
+                let card = card::extended(&self.app, &self.caller, &self.called).await?;
+                Reply::Card(Box::new(card))
             }
         };
         Ok(Done::Reply(reply))
@@ -84,8 +108,14 @@ impl Engine {
             self.wait(&sent).await?;
         }
         let known = self.known(sent.task).await?;
-        let task = self.tell(&known, Much { history, artifacts: true }).await?;
-        Ok(pb::SendMessageResponse { payload: Some(pb::send_message_response::Payload::Task(task)) })
+        let payload = match known.direct().filter(|_| !configuration.return_immediately) {
+            Some(message) => pb::send_message_response::Payload::Message(message),
+            None => {
+                let task = self.tell(&known, Much { history, artifacts: true }).await?;
+                pb::send_message_response::Payload::Task(task)
+            }
+        };
+        Ok(pb::SendMessageResponse { payload: Some(payload) })
     }
 
     /// T1, T2.
@@ -116,10 +146,14 @@ impl Engine {
     /// Takes the message of a request: it is on disk when this returns.
     async fn take(&self, request: &pb::SendMessageRequest) -> Result<Sent, Fault> {
         let mut draft = to_core::draft(request, MODES)?;
+        let push = self.push_of(request).await?;
         let mut moves = 0;
         if let Some(message) = request.message.as_ref().filter(|message| !message.task_id.is_empty()) {
             let known = self.known_by_name(&message.task_id).await?;
             self.may_continue(&known, &message.context_id)?;
+            if let Some(decision) = to_core::decision(message).filter(|_| self.app.seat.is_some()) {
+                return self.decide(&known, decision).await;
+            }
             (draft.context, moves) = (None, known.task().history.len());
         }
         let command = Command::Send(Box::new(draft));
@@ -127,7 +161,24 @@ impl Engine {
             self.app.ask(self.caller.clone(), command).await.map_err(|refusal| Fault::of(&refusal))?;
         let Answer::Accepted(taken) = answer else { return Err(other_answer()) };
         let taken = taken.first().ok_or_else(other_answer)?;
+        if let Some(config) = push {
+            self.keep_push(config, taken.task, Mark::after(at)).await?;
+        }
         Ok(Sent { task: taken.task, at, moves })
+    }
+
+    /// What a wrapped agent waits for is decided by a decision alone; whatever else is said is for later.
+    async fn decide(&self, known: &Known, decision: Decision) -> Result<Sent, Fault> {
+        let sent = Sent { task: known.task().id, at: known.at(), moves: known.task().history.len() };
+        let decided = decide::decide(&self.app, &self.caller, decision.allow, decision.prompt).await;
+        match decided {
+            Ok(_) => Ok(sent),
+            Err(refusal @ Refusal::BadField { .. }) => {
+                let field = Some("message.parts[0].data".to_owned());
+                Err(Fault { field, ..Fault::of(&refusal) })
+            }
+            Err(refusal) => Err(Fault::of(&refusal)),
+        }
     }
 
     /// S9, C8, C9.
@@ -140,7 +191,7 @@ impl Engine {
                 ..Fault::new(Kind::Unsupported, message)
             });
         }
-        if !context.is_empty() && context != from_core::context(task) {
+        if !context.is_empty() && context != task.conversation() {
             return Err(Fault::params("message.contextId", "it is not the context of this task"));
         }
         Ok(())
@@ -150,8 +201,7 @@ impl Engine {
     async fn wait(&self, sent: &Sent) -> Result<(), Fault> {
         loop {
             let known = self.known(sent.task).await?;
-            let asks = is_interrupted(known.task().state) && known.task().history.len() > sent.moves;
-            if known.ended().is_some() || asks {
+            if known.ended().is_some() || known.asks_since(sent.moves) {
                 return Ok(());
             }
             if self.app.stop.is_cancelled() {
@@ -207,5 +257,5 @@ fn is_interrupted(state: TaskState) -> bool {
 
 /// Whether this task is the caller's to see.
 fn is_own(caller: &Caller, task: &Task) -> bool {
-    caller.sender().who == task.requester.who
+    matches!(caller, Caller::Hand { .. }) || caller.sender().who == task.requester.who
 }

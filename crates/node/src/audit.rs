@@ -233,6 +233,11 @@ impl Facts {
         self.raw = bytes.clone();
     }
 
+    /// It carries a secret of the caller's: its text is not told, whatever else is.
+    pub fn secret(&mut self) {
+        self.raw = bytes::Bytes::new();
+    }
+
     /// What is said, and to whom if that is not the agent of this node.
     pub fn draft(&mut self, draft: &Draft) {
         self.said = Some((draft.body.bytes() as u64, draft.body.digest()));

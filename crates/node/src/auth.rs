@@ -12,7 +12,7 @@ use crate::ancestry::{Kin, kin};
 use crate::certified::{as_label, identity, shown};
 use crate::driver::now;
 use crate::metrics::{Metrics, Unproven};
-use crate::network::Names;
+use crate::network::{Names, authority};
 use crate::outbox;
 use crate::owner::{self, Owner};
 use crate::secrets::{Bearer, Found, Guesses, Secrets};
@@ -92,6 +92,11 @@ impl Peer {
         }
     }
 
+    /// Whether what it says was secret on the way.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Tcp(peer) if peer.tls.is_some())
+    }
+
     /// Whether it is on this machine, as far as its address tells.
     pub fn is_local(&self) -> bool {
         self.address().is_none_or(|address| address.is_loopback())
@@ -111,6 +116,8 @@ pub struct Gate {
     made: RwLock<Arc<Made>>,
     /// Names of this machine besides those of loopback.
     hosts: Vec<String>,
+    /// Where others reach us, as it was said at the start.
+    public_url: Option<String>,
 }
 
 /// What was made of the settings.
@@ -166,13 +173,19 @@ impl Gate {
         let secrets = Secrets::new(home.clone());
         secrets.settings(&made.of.secrets);
         let (guesses, made) = (Mutex::default(), RwLock::new(Arc::new(made)));
-        Ok(Self { home, port, metrics, secrets, guesses, source, made, hosts: Vec::new() })
+        let (hosts, public_url) = (Vec::new(), None);
+        Ok(Self { home, port, metrics, secrets, guesses, source, made, hosts, public_url })
     }
 
-    /// As what this machine is called from elsewhere.
-    pub fn called(mut self, hosts: Vec<String>) -> Self {
-        self.hosts = hosts;
+    /// As what this machine is called from elsewhere, and where something forwards to it.
+    pub fn called(mut self, hosts: Vec<String>, public_url: Option<String>) -> Self {
+        (self.hosts, self.public_url) = (hosts, public_url);
         self
+    }
+
+    /// Where others reach us if something forwards to us.
+    pub fn public_url(&self) -> Option<String> {
+        self.public_url.clone().or_else(|| self.made().of.network.public_url.clone())
     }
 
     /// Looks at the settings; the rules if they are others than before. What cannot be meant is told, and what
@@ -253,6 +266,7 @@ impl Gate {
         let certified: &[String] = tcp.tls.as_ref().map_or(&[], |tls| &tls.hosts);
         let names = Names { hosts: &self.hosts, certified, local: tcp.local.ip(), port: self.port };
         names.include(host, tcp.tls.is_some())
+            || self.public_url().is_some_and(|url| authority(&url).eq_ignore_ascii_case(host))
     }
 
     pub async fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
@@ -472,10 +486,11 @@ impl Gate {
     }
 }
 
-/// What may be read without a secret: by anybody on this machine the status, by all that the agent is there.
+/// What may be read without a secret: by anybody on this machine the status, by all that the agent is there and how it
+/// is spoken to.
 pub fn is_public(peer: &Peer, method: &Method, path: &str) -> bool {
-    let to_all = path == "/healthz" || path.starts_with("/.well-known/");
-    method == Method::GET && (to_all || (peer.is_local() && matches!(path, "/status" | "/openapi.json")))
+    let to_all = matches!(path, "/healthz" | "/openapi.json") || path.starts_with("/.well-known/");
+    matches!(*method, Method::GET | Method::HEAD) && (to_all || (peer.is_local() && path == "/status"))
 }
 
 #[cfg(test)]

@@ -16,20 +16,25 @@ mod screen;
 mod share;
 mod signal;
 mod stream;
+mod well_known;
 
 use crate::audit::{self, Audit};
 use crate::auth::{Gate, Peer, is_public};
+use crate::card::{Called, Cards};
+use crate::connection::Crowded;
 use crate::handle::{Handle, Heard};
 use crate::hands::terminal::Seat;
 use crate::metrics::{Metrics, Unproven};
+use crate::push::Push;
 use crate::registrar::Shown;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use synapse_a2a::fault::{Fault, Kind};
 use synapse_core::Refusal;
 use synapse_core::agents::Agent;
 use synapse_core::policy::Caller;
@@ -44,6 +49,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 /// What every door can reach.
 pub struct App {
     pub handle: Handle,
+    /// Whether what the agent says may be a message without a task.
+    pub answers_directly: bool,
     /// The agent's terminal, if it has one.
     pub seat: Option<Seat>,
     pub gate: Gate,
@@ -58,6 +65,8 @@ pub struct App {
     pub restart: AtomicBool,
     pub body_bytes_max: usize,
     pub audit: Audit,
+    pub cards: Cards,
+    pub push: Push,
 }
 
 pub type Shared = Arc<App>;
@@ -99,8 +108,8 @@ pub fn router(app: Shared) -> Router {
     let (router, _) = described().split_for_parts();
     router
         .route("/openapi.json", axum::routing::get(ops::openapi))
-        .route("/api/v1/agent", axum::routing::post(a2a::rpc::serve))
         .route("/a2a/v1/{*path}", axum::routing::any(a2a::rest::serve))
+        .route(a2a::grpc::ROUTE, axum::routing::post(a2a::grpc::serve))
         .fallback(ops::nowhere)
         .method_not_allowed_fallback(ops::wrong_method)
         .layer(middleware::from_fn_with_state(app.clone(), admit))
@@ -136,6 +145,10 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(approve::prompt))
         .routes(routes!(approve::approve))
         .routes(routes!(keys::press))
+        .routes(routes!(well_known::agent_card))
+        .routes(routes!(well_known::agent_json))
+        .routes(routes!(well_known::keys))
+        .routes(routes!(a2a::rpc::serve))
 }
 
 /// The description of all of it, made when first asked for.
@@ -146,7 +159,7 @@ pub fn description() -> utoipa::openapi::OpenApi {
 /// Before all else: whatever becomes of it is written down (REST-9).
 async fn admit(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let (method, uri, audit) = (request.method().clone(), request.uri().clone(), app.audit.clone());
-    audit.request(method, uri, look_at(app, request, next)).await
+    a2a::grpc::finish(audit.request(method, uri, look_at(app, request, next)).await)
 }
 
 /// First of all: where does this come from, who is it, and is it too large to be read?
@@ -154,7 +167,8 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     app.look_at_settings();
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::unknown);
     audit::note(|facts| facts.from(peer.address()));
-    let path = request.uri().path().to_owned();
+    let path = a2a::path_of(&request).to_owned();
+    let is_http1 = request.version() < Version::HTTP_2;
     let admitted = match may_enter(&app, &peer, &request) {
         Ok(()) => app.gate.caller(&peer, request.headers()).await,
         Err(refusal) => Err(refusal),
@@ -167,35 +181,43 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
         }
         Ok(caller) => {
             audit::note(|facts| facts.caller(&caller));
+            let called = Called::of(&peer, &request);
+            request.extensions_mut().insert(called);
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(Refusal::BadField { field, why }) => {
-            audit::note(|facts| facts.code("bad_origin"));
-            let info = ErrorBody::new("bad_origin", format!("{field}: {why}"));
-            (StatusCode::FORBIDDEN, axum::Json(info)).into_response()
-        }
+        Err(Refusal::BadField { field, why }) => bad_origin(&path, format!("{field}: {why}")),
         Err(refusal) => {
             let mut answer = refuse(&path, refusal);
-            // The body was not read; this connection is of no more use.
-            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            // The body was not read; this connection is of no more use. One of HTTP/2 does not depend on it.
+            if is_http1 {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             answer
         }
     };
-    app.metrics.request(!answer.status().is_success());
+    app.metrics.request(answer.status().is_client_error() || answer.status().is_server_error());
     sign(answer.headers_mut());
     answer
 }
 
 /// In the form that callers of this path read.
 fn refuse(path: &str, refusal: Refusal) -> Response {
-    match a2a::refuse(path, &refusal) {
+    match a2a::refuse(path, Fault::of(&refusal)) {
         Some(answer) => {
             audit::note(|facts| facts.refusal(&refusal));
             answer
         }
         None => Refused(refusal).into_response(),
     }
+}
+
+fn bad_origin(path: &str, why: String) -> Response {
+    let answer = a2a::refuse(path, Fault::new(Kind::Denied, &why));
+    audit::note(|facts| facts.code("bad_origin"));
+    answer.unwrap_or_else(|| {
+        (StatusCode::FORBIDDEN, axum::Json(ErrorBody::new("bad_origin", why))).into_response()
+    })
 }
 
 /// Every answer says of which version it is.
@@ -226,6 +248,9 @@ fn other_version(request: &Request) -> Option<Response> {
 fn may_enter(app: &App, peer: &Peer, request: &Request) -> Result<(), Refusal> {
     app.gate.check_address(peer)?;
     app.gate.check_origin(peer, request.headers())?;
+    if request.extensions().get::<Crowded>().is_some() {
+        return Err(Refusal::Busy);
+    }
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
     match length {
         Some(bytes) if bytes > app.body_bytes_max => {

@@ -23,6 +23,9 @@ pub struct Launch {
     pub role: Option<Label>,
     #[serde(default)]
     pub capabilities: Vec<Label>,
+    /// What it is for, in its user's words.
+    #[serde(default)]
+    pub description: Option<String>,
     pub working_dir: PathBuf,
     pub hostname: String,
     /// The port asked for; otherwise the last one, or the first free from 8100 up.
@@ -42,6 +45,9 @@ pub struct Listen {
     /// Names under which callers know this machine.
     #[serde(default)]
     pub hosts: Vec<String>,
+    /// Where others reach it, if something forwards to it.
+    #[serde(default)]
+    pub public_url: Option<String>,
     /// Plain HTTP may leave this machine.
     #[serde(default)]
     pub insecure: bool,
@@ -63,6 +69,17 @@ pub enum Hand {
     Mailbox,
     /// A program in a terminal, which the holder keeps.
     Terminal(InTerminal),
+}
+
+impl Hand {
+    /// Whether its program speaks in lines, one of which is a message without a task.
+    pub fn answers_directly(&self) -> bool {
+        match self {
+            Self::Exec(exec) => exec.jsonl,
+            Self::Mailbox => true,
+            Self::Terminal(_) => false,
+        }
+    }
 }
 
 /// A program in a terminal.

@@ -1,17 +1,12 @@
-//! Sockets: a Unix socket for this user alone, and TCP, on loopback or secured by TLS; limits on connections, heads, bodies, time.
+//! Sockets: a Unix socket for this user alone, and TCP, on loopback or secured by TLS; how many may connect, and from where.
 //!
-//! Invariant: a connection costs a bounded amount of memory and time, whatever the other side does.
+//! Not here: what is spoken on a connection, and its bounds (`connection`).
 
 use crate::auth::Peer;
+use crate::connection::Serving;
 use crate::doors::Shared;
 use crate::handshake::Handshakes;
-use crate::metrics::Metrics;
 use axum::Router;
-use axum::body::Body;
-use http::Request;
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,15 +18,13 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower_service::Service as _;
 
 /// For each of both sockets, so that callers by TCP cannot keep the user's own commands out.
 const CONNECTIONS_MAX: usize = 512;
 /// Connections from addresses that may not call, at once; further ones are closed unheard.
 const REFUSED_MAX: usize = 32;
-/// Also how long a connection may stay open without a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Requests over HTTP/2 under way at once, for each of both sockets: of those a connection may have many.
+const REQUESTS_MAX: usize = 2_048;
 /// How long an orderly stop waits for answers under way.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 const PORT_FIRST: u16 = 8100;
@@ -86,10 +79,16 @@ impl Listeners {
     pub async fn serve(self, router: Router, app: Shared, tls: Option<Server>, stop: CancellationToken) {
         let tls = tls.map(|server| Arc::new(Handshakes::new(server)));
         let lobby = Arc::new(Semaphore::new(REFUSED_MAX));
-        let shop = Shop { router, app, lobby, open: TaskTracker::new(), stop };
-        tokio::join!(accept_unix(self.unix, &shop), accept_tcp(self.tcp, tls, &shop));
-        shop.open.close();
-        let _ = tokio::time::timeout(STOP_GRACE, shop.open.wait()).await;
+        let open = TaskTracker::new();
+        let shop = || {
+            let room = Arc::new(Semaphore::new(REQUESTS_MAX));
+            let serving =
+                Serving { router: router.clone(), metrics: app.metrics.clone(), room, stop: stop.clone() };
+            Shop { serving, app: app.clone(), lobby: lobby.clone(), open: open.clone() }
+        };
+        tokio::join!(accept_unix(self.unix, shop()), accept_tcp(self.tcp, tls, shop()));
+        open.close();
+        let _ = tokio::time::timeout(STOP_GRACE, open.wait()).await;
     }
 }
 
@@ -116,22 +115,22 @@ async fn bind_port(address: IpAddr, wish: PortWish<'_>) -> Result<TcpListener, L
     Err(ListenError::NoPort)
 }
 
+/// What one socket has.
 struct Shop {
-    router: Router,
+    serving: Serving,
     app: Shared,
     /// For addresses that may not call: they hear so, and take no room from others.
     lobby: Arc<Semaphore>,
     open: TaskTracker,
-    stop: CancellationToken,
 }
 
-async fn accept_unix(listener: UnixListener, shop: &Shop) {
+async fn accept_unix(listener: UnixListener, shop: Shop) {
     let own = rustix::process::geteuid().as_raw();
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(room) = room.clone().acquire_owned().await else { return };
         let accepted = tokio::select! {
-            () = shop.stop.cancelled() => return,
+            () = shop.serving.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
@@ -149,12 +148,12 @@ async fn accept_unix(listener: UnixListener, shop: &Shop) {
     }
 }
 
-async fn accept_tcp(listener: TcpListener, tls: Option<Arc<Handshakes>>, shop: &Shop) {
+async fn accept_tcp(listener: TcpListener, tls: Option<Arc<Handshakes>>, shop: Shop) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(room) = room.clone().acquire_owned().await else { return };
         let accepted = tokio::select! {
-            () = shop.stop.cancelled() => return,
+            () = shop.serving.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, remote)) = accepted else {
@@ -189,8 +188,7 @@ impl Shop {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let served =
-            serve_one(stream, peer, self.router.clone(), self.app.metrics.clone(), self.stop.clone());
+        let served = self.serving.clone().serve(stream, peer);
         self.open.spawn(async move {
             served.await;
             drop(room);
@@ -204,16 +202,16 @@ impl Shop {
         tls: Arc<Handshakes>,
         room: OwnedSemaphorePermit,
     ) {
-        let (router, app, stop) = (self.router.clone(), self.app.clone(), self.stop.clone());
+        let (serving, app) = (self.serving.clone(), self.app.clone());
         self.open.spawn(async move {
             let shaken = tokio::select! {
-                () = stop.cancelled() => return,
+                () = serving.stop.cancelled() => return,
                 shaken = tls.shake(stream) => shaken,
             };
             match shaken {
                 Ok((stream, told)) => {
                     let peer = Peer::tcp(remote, local, Some(told));
-                    serve_one(stream, peer, router, app.metrics.clone(), stop).await;
+                    serving.serve(stream, peer).await;
                 }
                 Err(why) => {
                     app.metrics.handshake_failed();
@@ -225,31 +223,4 @@ impl Shop {
             drop(room);
         });
     }
-}
-
-async fn serve_one<S>(stream: S, peer: Peer, router: Router, metrics: Arc<Metrics>, stop: CancellationToken)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    metrics.connected();
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let (mut router, peer) = (router.clone(), peer.clone());
-        async move {
-            let mut request = request.map(Body::new);
-            request.extensions_mut().insert(peer);
-            router.call(request).await.map_err(|e: Infallible| match e {})
-        }
-    });
-    let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
-    let connection = http.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    tokio::select! {
-        _ = connection.as_mut() => {}
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
-        }
-    }
-    metrics.disconnected();
 }

@@ -15,6 +15,10 @@ pub struct Metrics {
     waiting: AtomicUsize,
     open_tasks: AtomicUsize,
     watchers: AtomicUsize,
+    pushes_sent: AtomicU64,
+    pushes_failed: AtomicU64,
+    pushes_given_up: AtomicU64,
+    webhooks: AtomicUsize,
     unproven: [AtomicU64; Unproven::ALL.len()],
 }
 
@@ -74,6 +78,23 @@ impl Metrics {
         self.unproven[why as usize].fetch_add(1, Relaxed);
     }
 
+    /// A webhook was told one thing.
+    pub fn push_sent(&self) {
+        self.pushes_sent.fetch_add(1, Relaxed);
+    }
+
+    pub fn push_failed(&self) {
+        self.pushes_failed.fetch_add(1, Relaxed);
+    }
+
+    pub fn push_given_up(&self) {
+        self.pushes_given_up.fetch_add(1, Relaxed);
+    }
+
+    pub fn webhooks(&self, count: usize) {
+        self.webhooks.store(count, Relaxed);
+    }
+
     pub fn connected(&self) {
         self.connections.fetch_add(1, Relaxed);
     }
@@ -82,6 +103,7 @@ impl Metrics {
         self.connections.fetch_sub(1, Relaxed);
     }
 
+    // tidy: table
     pub fn text(&self) -> String {
         let rows = [
             (
@@ -110,6 +132,25 @@ impl Metrics {
                 "connections that did not become secure",
                 self.handshakes_failed.load(Relaxed),
             ),
+            (
+                "synapse_push_sent_total",
+                "counter",
+                "calls that webhooks took",
+                self.pushes_sent.load(Relaxed),
+            ),
+            (
+                "synapse_push_failures_total",
+                "counter",
+                "calls that webhooks did not take",
+                self.pushes_failed.load(Relaxed),
+            ),
+            (
+                "synapse_push_given_up_total",
+                "counter",
+                "webhooks that failed for too long",
+                self.pushes_given_up.load(Relaxed),
+            ),
+            ("synapse_push_webhooks", "gauge", "webhooks of open tasks", self.webhooks.load(Relaxed) as u64),
             ("synapse_connections", "gauge", "open connections", self.connections.load(Relaxed) as u64),
             (
                 "synapse_messages_waiting",

@@ -128,6 +128,12 @@ impl Names<'_> {
     }
 }
 
+/// The host of a URL, with its port if that is written.
+pub fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or_default()
+}
+
 /// Whether a host is written with its port. The colons within brackets are those of an address.
 pub fn has_port(host: &str) -> bool {
     host.rsplit(']').next().is_some_and(|rest| rest.contains(':'))

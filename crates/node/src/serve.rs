@@ -5,6 +5,7 @@
 
 use crate::audit::Audit;
 use crate::auth::{Gate, SettingsNow};
+use crate::card::Cards;
 use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
 use crate::effects::{Effects, hand_out};
@@ -15,6 +16,7 @@ use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
 use crate::network::Plan;
 use crate::profiles::Reload;
+use crate::push::Push;
 use crate::registrar::{Cli, Registrar, keep_entry};
 use crate::settings::{Current, retention};
 use crate::{outbox, post};
@@ -211,10 +213,12 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let audit = Audit::start(dir.audit(), &settings.get().audit).map_err(|e| cannot(&e))?;
     let stop = CancellationToken::new();
     let gate = Gate::new(home.clone(), port, metrics.clone(), source(&settings)).map_err(|e| cannot(&e))?;
-    let gate = gate.called(plan.hosts);
+    let gate = gate.called(plan.hosts, launch.listen.public_url.clone());
+    let mtls = plan.tls.is_some_and(|files| files.client_ca.is_some());
     handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
+        answers_directly: launch.hand.answers_directly(),
         seat: seat(&launch, &dir)?,
         gate,
         agent,
@@ -227,6 +231,8 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         restart: AtomicBool::new(false),
         body_bytes_max,
         audit: audit.clone(),
+        cards: Cards::new(&launch, endpoint.clone(), mtls),
+        push: Push::new(dir.webhooks()),
     });
     // A restart on a full disk goes on with the entry of the node before it.
     if let Err(e) = entry.write(&home) {
@@ -236,6 +242,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news, cli));
     let own_outbox = outbox::open(&launch.working_dir, &dir);
     start_hand(&app, &launch, &dir, own_outbox.as_deref()).await;
+    Push::resume(&app).await;
     let _watcher = take_files_in(&app, &launch, spool, own_outbox);
     tokio::spawn(stop_on_signal(stop.clone()));
     let watched = watch_driver(driver, stop.clone());

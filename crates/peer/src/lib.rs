@@ -1,4 +1,4 @@
-//! Everything Synapse says to the socket of another: here, to a node.
+//! Everything Synapse says to the socket of another: here, to a node; in `web`, to anyone a URL names.
 //!
 //! One small HTTP client: ask, or follow a stream of lines. Over the Unix socket of a node of this user; where a
 //! sandbox denies that, over loopback with a token that was named, or through files in the agent's outbox (`outbox`,
@@ -8,6 +8,7 @@
 
 pub mod outbox;
 pub mod remote;
+pub mod web;
 
 pub use remote::{Credentials, Url};
 

@@ -28,6 +28,10 @@ pub enum Kind {
     /// Addresses and ranges of them.
     Ranges,
     Hosts,
+    /// Where something is on the web, without a query.
+    Url,
+    /// One line of text.
+    Line,
 }
 
 /// A checked value.
@@ -74,6 +78,8 @@ pub struct Ground<'a> {
 
 /// Elements in a list, at most.
 const LIST_MAX: usize = 256;
+const LINE_CHARS_MAX: usize = 100;
+const URL_BYTES_MAX: usize = 1024;
 
 impl Kind {
     pub fn is_list(self) -> bool {
@@ -98,6 +104,8 @@ impl Kind {
             Self::Address => "an address, such as 0.0.0.0 or ::1".into(),
             Self::Ranges => "a list of addresses and ranges, such as [\"10.0.0.0/8\", \"::1\"]".into(),
             Self::Hosts => "a list of host names without port, such as [\"box.example.org\"]".into(),
+            Self::Url => "an address on the web, such as https://agents.example.org/review".into(),
+            Self::Line => format!("one line of 1 to {LINE_CHARS_MAX} characters"),
         }
     }
 
@@ -116,6 +124,8 @@ impl Kind {
             Self::Address => text("127.0.0.1"),
             Self::Ranges => list("10.0.0.0/8"),
             Self::Hosts => list("box.example.org"),
+            Self::Url => text("https://agents.example.org/review"),
+            Self::Line => text("Example Corporation"),
         }
     }
 
@@ -136,6 +146,8 @@ impl Kind {
                 Ok(address) => Ok(Value::Text(address.to_string())),
                 Err(_) => Err(other()),
             },
+            (Self::Url, Raw::Text(text)) => parse_url(text).map(Value::Text).ok_or_else(other),
+            (Self::Line, Raw::Text(text)) if is_line(text) => Ok(Value::Text(text.clone())),
             (Self::Path, Raw::Text(text)) => match resolve(text, ground) {
                 Ok(path) => Ok(Value::Path(path)),
                 Err(allowed) => Err(Misfit::Other { found: self.found(raw), allowed }),
@@ -308,6 +320,34 @@ fn host(raw: &str) -> Option<String> {
     (raw.len() <= 253 && raw.split('.').all(part)).then(|| raw.to_ascii_lowercase())
 }
 
+/// An `http` or `https` address with its path, without a slash at the end. No name and password, no query: it is a place
+/// that others are told of.
+pub fn parse_url(raw: &str) -> Option<String> {
+    let (scheme, rest) = raw.split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (name, port) = match authority.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port.parse::<u16>().ok()?)),
+        _ => (authority, None),
+    };
+    let in_path = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/".contains(&b);
+    let is_whole = matches!(scheme.as_str(), "http" | "https") && path.bytes().all(in_path);
+    // An address of IPv6 stands in brackets.
+    let name = if name.contains(':') && !name.starts_with('[') { None } else { host(name) }?;
+    if !is_whole || raw.len() > URL_BYTES_MAX {
+        return None;
+    }
+    let name = if name.contains(':') { format!("[{name}]") } else { name };
+    let port = port.map_or_else(String::new, |port| format!(":{port}"));
+    Some(format!("{scheme}://{name}{port}/{path}").trim_end_matches('/').to_owned())
+}
+
+fn is_line(raw: &str) -> bool {
+    (1..=LINE_CHARS_MAX).contains(&raw.chars().count())
+        && raw.trim() == raw
+        && !raw.chars().any(char::is_control)
+}
+
 fn is_variable(raw: &str) -> bool {
     let first = raw.bytes().next().is_some_and(|b| b.is_ascii_uppercase() || b == b'_');
     // Capital letters only, since a secret that was put here by mistake rarely has no others.
@@ -405,6 +445,30 @@ mod tests {
             ("böx", None),
         ] {
             assert_eq!(host(raw).as_deref(), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn urls() {
+        for (raw, expected) in [
+            ("https://Box.example", Some("https://box.example")),
+            ("HTTPS://box.example/", Some("https://box.example")),
+            ("http://box:8100/a/b/", Some("http://box:8100/a/b")),
+            ("https://[::1]:8443/x%20y", Some("https://[::1]:8443/x%20y")),
+            ("box.example", None),
+            ("ftp://box", None),
+            ("https://", None),
+            ("https:///x", None),
+            ("https://a:b@box", None),
+            ("https://box?x=1", None),
+            ("https://box/#x", None),
+            ("https://box/x?y", None),
+            ("https://box/a b", None),
+            ("https://box:99999", None),
+            ("https://::1", None),
+            ("https://box/\u{e9}", None),
+        ] {
+            assert_eq!(parse_url(raw).as_deref(), expected, "{raw}");
         }
     }
 

@@ -267,7 +267,9 @@ impl Laid {
             return;
         }
         self.values.retain(|path, _| {
-            path != "network.listen" && path != "network.allow" && !path.starts_with("tls.")
+            let is_open =
+                ["network.listen", "network.allow", "network.push_private"].contains(&path.as_str());
+            !is_open && !path.starts_with("tls.")
         });
         if let Some((key, _)) = keys::find("network.allow") {
             let value = Value::List(LOOPBACK.map(str::to_owned).to_vec());

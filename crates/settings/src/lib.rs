@@ -36,6 +36,7 @@ pub struct Settings {
     /// Shared secrets, by a name that appears in logs and receipts (REST-5).
     pub secrets: BTreeMap<String, Secret>,
     pub network: Network,
+    pub provider: Provider,
     pub tls: Tls,
     pub history: History,
     pub audit: Audit,
@@ -45,9 +46,10 @@ pub struct Settings {
 impl Settings {
     /// Takes what guards the machine from others: for when a new reading of it cannot be trusted.
     pub fn take_guarded(&mut self, from: &Self) {
-        let Self { a2a: _, rights, secrets, network, tls, history: _, audit, terminal: _ } = from.clone();
+        let Self { a2a: _, rights, secrets, network, provider, tls, history: _, audit, terminal: _ } =
+            from.clone();
         let (a2a, history, terminal) = (self.a2a, self.history, self.terminal);
-        *self = Self { a2a, history, terminal, rights, secrets, network, tls, audit };
+        *self = Self { a2a, history, terminal, rights, secrets, network, provider, tls, audit };
     }
 }
 
@@ -116,6 +118,17 @@ pub struct Network {
     pub allow: Vec<String>,
     /// Names under which this machine is called from elsewhere; the Host header must be one of them.
     pub hosts: Vec<String>,
+    /// Where others reach us, if something forwards to us.
+    pub public_url: Option<String>,
+    /// Whether webhooks may be on this machine and in private networks.
+    pub push_private: bool,
+}
+
+/// Whose agents these are, as their cards tell it (A11).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Provider {
+    pub organization: Option<String>,
+    pub url: Option<String>,
 }
 
 /// Files of certificates and keys, PEM (REST-8).

@@ -154,6 +154,8 @@ fn of_kind(kind: Kind) -> Json {
         Kind::Variable => json!({ "type": "string", "pattern": "^[A-Z_][A-Z0-9_]{0,127}$" }),
         Kind::Label => json!({ "type": "string", "pattern": LABEL }),
         Kind::Address => json!({ "type": "string", "anyOf": [{ "format": "ipv4" }, { "format": "ipv6" }] }),
+        Kind::Url => json!({ "type": "string", "pattern": "^https?://[^/?#@]+(/[^?#]*)?$" }),
+        Kind::Line => json!({ "type": "string", "minLength": 1, "maxLength": 100 }),
         Kind::Ranges | Kind::Hosts => {
             json!({ "type": "array", "items": { "type": "string" }, "uniqueItems": true })
         }

@@ -115,11 +115,7 @@ impl History {
         let by_sender = "SELECT seq FROM message INDEXED BY message_by_key
                          WHERE key >= ?2 || '/' AND key < ?2 || '0' AND seq < ?1 ORDER BY seq DESC LIMIT ?3";
         let all = "SELECT seq FROM message WHERE seq < ?1 AND ?2 IS NULL ORDER BY seq DESC LIMIT ?3";
-        let prefix = from.map(|who| match who {
-            Who::User => "u".to_owned(),
-            Who::Agent(id) => format!("a{id}"),
-            Who::Named(name) => format!("n{name}"),
-        });
+        let prefix = from.map(rows::who);
         let mut ask = self.db.prepare_cached(if prefix.is_some() { by_sender } else { all })?;
         let seqs = ask.query_map(params![below, prefix, ROWS_MAX], |row| row.get(0))?;
         Ok(seqs.collect::<Result<_, _>>()?)

@@ -227,6 +227,14 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
     }
 }
 
+/// What was removed from a directory stays removed after a power cut; it is well if there is none.
+pub fn sync(dir: &Path) -> Result<(), FileError> {
+    match sync_dir(dir) {
+        Err(error) if error.is_missing() => Ok(()),
+        synced => synced,
+    }
+}
+
 /// Writes a new file into an open directory, for this user only, and leaves nothing behind on failure.
 pub(crate) fn write_new_at(dir: BorrowedFd<'_>, name: &OsStr, bytes: &[u8], sync: Sync) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -41,6 +41,12 @@ impl History {
         journal::find_task(&self.db, name)
     }
 
+    /// The record with which it ended; none if it has not, or is pruned.
+    pub fn end_of(&self, task: &TaskId) -> Result<Option<Seq>, JournalError> {
+        let mut ask = self.db.prepare_cached("SELECT seq FROM task WHERE id = ?1")?;
+        Ok(ask.query_row([task.to_string()], |row| row.get(0)).optional()?.map(Seq))
+    }
+
     pub fn artifacts(&self, task: &TaskId) -> Result<Vec<Said>, JournalError> {
         self.artifacts_upto(task, Seq(u64::MAX))
     }

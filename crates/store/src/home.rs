@@ -83,6 +83,11 @@ impl Home {
         self.root.join("token")
     }
 
+    /// The key that signs agent cards.
+    pub fn card_key(&self) -> PathBuf {
+        self.root.join("card.key")
+    }
+
     pub fn agents_dir(&self) -> PathBuf {
         self.root.join("agents")
     }
@@ -187,6 +192,11 @@ impl AgentDir {
 
     pub fn runs(&self) -> PathBuf {
         self.path.join("runs")
+    }
+
+    /// Who wants to be told of its tasks.
+    pub fn webhooks(&self) -> PathBuf {
+        self.path.join("webhooks")
     }
 }
 

@@ -7,6 +7,7 @@
 //! Not here: what records mean (`synapse-core`), snapshots and pruning (`compact`), views (`history`).
 
 use crate::compact::{Checkpointer, Retention};
+use crate::own::DIRECT;
 use crate::rows::{self, BadRow, ROW_VERSION};
 use crate::schema::{self, OpenError, shown};
 use rusqlite::config::DbConfig;
@@ -256,10 +257,10 @@ fn write_one(batch: &Connection, entry: &Entry) -> rusqlite::Result<()> {
         }
         Record::Ended { task, ending, archive } => {
             let kept = rows::text(&crate::history::KeptTaskOut { ending, archive });
-            let sql =
-                "INSERT INTO task (seq, at, id, agent, dead, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let sql = "INSERT INTO task (seq, at, id, agent, dead, body, crc, who, context, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
             let agent = archive.task.agent.to_string();
             let crc = rows::checksum(&[&kept]);
+            let state = if ending.direct { DIRECT } else { ending.state.name() };
             batch.prepare_cached(sql)?.execute(params![
                 seq,
                 at,
@@ -267,7 +268,10 @@ fn write_one(batch: &Connection, entry: &Entry) -> rusqlite::Result<()> {
                 agent,
                 archive.dead_letter,
                 kept,
-                crc
+                crc,
+                rows::who(&archive.task.requester.who),
+                archive.task.conversation(),
+                state
             ])?;
             for (message, trail) in &archive.trails {
                 let sql = "INSERT OR REPLACE INTO trail (message, task, body, crc) VALUES (?1, ?2, ?3, ?4)";

@@ -15,12 +15,14 @@ pub mod home;
 pub mod journal;
 pub mod known;
 pub mod outbox;
+pub mod own;
 pub mod registry;
 pub mod rows;
 pub mod schema;
 pub mod search;
 pub mod spool;
 pub mod token;
+pub mod webhooks;
 
 pub use compact::Retention;
 pub use history::History;

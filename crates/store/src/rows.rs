@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::sync::Arc;
-use synapse_core::message::{Body, Letter};
+use synapse_core::message::{Body, Letter, Who};
 use synapse_core::record::{Opens, Record};
 
 /// The version of the text in a row; a reader knows this one and all before it.
@@ -29,6 +29,15 @@ pub(crate) fn checksum(parts: &[&str]) -> u32 {
         crc.update(&[0]);
     }
     crc.finalize()
+}
+
+/// Who, as a column has it. The keys of messages begin with it.
+pub(crate) fn who(who: &Who) -> String {
+    match who {
+        Who::User => "u".to_owned(),
+        Who::Agent(id) => format!("a{id}"),
+        Who::Named(name) => format!("n{name}"),
+    }
 }
 
 pub(crate) fn text<T: Serialize>(value: &T) -> String {

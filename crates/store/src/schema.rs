@@ -15,7 +15,8 @@ pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Each step makes version n+1 out of version n, in one transaction. Steps are never edited, only added.
 // tidy: table
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE message (
         seq  INTEGER PRIMARY KEY,
         at   INTEGER NOT NULL,
@@ -63,7 +64,24 @@ const MIGRATIONS: &[&str] = &["
         body TEXT NOT NULL,
         crc  INTEGER NOT NULL
     );
-"];
+",
+    "
+    ALTER TABLE task ADD COLUMN who TEXT NOT NULL DEFAULT '';
+    ALTER TABLE task ADD COLUMN context TEXT NOT NULL DEFAULT '';
+    ALTER TABLE task ADD COLUMN state TEXT NOT NULL DEFAULT '';
+    UPDATE task SET
+        who = CASE
+            WHEN body ->> '$.archive.task.requester.who' = 'user' THEN 'u'
+            WHEN body ->> '$.archive.task.requester.who.agent' IS NOT NULL
+                THEN 'a' || (body ->> '$.archive.task.requester.who.agent')
+            ELSE 'n' || coalesce(body ->> '$.archive.task.requester.who.named', '')
+        END,
+        context = coalesce(body ->> '$.archive.task.context', id),
+        state = coalesce(body ->> '$.ending.state', '')
+    WHERE json_valid(body);
+    CREATE INDEX task_by_who ON task (who, at, id);
+",
+];
 
 /// Why a store could not be opened. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]

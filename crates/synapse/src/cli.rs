@@ -42,6 +42,7 @@ mod upgrade;
 mod wait;
 mod wait_command;
 mod watchdog;
+mod who;
 mod wrap;
 
 pub use watchdog::detached as watch_detached;
@@ -51,6 +52,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use input::{confirm, text_of};
 use std::process::ExitCode;
 use std::time::Duration;
+use who::{Network, Who};
 
 /// Lets AI agents of every kind talk to each other: reliably, safely, and with honest receipts.
 #[derive(Parser)]
@@ -219,54 +221,6 @@ enum Command {
     /// A profile: `synapse claude`, `synapse codex`, …
     #[command(external_subcommand)]
     External(Vec<String>),
-}
-
-/// What an agent is called and can do.
-#[derive(Args)]
-struct Who {
-    /// A name of its own, by which it is found again
-    #[arg(long)]
-    name: Option<String>,
-    /// Its type, part of its handle; default: from the command
-    #[arg(long = "type", value_name = "TYPE")]
-    kind: Option<String>,
-    /// Its role, e.g. Developer, Reviewer, Coordinator
-    #[arg(long)]
-    role: Option<String>,
-    /// Something it can do; may be given several times, found as `skill:<NAME>`
-    #[arg(long = "skill", value_name = "NAME")]
-    skills: Vec<String>,
-    /// The TCP port; default: the one it had, or the first free from 8100
-    #[arg(long)]
-    port: Option<u16>,
-    /// The folder it works in; default: this one
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<std::path::PathBuf>,
-    #[command(flatten)]
-    network: Network,
-}
-
-/// How an agent is reached from other machines (REST-8).
-#[derive(Args, Default)]
-struct Network {
-    /// The address to listen on; default: loopback only
-    #[arg(help_heading = "Network", long, value_name = "ADDRESS")]
-    listen: Option<std::net::IpAddr>,
-    /// A name under which callers know this machine; may be given several times
-    #[arg(help_heading = "Network", long = "host", value_name = "NAME")]
-    hosts: Vec<String>,
-    /// Speak TLS with this certificate (PEM); `synapse certs make` makes one
-    #[arg(help_heading = "Network", long, value_name = "FILE")]
-    tls_cert: Option<std::path::PathBuf>,
-    /// Its key (PEM), readable by you alone
-    #[arg(help_heading = "Network", long, value_name = "FILE")]
-    tls_key: Option<std::path::PathBuf>,
-    /// Let in only callers with a certificate of this authority (PEM)
-    #[arg(help_heading = "Network", long, value_name = "FILE")]
-    client_ca: Option<std::path::PathBuf>,
-    /// Speak plain HTTP to other machines: everything can be read on the way
-    #[arg(help_heading = "Network", long)]
-    insecure: bool,
 }
 
 #[derive(Args)]

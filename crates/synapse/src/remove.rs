@@ -101,6 +101,7 @@ impl Looks {
 const OWN: &[&str] = &[
     "agents",
     "audit",
+    "card.key",
     "certs",
     "holders",
     "hostname",

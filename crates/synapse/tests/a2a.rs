@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "a2a/grpc.rs"]
+mod grpc;
+
+use grpc::Client;
 use serde_json::{Value, json};
 use synapse_testkit::World;
 use synapse_testkit::world::Agent;
@@ -16,9 +20,10 @@ const VERSION: (&str, &str) = ("A2A-Version", "1.0");
 enum Binding {
     Rpc,
     Rest,
+    Grpc,
 }
 
-const BINDINGS: [Binding; 2] = [Binding::Rpc, Binding::Rest];
+const BINDINGS: [Binding; 3] = [Binding::Rpc, Binding::Rest, Binding::Grpc];
 
 impl Binding {
     /// The result, or the error as `(code in JSON-RPC, reason, whole)`.
@@ -33,9 +38,14 @@ impl Binding {
                 let body = if method == "POST" { params.to_string() } else { String::new() };
                 agent.unix().ask(method, &path, &[VERSION], body.as_bytes())
             }
+            Self::Grpc => {
+                let called = Client::new(agent.unix(), &[VERSION]).call(operation, params);
+                return called.map_err(|(reason, whole)| (0, reason, whole));
+            }
         };
         let value = answer.json();
         match self {
+            Self::Grpc => unreachable!("it has answered"),
             Self::Rpc => {
                 assert_eq!(value["id"], 7, "{value}");
                 match value.get("error") {
@@ -75,6 +85,9 @@ impl Binding {
                 let body = if method == "POST" { params.to_string() } else { String::new() };
                 agent.unix().ask(method, &path, &headers, body.as_bytes())
             }
+            Self::Grpc => {
+                return Client::new(agent.unix(), &[VERSION]).stream(operation, params, last).unwrap();
+            }
         };
         assert_eq!(answer.header("content-type"), Some("text/event-stream"), "{}", answer.text());
         let mut events = Vec::new();
@@ -89,7 +102,7 @@ impl Binding {
                     assert_eq!((&data["jsonrpc"], &data["id"]), (&json!("2.0"), &json!("s")));
                     data["result"].clone()
                 }
-                Self::Rest => data,
+                Self::Rest | Self::Grpc => data,
             };
             events.push((field("id: ").to_owned(), inside));
         }
@@ -112,6 +125,9 @@ fn rest(operation: &str, params: &Value) -> (&'static str, String) {
         other => panic!("{other}"),
     }
 }
+
+/// A `SendMessage` that protobuf has no bytes for.
+const JSON_ONLY: &str = "SendMessage in JSON";
 
 fn message(id: &str, text: &str) -> Value {
     json!({ "message": { "messageId": id, "role": "ROLE_USER", "parts": [{ "text": text }] } })
@@ -269,12 +285,12 @@ fn bad_input_gets_its_error_over_each_binding() {
             Some("message.parts"),
         ),
         (
-            "SendMessage",
+            JSON_ONLY,
             json!({ "message": { "messageId": "m", "role": "ROLE_NOBODY", "parts": [{ "text": "a" }] } }),
             "INVALID_PARAMS",
             Some("message.role"),
         ),
-        ("SendMessage", two, "INVALID_PARAMS", Some("message.parts[0]")),
+        (JSON_ONLY, two, "INVALID_PARAMS", Some("message.parts[0]")),
         ("SendMessage", picture, "CONTENT_TYPE_NOT_SUPPORTED", Some("message.parts[0]")),
         ("SendMessage", elsewhere, "TASK_NOT_FOUND", None),
         ("GetTask", json!({ "id": unknown }), "TASK_NOT_FOUND", None),
@@ -285,6 +301,11 @@ fn bad_input_gets_its_error_over_each_binding() {
     ];
     for binding in BINDINGS {
         for (operation, params, reason, field) in &cases {
+            let operation = match (*operation, binding) {
+                (JSON_ONLY, Binding::Grpc) => continue,
+                (JSON_ONLY, _) => "SendMessage",
+                (operation, _) => operation,
+            };
             let (_, found, whole) = binding.call(&agent, operation, params).unwrap_err();
             assert_eq!(found, *reason, "{binding:?} {operation} {params}: {whole}");
             let details = whole.get("data").or(whole.get("details")).unwrap();
@@ -343,9 +364,17 @@ fn who_proves_nothing_is_not_let_in() {
         answer.text()
     );
     assert_eq!(answer.json()["error"]["details"][0]["reason"], "UNAUTHENTICATED", "{}", answer.text());
+    let grpc = |metadata: &[(&str, &str)]| {
+        let called = Client::new(agent.tcp(), metadata).call("GetTask", &json!({ "id": "x" }));
+        called.unwrap_err().0
+    };
+    assert_eq!(grpc(&[VERSION]), "UNAUTHENTICATED");
+    assert_eq!(grpc(&[VERSION, ("Authorization", "Bearer nonsense")]), "UNAUTHENTICATED");
     let bearer = agent.bearer();
     let answer = agent.tcp().ask("GET", "/a2a/v1/tasks/x", &[VERSION, ("Authorization", &bearer)], b"");
     assert_eq!(answer.status, 404, "{}", answer.text());
+    assert_eq!(grpc(&[VERSION, ("Authorization", &bearer)]), "TASK_NOT_FOUND");
+    assert_eq!(grpc(&[("Authorization", &bearer)]), "VERSION_NOT_SUPPORTED");
 }
 
 /// E4, E5, E8, T3: a task of somebody else is not found, as one that never was.
@@ -362,6 +391,10 @@ fn what_is_anothers_is_not_found() {
         for operation in ["GetTask", "CancelTask", "SubscribeToTask"] {
             let (_, reason, whole) = binding.call(&shout, operation, &json!({ "id": id })).unwrap_err();
             assert_eq!(reason, "TASK_NOT_FOUND", "{operation}: {whole}");
+            // Word for word as if it never was, but for its name.
+            let never = "0123456789abcdef0123456789abcdef";
+            let (_, _, other) = binding.call(&shout, operation, &json!({ "id": never })).unwrap_err();
+            assert_eq!(other.to_string().replace(never, id), whole.to_string(), "{operation}");
         }
         let mut more = message(&format!("x{binding:?}"), "x");
         more["message"]["taskId"] = id.into();

@@ -10,6 +10,7 @@ pub mod pty;
 pub mod recorder;
 pub mod states;
 pub mod tui;
+pub mod webhook;
 pub mod world;
 
 pub use world::{Agent, Ran, World};

@@ -62,7 +62,7 @@ pub fn config(files: &ClientFiles) -> Result<Arc<ClientConfig>, SetupError> {
         }
         _ => return Err(SetupError::HalfAPair),
     };
-    config.alpn_protocols = vec![crate::ALPN.to_vec()];
+    config.alpn_protocols = vec![crate::HTTP1.to_vec()];
     config.resumption = rustls::client::Resumption::disabled();
     Ok(Arc::new(config))
 }

@@ -20,8 +20,9 @@ use std::sync::Arc;
 
 /// Both ends speak these and nothing older.
 const VERSIONS: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
-/// The only protocol inside.
-const ALPN: &[u8] = b"http/1.1";
+/// What is spoken inside: a server takes both, our own calls need no more than the first.
+const HTTP1: &[u8] = b"http/1.1";
+const HTTP2: &[u8] = b"h2";
 
 /// Named at each use: a process-wide default could be set by any library.
 fn provider() -> Arc<CryptoProvider> {

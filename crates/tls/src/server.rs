@@ -120,7 +120,7 @@ fn load(files: &ServerFiles) -> Result<Loaded, FileError> {
         rustls::Error::General(_) => damaged(&files.key, "it is no key of a kind that is known here".into()),
         e => damaged(&files.cert, e.to_string()),
     })?;
-    config.alpn_protocols = vec![crate::ALPN.to_vec()];
+    config.alpn_protocols = vec![crate::HTTP2.to_vec(), crate::HTTP1.to_vec()];
     // Every connection proves itself anew: nothing of a certificate outlives the connection, and nothing is kept.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

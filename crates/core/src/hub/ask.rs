@@ -3,6 +3,7 @@
 use super::Hub;
 use crate::effect::{Answer, Command, Facts, InboxView, Place};
 use crate::ids::{AgentId, Timestamp};
+use crate::listing::Listing;
 use crate::policy::{About, Caller, Verb};
 use crate::receipt::{Happened, Trail};
 use crate::refusal::Refusal;
@@ -39,6 +40,7 @@ impl Hub {
             Command::Tasks { max } => {
                 Ok(Answer::Tasks(self.state.tasks.values().take(max).cloned().collect()))
             }
+            Command::OwnTasks(listing) => Ok(self.own_tasks(now, caller, &listing)),
             Command::Agents => Ok(Answer::Agents(
                 self.state
                     .agents
@@ -57,6 +59,25 @@ impl Hub {
                 unreachable!("handled before questions are")
             }
         }
+    }
+
+    fn own_tasks(&self, now: Timestamp, caller: &Caller, listing: &Listing) -> Answer {
+        let own = caller.sender().who;
+        let all = self.state.tasks.values().filter(|task| task.requester.who == own);
+        let mut total = 0;
+        let mut found = Vec::new();
+        for task in all {
+            let first = task.messages.first().and_then(|first| self.state.letters.get(first));
+            let opened = first.map_or(Timestamp(0), |open| open.letter.accepted_at);
+            total += usize::from(listing.wants(task, opened));
+            found.extend(listing.place(task, opened).map(|at| (at, task)));
+        }
+        found.sort_unstable_by_key(|(at, task)| std::cmp::Reverse((*at, task.id)));
+        found.truncate(listing.max);
+        let tasks: Vec<_> = found.into_iter().map(|(at, task)| (at, task.clone())).collect();
+        // A clock may have been set back since.
+        let as_of = tasks.first().map_or(now, |(first, _)| now.max(*first));
+        Answer::OwnTasks { tasks, total, at: self.state.seq, as_of }
     }
 
     fn place(&self, now: Timestamp, open: &Open) -> Place {

@@ -264,7 +264,8 @@ impl Hub {
         }
         if counted && tries >= self.limits.tries_max {
             let why = format!("not taken after {tries} tries; the last time: {why}");
-            let ending = Ending { state: TaskState::Failed, by: "node".into(), why, answer: None };
+            let ending =
+                Ending { state: TaskState::Failed, by: "node".into(), why, answer: None, direct: false };
             self.end(now, task, ending, true, out);
             return;
         }

@@ -61,19 +61,23 @@ impl Hub {
                 let to = if auth { TaskState::AuthRequired } else { TaskState::InputRequired };
                 self.move_task(now, task, to, by, "it asks".into(), Some(prompt), out)?;
             }
+            Report::Message { body } => {
+                let (state, why) = (TaskState::Completed, "answered with a message".to_owned());
+                self.end(now, task, Ending { state, by, why, answer: Some(body), direct: true }, false, out);
+            }
             Report::Refused { why } if !handed => {
                 self.give_back(now, message, &why, true, true, out);
                 self.pump(now, agent, out);
             }
             Report::Refused { why } => {
-                let ending = Ending { state: TaskState::Failed, by, why, answer: None };
+                let ending = Ending { state: TaskState::Failed, by, why, answer: None, direct: false };
                 self.end(now, task, ending, false, out);
             }
             Report::Done { state, answer, why } => {
                 if !state.is_terminal() {
                     return Err(Refusal::bad_field("state", format!("{} does not end a task", state.name())));
                 }
-                self.end(now, task, Ending { state, by, why, answer }, false, out);
+                self.end(now, task, Ending { state, by, why, answer, direct: false }, false, out);
             }
         }
         Ok(Answer::Done)
@@ -102,7 +106,8 @@ impl Hub {
         let serves_until_ended = matches!(caller, Caller::Hand { link, .. }
             if self.links.get(link).is_some_and(|l| l.serves.until_ended()));
         if open.letter.expects == Expects::Receipt && !open.letter.follow_up && !serves_until_ended {
-            let ending = Ending { state: TaskState::Completed, by, why: "seen".into(), answer: None };
+            let ending =
+                Ending { state: TaskState::Completed, by, why: "seen".into(), answer: None, direct: false };
             self.end(now, task, ending, false, out);
         } else {
             self.move_quietly(now, task, by, step.name(), out);
@@ -180,7 +185,7 @@ impl Hub {
             self.end(
                 now,
                 id,
-                Ending { state: TaskState::Failed, by: "node".into(), why, answer: None },
+                Ending { state: TaskState::Failed, by: "node".into(), why, answer: None, direct: false },
                 false,
                 out,
             );
@@ -244,7 +249,13 @@ impl Hub {
             return Ok(Answer::Replied(Replied::Send { to: requester, task: id, parent }));
         }
         let state = if failed { TaskState::Failed } else { TaskState::Completed };
-        let ending = Ending { state, by: self.who_moves(caller), why: "replied".into(), answer: Some(body) };
+        let ending = Ending {
+            state,
+            by: self.who_moves(caller),
+            why: "replied".into(),
+            answer: Some(body),
+            direct: false,
+        };
         self.end(now, id, ending, false, out);
         Ok(Answer::Replied(Replied::Completed { task: id }))
     }
@@ -269,7 +280,13 @@ impl Hub {
             }
             None => {
                 self.tell_to_stop(&id, &why, out);
-                self.end(now, id, Ending { state: TaskState::Canceled, by, why, answer: None }, false, out);
+                self.end(
+                    now,
+                    id,
+                    Ending { state: TaskState::Canceled, by, why, answer: None, direct: false },
+                    false,
+                    out,
+                );
             }
         }
         Ok(Answer::Done)
@@ -344,7 +361,7 @@ impl Hub {
             self.end(
                 now,
                 id,
-                Ending { state: TaskState::Failed, by: "node".into(), why, answer: None },
+                Ending { state: TaskState::Failed, by: "node".into(), why, answer: None, direct: false },
                 false,
                 out,
             );
@@ -383,7 +400,8 @@ impl Hub {
             let tasks: Vec<TaskId> = self.state.tasks.values().filter(begun).map(|task| task.id).collect();
             for id in tasks {
                 let why = format!("its program went away and was not back within {} s", limit_ms / 1000);
-                let ending = Ending { state: TaskState::Failed, by: "node".into(), why, answer: None };
+                let ending =
+                    Ending { state: TaskState::Failed, by: "node".into(), why, answer: None, direct: false };
                 self.end(now, id, ending, false, out);
             }
         }

@@ -69,6 +69,7 @@ fn golden_task_ended() {
         by: "ana".into(),
         why: "replied".into(),
         answer: Some(Body::of(&content())),
+        direct: false,
     };
     let mut view = TaskView::new(&task(TaskState::Completed), Some(&ending));
     view.artifacts =
@@ -250,7 +251,8 @@ fn records() -> Vec<Record> {
     let (message, id) = (letter.id.clone(), letter.task);
     let opens = Some(Box::new(Opens { caller_id: None, context: None, timeout_ms: Some(60_000) }));
     let to = |to, why: &str| Move { at: Timestamp(T0), to, by: "ana".into(), why: why.into() };
-    let ending = |state, why: &str, answer| Ending { state, by: "ana".into(), why: why.into(), answer };
+    let ending =
+        |state, why: &str, answer| Ending { state, by: "ana".into(), why: why.into(), answer, direct: false };
     let archive = |state, dead_letter| {
         Box::new(Archive { task: task(state), trails: vec![(message.clone(), trail())], dead_letter })
     };
@@ -398,6 +400,7 @@ fn golden_history() {
         by: "ana".into(),
         why: "replied".into(),
         answer: Some(body.clone()),
+        direct: false,
     };
     let archive = Archive {
         task: task(TaskState::Completed),

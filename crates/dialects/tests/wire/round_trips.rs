@@ -110,7 +110,7 @@ proptest! {
 
     #[test]
     fn tasks_and_events_come_back_from_their_views(content in a_content(), why in any::<String>(), at in 0..u64::MAX / 2) {
-        let ending = Ending { state: TaskState::Failed, by: why.clone(), why: why.clone(), answer: Some(Body::of(&content)) };
+        let ending = Ending { state: TaskState::Failed, by: why.clone(), why: why.clone(), answer: Some(Body::of(&content)), direct: false };
         let mut view = TaskView::new(&task(TaskState::Failed), Some(&ending));
         view.artifacts.push(json!(content));
         check(&view);

@@ -4,13 +4,14 @@
 //! last mark it saw misses nothing and hears nothing twice, whatever became of the connection or of the node.
 
 use super::view::Known;
-use super::{Engine, is_pause};
+use super::{Engine, is_interrupted, is_pause};
 use crate::follow::Item;
 use std::fmt;
+use std::time::Duration;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::{self, Much};
 use synapse_a2a::pb;
-use synapse_core::ids::Seq;
+use synapse_core::ids::{Seq, TaskId};
 use synapse_core::record::{Entry, Record};
 use synapse_core::task::Task;
 use tokio::sync::mpsc;
@@ -26,6 +27,11 @@ pub struct Mark {
 const WHOLE: usize = 9;
 
 impl Mark {
+    /// After all that happened up to there.
+    pub(super) fn after(seq: Seq) -> Self {
+        Self { seq, nth: WHOLE }
+    }
+
     pub fn parse(raw: &str) -> Option<Self> {
         let (seq, nth) = raw.split_once('-')?;
         Some(Self { seq: Seq(seq.parse().ok()?), nth: nth.parse().ok()? })
@@ -60,6 +66,9 @@ impl Engine {
     pub(super) async fn send_streaming(&self, request: pb::SendMessageRequest) -> Result<Stream, Fault> {
         let sent = self.take(&request).await?;
         let known = self.known(sent.task).await?;
+        if let Some(message) = known.direct() {
+            return Ok(only(message_event(known.mark(), message)));
+        }
         let first = self.whole(&known).await?;
         // From where it was taken on: what is in the first event already is not told again, but it may be the end.
         let items = self.follow(sent.task, sent.at).await?;
@@ -69,11 +78,15 @@ impl Engine {
             told: known.mark(),
             until_pause: true,
         };
-        Ok(teller.start(Some(first), known.ended().is_some(), items))
+        let is_all = known.ended().is_some() || known.asks_since(sent.moves);
+        if self.app.answers_directly && !is_all {
+            return Ok(teller.start_when_it_speaks(first, items));
+        }
+        Ok(teller.start(Some(first), is_all, items))
     }
 
     /// Ends when the task has ended. `after` goes on where a broken stream ended.
-    pub(super) async fn subscribe(
+    pub(crate) async fn subscribe(
         &self,
         request: pb::SubscribeToTaskRequest,
         after: Option<Mark>,
@@ -83,8 +96,11 @@ impl Engine {
         if let Some(mark) = after {
             let items = self.follow(task.id, Seq(mark.seq.0.saturating_sub(1))).await?;
             let teller = Teller { engine: self.clone(), task, told: mark, until_pause: false };
-            // Who was told the whole of one that has ended has been told all.
-            let is_all = known.ended().is_some() && mark == known.mark();
+            // Who was told the end of it, or makes up an event after that, has been told all.
+            let id = known.task().id;
+            let end = self.app.archive(move |history| history.end_of(&id));
+            let end = end.await.map_err(|refusal| Fault::of(&refusal))?;
+            let is_all = known.ended().is_some() && end.is_none_or(|end| mark.seq > end);
             return Ok(teller.start(None, is_all, items));
         }
         if let Some(state) = known.ended() {
@@ -97,6 +113,18 @@ impl Engine {
         Ok(teller.start(Some(first), false, items))
     }
 
+    /// A task that has ended, told as a whole; none if it goes on.
+    pub(crate) async fn whole_if_ended(&self, task: TaskId) -> Result<Option<pb::StreamResponse>, Fault> {
+        let known = self.known(task).await?;
+        if known.ended().is_none() {
+            return Ok(None);
+        }
+        match self.whole(&known).await? {
+            Event::Told { response, .. } => Ok(Some(*response)),
+            Event::Gap => Ok(None),
+        }
+    }
+
     /// The task as it was then.
     async fn whole(&self, known: &Known) -> Result<Event, Fault> {
         let task = self.tell(known, Much { history: None, artifacts: true }).await?;
@@ -106,9 +134,33 @@ impl Engine {
 }
 
 impl Known {
-    fn mark(&self) -> Mark {
-        Mark { seq: self.at(), nth: WHOLE }
+    pub(super) fn mark(&self) -> Mark {
+        Mark::after(self.at())
     }
+}
+
+/// How long an agent that may answer with a message is waited for before its task is told.
+const QUIET_MAX: Duration = Duration::from_secs(1);
+
+/// Whether the agent itself has said something, or it is over.
+fn is_word(record: &Record) -> bool {
+    match record {
+        Record::Said { .. } | Record::Ended { .. } => true,
+        Record::Moved { to, .. } => is_interrupted(to.to),
+        _ => false,
+    }
+}
+
+fn message_event(mark: Mark, message: pb::Message) -> Event {
+    let response = pb::StreamResponse { payload: Some(pb::stream_response::Payload::Message(message)) };
+    Event::Told { mark, response: Box::new(response) }
+}
+
+/// A stream of one event.
+fn only(event: Event) -> Stream {
+    let (events, reader) = mpsc::channel(1);
+    let _ = events.try_send(event);
+    reader
 }
 
 struct Teller {
@@ -128,22 +180,81 @@ impl Teller {
             {
                 return;
             }
-            while !is_all && let Some(item) = items.recv().await {
-                let (told, is_last) = match item {
-                    Item::Entry(entry) => (self.updates(&entry), self.is_last(&entry.record)),
-                    Item::Gap { .. } => self.after_gap().await,
-                };
-                for event in told {
-                    if events.send(event).await.is_err() {
-                        return;
-                    }
-                }
-                if is_last {
-                    return;
-                }
+            if !is_all {
+                self.go_on(&mut items, &events).await;
             }
         });
         reader
+    }
+
+    /// The task is told once its agent has said something, or has kept quiet for a while: until then it may answer
+    /// with a message, and then that is all there is (S14).
+    fn start_when_it_speaks(mut self, first: Event, mut items: mpsc::Receiver<Item>) -> Stream {
+        let (events, reader) = mpsc::channel(EVENTS_MAX);
+        tokio::spawn(async move {
+            let quiet = tokio::time::sleep(QUIET_MAX);
+            tokio::pin!(quiet);
+            let mut told = vec![first];
+            let is_last = loop {
+                let item = tokio::select! {
+                    () = &mut quiet => break false,
+                    () = events.closed() => return,
+                    item = items.recv() => item,
+                };
+                let (more, is_last) = match item {
+                    None => break true,
+                    Some(Item::Gap { .. }) => self.after_gap().await,
+                    Some(Item::Entry(entry)) => {
+                        if let Record::Ended { ending, archive, .. } = &entry.record
+                            && let Some(message) = from_core::direct(&archive.task, ending)
+                        {
+                            told = vec![message_event(Mark { seq: entry.seq, nth: 0 }, message)];
+                            break true;
+                        }
+                        told.extend(self.updates(&entry));
+                        if !is_word(&entry.record) {
+                            continue;
+                        }
+                        (Vec::new(), self.is_last(&entry.record))
+                    }
+                };
+                told.extend(more);
+                break is_last;
+            };
+            for event in told {
+                if events.send(event).await.is_err() {
+                    return;
+                }
+            }
+            if !is_last {
+                self.go_on(&mut items, &events).await;
+            }
+        });
+        reader
+    }
+
+    /// Until the last event, or nobody listens.
+    async fn go_on(&mut self, items: &mut mpsc::Receiver<Item>, events: &mpsc::Sender<Event>) {
+        loop {
+            let item = tokio::select! {
+                item = items.recv() => item,
+                // Nobody listens any more; to a task to which nothing happens that might never be noticed.
+                () = events.closed() => return,
+            };
+            let (told, is_last) = match item {
+                Some(Item::Entry(entry)) => (self.updates(&entry), self.is_last(&entry.record)),
+                Some(Item::Gap { .. }) => self.after_gap().await,
+                None => return,
+            };
+            for event in told {
+                if events.send(event).await.is_err() {
+                    return;
+                }
+            }
+            if is_last {
+                return;
+            }
+        }
     }
 
     fn is_last(&self, record: &Record) -> bool {

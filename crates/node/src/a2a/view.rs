@@ -1,6 +1,6 @@
 //! Looking a task up, open or ended, as far as it is the caller's.
 
-use super::{Engine, is_own, other_answer};
+use super::{Engine, is_interrupted, is_own, other_answer};
 use std::sync::Arc;
 use synapse_a2a::fault::Fault;
 use synapse_a2a::from_core::{self, Much, Seen};
@@ -33,6 +33,19 @@ impl Known {
         }
     }
 
+    /// The message that it was answered with, if that is all that its caller is to know.
+    pub(super) fn direct(&self) -> Option<pb::Message> {
+        match self {
+            Self::Open { .. } => None,
+            Self::Ended { ending, archive, .. } => from_core::direct(&archive.task, ending),
+        }
+    }
+
+    /// Whether it asks for something, and has done so after so many moves.
+    pub(super) fn asks_since(&self, moves: usize) -> bool {
+        is_interrupted(self.task().state) && self.task().history.len() > moves
+    }
+
     pub(super) fn at(&self) -> Seq {
         match self {
             Self::Open { at, .. } | Self::Ended { at, .. } => *at,
@@ -57,8 +70,10 @@ impl Engine {
                 let (ending, archive) = found.ok_or_else(|| Fault::no_such_task(&name))?;
                 Known::Ended { ending, archive: Box::new(archive), at: Seq(u64::MAX) }
             }
-            // That it is another's is not told.
-            Err(Refusal::NotAllowed { .. }) => return Err(Fault::no_such_task(&name)),
+            // That it is another's is not told: both have the same words (E5).
+            Err(Refusal::NotAllowed { .. } | Refusal::NoSuchTask { .. }) => {
+                return Err(Fault::no_such_task(&name));
+            }
             Err(refusal) => return Err(Fault::of(&refusal)),
         };
         if is_own(&self.caller, known.task()) { Ok(known) } else { Err(Fault::no_such_task(&name)) }

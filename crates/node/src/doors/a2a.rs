@@ -1,22 +1,27 @@
-//! A2A over HTTP: JSON-RPC and HTTP+JSON, thin above one engine.
+//! A2A over HTTP: JSON-RPC, HTTP+JSON and gRPC, thin above one engine.
 //!
-//! Both bindings have the same operations; each has its own envelope, paths and form of errors.
+//! All bindings have the same operations; each has its own envelope, paths and form of errors. JSON-RPC and HTTP+JSON
+//! speak 1.0 and 0.3 at the same places; the version that a caller asks for tells which (V7, V11).
 
+pub(super) mod grpc;
+mod old;
 pub(super) mod rest;
 pub(super) mod rpc;
 
 use super::Shared;
-use crate::a2a::{Event, Mark};
+use crate::a2a::{Done, Engine, Event, Mark};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
 use serde_json::Value;
 use synapse_a2a::Fault;
 use synapse_a2a::check::Version;
 use synapse_a2a::fault::Kind;
-use synapse_a2a::json_rpc;
+use synapse_a2a::grpc::PREFIX;
+use synapse_a2a::operation::{self, Reply};
+use synapse_a2a::v03::{self, Form};
 use synapse_a2a::wire::to_json;
-use synapse_core::Refusal;
+use synapse_a2a::{json_rpc, pb};
 
 const VERSION: &str = "a2a-version";
 
@@ -24,13 +29,7 @@ const VERSION: &str = "a2a-version";
 fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> {
     let in_header = headers.get(VERSION).map(|value| value.to_str().unwrap_or("?").to_owned());
     let asked = in_header.or_else(|| query(uri, "A2A-Version"));
-    match Version::parse(asked.as_deref())? {
-        Version::V10 => Ok(Version::V10),
-        Version::V03 => {
-            let message = "version 0.3 of A2A is not spoken here yet; send `A2A-Version: 1.0`";
-            Err(Fault { field: Some("A2A-Version".into()), ..Fault::new(Kind::Version, message) })
-        }
-    }
+    Version::parse(asked.as_deref())
 }
 
 /// A parameter of the query, decoded.
@@ -48,13 +47,36 @@ async fn body_of(app: &Shared, body: Body) -> Result<bytes::Bytes, Fault> {
     super::read_body(app, body).await.map_err(|refusal| Fault::of(&refusal))
 }
 
+async fn perform(
+    engine: &Engine,
+    version: Version,
+    request: operation::Request,
+    after: Option<Mark>,
+) -> Result<Done, Fault> {
+    match version {
+        Version::V10 => engine.perform(request, after).await,
+        Version::V03 => old::perform(engine, request, after).await,
+    }
+}
+
+fn reply_json(reply: &Reply, version: Version, form: Form) -> Result<Value, Fault> {
+    match version {
+        Version::V10 => reply.to_json(),
+        Version::V03 => v03::write_reply(reply, form),
+    }
+}
+
+fn event_json(response: &pb::StreamResponse, version: Version, form: Form) -> Result<Value, Fault> {
+    match version {
+        Version::V10 => to_json(response),
+        Version::V03 => v03::write_event(response, form),
+    }
+}
+
 /// One event of a stream, its data made by the binding.
-fn event_text(event: &Event, data: impl Fn(Value) -> Value) -> String {
+fn event_text(event: &Event, data: impl Fn(&pb::StreamResponse) -> Value) -> String {
     match event {
-        Event::Told { mark, response } => match to_json(&**response) {
-            Ok(value) => format!("id: {mark}\ndata: {}\n\n", data(value)),
-            Err(fault) => format!("data: {}\n\n", data(fault.http())),
-        },
+        Event::Told { mark, response } => format!("id: {mark}\ndata: {}\n\n", data(response)),
         Event::Gap => ": some events are gone; the task as it is now follows\n\n".to_owned(),
     }
 }
@@ -66,13 +88,18 @@ fn answer(status: u16, value: &Value, content_type: &'static str) -> Response {
     response
 }
 
+/// The path that says in which form this request is to be refused: calls of gRPC are answered as such wherever they go.
+pub(super) fn path_of(request: &Request<Body>) -> &str {
+    if grpc::is_call(request) { PREFIX } else { request.uri().path() }
+}
+
 /// A caller that was not let in, told so as its binding does (E2, E21); none if the path is no A2A.
-pub(super) fn refuse(path: &str, refusal: &Refusal) -> Option<Response> {
-    let fault = Fault::of(refusal);
+pub(super) fn refuse(path: &str, fault: Fault) -> Option<Response> {
     let status = fault.kind.codes().http;
     let response = match path {
         rpc::PATH => answer(status, &json_rpc::answer(&Value::Null, Err(fault.clone())), rpc::JSON),
         path if path.starts_with(rest::PREFIX) => answer(status, &fault.http(), rest::A2A_JSON),
+        PREFIX => return Some(grpc::refused(&fault.into())),
         _ => return None,
     };
     Some(with_fault(response, &fault))

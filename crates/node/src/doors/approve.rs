@@ -4,7 +4,6 @@
 //! the decision names.
 
 use super::{Refused, Shared, read_body};
-use crate::audit;
 use crate::hands::terminal::Seat;
 use axum::Json;
 use axum::body::Body;
@@ -69,22 +68,8 @@ pub(super) async fn approve(
     Extension(caller): Extension<Caller>,
     body: Body,
 ) -> Result<Json<DecisionAnswer>, Refused> {
-    policy::may(&app.gate.rules(), &caller, Verb::Approve, About::default())?;
     let request: DecisionRequest = parse::json(&read_body(&app, body).await?)?;
-    let seat = app.seat.as_ref().ok_or_else(super::screen::no_terminal)?;
-    let keys = seat.watch().profile().approve.clone().ok_or_else(|| {
-        let why = "its profile does not say which keys decide; answer at its terminal with `synapse attach`";
-        Refusal::bad_field("agent", why)
-    })?;
-    let key = if request.allow { keys.allow } else { keys.deny };
-    audit::note(|facts| facts.note(if request.allow { "allow" } else { "deny" }));
-    let decided = seat.decide(request.prompt, key).await.ok_or(Refusal::Stopping)?;
-    match decided {
-        Decided::Taken => Ok(Json(DecisionAnswer { decided: "taken".into() })),
-        Decided::Ignored => Ok(Json(DecisionAnswer { decided: "ignored".into() })),
-        Decided::Changed => {
-            let why = "the agent waits for something else now, or for nothing; `synapse inbox --approvals` shows it";
-            Err(Refusal::bad_field("prompt", why).into())
-        }
-    }
+    let decided = crate::decide::decide(&app, &caller, request.allow, request.prompt).await?;
+    let decided = if decided == Decided::Ignored { "ignored" } else { "taken" };
+    Ok(Json(DecisionAnswer { decided: decided.into() }))
 }

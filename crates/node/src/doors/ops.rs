@@ -1,13 +1,14 @@
 //! How the node is, and how it ends: `/status`, `/healthz`, `/metrics`, `/openapi.json`, `/api/v1/stop`, `/api/v1/restart`.
 
-use super::{Refused, Shared};
+use super::{Refused, Shared, a2a};
 use crate::hands::terminal::Seat;
 use axum::Json;
-use axum::extract::{Extension, State};
-use axum::response::IntoResponse;
+use axum::extract::{Extension, Request, State};
+use axum::response::{IntoResponse, Response};
 use http::{Method, StatusCode, Uri, header};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
+use synapse_a2a::grpc::no_method;
 use synapse_core::agents::AgentState;
 use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_dialects::error::ErrorBody;
@@ -92,9 +93,13 @@ pub(super) async fn openapi() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], text.as_str())
 }
 
-pub(super) async fn nowhere(uri: Uri) -> impl IntoResponse {
-    let message = format!("there is nothing at {}; /openapi.json lists what is", uri.path());
-    (StatusCode::NOT_FOUND, Json(ErrorBody::new("not_found", message)))
+pub(super) async fn nowhere(request: Request) -> Response {
+    let path = request.uri().path();
+    if a2a::grpc::is_call(&request) {
+        return a2a::grpc::refused(&no_method(path).into());
+    }
+    let message = format!("there is nothing at {path}; /openapi.json lists what is");
+    (StatusCode::NOT_FOUND, Json(ErrorBody::new("not_found", message))).into_response()
 }
 
 pub(super) async fn wrong_method(method: Method, uri: Uri) -> impl IntoResponse {

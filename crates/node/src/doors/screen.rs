@@ -141,5 +141,5 @@ fn tells(seat: &Seat, watch: &Watch) -> TellsView {
 }
 
 pub(super) fn no_terminal() -> Refused {
-    Refused(Refusal::bad_field("agent", "it has no terminal; it was started with --exec or has joined"))
+    Refused(crate::decide::no_terminal())
 }

@@ -93,7 +93,8 @@ enum Stage {
     Working {
         since: Timestamp,
         idle_since: Option<Timestamp>,
-        asked: bool,
+        /// The hash of the prompt that its requester knows of.
+        asked: Option<String>,
     },
 }
 
@@ -164,7 +165,7 @@ impl Typist {
         let notes = mail::counted(&self.mail(), &letter.task);
         let typed = self.typed(&letter, &body, false, notes);
         let stage = if trail.has(Rung::Submitted) {
-            Stage::Working { since: now(), idle_since: None, asked: false }
+            Stage::Working { since: now(), idle_since: None, asked: None }
         } else {
             Stage::Typing
         };
@@ -398,7 +399,7 @@ impl Typist {
             self.job = None;
             self.done(message, TaskState::Completed, None, proof.to_string()).await;
         } else {
-            job.stage = Stage::Working { since: now(), idle_since: None, asked: false };
+            job.stage = Stage::Working { since: now(), idle_since: None, asked: None };
         }
     }
 

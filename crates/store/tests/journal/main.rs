@@ -7,6 +7,7 @@
 mod damage;
 mod looks;
 mod lookups;
+mod own;
 mod replay;
 mod retention;
 mod rig;

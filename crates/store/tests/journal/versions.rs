@@ -7,7 +7,7 @@ use synapse_store::{Journal, Retention};
 
 /// What a file of each version looked like when it was new: `application_id` and tables, step by step.
 /// A new step of the schema adds its line here, with a row or two that it has to carry over.
-const OF_VERSION: &[&str] = &["", include_str!("version_1.sql")];
+const OF_VERSION: &[&str] = &["", include_str!("version_1.sql"), include_str!("version_2.sql")];
 
 #[test]
 fn an_empty_file_becomes_a_journal() {

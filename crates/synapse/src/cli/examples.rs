@@ -134,7 +134,7 @@ pub(super) const RUN: &str = "\
 Examples:
   synapse run --name shout --exec 'tr a-z A-Z'          until Ctrl-C, showing what happens
   synapse run -d --name review --exec ./review.sh --parallel 2 --time-limit 10m
-  synapse run -d --name count --jsonl --exec 'python3 agent.py'
+  synapse run -d --name count --jsonl --exec 'python3 agent.py' --description 'Counts words'
   synapse run -d -- python3 -i                          any program, in a terminal of its own
 
 The command gets the message on standard input, and its standard output is the answer. Its exit code says \

@@ -86,6 +86,7 @@ fn record_program(args: Record, json: bool) -> Done {
         kind: None,
         role: None,
         skills: Vec::new(),
+        description: None,
         port: None,
         cwd: None,
         network: Network::default(),

@@ -54,6 +54,7 @@ pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
         name: who.name.as_ref().map(label).transpose()?,
         role: who.role.as_ref().map(label).transpose()?,
         capabilities: who.skills.iter().map(label).collect::<Result<_, _>>()?,
+        description: who.description,
         working_dir,
         port: who.port,
         listen: listen(who.network)?,
@@ -67,6 +68,7 @@ fn listen(said: Network) -> Result<Listen, Fail> {
     Ok(Listen {
         address: said.listen,
         hosts: said.hosts,
+        public_url: said.public_url,
         insecure: said.insecure,
         cert: absolute(said.tls_cert)?,
         key: absolute(said.tls_key)?,

@@ -222,6 +222,7 @@ fn paths(home: &Home, agents: &Agents) -> Vec<Path> {
         (root.join("holders"), Kind::Folder),
         (home.registry_dir().to_owned(), Kind::SharedFolder),
         (home.token_file(), Kind::Secret),
+        (home.card_key(), Kind::Secret),
         (root.join("hostname"), Kind::Plain),
         (root.join("settings.json"), Kind::Plain),
     ];

@@ -1,61 +1,99 @@
 //! HTTP+JSON under `/a2a/v1`, with or without a tenant before the path (H1–H10).
 
-use super::{answer, body_of, event_text, last_mark, version, with_fault};
+use super::{answer, body_of, event_json, event_text, last_mark, perform, reply_json, version, with_fault};
 use crate::a2a::{Done, Engine};
+use crate::card::Called;
 use crate::doors::Shared;
 use crate::doors::events::streamed;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::Response;
 use http::{HeaderMap, Method, Uri, header};
+use synapse_a2a::check::Version;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::rest::{self, Path};
+use synapse_a2a::v03::{self, Form};
 use synapse_core::policy::Caller;
 
 pub(super) const A2A_JSON: &str = "application/a2a+json";
+/// What 0.3 answers with: its media type came later.
+const JSON: &str = "application/json";
 pub(super) const PREFIX: &str = "/a2a/v1/";
 
 pub(in crate::doors) async fn serve(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
+    Extension(called): Extension<Called>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let done = dispatch(app, caller, &method, &uri, &headers, body).await;
-    let written = match done {
-        Ok(Done::Stream(events)) => {
-            return streamed(events, |event| event_text(&event, |value| value), "text/event-stream");
-        }
-        Ok(Done::Reply(reply)) => reply.to_json(),
+    let asked = version(&headers, &uri);
+    let version = asked.as_ref().map_or(Version::V10, |version| *version);
+    let engine = Engine::new(app.clone(), caller).called(called);
+    let done = match asked {
+        Ok(_) => dispatch(&app, &engine, version, &method, &uri, &headers, body).await,
         Err(fault) => Err(fault),
     };
+    let written = match done {
+        Ok(Done::Stream(events)) => {
+            let data = move |told: &_| {
+                event_json(told, version, Form::Rest).unwrap_or_else(|fault| fault_json(&fault, version).1)
+            };
+            return streamed(events, move |event| event_text(&event, data), "text/event-stream");
+        }
+        Ok(Done::Reply(reply)) => reply_json(&reply, version, Form::Rest),
+        Err(fault) => Err(fault),
+    };
+    let media = if version == Version::V10 { A2A_JSON } else { JSON };
     match written {
-        Ok(value) => answer(200, &value, A2A_JSON),
-        Err(fault) => with_fault(answer(fault.kind.codes().http, &fault.http(), A2A_JSON), &fault),
+        Ok(value) => answer(200, &value, media),
+        Err(fault) => {
+            let (status, value) = fault_json(&fault, version);
+            with_fault(answer(status, &value, media), &fault)
+        }
     }
 }
 
+fn fault_json(fault: &Fault, version: Version) -> (u16, serde_json::Value) {
+    match version {
+        Version::V10 => (fault.kind.codes().http, fault.http()),
+        Version::V03 => (v03::rest::status(fault.kind), v03::rest::fault(fault)),
+    }
+}
+
+pub(in crate::doors) fn failed(fault: &Fault) -> Response {
+    with_fault(answer(fault.kind.codes().http, &fault.http(), A2A_JSON), fault)
+}
+
 async fn dispatch(
-    app: Shared,
-    caller: Caller,
+    app: &Shared,
+    engine: &Engine,
+    version: Version,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Done, Fault> {
-    version(headers, uri)?;
-    let path = Path::read(method, uri.path().strip_prefix(PREFIX).unwrap_or_default())?;
+    let below = uri.path().strip_prefix(PREFIX).unwrap_or_default();
+    let path = match version {
+        Version::V10 => Path::read(method, below)?,
+        Version::V03 => v03::rest::read_path(method, below)?,
+    };
     let bytes = match path.has_body() {
         true => {
             check_media(headers)?;
-            body_of(&app, body).await?
+            body_of(app, body).await?
         }
         false => bytes::Bytes::new(),
     };
-    let request = rest::request(path, uri.query().unwrap_or_default(), &bytes)?;
-    Engine::new(app, caller).perform(request, last_mark(headers)).await
+    let query = uri.query().unwrap_or_default();
+    let request = match version {
+        Version::V10 => rest::request(path, query, &bytes)?,
+        Version::V03 => v03::rest::request(path, query, &bytes)?,
+    };
+    perform(engine, version, request, last_mark(headers)).await
 }
 
 /// H1: what is no JSON is not read as JSON.

@@ -1,7 +1,10 @@
 //! JSON-RPC at `/api/v1/agent` (J1–J9).
 
-use super::{answer, body_of, event_text, last_mark, version, with_fault};
+use super::{
+    answer, body_of, event_json, event_text, last_mark, old, perform, reply_json, version, with_fault,
+};
 use crate::a2a::{Done, Engine};
+use crate::card::Called;
 use crate::doors::Shared;
 use crate::doors::events::streamed;
 use axum::body::Body;
@@ -9,17 +12,40 @@ use axum::extract::{Extension, State};
 use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde_json::Value;
+use synapse_a2a::check::Version;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::json_rpc::{self, Call, NoCall};
 use synapse_a2a::operation::Request;
+use synapse_a2a::v03::{self, Form};
 use synapse_core::policy::Caller;
 
 pub(super) const PATH: &str = "/api/v1/agent";
 pub(super) const JSON: &str = "application/json";
 
+/// A call as JSON-RPC 2.0 has it; what `params` are is up to the method.
+#[derive(utoipa::ToSchema)]
+#[allow(dead_code)]
+pub(in crate::doors) struct RpcCall {
+    /// Always `2.0`.
+    jsonrpc: String,
+    /// Comes back with the answer: a text or a number.
+    id: Value,
+    /// `SendMessage`, `SendStreamingMessage`, `GetTask`, `ListTasks`, `CancelTask`, `SubscribeToTask` and so on.
+    method: String,
+    params: Option<Value>,
+}
+
+/// A2A 1.0 over JSON-RPC: every operation of the agent. Send `A2A-Version: 1.0`; streams are server-sent events.
+#[utoipa::path(
+    post,
+    path = "/api/v1/agent",
+    request_body = RpcCall,
+    responses((status = 200, description = "A JSON-RPC answer, or a stream of them", body = Value))
+)]
 pub(in crate::doors) async fn serve(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
+    Extension(called): Extension<Called>,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -28,15 +54,21 @@ pub(in crate::doors) async fn serve(
         Ok(bytes) => json_rpc::read(&bytes),
         Err(fault) => Err(NoCall { id: Value::Null, fault }),
     };
+    let reads_events = call.as_ref().is_ok_and(|call| old::reads_events(&call.method, &headers));
     let (id, done) = match call {
-        Ok(call) => (call.id.clone(), dispatch(app, caller, call, &uri, &headers).await),
+        Ok(call) => {
+            let engine = Engine::new(app, caller).called(called);
+            (call.id.clone(), dispatch(&engine, call, &uri, &headers).await)
+        }
         Err(NoCall { id, fault }) => (id, Err(fault)),
     };
     match done {
-        Ok(Done::Reply(reply)) => answer(200, &json_rpc::answer(&id, reply.to_json()), JSON),
-        Ok(Done::Stream(events)) => {
-            let text = move |event| event_text(&event, |value| json_rpc::answer(&id, Ok(value)));
-            streamed(events, text, "text/event-stream")
+        Ok((Done::Reply(reply), version)) => {
+            answer(200, &json_rpc::answer(&id, reply_json(&reply, version, Form::Rpc)), JSON)
+        }
+        Ok((Done::Stream(events), version)) => {
+            let data = move |told: &_| json_rpc::answer(&id, event_json(told, version, Form::Rpc));
+            streamed(events, move |event| event_text(&event, &data), "text/event-stream")
         }
         // The envelope tells what went wrong; HTTP does only for what has nothing to do with the call.
         Err(fault) => {
@@ -46,19 +78,41 @@ pub(in crate::doors) async fn serve(
                 }
                 _ => 200,
             };
-            with_fault(answer(status, &json_rpc::answer(&id, Err(fault.clone())), JSON), &fault)
+            let told = json_rpc::answer(&id, Err(fault.clone()));
+            let response = match reads_events && status == 200 {
+                true => old::one_event(&told),
+                false => answer(status, &told, JSON),
+            };
+            with_fault(response, &fault)
         }
     }
 }
 
 async fn dispatch(
-    app: Shared,
-    caller: Caller,
+    engine: &Engine,
     call: Call,
     uri: &Uri,
     headers: &HeaderMap,
-) -> Result<Done, Fault> {
-    version(headers, uri)?;
-    let request = Request::of_method(&call.method, call.params)?;
-    Engine::new(app, caller).perform(request, last_mark(headers)).await
+) -> Result<(Done, Version), Fault> {
+    let version = version(headers, uri)?;
+    let request = match version {
+        Version::V10 => {
+            Request::of_method(&call.method, call.params).map_err(|fault| hinted(&call.method, fault))?
+        }
+        Version::V03 => v03::read_request(&call.method, call.params)?,
+    };
+    let done = perform(engine, version, request, last_mark(headers)).await?;
+    Ok((done, version))
+}
+
+/// Who says 1.0 and calls as in 0.3 is told so.
+fn hinted(method: &str, fault: Fault) -> Fault {
+    match fault.kind {
+        Kind::Method if v03::is_method(method) => {
+            let message =
+                format!("{} in version 1.0; it is one of 0.3: send `A2A-Version: 0.3`", fault.message);
+            Fault { message, ..fault }
+        }
+        _ => fault,
+    }
 }

@@ -1,16 +1,24 @@
 //! Staying with a task after it was submitted: questions, what continues it, and its answer.
 
 use super::super::answers;
+use super::super::terminal::Seat;
 use super::{Job, Stage, Typist};
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Report;
 use synapse_core::ids::{MessageId, Timestamp};
 use synapse_core::message::{Body, Content};
 use synapse_core::task::TaskState;
+use synapse_terminal::prompt::Prompt;
 use synapse_terminal::turn::{Sight, Turn};
 
 /// After a turn has ended it must stay so for this long before its text is taken for the answer.
 const STAYS_IDLE_MS: u64 = 5_000;
+
+/// What it waits for, once that is drawn.
+fn settled_prompt(seat: &Seat) -> Option<Prompt> {
+    let watch = seat.watch();
+    watch.is_settled().then(|| watch.prompt()).flatten()
+}
 
 impl Typist {
     /// Stays with a submitted task until its turn has ended and it stays idle.
@@ -31,11 +39,17 @@ impl Typist {
                 self.answer(&message, since).await;
                 true
             }
-            AgentState::Waiting if !*asked && self.seat.watch().is_settled() => {
-                (*asked, *idle_since) = (true, None);
-                let Some(prompt) = self.seat.watch().prompt().map(|prompt| answers::question(&prompt)) else {
+            AgentState::Waiting => {
+                *idle_since = None;
+                let Some(prompt) = settled_prompt(&self.seat) else { return false };
+                if asked.as_ref() == Some(&prompt.hash) {
                     return false;
-                };
+                }
+                // One prompt after the other: in between it worked, if only for a moment.
+                if asked.replace(prompt.hash.clone()).is_some() {
+                    let _ = self.report(&message, Report::Working).await;
+                }
+                let prompt = answers::question(&prompt);
                 let _ = self.report(&message, Report::NeedsInput { prompt, auth: false }).await;
                 false
             }
@@ -45,10 +59,9 @@ impl Typist {
                 self.done(&message, TaskState::Failed, None, why).await;
                 true
             }
-            AgentState::Waiting => false,
             _ => {
                 *idle_since = None;
-                if std::mem::take(asked) {
+                if asked.take().is_some() {
                     let _ = self.report(&message, Report::Working).await;
                 }
                 false

@@ -1,0 +1,175 @@
+//! Things of 1.0 that 0.3 can hold, taken through it and back, in both of its forms.
+
+use super::*;
+use proptest::prelude::*;
+
+fn some_text() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z0-9 -]{1,12}", Just("ä\u{1F600}\"\\/\n".to_owned())]
+}
+
+fn some_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        (-1000i32..1000).prop_map(|n| json!(f64::from(n) / 4.0)),
+        some_text().prop_map(Value::from)
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map("[a-z]{1,5}|data|value|kind|text", inner, 0..3)
+                .prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+fn metadata() -> impl Strategy<Value = Option<Value>> {
+    prop::option::of(prop::collection::btree_map("[a-z]{1,6}", some_json(), 1..3).prop_map(|map| json!(map)))
+}
+
+fn with(mut value: Value, name: &str, field: Option<Value>) -> Value {
+    if let Some(field) = field {
+        value[name] = field;
+    }
+    value
+}
+
+fn some_part() -> impl Strategy<Value = Value> {
+    use base64::Engine as _;
+    let raw = prop::collection::vec(any::<u8>(), 0..20)
+        .prop_map(|bytes| json!({ "raw": base64::engine::general_purpose::STANDARD.encode(bytes), "mediaType": "image/png", "filename": "f" }));
+    let inside = prop_oneof![
+        some_text().prop_map(|text| json!({ "text": text })),
+        some_json().prop_map(|data| json!({ "data": data })),
+        some_text().prop_map(|url| json!({ "url": url })),
+        raw,
+    ];
+    (inside, metadata()).prop_map(|(part, metadata)| with(part, "metadata", metadata))
+}
+
+fn parts() -> impl Strategy<Value = Vec<Value>> {
+    prop::collection::vec(some_part(), 1..4)
+}
+
+fn some_message() -> impl Strategy<Value = Value> {
+    (some_text(), parts(), metadata(), any::<bool>()).prop_map(|(id, parts, metadata, is_user)| {
+        let role = if is_user { "ROLE_USER" } else { "ROLE_AGENT" };
+        with(json!({ "messageId": id, "role": role, "parts": parts, "contextId": "c" }), "metadata", metadata)
+    })
+}
+
+fn some_status() -> impl Strategy<Value = Value> {
+    const STATES: &[&str] = &[
+        "SUBMITTED",
+        "WORKING",
+        "COMPLETED",
+        "FAILED",
+        "CANCELED",
+        "REJECTED",
+        "INPUT_REQUIRED",
+        "AUTH_REQUIRED",
+    ];
+    (prop::sample::select(STATES), prop::option::of(some_message()), 0u64..1 << 41).prop_map(
+        |(state, message, ms)| {
+            let at = synapse_dialects::time::show(synapse_core::ids::Timestamp(ms));
+            with(json!({ "state": format!("TASK_STATE_{state}"), "timestamp": at }), "message", message)
+        },
+    )
+}
+
+fn some_artifact() -> impl Strategy<Value = Value> {
+    (some_text(), parts(), metadata()).prop_map(|(id, parts, metadata)| {
+        with(
+            json!({ "artifactId": id, "name": "n", "description": "d", "extensions": ["e"], "parts": parts }),
+            "metadata",
+            metadata,
+        )
+    })
+}
+
+fn some_event() -> impl Strategy<Value = Value> {
+    let task = (some_status(), prop::collection::vec(some_artifact(), 0..3), prop::collection::vec(some_message(), 0..3), metadata())
+        .prop_map(|(status, artifacts, history, metadata)| {
+            let task = json!({ "id": "t", "contextId": "c", "status": status, "artifacts": artifacts, "history": history });
+            json!({ "task": with(task, "metadata", metadata) })
+        });
+    prop_oneof![
+        task,
+        some_message().prop_map(|message| json!({ "message": message })),
+        some_status().prop_map(|status| json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": status } })),
+        (some_artifact(), any::<bool>(), any::<bool>()).prop_map(|(artifact, append, last)| {
+            json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": artifact, "append": append, "lastChunk": last } })
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// 1.0 to 0.3 to 1.0 keeps all that 0.3 can hold, in both of its forms.
+    #[test]
+    fn there_and_back(event in some_event()) {
+        let event: pb::StreamResponse = from_json(event).unwrap();
+        for form in [Form::Rpc, Form::Rest] {
+            let old = write_event(&event, form).unwrap();
+            let (read, is_last) = read_event(old.clone(), form).unwrap();
+            prop_assert_eq!(&read, &event, "by way of {}", old);
+            prop_assert_eq!(is_last, matches!(event.payload, Some(Told::StatusUpdate(_))) && is_final(&event));
+        }
+    }
+
+    /// What a client of 0.3 would write is what a server of 0.3 reads, in both bindings.
+    #[test]
+    fn requests_there_and_back(message in some_message(), at_once: bool, length in prop::option::of(1i32..9), streams: bool) {
+        let configuration = with(json!({ "returnImmediately": at_once, "acceptedOutputModes": ["a/b"] }), "historyLength", length.map(Value::from));
+        let name = if streams { "SendStreamingMessage" } else { "SendMessage" };
+        let request = Request::of_method(name, json!({ "message": message, "configuration": configuration })).unwrap();
+        let (method, params) = write_request(&request).unwrap();
+        prop_assert_eq!(&read_request(method, params).unwrap(), &request);
+        let (verb, path, body) = rest::write_request(&request).unwrap();
+        let path = rest::read_path(&verb, path.strip_prefix("/v1/").unwrap()).unwrap();
+        prop_assert_eq!(&rest::request(path, "", body.unwrap().to_string().as_bytes()).unwrap(), &request);
+    }
+
+    /// Whatever arrives is read or refused.
+    #[test]
+    fn anything_is_read_or_refused(params in some_json(), message in some_json(), n in 0usize..10) {
+        let method = METHODS.get(n).copied().unwrap_or_default();
+        let _ = read_request(method, params.clone());
+        let _ = read_request("message/send", json!({ "message": message, "configuration": params }));
+        for form in [Form::Rpc, Form::Rest] {
+            let _ = read_event(params.clone(), form);
+            let _ = read_event(json!({ "task": message, "kind": "task" }), form);
+        }
+        let _ = read_card(params);
+    }
+}
+
+/// The requests that a client writes without a message, over both bindings.
+#[test]
+fn the_other_requests_there_and_back() {
+    let requests = [
+        ("GetTask", json!({ "id": "t 1/ä", "historyLength": 2 })),
+        ("CancelTask", json!({ "id": "t" })),
+        ("SubscribeToTask", json!({ "id": "t" })),
+        (
+            "CreateTaskPushNotificationConfig",
+            json!({ "taskId": "t", "id": "p", "url": "u", "authentication": { "scheme": "Bearer" } }),
+        ),
+        ("GetTaskPushNotificationConfig", json!({ "taskId": "t", "id": "p" })),
+        ("ListTaskPushNotificationConfigs", json!({ "taskId": "t" })),
+        ("DeleteTaskPushNotificationConfig", json!({ "taskId": "t", "id": "p" })),
+        ("GetExtendedAgentCard", json!({})),
+    ];
+    for (name, params) in requests {
+        let request = Request::of_method(name, params).unwrap();
+        let (method, params) = write_request(&request).unwrap();
+        assert_eq!(read_request(method, params).unwrap(), request);
+        let (verb, path, body) = rest::write_request(&request).unwrap();
+        let (path, query) = path.split_once('?').unwrap_or((&path, ""));
+        let path = rest::read_path(&verb, path.strip_prefix("/v1/").unwrap()).unwrap();
+        let body = body.map(|body| body.to_string()).unwrap_or_default();
+        assert_eq!(rest::request(path, query, body.as_bytes()).unwrap(), request);
+    }
+    let list = Request::List(pb::ListTasksRequest::default());
+    assert_eq!(write_request(&list).unwrap_err().kind, Kind::Unsupported);
+}

@@ -1,0 +1,308 @@
+//! The agent card of this node: what the agent is, told as A2A tells it, signed, and kept while it stays true (A1–A8,
+//! A11–A13, A16, A24, A26, DIR-2).
+//!
+//! A card is made anew for each request and compared with the one before; only what has changed is signed again, so the
+//! bytes are stable while nothing changes, and never say what is over. Not here: its form and its signatures
+//! (`synapse_a2a::card`, `signing`), headers of HTTP (`doors/well_known`).
+
+mod describe;
+
+use crate::a2a::MODES;
+use crate::auth::Peer;
+use crate::doors::Shared;
+use crate::driver::now;
+use crate::launch::{Hand, Launch};
+use crate::network::{authority, has_port};
+use axum::extract::Request;
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use synapse_a2a::card::{self, Description, Interface, Provider, V03, V10};
+use synapse_a2a::fault::{Fault, Kind};
+use synapse_a2a::signing::{self, Key};
+use synapse_a2a::{jcs, pb};
+use synapse_core::policy::{self, About, Caller, Verb};
+use synapse_store::files::{self, Access};
+use synapse_store::home::Home;
+use tokio::sync::OnceCell;
+
+pub const JSON_RPC: &str = "/api/v1/agent";
+pub const SPEC: &str = "/openapi.json";
+pub const KEYS: &str = "/.well-known/jwks.json";
+
+/// What this node serves, in the order in which it would be used (A6–A8): binding, version, path.
+const SERVED: [(&str, &str, &str); 4] = [
+    ("JSONRPC", V10, JSON_RPC),
+    ("HTTP+JSON", V10, "/a2a/v1"),
+    ("JSONRPC", V03, JSON_RPC),
+    // Clients of 0.3 add `/v1/…` themselves.
+    ("HTTP+JSON", V03, "/a2a"),
+];
+
+/// Documents that are kept. A node has few names; more than these are names that somebody plays with.
+const MADE_MAX: usize = 32;
+const KEY_BYTES_MAX: usize = 4096;
+
+/// Which document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Which {
+    AgentCard,
+    AgentJson,
+}
+
+/// A document as it is served.
+#[derive(Debug)]
+pub struct Made {
+    /// Before it was signed.
+    unsigned: Value,
+    pub bytes: Bytes,
+    pub etag: HeaderValue,
+    pub modified_s: u64,
+}
+
+/// How the node was called: what a card must tell so that the next call comes here as well.
+#[derive(Debug, Clone, Default)]
+pub struct Called {
+    is_tls: bool,
+    host: Option<HeaderValue>,
+}
+
+impl Called {
+    /// The `Host` has been checked when this is asked for.
+    pub fn of(peer: &Peer, request: &Request) -> Self {
+        match peer {
+            Peer::Unix(_) => Self::default(),
+            Peer::Tcp(_) => {
+                let named = request.headers().get(header::HOST).cloned();
+                let by_uri = || HeaderValue::from_str(request.uri().authority()?.as_str()).ok();
+                Self { is_tls: peer.is_tls(), host: named.or_else(by_uri) }
+            }
+        }
+    }
+}
+
+/// What of the launch a card needs, the key, and the documents.
+pub struct Cards {
+    description: Option<String>,
+    hand: Hand,
+    endpoint: String,
+    mtls: bool,
+    key: OnceCell<Key>,
+    made: Mutex<BTreeMap<(Which, String), Arc<Made>>>,
+}
+
+impl Cards {
+    pub fn new(launch: &Launch, endpoint: String, mtls: bool) -> Self {
+        let (description, hand) = (launch.description.clone(), launch.hand.clone());
+        Self { description, hand, endpoint, mtls, key: OnceCell::new(), made: Mutex::default() }
+    }
+
+    fn made(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Which, String), Arc<Made>>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Made on first use. Without one, cards go out unsigned: better than none.
+    async fn key(&self, home: &Home) -> Option<&Key> {
+        let load = || async {
+            let home = home.clone();
+            let loaded = tokio::task::spawn_blocking(move || load_or_make(&home)).await;
+            loaded.unwrap_or_else(|_| Err("the node is stopping".into()))
+        };
+        match self.key.get_or_try_init(load).await {
+            Ok(key) => Some(key),
+            Err(why) => {
+                tracing::warn!(%why, "the agent card is not signed");
+                None
+            }
+        }
+    }
+}
+
+/// Two nodes may want one at the same moment; what is there then is the one.
+fn load_or_make(home: &Home) -> Result<Key, String> {
+    let path = home.card_key();
+    let told = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    if !path.exists() {
+        let fresh = Key::make().map_err(|e| told(&e))?;
+        files::create_private(&path, fresh.as_bytes()).map_err(|e| told(&e))?;
+    }
+    let bytes = files::read_private(&path, KEY_BYTES_MAX, Access::Secret).map_err(|e| told(&e))?;
+    let help = "remove it, a new one is made; whoever knew the old one has to trust the agent anew";
+    Key::read(&String::from_utf8_lossy(&bytes)).map_err(|e| told(&format!("{e}; {help}")))
+}
+
+/// A document as it is now, for whoever called so.
+pub async fn document(app: &Shared, called: &Called, which: Which) -> Result<Arc<Made>, Fault> {
+    let base = base(app, called);
+    let unsigned = unsigned(app, &base, which)?;
+    let slot = (which, base);
+    if let Some(made) = app.cards.made().get(&slot).filter(|made| made.unsigned == unsigned) {
+        return Ok(made.clone());
+    }
+    let mut document = unsigned.clone();
+    if let Some(key) = app.cards.key(&app.home).await
+        && let Err(error) = signing::sign(&mut document, key, &format!("{}{KEYS}", slot.1))
+    {
+        tracing::warn!(%error, "the agent card is not signed");
+    }
+    let text = jcs::canonical(&document).map_err(|e| Fault::new(Kind::Internal, e.to_string()))?;
+    let etag = etag(text.as_bytes());
+    let made = Arc::new(Made { unsigned, bytes: text.into(), etag, modified_s: now().0 / 1_000 });
+    let mut all = app.cards.made();
+    if all.len() >= MADE_MAX {
+        all.clear();
+    }
+    all.insert(slot, made.clone());
+    Ok(made)
+}
+
+pub fn etag(bytes: &[u8]) -> HeaderValue {
+    let digest = Sha256::digest(bytes);
+    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    HeaderValue::from_str(&format!("\"{hex}\"")).unwrap_or_else(|_| HeaderValue::from_static("\"card\""))
+}
+
+fn unsigned(app: &Shared, base: &str, which: Which) -> Result<Value, Fault> {
+    let description = describe(app, base);
+    match which {
+        Which::AgentCard => card::document(&description.card()),
+        Which::AgentJson => {
+            // For clients of 0.2, which do not know the scheme; and who reads this has shown a certificate already.
+            let card = Description { mtls: false, ..description }.card();
+            let (endpoint, spec) = (format!("{base}{JSON_RPC}"), format!("{base}{SPEC}"));
+            card::agent_json(&card, &app.agent.id.to_string(), &endpoint, &spec)
+        }
+    }
+}
+
+/// A16: more of the agent, for callers that are known: what it is called here, its bounds, and what this caller may do.
+pub async fn extended(app: &Shared, caller: &Caller, called: &Called) -> Result<pb::AgentCard, Fault> {
+    let rules = app.gate.rules();
+    let may = |verb| policy::may(&rules, caller, verb, About::default());
+    may(Verb::ReadStatus).map_err(|refusal| Fault::of(&refusal))?;
+    let base = base(app, called);
+    let mut description = describe(app, &base);
+    description.skills.extend(describe::rights(app, |verb| may(verb).is_ok()));
+    description.extensions.push(describe::node(app, &app.cards.hand, |verb| may(verb).is_ok()));
+    let mut card = description.card();
+    if let Some(key) = app.cards.key(&app.home).await
+        && let Err(error) = signing::sign_card(&mut card, key, &format!("{base}{KEYS}"))
+    {
+        tracing::warn!(%error, "the extended agent card is not signed");
+    }
+    Ok(card)
+}
+
+/// The public half of the key that signs; no keys if there is none.
+pub async fn keys(app: &Shared) -> Value {
+    app.cards.key(&app.home).await.map_or_else(|| json!({ "keys": [] }), Key::jwks)
+}
+
+/// Where this node is, for whoever called so.
+fn base(app: &Shared, called: &Called) -> String {
+    if let Some(url) = app.gate.public_url() {
+        return url;
+    }
+    match called.host.as_ref().and_then(|host| host.to_str().ok()) {
+        Some(host) => {
+            let scheme = if called.is_tls { "https" } else { "http" };
+            format!("{scheme}://{}", host.to_ascii_lowercase())
+        }
+        None => app.cards.endpoint.clone(),
+    }
+}
+
+fn describe(app: &Shared, base: &str) -> Description {
+    let cards = &app.cards;
+    let (about, skills) = describe::skills(app, &cards.hand);
+    let modes = |modes: &[&str]| modes.iter().map(|mode| (*mode).to_owned()).collect();
+    Description {
+        name: app.agent.label(),
+        description: cards.description.clone().filter(|text| !text.trim().is_empty()).unwrap_or(about),
+        version: env!("CARGO_PKG_VERSION").into(),
+        provider: provider(app),
+        interfaces: interfaces(base),
+        input_modes: modes(MODES.input),
+        output_modes: modes(MODES.output),
+        skills,
+        mtls: cards.mtls,
+        extensions: Vec::new(),
+    }
+}
+
+/// A11: whole or not at all.
+fn provider(app: &Shared) -> Option<Provider> {
+    let set = app.settings.get().provider.clone();
+    Some(Provider { organization: set.organization?, url: set.url? })
+}
+
+fn interfaces(base: &str) -> Vec<Interface> {
+    let at = |(binding, version, path): &(&'static str, &'static str, &str)| Interface {
+        url: format!("{base}{path}"),
+        binding,
+        version,
+    };
+    let mut all: Vec<Interface> = SERVED.iter().map(at).collect();
+    if let Some(url) = grpc(base) {
+        let after_10 = all.iter().take_while(|one| one.version == V10).count();
+        all.insert(after_10, Interface { url, binding: "GRPC", version: V10 });
+    }
+    all
+}
+
+/// As gRPC names its targets: a host and a port. Behind a path it cannot be reached.
+fn grpc(base: &str) -> Option<String> {
+    let (scheme, rest) = base.split_once("://")?;
+    let host = authority(base);
+    let port = if scheme == "https" { 443 } else { 80 };
+    match rest.contains('/') {
+        true => None,
+        false if has_port(host) => Some(host.to_owned()),
+        false => Some(format!("{host}:{port}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A6: each interface at its own URL; gRPC only where it can be.
+    #[test]
+    fn interfaces_of_a_base() {
+        let shown = |base: &str| -> Vec<String> {
+            let all = interfaces(base);
+            all.iter().map(|one| format!("{} {} {}", one.binding, one.version, one.url)).collect()
+        };
+        let all = [
+            "JSONRPC 1.0 http://localhost:8100/api/v1/agent",
+            "HTTP+JSON 1.0 http://localhost:8100/a2a/v1",
+            "GRPC 1.0 localhost:8100",
+            "JSONRPC 0.3 http://localhost:8100/api/v1/agent",
+            "HTTP+JSON 0.3 http://localhost:8100/a2a",
+        ];
+        assert_eq!(shown("http://localhost:8100"), all);
+        assert_eq!(shown("https://box.example")[2], "GRPC 1.0 box.example:443");
+        assert_eq!(shown("http://[::1]:8100")[2], "GRPC 1.0 [::1]:8100");
+        assert_eq!(shown("https://box.example/review").len(), 4);
+        assert_eq!(shown("https://box.example/review")[1], "HTTP+JSON 1.0 https://box.example/review/a2a/v1");
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path(), dir.path().join("registry"));
+        let first = load_or_make(&home).unwrap();
+        assert_eq!(load_or_make(&home).unwrap().kid(), first.kid());
+        let mode = std::fs::metadata(home.card_key()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::write(home.card_key(), "damaged").unwrap();
+        let told = load_or_make(&home).unwrap_err();
+        assert!(told.contains("card.key") && told.contains("remove it"), "{told}");
+        std::fs::set_permissions(home.card_key(), std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(load_or_make(&home).is_err(), "others can read it");
+    }
+}

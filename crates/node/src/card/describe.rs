@@ -1,0 +1,111 @@
+//! What an agent is, in the words of a card: from what does its work, and from what its user said (A3, A4).
+//!
+//! Not here: commands, folders and anything else that a stranger has no business to know (A26).
+
+use crate::doors::App;
+use crate::launch::{Exec, Hand};
+use serde_json::{Map, Value, json};
+use synapse_a2a::card::Skill;
+use synapse_a2a::pb;
+use synapse_a2a::wire::to_struct;
+use synapse_core::policy::Verb;
+
+/// The extension by which the extended card tells of the node.
+pub const NODE_URI: &str = "https://github.com/synapse-agents/synapse/extensions/node/v1";
+
+/// What the agent is in a sentence, and what it can do.
+pub fn skills(app: &App, hand: &Hand) -> (String, Vec<Skill>) {
+    let kind = app.agent.kind.to_string();
+    let (about, tag) = match hand {
+        Hand::Exec(exec) if exec.jsonl => {
+            ("A program that works on each message and tells how far it is".to_owned(), "program")
+        }
+        Hand::Exec(_) => ("A command that answers each message with what it prints".to_owned(), "command"),
+        Hand::Mailbox => ("A program that takes messages and answers them".to_owned(), "program"),
+        Hand::Terminal(_) => {
+            let name = program(app).unwrap_or_else(|| kind.clone());
+            (
+                format!("{name}, in a terminal; messages are typed to it and what it says is the answer"),
+                "terminal",
+            )
+        }
+    };
+    let own = Skill {
+        id: kind.clone(),
+        name: program(app).unwrap_or_else(|| kind.clone()),
+        description: about.clone(),
+        tags: vec![kind.clone(), tag.to_owned()],
+    };
+    let said = app.agent.capabilities.iter().map(ToString::to_string).filter(|name| *name != kind);
+    let said = said.map(|name| Skill {
+        description: format!("{} was started with this skill: {name}", app.agent.label()),
+        tags: vec![name.clone()],
+        id: name.clone(),
+        name,
+    });
+    (about, std::iter::once(own).chain(said).collect())
+}
+
+/// What the program in its terminal is called.
+fn program(app: &App) -> Option<String> {
+    let watch = app.seat.as_ref()?.watch();
+    let profile = watch.profile();
+    let known = if profile.about.is_empty() { &profile.name } else { &profile.about };
+    (profile.name != "generic").then(|| known.clone())
+}
+
+/// What only some callers can have it do.
+pub fn rights(app: &App, may: impl Fn(Verb) -> bool) -> Vec<Skill> {
+    let mut skills = Vec::new();
+    if may(Verb::Interrupt) {
+        skills.push(Skill {
+            id: "interrupt".into(),
+            name: "Interrupt".into(),
+            description:
+                "A message with the priority 5 in its metadata stops what the agent does and is next".into(),
+            tags: vec!["priority".into()],
+        });
+    }
+    let can_approve = app.seat.as_ref().is_some_and(|seat| seat.watch().profile().approve.is_some());
+    if can_approve && may(Verb::Approve) {
+        skills.push(Skill {
+            id: "approve".into(),
+            name: "Approve".into(),
+            description: "A data part with `approve` or `deny` and the hash of a prompt decides that prompt"
+                .into(),
+            tags: vec!["approval".into()],
+        });
+    }
+    skills
+}
+
+/// Who the agent is on its machine, what its bounds are, and what the caller may do.
+pub fn node(app: &App, hand: &Hand, may: impl Fn(Verb) -> bool) -> pb::AgentExtension {
+    let rights: Vec<&str> = Verb::ALL.into_iter().filter(|verb| may(*verb)).map(Verb::word).collect();
+    let cli = app.seat.as_ref().and_then(|seat| seat.cli().borrow().version.clone());
+    let mut params = Map::new();
+    params.insert("agentId".into(), format!("0x{}", app.agent.id).into());
+    params.insert("agentType".into(), app.agent.kind.to_string().into());
+    params.insert("messageBytesMax".into(), app.body_bytes_max.into());
+    params.insert("rights".into(), rights.into());
+    let optional = [
+        ("handle", app.agent.handle()),
+        ("role", app.agent.role.as_ref().map(ToString::to_string)),
+        ("programVersion", cli),
+    ];
+    params.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
+    if let Hand::Exec(Exec { parallel, time_limit_ms, output_limit, .. }) = hand {
+        let bounds = json!({
+            "tasksAtOnce": parallel, "timeLimitMs": time_limit_ms, "outputBytesMax": output_limit,
+        });
+        let bounds = bounds.as_object().into_iter().flatten().filter(|(_, value)| **value != Value::Null);
+        params.extend(bounds.map(|(name, value)| (name.clone(), value.clone())));
+    }
+    pb::AgentExtension {
+        uri: NODE_URI.into(),
+        description: "Who the agent is on its machine, what its bounds are, and what the caller may do"
+            .into(),
+        required: false,
+        params: to_struct(params),
+    }
+}

@@ -1,0 +1,132 @@
+//! Requests on one connection of HTTP/2: how many there are, and whether it is quiet.
+//!
+//! A request counts until the last byte of its answer is sent, or nobody wants it any more.
+
+use axum::body::Body;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+pub(super) struct Guests {
+    room: Arc<Semaphore>,
+    here: watch::Sender<usize>,
+}
+
+/// One request, while it is here.
+pub(super) struct Guest {
+    room: Option<OwnedSemaphorePermit>,
+    here: watch::Sender<usize>,
+}
+
+impl Guests {
+    pub(super) fn new(room: Arc<Semaphore>) -> Self {
+        Self { room, here: watch::Sender::new(0) }
+    }
+
+    pub(super) fn enter(&self) -> Guest {
+        self.here.send_modify(|here| *here += 1);
+        Guest { room: self.room.clone().try_acquire_owned().ok(), here: self.here.clone() }
+    }
+
+    /// Ends when nobody was here for so long.
+    pub(super) fn quiet_for(&self, time: Duration) -> impl Future<Output = ()> + use<> {
+        let mut here = self.here.subscribe();
+        async move {
+            loop {
+                let is_quiet = *here.borrow_and_update() == 0;
+                let changed = here.changed();
+                if is_quiet {
+                    match tokio::time::timeout(time, changed).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(_)) | Err(_) => return,
+                    }
+                } else if changed.await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Guest {
+    /// It found no room.
+    pub(super) fn is_too_many(&self) -> bool {
+        self.room.is_none()
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.here.send_modify(|here| *here -= 1);
+    }
+}
+
+/// The body of an answer, with the guest it is for.
+pub(super) struct Kept {
+    body: Body,
+    _guest: Guest,
+}
+
+impl Kept {
+    pub(super) fn new(body: Body, guest: Guest) -> Self {
+        Self { body, _guest: guest }
+    }
+}
+
+impl http_body::Body for Kept {
+    type Data = bytes::Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_quiet_only_when_nobody_was_there_all_the_time() {
+        let guests = Guests::new(Arc::new(Semaphore::new(1)));
+        let quiet = guests.quiet_for(TIME);
+        tokio::pin!(quiet);
+        let started = tokio::time::Instant::now();
+        let passes = async |time: Duration| tokio::time::advance(time).await;
+        let first = guests.enter();
+        let second = guests.enter();
+        assert!(!first.is_too_many() && second.is_too_many(), "there is room for one");
+        assert!(futures_are_pending(quiet.as_mut()).await);
+        passes(10 * TIME).await;
+        assert!(futures_are_pending(quiet.as_mut()).await, "somebody is there");
+        drop((first, second));
+        assert!(futures_are_pending(quiet.as_mut()).await);
+        passes(TIME / 2).await;
+        drop(guests.enter());
+        assert!(futures_are_pending(quiet.as_mut()).await, "however short it was");
+        passes(TIME / 2).await;
+        assert!(futures_are_pending(quiet.as_mut()).await);
+        quiet.await;
+        assert_eq!(started.elapsed(), 10 * TIME + TIME / 2 + TIME);
+        assert!(!guests.enter().is_too_many(), "room comes back");
+    }
+
+    async fn futures_are_pending(mut future: Pin<&mut impl Future<Output = ()>>) -> bool {
+        std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+    }
+}

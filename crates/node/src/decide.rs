@@ -1,0 +1,33 @@
+//! A decision on what a wrapped agent waits for: who may make it, and the key that it comes to.
+//!
+//! Not here: how the key is pressed, and on which screen (`synapse_terminal::prompt`); forms on a wire (`doors`).
+
+use crate::audit;
+use crate::doors::Shared;
+use synapse_core::Refusal;
+use synapse_core::policy::{self, About, Caller, Verb};
+use synapse_terminal::prompt::Decided;
+
+/// What is asked of a terminal, at an agent that has none.
+pub fn no_terminal() -> Refusal {
+    Refusal::bad_field("agent", "it has no terminal; it was started with --exec or has joined")
+}
+
+/// Allows or denies the prompt of this hash, if the caller may, and tells what became of it.
+pub async fn decide(app: &Shared, caller: &Caller, allow: bool, prompt: String) -> Result<Decided, Refusal> {
+    policy::may(&app.gate.rules(), caller, Verb::Approve, About::default())?;
+    let seat = app.seat.as_ref().ok_or_else(no_terminal)?;
+    let keys = seat.watch().profile().approve.clone().ok_or_else(|| {
+        let why = "its profile does not say which keys decide; answer at its terminal with `synapse attach`";
+        Refusal::bad_field("agent", why)
+    })?;
+    let key = if allow { keys.allow } else { keys.deny };
+    audit::note(|facts| facts.note(if allow { "allow" } else { "deny" }));
+    match seat.decide(prompt, key).await.ok_or(Refusal::Stopping)? {
+        Decided::Changed => {
+            let why = "the agent waits for something else now, or for nothing; `synapse inbox --approvals` shows it";
+            Err(Refusal::bad_field("prompt", why))
+        }
+        decided => Ok(decided),
+    }
+}

@@ -1,0 +1,62 @@
+//! What an agent is and how it is reached, as flags that all commands have that start one.
+
+use clap::Args;
+
+/// What an agent is called and can do.
+#[derive(Args)]
+pub(super) struct Who {
+    /// A name of its own, by which it is found again
+    #[arg(long)]
+    pub(super) name: Option<String>,
+    /// Its type, part of its handle; default: from the command
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) kind: Option<String>,
+    /// Its role, e.g. Developer, Reviewer, Coordinator
+    #[arg(long)]
+    pub(super) role: Option<String>,
+    /// Something it can do; may be given several times, found as `skill:<NAME>`
+    #[arg(long = "skill", value_name = "NAME")]
+    pub(super) skills: Vec<String>,
+    /// What it is for, in a sentence or two; its agent card tells it
+    #[arg(long, value_name = "TEXT")]
+    pub(super) description: Option<String>,
+    /// The TCP port; default: the one it had, or the first free from 8100
+    #[arg(long)]
+    pub(super) port: Option<u16>,
+    /// The folder it works in; default: this one
+    #[arg(long, value_name = "DIR")]
+    pub(super) cwd: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub(super) network: Network,
+}
+
+/// How an agent is reached from other machines (REST-8).
+#[derive(Args, Default)]
+pub(super) struct Network {
+    /// The address to listen on; default: loopback only
+    #[arg(help_heading = "Network", long, value_name = "ADDRESS")]
+    pub(super) listen: Option<std::net::IpAddr>,
+    /// A name under which callers know this machine; may be given several times
+    #[arg(help_heading = "Network", long = "host", value_name = "NAME")]
+    pub(super) hosts: Vec<String>,
+    /// Where others reach it if something forwards to it; its agent card tells this address
+    #[arg(help_heading = "Network", long, value_name = "URL", value_parser = url)]
+    pub(super) public_url: Option<String>,
+    /// Speak TLS with this certificate (PEM); `synapse certs make` makes one
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    pub(super) tls_cert: Option<std::path::PathBuf>,
+    /// Its key (PEM), readable by you alone
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    pub(super) tls_key: Option<std::path::PathBuf>,
+    /// Let in only callers with a certificate of this authority (PEM)
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
+    pub(super) client_ca: Option<std::path::PathBuf>,
+    /// Speak plain HTTP to other machines: everything can be read on the way
+    #[arg(help_heading = "Network", long)]
+    pub(super) insecure: bool,
+}
+
+fn url(raw: &str) -> Result<String, String> {
+    let allowed = "it must be an address on the web, such as https://agents.example.org/review";
+    synapse_settings::kinds::parse_url(raw).ok_or_else(|| allowed.to_owned())
+}

@@ -1,0 +1,371 @@
+//! The agent card at a real node: who may read it, what it says, when it is sent again, and that its signatures are right.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::Command;
+use synapse_a2a::signing::{self, Covers, Jwks};
+use synapse_testkit::World;
+use synapse_testkit::cli::Cli;
+use synapse_testkit::http::Answer;
+use synapse_testkit::world::{Agent, Ran};
+
+const CARD: &str = "/.well-known/agent-card.json";
+const AGENT_JSON: &str = "/.well-known/agent.json";
+const VERSION: (&str, &str) = ("A2A-Version", "1.0");
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+/// Without any secret.
+fn get(agent: &Agent, path: &str, headers: &[(&str, &str)]) -> Answer {
+    agent.tcp().ask("GET", path, headers, b"")
+}
+
+fn interfaces(card: &Value) -> Vec<String> {
+    let all = card["supportedInterfaces"].as_array().unwrap();
+    let text = |one: &Value, name: &str| one[name].as_str().unwrap().to_owned();
+    all.iter()
+        .map(|one| {
+            format!("{} {} {}", text(one, "protocolBinding"), text(one, "protocolVersion"), text(one, "url"))
+        })
+        .collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+fn skills(card: &Value) -> Vec<&str> {
+    card["skills"].as_array().unwrap().iter().map(|skill| skill["id"].as_str().unwrap()).collect()
+}
+
+/// A1–A8, A12, A13, A26, L3, L4, DIR-2: without a secret, at the root, for both versions.
+#[test]
+fn anybody_reads_the_card_and_it_is_true() {
+    let world = world();
+    let words = ["--skill", "letters", "--description", "Says it louder \u{202e}", "--role", "Developer"];
+    let agent = world.run("shout", "tr a-z A-Z # hunter2", &words);
+    let answer = get(&agent, CARD, &[]);
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    assert_eq!(answer.header("access-control-allow-origin"), None);
+    let card = answer.json();
+    let base = format!("http://localhost:{}", agent.port);
+    assert_eq!((&card["name"], &card["description"]), (&json!("shout"), &json!("Says it louder")));
+    assert_eq!(card["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        card["capabilities"],
+        json!({ "streaming": true, "pushNotifications": true, "extendedAgentCard": true })
+    );
+    assert_eq!(card["defaultInputModes"], json!(["text/plain", "application/json"]));
+    assert_eq!(skills(&card), ["tr", "letters"]);
+    assert_eq!(
+        interfaces(&card),
+        [
+            format!("JSONRPC 1.0 {base}/api/v1/agent"),
+            format!("HTTP+JSON 1.0 {base}/a2a/v1"),
+            format!("GRPC 1.0 localhost:{}", agent.port),
+            format!("JSONRPC 0.3 {base}/api/v1/agent"),
+            format!("HTTP+JSON 0.3 {base}/a2a"),
+        ]
+    );
+    assert_eq!(card["securityRequirements"], json!([{ "schemes": { "bearer": { "list": [] } } }]));
+    assert_eq!(card["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"], "Bearer");
+    // 0.3.
+    assert_eq!(
+        (&card["url"], &card["preferredTransport"]),
+        (&json!(format!("{base}/api/v1/agent")), &json!("JSONRPC"))
+    );
+    assert_eq!((&card["protocolVersion"], &card["security"]), (&json!("0.3.0"), &json!([{ "bearer": [] }])));
+    assert_eq!(
+        card["additionalInterfaces"][1],
+        json!({ "transport": "HTTP+JSON", "url": format!("{base}/a2a") })
+    );
+    assert_eq!(card["supportsAuthenticatedExtendedCard"], true);
+    // Nothing that a stranger has no business to know.
+    let text = String::from_utf8(answer.body).unwrap();
+    for secret in ["hunter2", &world.token(), &world.folder().display().to_string(), "Developer"] {
+        assert!(!text.contains(secret), "{secret} in {text}");
+    }
+    // DIR-2.
+    let old = get(&agent, AGENT_JSON, &[]).json();
+    assert_eq!(old["agent_id"], format!("0x{}", agent.id));
+    assert_eq!(
+        old["endpoints"],
+        json!([{ "url": format!("{base}/api/v1/agent"), "spec": format!("{base}/openapi.json") }])
+    );
+    assert_eq!((&old["url"], &old["name"]), (&card["url"], &card["name"]));
+    let spec = get(&agent, "/openapi.json", &[]).json();
+    assert!(spec["paths"]["/api/v1/agent"]["post"].is_object(), "{}", spec["paths"]);
+    // Pages of others do not read it.
+    assert_eq!(get(&agent, CARD, &[("Origin", "https://evil.example")]).status, 403);
+    assert_eq!(agent.tcp().ask("POST", CARD, &[("Authorization", &agent.bearer())], b"").status, 405);
+}
+
+/// A24: the same bytes while nothing changes, and not again for whoever has them.
+#[test]
+fn what_a_client_has_is_not_sent_again() {
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    for path in [CARD, AGENT_JSON] {
+        let first = get(&agent, path, &[]);
+        let header = |name: &str| first.header(name).unwrap().to_owned();
+        let (etag, modified) = (header("etag"), header("last-modified"));
+        assert!(header("cache-control").contains("max-age="), "{:?}", first.headers);
+        let second = get(&agent, path, &[]);
+        assert_eq!((&second.body, second.header("etag")), (&first.body, Some(etag.as_str())));
+        let weak = format!("\"x\", W/{etag}");
+        let old = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let cases: &[(&[(&str, &str)], u16)] = &[
+            (&[("If-None-Match", &etag)], 304),
+            (&[("If-None-Match", &weak)], 304),
+            (&[("If-None-Match", "*")], 304),
+            (&[("If-None-Match", "\"x\"")], 200),
+            (&[("If-Modified-Since", &modified)], 304),
+            (&[("If-Modified-Since", old)], 200),
+            (&[("If-Modified-Since", "soon")], 200),
+            (&[("If-None-Match", "\"x\""), ("If-Modified-Since", &modified)], 200),
+            (&[("If-None-Match", &etag), ("If-Modified-Since", old)], 304),
+        ];
+        for (headers, status) in cases {
+            let answer = get(&agent, path, headers);
+            assert_eq!(answer.status, *status, "{headers:?}");
+            assert_eq!(answer.header("etag"), Some(etag.as_str()), "{headers:?}");
+            assert_eq!(answer.body.is_empty(), *status == 304, "{headers:?}");
+        }
+        // HEAD has the same head and no body.
+        let mut connection = agent.tcp().connect();
+        connection.say(&agent.tcp().head("HEAD", path, &[("Connection", "close")], None));
+        let (status, headers) = connection.read_head().unwrap();
+        let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        assert_eq!(
+            (status, length.map(|(_, n)| n.as_str())),
+            (200, Some(first.body.len().to_string().as_str()))
+        );
+        assert!(headers.contains(&("etag".into(), etag.clone())), "{headers:?}");
+        assert!(connection.is_closed(), "no body");
+    }
+}
+
+/// A6: by the name that was called, by what the settings say, and sensibly where there is no name.
+#[test]
+fn the_card_tells_where_the_agent_is_reached() {
+    let world = world();
+    let port = world.port();
+    let words = ["--port", &port, "--host", "box.example"];
+    let agent = world.run("shout", "tr a-z A-Z", &words);
+    let url = |answer: Answer| answer.json()["url"].as_str().unwrap().to_owned();
+    let named = |host: &str| url(get(&agent, CARD, &[("Host", host)]));
+    assert_eq!(named(&format!("127.0.0.1:{port}")), format!("http://127.0.0.1:{port}/api/v1/agent"));
+    assert_eq!(named(&format!("Box.Example:{port}")), format!("http://box.example:{port}/api/v1/agent"));
+    assert_eq!(get(&agent, CARD, &[("Host", "evil.example")]).status, 403);
+    assert_eq!(url(agent.get(CARD)), format!("http://box.example:{port}/api/v1/agent"), "over the socket");
+    // Something forwards to it: said in the settings, while it runs.
+    world.ok(&["config", "set", "--user", "network.public_url", "https://agents.example/shout/"]);
+    world.ok(&["config", "set", "--user", "provider.organization", "Example"]);
+    world.ok(&["config", "set", "--user", "provider.url", "https://example.org"]);
+    let expected = "https://agents.example/shout/api/v1/agent";
+    world.wait_until("the settings are taken up", || url(get(&agent, CARD, &[])) == expected);
+    let card = get(&agent, CARD, &[("Host", "agents.example")]).json();
+    assert_eq!(card["url"], expected);
+    assert_eq!(card["provider"], json!({ "organization": "Example", "url": "https://example.org" }));
+    assert!(!interfaces(&card).iter().any(|one| one.starts_with("GRPC")), "not behind a path");
+    // Said at the start, it counts more.
+    let other = world.run("other", "cat", &["--public-url", "https://other.example"]);
+    let card = get(&other, CARD, &[("Host", "other.example")]).json();
+    assert_eq!(card["url"], "https://other.example/api/v1/agent");
+    assert_eq!(interfaces(&card)[2], "GRPC 1.0 other.example:443");
+    let bad = world.synapse(&["run", "-d", "--exec", "cat", "--public-url", "https://a:b@box"]);
+    bad.fails(2, &["--public-url", "https://agents.example.org/review"]);
+}
+
+/// A card is true to what is running, whatever that is.
+#[test]
+fn each_kind_of_agent_says_what_it_is() {
+    let world = world();
+    let lines = world.run_lines("lines", "say('completed', text='x')", &[]);
+    let card = get(&lines, CARD, &[]).json();
+    assert!(card["description"].as_str().unwrap().contains("tells how far it is"), "{card}");
+    let _cli = Cli::start(&world, "wrapped", &[]);
+    let agent = world.agent("wrapped");
+    let card = get(&agent, CARD, &[]).json();
+    assert_eq!((&card["name"], skills(&card)), (&json!("wrapped"), vec!["scripted"]));
+    assert!(card["description"].as_str().unwrap().starts_with("scripted, in a terminal"), "{card}");
+    let extended = extended_rest(&agent, &[("Authorization", &agent.bearer())]);
+    let extended = extended.json();
+    assert!(skills(&extended).contains(&"interrupt"), "{extended}");
+    // Who may approve is told so: the person at the socket, and nobody with a token alone.
+    assert!(!skills(&extended).contains(&"approve"), "{extended}");
+    let person = agent.unix().ask("GET", "/a2a/v1/extendedAgentCard", &[VERSION], b"").json();
+    assert!(skills(&person).contains(&"approve"), "{person}");
+}
+
+fn extended_rest(agent: &Agent, headers: &[(&str, &str)]) -> Answer {
+    let headers: Vec<_> = headers.iter().copied().chain([VERSION]).collect();
+    agent.tcp().ask("GET", "/a2a/v1/extendedAgentCard", &headers, b"")
+}
+
+fn extended_rpc(agent: &Agent, headers: &[(&str, &str)]) -> Answer {
+    let headers: Vec<_> = headers.iter().copied().chain([VERSION]).collect();
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard", "params": {} });
+    agent.tcp().ask("POST", "/api/v1/agent", &headers, call.to_string().as_bytes())
+}
+
+/// A12: where a certificate is needed, the card says so; and its URLs are those of TLS.
+#[test]
+fn certificates_are_told_of() {
+    let world = world();
+    world.ok(&["certs", "make", "--client", "alice"]);
+    let dir = world.home().join("certs").display().to_string();
+    let file = |name: &str| format!("{dir}/{name}");
+    let (cert, key, ca) = (file("server.pem"), file("server.key"), file("ca.pem"));
+    let agent = world.run("shout", "cat", &["--tls-cert", &cert, "--tls-key", &key, "--client-ca", &ca]);
+    let ask = |path: &str| {
+        let (alice, its_key) = (file("alice.pem"), file("alice.key"));
+        let url = format!("https://localhost:{}{path}", agent.port);
+        let words = ["-sS", "--cacert", &ca, "--cert", &alice, "--key", &its_key, &url];
+        Ran::new(&words, Command::new("curl").args(words).output().unwrap()).ok().json()
+    };
+    let card = ask(CARD);
+    assert_eq!(card["url"], format!("https://localhost:{}/api/v1/agent", agent.port));
+    assert_eq!(card["security"], json!([{ "mtls": [] }, { "bearer": [], "mtls": [] }]));
+    assert_eq!(card["securitySchemes"]["mtls"]["type"], "mutualTLS");
+    assert!(card["securitySchemes"]["mtls"]["mtlsSecurityScheme"].is_object(), "{card}");
+    // Clients of 0.2 stumble over the name of a scheme that they do not know.
+    assert_eq!(ask(AGENT_JSON)["security"], json!([{ "bearer": [] }]));
+}
+
+/// A14–A16, E2, E3: over each binding, for callers that are known and for nobody else.
+#[test]
+fn the_extended_card_is_for_known_callers() {
+    let world = world();
+    let agent =
+        world.run("shout", "tr a-z A-Z", &["--time-limit", "90s", "--parallel", "3", "--role", "Developer"]);
+    let public = get(&agent, CARD, &[]).json();
+    let rest = extended_rest(&agent, &[("Authorization", &agent.bearer())]);
+    assert_eq!(rest.status, 200, "{}", rest.text());
+    let rest = rest.json();
+    let rpc = extended_rpc(&agent, &[("Authorization", &agent.bearer())]).json()["result"].clone();
+    for card in [&rest, &rpc] {
+        assert_eq!(interfaces(card), interfaces(&public));
+        assert_eq!(skills(card), ["tr", "interrupt"]);
+        let node = &card["capabilities"]["extensions"][0];
+        assert!(node["uri"].as_str().unwrap().ends_with("/extensions/node/v1"), "{node}");
+        let told = &node["params"];
+        assert_eq!(told["agentId"], format!("0x{}", agent.id));
+        assert_eq!((told["tasksAtOnce"].as_f64(), told["timeLimitMs"].as_f64()), (Some(3.0), Some(90_000.0)));
+        assert_eq!((&told["role"], &told["agentType"]), (&json!("Developer"), &json!("tr")));
+        assert!(told["rights"].as_array().unwrap().contains(&json!("message")), "{told}");
+    }
+    let without = |mut card: Value| {
+        card.as_object_mut().unwrap().remove("signatures");
+        card
+    };
+    assert_eq!(without(rest), without(rpc));
+    for headers in [vec![], vec![("Authorization", "Bearer nothing")], vec![("Authorization", "Basic eA==")]]
+    {
+        let rest = extended_rest(&agent, &headers);
+        assert_eq!((rest.status, rest.header("www-authenticate")), (401, Some("Bearer")), "{headers:?}");
+        assert_eq!(rest.json()["error"]["details"][0]["reason"], "UNAUTHENTICATED");
+        let rpc = extended_rpc(&agent, &headers);
+        assert_eq!((rpc.status, &rpc.json()["error"]["code"]), (401, &json!(-32010)), "{headers:?}");
+    }
+}
+
+/// A18–A21: the key is made once, for its owner alone, and signs what is served.
+#[test]
+fn the_card_is_signed_with_a_key_that_stays() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let key = world.home().join("card.key");
+    assert!(!key.exists(), "nobody has asked yet");
+    let card = get(&agent, CARD, &[]).json();
+    assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    let jwks = get(&agent, "/.well-known/jwks.json", &[]).json();
+    assert_eq!(jwks["keys"][0]["alg"], "ES256");
+    assert_eq!(jwks["keys"][0].get("d"), None);
+    assert_eq!(card["signatures"].as_array().unwrap().len(), 3);
+    for path in [CARD, AGENT_JSON] {
+        let verified = signing::verify(&get(&agent, path, &[]).json(), &Jwks::read(&jwks, 0)).unwrap();
+        assert_eq!((verified.kid, verified.covers), (text(&jwks["keys"][0]["kid"]), Covers::Document));
+    }
+    let extended = extended_rest(&agent, &[("Authorization", &agent.bearer())]).json();
+    assert!(signing::verify(&extended, &Jwks::read(&jwks, 0)).is_ok(), "{extended}");
+    world.kill_node("shout");
+    let agent = world.agent("shout");
+    let other = world.run("other", "cat", &[]);
+    for agent in [&agent, &other] {
+        assert_eq!(get(agent, "/.well-known/jwks.json", &[]).json(), jwks, "of one home");
+    }
+    // A key that cannot be read takes nothing away but the signatures.
+    std::fs::write(&key, "damaged").unwrap();
+    world.kill_node("shout");
+    let agent = world.agent("shout");
+    let unsigned = get(&agent, CARD, &[]).json();
+    assert_eq!((&unsigned["name"], unsigned.get("signatures")), (&json!("shout"), None));
+}
+
+/// Python with an SDK, where `cargo xtask sdk` put it or where the variable says; none is said loudly.
+fn sdk(variable: &str, version: &str) -> Option<PathBuf> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/sdk");
+    let beginning = format!("python-{version}");
+    let installed = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let found = std::env::var_os(variable).map(PathBuf::from).or_else(|| {
+        let mut dirs = installed.filter(|dir| dir.file_name().to_string_lossy().starts_with(&beginning));
+        Some(dirs.next()?.path().join("bin/python"))
+    });
+    if found.is_none() {
+        eprintln!("NOT TESTED: a2a-sdk {version}x of Python is not installed, and {variable} names none");
+    }
+    found
+}
+
+fn python(python: PathBuf, script: &str, args: &[&str]) -> Value {
+    let mut command = Command::new(python);
+    let output = command.arg("-c").arg(script).args(args).output().unwrap();
+    Ran::new(args, output).ok().json()
+}
+
+/// A18, A22: the official verifier finds the signatures right, and a changed card wrong.
+#[test]
+fn the_official_sdk_verifies_the_card() {
+    let Some(found) = sdk("SYNAPSE_SDK_PYTHON_1", "1.") else { return };
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &["--description", "Größer — 大きく"]);
+    let base = format!("http://localhost:{}", agent.port);
+    let told = python(found, include_str!("sdk/card_1.py"), &[&base, &world.token()]);
+    assert_eq!(
+        (&told["name"], &told["old"], &told["broken"]),
+        (&json!("shout"), &json!("shout"), &json!(3)),
+        "{told}"
+    );
+    assert_eq!((&told["schemes"], &told["required"]), (&json!(["bearer"]), &json!([["bearer"]])));
+    assert_eq!(told["interfaces"].as_array().unwrap().len(), 5);
+    for seen in told["seen"].as_array().unwrap() {
+        assert_eq!(seen[1], format!("{base}/.well-known/jwks.json"));
+    }
+    for binding in ["JSONRPC", "HTTP+JSON", "GRPC"] {
+        assert_eq!(told["extended"][binding], json!(["tr", "interrupt"]), "{told}");
+    }
+}
+
+/// L3, L4.
+#[test]
+fn the_sdk_of_03_reads_the_same_card() {
+    let Some(found) = sdk("SYNAPSE_SDK_PYTHON_03", "0.3.") else { return };
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let base = format!("http://localhost:{}", agent.port);
+    let told = python(found, include_str!("sdk/card_03.py"), &[&base]);
+    for path in [CARD, AGENT_JSON] {
+        let expected = json!({
+            "url": format!("{base}/api/v1/agent"), "transport": "JSONRPC", "version": "0.3.0",
+            "interfaces": [["JSONRPC", format!("{base}/api/v1/agent")], ["HTTP+JSON", format!("{base}/a2a")]],
+            "security": [{ "bearer": [] }], "scheme": "Bearer", "extended": true, "skills": ["tr"],
+        });
+        assert_eq!(told[path], expected);
+    }
+}

@@ -1,0 +1,351 @@
+//! A2A 0.3 at a real node, over both of its bindings, at the places where 1.0 is served: old clients work unchanged.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use synapse_testkit::World;
+use synapse_testkit::world::Agent;
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Binding {
+    Rpc,
+    Rest,
+}
+
+const BINDINGS: [Binding; 2] = [Binding::Rpc, Binding::Rest];
+
+/// Why a call failed: the code of JSON-RPC, the status of HTTP, and all of it.
+type Failed = (i64, u16, Value);
+
+impl Binding {
+    /// As the libraries of 0.3 ask: without a version.
+    fn ask(
+        self,
+        agent: &Agent,
+        method: &str,
+        params: &Value,
+        last: Option<&str>,
+    ) -> synapse_testkit::http::Answer {
+        let headers: Vec<(&str, &str)> = last.map(|id| ("Last-Event-ID", id)).into_iter().collect();
+        match self {
+            Self::Rpc => {
+                let call = json!({ "jsonrpc": "2.0", "id": "7", "method": method, "params": params });
+                agent.unix().ask("POST", "/api/v1/agent", &headers, call.to_string().as_bytes())
+            }
+            Self::Rest => {
+                let id = params["id"].as_str().unwrap_or_default();
+                let (verb, path) = match method {
+                    "message/send" => ("POST", "/a2a/v1/message:send".to_owned()),
+                    "message/stream" => ("POST", "/a2a/v1/message:stream".to_owned()),
+                    "tasks/get" => {
+                        let length = params.get("historyLength").map(|n| format!("?historyLength={n}"));
+                        ("GET", format!("/a2a/v1/tasks/{id}{}", length.unwrap_or_default()))
+                    }
+                    "tasks/cancel" => ("POST", format!("/a2a/v1/tasks/{id}:cancel")),
+                    "tasks/resubscribe" => ("GET", format!("/a2a/v1/tasks/{id}:subscribe")),
+                    "agent/getAuthenticatedExtendedCard" => ("GET", "/a2a/v1/card".to_owned()),
+                    other => panic!("{other}"),
+                };
+                let body = if verb == "POST" { params.to_string() } else { String::new() };
+                agent.unix().ask(verb, &path, &headers, body.as_bytes())
+            }
+        }
+    }
+
+    fn call(self, agent: &Agent, method: &str, params: &Value) -> Result<Value, Failed> {
+        let answer = self.ask(agent, method, params, None);
+        let value = answer.json();
+        assert_eq!(answer.header("content-type"), Some("application/json"), "{value}");
+        let error = match self {
+            Self::Rpc => {
+                assert_eq!((&value["jsonrpc"], &value["id"]), (&json!("2.0"), &json!("7")), "{value}");
+                match value.get("error") {
+                    None => return Ok(value["result"].clone()),
+                    Some(error) => error.clone(),
+                }
+            }
+            Self::Rest if answer.status == 200 => return Ok(value),
+            Self::Rest => value,
+        };
+        assert!(error["message"].is_string(), "{error}");
+        Err((error["code"].as_i64().unwrap_or_else(|| panic!("{error}")), answer.status, error))
+    }
+
+    /// All events of a stream, with their ids.
+    fn stream(self, agent: &Agent, method: &str, params: &Value, last: Option<&str>) -> Vec<(String, Value)> {
+        let answer = self.ask(agent, method, params, last);
+        assert_eq!(answer.header("content-type"), Some("text/event-stream"), "{}", answer.text());
+        let text = String::from_utf8_lossy(&answer.body);
+        let event = |block: &str| {
+            let field = |name: &str| {
+                block.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{block}"))
+            };
+            let data: Value = serde_json::from_str(field("data: ")).unwrap();
+            let inside = match self {
+                Self::Rpc => {
+                    assert_eq!((&data["jsonrpc"], &data["id"]), (&json!("2.0"), &json!("7")));
+                    data["result"].clone()
+                }
+                Self::Rest => data,
+            };
+            (field("id: ").to_owned(), inside)
+        };
+        text.split("\n\n").filter(|block| block.contains("data: ")).map(event).collect()
+    }
+
+    fn message(self, id: &str, text: &str) -> Value {
+        match self {
+            Self::Rpc => json!({ "message": {
+                "kind": "message", "messageId": id, "role": "user", "parts": [{ "kind": "text", "text": text }],
+            }, "configuration": { "acceptedOutputModes": [], "blocking": true } }),
+            Self::Rest => json!({
+                "message": { "messageId": id, "role": "ROLE_USER", "content": [{ "text": text }] },
+                "configuration": { "blocking": true },
+            }),
+        }
+    }
+
+    fn send(self, agent: &Agent, asked: &Value) -> Value {
+        let sent = self.call(agent, "message/send", asked).unwrap_or_else(|failed| panic!("{failed:?}"));
+        match self {
+            Self::Rpc => {
+                assert_eq!(sent["kind"], "task", "{sent}");
+                sent
+            }
+            Self::Rest => sent["task"].clone(),
+        }
+    }
+
+    /// A state as this binding writes it.
+    fn state(self, word: &str) -> String {
+        match self {
+            Self::Rpc => word.to_owned(),
+            Self::Rest if word == "canceled" => "TASK_STATE_CANCELLED".to_owned(),
+            Self::Rest => format!("TASK_STATE_{}", word.to_uppercase().replace('-', "_")),
+        }
+    }
+
+    /// What an event is, and what is in it.
+    fn told(self, event: &Value) -> (String, Value) {
+        match self {
+            Self::Rpc => (event["kind"].as_str().unwrap().to_owned(), event.clone()),
+            Self::Rest => {
+                let (name, inside) = event.as_object().unwrap().iter().next().unwrap();
+                let kind = match name.as_str() {
+                    "statusUpdate" => "status-update",
+                    "artifactUpdate" => "artifact-update",
+                    other => other,
+                };
+                (kind.to_owned(), inside.clone())
+            }
+        }
+    }
+}
+
+fn state(task: &Value) -> &str {
+    task["status"]["state"].as_str().unwrap_or_default()
+}
+
+/// L1, L2, V7, V9, V11: the same task in both versions and both bindings.
+#[test]
+fn a_message_is_answered_as_old_clients_expect_it() {
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    for binding in BINDINGS {
+        let mut asked = binding.message(&format!("m {binding:?}"), "hello");
+        asked["message"]["contextId"] = "our talk".into();
+        let task = binding.send(&agent, &asked);
+        assert_eq!(state(&task), binding.state("completed"), "{task}");
+        assert_eq!(
+            (&task["contextId"], &task["artifacts"][0]["parts"][0]["text"]),
+            (&json!("our talk"), &json!("HELLO"))
+        );
+        let history = &task["history"][0];
+        match binding {
+            Binding::Rpc => {
+                assert_eq!((&history["kind"], &history["role"]), (&json!("message"), &json!("user")));
+                assert_eq!(task["artifacts"][0]["parts"][0]["kind"], "text");
+            }
+            Binding::Rest => {
+                assert_eq!(
+                    (&history["role"], &history["content"][0]["text"]),
+                    (&json!("ROLE_USER"), &json!("hello"))
+                );
+            }
+        }
+        let id = json!({ "id": task["id"] });
+        assert_eq!(binding.call(&agent, "tasks/get", &id).unwrap(), task);
+        let other = BINDINGS[usize::from(binding == Binding::Rpc)];
+        assert_eq!(state(&other.call(&agent, "tasks/get", &id).unwrap()), other.state("completed"));
+        let path = format!("/a2a/v1/tasks/{}", task["id"].as_str().unwrap());
+        let new = agent.unix().ask("GET", &path, &[("A2A-Version", "1.0")], b"");
+        assert_eq!(state(&new.json()), "TASK_STATE_COMPLETED");
+        assert_eq!(new.header("content-type"), Some("application/a2a+json"));
+        let old = agent.unix().ask("GET", &path, &[("A2A-Version", "0.3")], b"");
+        assert_eq!(old.header("content-type"), Some("application/json"));
+    }
+}
+
+/// L2: `blocking`. In JSON-RPC a message waits unless it is told not to; over HTTP+JSON only `true` can be seen.
+#[test]
+fn who_does_not_want_to_wait_does_not() {
+    let world = world();
+    let agent = world.run_lines("slow", "hear()\nsay('completed', text='done')", &[]);
+    for binding in BINDINGS {
+        let mut asked = binding.message(&format!("n{binding:?}"), "go");
+        asked["configuration"] = match binding {
+            Binding::Rpc => json!({ "blocking": false }),
+            Binding::Rest => json!({}),
+        };
+        let begun = binding.send(&agent, &asked);
+        let under_way = [binding.state("submitted"), binding.state("working")];
+        assert!(under_way.iter().any(|word| word == state(&begun)), "{begun}");
+        let canceled = binding.call(&agent, "tasks/cancel", &json!({ "id": begun["id"] })).unwrap();
+        assert_eq!(state(&canceled), binding.state("canceled"), "{canceled}");
+    }
+    let quick = world.run("shout", "tr a-z A-Z", &[]);
+    for binding in BINDINGS {
+        let mut asked = binding.message(&format!("u{binding:?}"), "go");
+        asked.as_object_mut().unwrap().remove("configuration");
+        assert_eq!(state(&binding.send(&quick, &asked)), binding.state("completed"), "{binding:?} waits");
+    }
+}
+
+/// C11, T12–T14 in the words of 0.3: a task that asks goes on; one that has ended cannot be canceled.
+#[test]
+fn a_task_that_asks_goes_on() {
+    let world = world();
+    let agent = world.run_lines(
+        "asker",
+        "say('input_required', text='which one?')\nsay('completed', text='you said ' + hear()['text'])",
+        &[],
+    );
+    for binding in BINDINGS {
+        let task = binding.send(&agent, &binding.message(&format!("q{binding:?}"), "go"));
+        assert_eq!(state(&task), binding.state("input-required"), "{task}");
+        let question = &task["status"]["message"];
+        let parts = if binding == Binding::Rpc { &question["parts"] } else { &question["content"] };
+        assert_eq!(parts[0]["text"], "which one?", "{question}");
+        let mut more = binding.message(&format!("r{binding:?}"), "the second");
+        more["message"]["taskId"] = task["id"].clone();
+        more["message"]["contextId"] = task["contextId"].clone();
+        let done = binding.send(&agent, &more);
+        assert_eq!(state(&done), binding.state("completed"), "{done}");
+        assert_eq!(done["artifacts"][0]["parts"][0]["text"], "you said the second");
+        let last =
+            binding.call(&agent, "tasks/get", &json!({ "id": task["id"], "historyLength": 1 })).unwrap();
+        assert_eq!(last["history"].as_array().unwrap().len(), 1, "{last}");
+        let ended = json!({ "id": task["id"] });
+        let (code, status, _) = binding.call(&agent, "tasks/cancel", &ended).unwrap_err();
+        assert_eq!((code, status), (-32002, if binding == Binding::Rpc { 200 } else { 409 }));
+        let (code, ..) = binding.call(&agent, "tasks/resubscribe", &ended).unwrap_err();
+        assert_eq!(code, -32004);
+    }
+}
+
+/// L2: each event is of its kind, `final` is where the stream ends, and only there; a broken stream goes on.
+#[test]
+fn a_stream_ends_with_its_final_event_and_goes_on_from_any_place() {
+    let world = world();
+    let agent = world.run_lines(
+        "steps",
+        "say('progress', text='one')\nsay('artifact', artifact_id='log', text='a')\nsay('input_required', text='more?')\nhear()\nsay('artifact', artifact_id='log', text='b', append=True, last=True)\nsay('completed', text='done')",
+        &[],
+    );
+    for binding in BINDINGS {
+        let kinds = |events: &[(String, Value)]| -> Vec<String> {
+            events.iter().map(|(_, event)| binding.told(event).0).collect()
+        };
+        let finals = |events: &[(String, Value)]| -> Vec<bool> {
+            let updates = events.iter().map(|(_, event)| binding.told(event));
+            updates
+                .filter(|(kind, _)| kind == "status-update")
+                .map(|(_, told)| told["final"].as_bool().unwrap())
+                .collect()
+        };
+        let first =
+            binding.stream(&agent, "message/stream", &binding.message(&format!("s{binding:?}"), "go"), None);
+        assert_eq!(kinds(&first)[0], "task", "{first:?}");
+        let (_, asks) = binding.told(&first.last().unwrap().1);
+        assert_eq!((state(&asks), &asks["final"]), (binding.state("input-required").as_str(), &json!(true)));
+        assert_eq!(finals(&first).iter().filter(|last| **last).count(), 1, "{first:?}");
+        let task = binding.told(&first[0].1).1;
+        let mut more = binding.message(&format!("t{binding:?}"), "yes");
+        more["message"]["taskId"] = task["id"].clone();
+        let second = binding.stream(&agent, "message/stream", &more, None);
+        let (_, done) = binding.told(&second.last().unwrap().1);
+        assert_eq!((state(&done), &done["final"]), (binding.state("completed").as_str(), &json!(true)));
+        assert!(kinds(&second).contains(&"artifact-update".to_owned()), "{second:?}");
+        // From any place on: what came after it, up to the next event that is final; and again, until all is told.
+        let id = json!({ "id": task["id"] });
+        let mut all = first[1..].to_vec();
+        let mut mark = first[0].0.clone();
+        let mut told = Vec::new();
+        while told.last().map(|(_, event)| state(&binding.told(event).1).to_owned())
+            != Some(binding.state("completed"))
+        {
+            let more = binding.stream(&agent, "tasks/resubscribe", &id, Some(&mark));
+            assert!(finals(&more).last() == Some(&true), "{more:?}");
+            mark = more.last().unwrap().0.clone();
+            told.extend(more);
+        }
+        let after: Vec<_> = told.iter().filter(|event| !all.contains(event)).cloned().collect();
+        all.extend(after.clone());
+        assert_eq!(told, all, "in order, and nothing twice");
+        assert!(second[1..].iter().all(|event| after.contains(event)), "{second:?} is in {after:?}");
+    }
+}
+
+/// E1, E6, V8, V9: the codes of 0.3, and who mixed up the versions is told.
+#[test]
+fn what_is_wrong_is_told_as_in_0_3() {
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let unknown = json!({ "id": "0123456789abcdef0123456789abcdef" });
+    for binding in BINDINGS {
+        let over_http = |status: u16| if binding == Binding::Rpc { 200 } else { status };
+        for method in ["tasks/get", "tasks/cancel", "tasks/resubscribe"] {
+            let (code, status, whole) = binding.call(&agent, method, &unknown).unwrap_err();
+            assert_eq!((code, status), (-32001, over_http(404)), "{method}: {whole}");
+        }
+        let mut no_parts = binding.message("e", "x");
+        let name = if binding == Binding::Rpc { "parts" } else { "content" };
+        no_parts["message"][name] = json!([]);
+        let (code, status, whole) = binding.call(&agent, "message/send", &no_parts).unwrap_err();
+        assert_eq!((code, status), (-32602, over_http(422)), "{whole}");
+        assert!(whole["message"].as_str().unwrap().starts_with("message.parts"), "{whole}");
+        let mut picture = binding.message("p", "x");
+        picture["message"][name] = match binding {
+            Binding::Rpc => json!([{ "kind": "file", "file": { "bytes": "AAAA", "mimeType": "image/png" } }]),
+            Binding::Rest => json!([{ "file": { "fileWithBytes": "AAAA", "mimeType": "image/png" } }]),
+        };
+        let (code, status, whole) = binding.call(&agent, "message/send", &picture).unwrap_err();
+        assert_eq!((code, status), (-32005, over_http(415)), "{whole}");
+    }
+    let rpc = |headers: &[(&str, &str)], method: &str| {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": unknown });
+        let answer = agent.unix().ask("POST", "/api/v1/agent", headers, call.to_string().as_bytes()).json();
+        (answer["error"]["code"].as_i64().unwrap(), answer["error"]["message"].as_str().unwrap().to_owned())
+    };
+    let (code, why) = rpc(&[], "GetTask");
+    assert!(code == -32601 && why.contains("send `A2A-Version: 1.0`"), "{why}");
+    let (code, why) = rpc(&[("A2A-Version", "1.0")], "tasks/get");
+    assert!(code == -32601 && why.contains("send `A2A-Version: 0.3`"), "{why}");
+    assert_eq!(rpc(&[("A2A-Version", "0.3")], "tasks/get").0, -32001);
+    assert_eq!(rpc(&[("A2A-Version", "0.2")], "tasks/get").0, -32009);
+    assert_eq!(rpc(&[], "tasks/explode").0, -32601);
+    let answer = agent.unix().ask("GET", "/a2a/v1/extendedAgentCard", &[], b"");
+    assert_eq!((answer.status, &answer.json()["code"]), (404, &json!(-32601)), "{}", answer.text());
+    // Who asked for a stream can read the error only there; over HTTP the call itself went well.
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": unknown });
+    let headers = [("Accept", "application/json, text/event-stream")];
+    let answer = agent.unix().ask("POST", "/api/v1/agent", &headers, call.to_string().as_bytes());
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
+    let text = String::from_utf8_lossy(&answer.body);
+    let told: Value = serde_json::from_str(text.trim().strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!((&told["id"], &told["error"]["code"]), (&json!(1), &json!(-32001)), "{told}");
+}
