@@ -162,8 +162,9 @@ fn our_client_calls_the_server_of_the_python_sdk() {
         let begun = call(&["send", &url, "long", "--json"]).ok().json();
         let task = begun["task_id"].as_str().unwrap();
         call(&["cancel", task, "--at", &url]).ok();
-        let status = call(&["status", task, "--at", &url, "--json"]).ok().json();
-        assert_eq!(status["state"], "canceled", "{what}: {status}");
+        world.wait_until("it is canceled", || {
+            call(&["status", task, "--at", &url, "--json"]).ok().json()["state"] == "canceled"
+        });
         // Under a name, with its card checked; and a stranger is told that it is one.
         let added = call(&["remote", "add", "python", &url]).ok();
         assert_eq!(

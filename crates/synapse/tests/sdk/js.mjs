@@ -91,8 +91,22 @@ class Side {
     return this.client.getTask({ tenant: '', id, ...more });
   }
 
-  end(id) {
-    return this.client.cancelTask({ tenant: '', id, metadata: undefined });
+  /// Cancels it; a server may answer while it is still stopping, so its end is waited for.
+  async end(id) {
+    const task = await this.client.cancelTask({ tenant: '', id, metadata: undefined });
+    assert.equal(task.id, id);
+    return this.waitFor(id, 'CANCELED');
+  }
+
+  waitFor(id, wanted) {
+    const look = async () => {
+      for (;;) {
+        const task = await this.get(id);
+        if (state(task) === wanted) return task;
+        await new Promise((go) => setTimeout(go, 20));
+      }
+    };
+    return within(look(), `${id} to be ${wanted}`);
   }
 
   subscribe(id) {
@@ -247,10 +261,7 @@ async function list(side) {
 
 async function cancel(side) {
   const task = await side.begin('long one');
-  const works = async () => {
-    while (state(await side.get(task.id)) !== 'WORKING') await new Promise((go) => setTimeout(go, 20));
-  };
-  await within(works(), 'it to be working');
+  await side.waitFor(task.id, 'WORKING');
   assert.equal(state(await side.end(task.id)), 'CANCELED');
   assert.equal(state(await side.get(task.id)), 'CANCELED');
 }

@@ -106,7 +106,18 @@ class Side:
         return await self.blocking.get_task(TaskQueryParams(id=task_id, history_length=history))
 
     async def end(self, task_id):
-        return await self.blocking.cancel_task(TaskIdParams(id=task_id))
+        """Cancels it; a server may answer while it is still stopping, so its end is waited for."""
+        task = await self.blocking.cancel_task(TaskIdParams(id=task_id))
+        equal(task.id, task_id)
+        await self.wait_for(task_id, TaskState.canceled)
+        return await self.get(task_id)
+
+    async def wait_for(self, task_id, state):
+        async def look():
+            while (await self.get(task_id)).status.state != state:
+                await asyncio.sleep(0.02)
+
+        await within(look(), f'{task_id} to be {state}')
 
 
 def message(text, parts=None, task=None, context=None):
@@ -223,12 +234,7 @@ async def context(side):
 
 async def cancel(side):
     task = await side.begin('long one')
-
-    async def works():
-        while (await side.get(task.id)).status.state != TaskState.working:
-            await asyncio.sleep(0.02)
-
-    await within(works(), 'it to be working')
+    await side.wait_for(task.id, TaskState.working)
     equal((await side.end(task.id)).status.state, TaskState.canceled)
     equal((await side.get(task.id)).status.state, TaskState.canceled)
 

@@ -118,7 +118,11 @@ class Side:
         return await within(look(), f'{task_id} to be {TaskState.Name(state)}')
 
     async def end(self, task_id):
-        return await self.blocking.cancel_task(CancelTaskRequest(id=task_id))
+        """Cancels it; a server may answer while it is still stopping (3.1.5), so its end is waited for."""
+        task = await self.blocking.cancel_task(CancelTaskRequest(id=task_id))
+        equal(task.id, task_id)
+        assert task.status.state in (*LIVE, TaskState.TASK_STATE_CANCELED), task
+        return await self.wait_for(task_id, TaskState.TASK_STATE_CANCELED)
 
 
 def request(text, parts=None, task=None, context=None, now=False, history=None, push=None, message_id=None):
@@ -411,7 +415,7 @@ async def push(side):
         equal(token, 'a token')
 
 
-# P6, P7.
+# P6, P7, R4.
 async def push_deleted(side):
     with Webhook() as hook:
         task = await side.send('ask')
