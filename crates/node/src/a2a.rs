@@ -226,7 +226,7 @@ impl Engine {
 
     /// For an end that is near: an agent that stops at once is told as stopped.
     async fn wait_a_moment(&self, task: TaskId, at: Seq) -> Result<(), Fault> {
-        const MOMENT: std::time::Duration = std::time::Duration::from_secs(2);
+        const MOMENT: std::time::Duration = std::time::Duration::from_secs(10);
         let sent = Sent { task, at, moves: 0 };
         tokio::time::timeout(MOMENT, self.wait(&sent)).await.unwrap_or(Ok(()))
     }
