@@ -113,6 +113,13 @@ fn one_arena() {
 #[cfg(not(target_env = "gnu"))]
 fn one_arena() {}
 
+/// Once the start is over, what only it needed is given back.
+async fn settle() {
+    const START: std::time::Duration = std::time::Duration::from_secs(2);
+    tokio::time::sleep(START).await;
+    crate::os::give_back_code();
+}
+
 fn work(parts: Parts) -> Result<Ended, Died> {
     // One thread for all sockets: it waits more than it works, and further ones only add wake-ups between them.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -245,6 +252,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     Push::resume(&app).await;
     let _watcher = take_files_in(&app, &launch, spool, own_outbox);
     tokio::spawn(stop_on_signal(stop.clone()));
+    tokio::spawn(settle());
     let watched = watch_driver(driver, stop.clone());
     tracing::info!(%endpoint, "serving");
     say(&Ready::Ready { port, endpoint });

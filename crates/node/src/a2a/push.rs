@@ -6,7 +6,7 @@
 use super::{Engine, Mark};
 use crate::push::{NotKept, Push};
 use sha2::{Digest as _, Sha256};
-use synapse_a2a::check;
+use synapse_a2a::check::{self, Version};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::pb;
 use synapse_core::ids::TaskId;
@@ -32,7 +32,7 @@ impl Engine {
         if config.id.is_empty() {
             config.id = random_id()?;
         }
-        let hook = webhook(config, known.task().id, known.mark());
+        let hook = webhook(config, known.task().id, known.mark(), self.speaks);
         let told = told(&hook);
         Push::put(&self.app, hook, known.mark()).await.map_err(not_kept)?;
         Ok(told)
@@ -107,7 +107,7 @@ impl Engine {
         task: TaskId,
         from: Mark,
     ) -> Result<(), Fault> {
-        Push::put(&self.app, webhook(config, task, from), from).await.map_err(not_kept)
+        Push::put(&self.app, webhook(config, task, from, self.speaks), from).await.map_err(not_kept)
     }
 
     async fn check_push(&self, config: &pb::TaskPushNotificationConfig, prefix: &str) -> Result<(), Fault> {
@@ -154,11 +154,12 @@ fn check_words(config: &pb::TaskPushNotificationConfig) -> Result<(), (&'static 
     Ok(())
 }
 
-fn webhook(config: pb::TaskPushNotificationConfig, task: TaskId, from: Mark) -> Webhook {
+fn webhook(config: pb::TaskPushNotificationConfig, task: TaskId, from: Mark, speaks: Version) -> Webhook {
     let login =
         config.authentication.map(|login| Login { scheme: login.scheme, credentials: login.credentials });
     let pb::TaskPushNotificationConfig { id, url, token, .. } = config;
-    Webhook { task, id, url, token, login, from: from.to_string() }
+    let is_of_v03 = speaks == Version::V03;
+    Webhook { task, id, url, token, login, from: from.to_string(), is_of_v03 }
 }
 
 /// As it is told to whoever may see its task.
@@ -270,6 +271,6 @@ mod tests {
             ..pb::TaskPushNotificationConfig::default()
         };
         let mark = Mark::parse("12-9").unwrap();
-        assert_eq!(told(&webhook(config.clone(), task, mark)), config);
+        assert_eq!(told(&webhook(config.clone(), task, mark, Version::V10)), config);
     }
 }

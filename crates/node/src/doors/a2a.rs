@@ -55,7 +55,7 @@ async fn perform(
 ) -> Result<Done, Fault> {
     match version {
         Version::V10 => engine.perform(request, after).await,
-        Version::V03 => old::perform(engine, request, after).await,
+        Version::V03 => old::perform(&engine.clone().speaking(version), request, after).await,
     }
 }
 

@@ -4,11 +4,14 @@ use super::{Push, patience};
 use crate::a2a::{Engine, Event, Mark};
 use crate::doors::Shared;
 use bytes::Bytes;
+use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use synapse_a2a::fault::{Fault, Kind};
+use synapse_a2a::operation::Reply;
 use synapse_a2a::pb;
 use synapse_a2a::pb::stream_response::Payload;
+use synapse_a2a::v03::{self, Form};
 use synapse_a2a::wire::to_json;
 use synapse_peer::web::{Limits, Request, WebError};
 use synapse_store::webhooks::Webhook;
@@ -17,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 /// As the SDKs of the protocol call it, which itself has no name for it (P15).
 const TOKEN: &str = "x-a2a-notification-token";
 const A2A_JSON: &str = "application/a2a+json";
+/// Of version 0.3.
+const JSON: &str = "application/json";
 /// P12: 10 to 30 s.
 const CALL: Limits = Limits {
     connect: Duration::from_secs(10),
@@ -92,7 +97,7 @@ impl Teller {
             };
             let Some(event) = next else { break };
             let Event::Told { mark, response } = event else { continue };
-            if let Err(why) = self.tell(&response).await {
+            if let Err(why) = self.tell(engine, &response).await? {
                 return Ok(Some(Over::GivenUp(why)));
             }
             self.keep(mark).await;
@@ -105,7 +110,7 @@ impl Teller {
         }
         match whole {
             // Its end was before anybody asked for this webhook, or is no longer in the journal: it is told as a whole.
-            Some(whole) if self.place() == before => match self.tell(&whole).await {
+            Some(whole) if self.place() == before => match self.tell(engine, &whole).await? {
                 Ok(()) => Ok(Some(Over::All)),
                 Err(why) => Ok(Some(Over::GivenUp(why))),
             },
@@ -113,21 +118,35 @@ impl Teller {
         }
     }
 
+    /// What is posted for an event: the event, or in version 0.3 the task as it is by now.
+    async fn written(&self, engine: &Engine, response: &pb::StreamResponse) -> Result<Value, Fault> {
+        if !self.hook.is_of_v03 {
+            return to_json(response);
+        }
+        let request = pb::GetTaskRequest { id: self.hook.task.to_string(), ..pb::GetTaskRequest::default() };
+        v03::write_reply(&Reply::Task(engine.get(request).await?), Form::Rpc)
+    }
+
     /// One thing, until the webhook has it or is given up.
-    async fn tell(&self, response: &pb::StreamResponse) -> Result<(), WebError> {
-        let body = match to_json(response) {
+    async fn tell(
+        &self,
+        engine: &Engine,
+        response: &pb::StreamResponse,
+    ) -> Result<Result<(), WebError>, Fault> {
+        let body = match self.written(engine, response).await {
             Ok(value) => Bytes::from(value.to_string()),
-            Err(fault) => {
+            Err(fault) if fault.kind == Kind::Internal => {
                 tracing::error!(%fault, "an event could not be written for a webhook");
-                return Ok(());
+                return Ok(Ok(()));
             }
+            Err(fault) => return Err(fault),
         };
         let (mut failures, mut since) = (0_u32, None);
         loop {
             let error = match self.call(body.clone()).await {
                 Ok(()) => {
                     self.app.metrics.push_sent();
-                    return Ok(());
+                    return Ok(Ok(()));
                 }
                 Err(error) => error,
             };
@@ -138,13 +157,14 @@ impl Teller {
             tracing::debug!(%task, %id, %error, failures, "a webhook failed");
             let mut luck = [0];
             let _ = getrandom::fill(&mut luck);
-            let Some(wait) = patience::wait(failures, failing, luck[0]) else { return Err(error) };
+            let Some(wait) = patience::wait(failures, failing, luck[0]) else { return Ok(Err(error)) };
             tokio::time::sleep(wait).await;
         }
     }
 
     async fn call(&self, body: Bytes) -> Result<(), WebError> {
-        let mut request = Request::post(&self.hook.url, A2A_JSON, body);
+        let media = if self.hook.is_of_v03 { JSON } else { A2A_JSON };
+        let mut request = Request::post(&self.hook.url, media, body);
         request.limits = CALL;
         if let Some(login) = self.hook.login.as_ref().filter(|login| !login.credentials.is_empty()) {
             let value = format!("{} {}", login.scheme, login.credentials);
