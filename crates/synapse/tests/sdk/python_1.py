@@ -121,7 +121,8 @@ class Side:
         """Cancels it; a server may answer while it is still stopping (3.1.5), so its end is waited for."""
         task = await self.blocking.cancel_task(CancelTaskRequest(id=task_id))
         equal(task.id, task_id)
-        assert task.status.state in (*LIVE, TaskState.TASK_STATE_CANCELED), task
+        canceled_or_not_yet = (*LIVE, TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_CANCELED)
+        assert task.status.state in canceled_or_not_yet, task
         return await self.wait_for(task_id, TaskState.TASK_STATE_CANCELED)
 
 
