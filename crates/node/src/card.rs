@@ -12,7 +12,7 @@ use crate::auth::Peer;
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::launch::{Hand, Launch};
-use crate::network::{authority, has_port};
+use crate::network::{Plan, authority, has_port};
 use axum::extract::Request;
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -91,6 +91,7 @@ pub struct Cards {
     hand: Hand,
     endpoint: String,
     mtls: bool,
+    open: bool,
     key: OnceCell<Key>,
     /// That there is no key was written to the log: once, since anybody can ask.
     complained: AtomicBool,
@@ -98,10 +99,12 @@ pub struct Cards {
 }
 
 impl Cards {
-    pub fn new(launch: &Launch, endpoint: String, mtls: bool) -> Self {
+    pub fn new(launch: &Launch, plan: &Plan, port: u16) -> Self {
         let (description, hand) = (launch.description.clone(), launch.hand.clone());
+        let (endpoint, mtls) = (plan.endpoint(port), plan.asks_for_certificates());
         let (key, complained, made) = (OnceCell::new(), AtomicBool::new(false), Mutex::default());
-        Self { description, hand, endpoint, mtls, key, complained, made }
+        let open = launch.listen.open;
+        Self { description, hand, endpoint, mtls, open, key, complained, made }
     }
 
     fn made(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Which, String), Arc<Made>>> {
@@ -237,6 +240,7 @@ fn describe(app: &Shared, base: &str) -> Description {
         output_modes: modes(MODES.output),
         skills,
         mtls: cards.mtls,
+        open: cards.open,
         extensions: Vec::new(),
     }
 }

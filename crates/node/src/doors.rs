@@ -185,7 +185,12 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     let path = a2a::path_of(&request).to_owned();
     let is_http1 = request.version() < Version::HTTP_2;
     let admitted = match may_enter(&app, &peer, &request) {
-        Ok(()) => app.gate.caller(&peer, request.headers()).await,
+        Ok(()) => match app.gate.caller(&peer, request.headers()).await {
+            Ok(Caller::Stranger) if a2a::is_operation(&path) => {
+                Ok(app.gate.anyone(&peer).await.unwrap_or(Caller::Stranger))
+            }
+            caller => caller,
+        },
         Err(refusal) => Err(refusal),
     };
     let mut answer = match admitted {

@@ -220,8 +220,8 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let audit = Audit::start(dir.audit(), &settings.get().audit).map_err(|e| cannot(&e))?;
     let stop = CancellationToken::new();
     let gate = Gate::new(home.clone(), port, metrics.clone(), source(&settings)).map_err(|e| cannot(&e))?;
-    let gate = gate.called(plan.hosts, launch.listen.public_url.clone());
-    let mtls = plan.tls.is_some_and(|files| files.client_ca.is_some());
+    let gate =
+        gate.called(plan.hosts.clone(), launch.listen.public_url.clone()).open_to_anyone(launch.listen.open);
     handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
@@ -238,7 +238,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         restart: AtomicBool::new(false),
         body_bytes_max,
         audit: audit.clone(),
-        cards: Cards::new(&launch, endpoint.clone(), mtls),
+        cards: Cards::new(&launch, &plan, port),
         push: Push::new(dir.webhooks()),
     });
     // A restart on a full disk goes on with the entry of the node before it.

@@ -80,6 +80,9 @@ fn a_remote_has_a_name_in_list_and_a_card_that_ages() {
     let url = stranger.url();
     assert!(world.ok(&["remote", "add", "odd", &url]).contains("JSONRPC 1.0"));
     world.synapse(&["remote", "add", "odd", &url]).fails(5, &["already", "remote remove odd"]);
+    world.synapse(&["remote", "add", "broadcast", &url]).fails(2, &["another name"]);
+    world.synapse(&["remote", "add", "a/b", &url]).fails(2, &["letters, digits"]);
+    world.synapse(&["remote", "add", "mail", "ftp://a"]).fails(2, &["neither https nor http"]);
     let listed = world.json(&["list"]);
     let row = &listed.as_array().unwrap()[0];
     assert_eq!(

@@ -93,6 +93,11 @@ pub(super) fn path_of(request: &Request<Body>) -> &str {
     if grpc::is_call(request) { PREFIX } else { request.uri().path() }
 }
 
+/// Whether it is a place of one of the bindings.
+pub(super) fn is_operation(path: &str) -> bool {
+    path == rpc::PATH || path == PREFIX || path.starts_with(rest::PREFIX)
+}
+
 /// A caller that was not let in, told so as its binding does (E2, E21); none if the path is no A2A.
 pub(super) fn refuse(path: &str, fault: Fault) -> Option<Response> {
     let status = fault.kind.codes().http;

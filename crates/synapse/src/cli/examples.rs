@@ -157,6 +157,18 @@ Examples:
 
 `synapse list` shows whom you can send to. An agent that does not run gets the message at its next start.";
 
+pub(super) const A2A: &str = "\
+Examples:
+  synapse a2a serve --exec ./agent.py --jsonl           a script as an A2A agent, in one line";
+
+pub(super) const A2A_SERVE: &str = "\
+Examples:
+  synapse a2a serve --exec ./agent.py --jsonl           a script that streams, as an A2A agent
+  synapse a2a serve --exec 'tr a-z A-Z' --name shout    any command will do
+  synapse a2a serve --exec ./agent.py --auth none       for tries on this machine: no token is asked for
+
+It serves JSON-RPC, HTTP+JSON and gRPC on one port, in 1.0 and 0.3, with its card at /.well-known/agent-card.json.";
+
 pub(super) const REMOTE: &str = "\
 Examples:
   synapse remote add weather https://weather.example --token-file ~/.weather-token

@@ -40,21 +40,15 @@ fn sending(roll: &Roll, request: MessageRequest, wait_for: WaitFor, timeout: Dur
     }
 }
 
-pub(super) async fn send_message(roll: &Roll, to: &Elsewhere, request: MessageRequest) -> Outcome {
-    let what = sending(roll, request, WaitFor::Stored, Duration::ZERO);
-    let mut picture = Picture::default();
-    carry(to, &what, &mut picture, &|_| {}).await.map_err(|e| to.fail(&e))?;
-    Ok(told(to, &what, &picture))
-}
-
+/// Sends it, and waits for what is wanted: that it is taken, or the answer.
 pub(super) async fn ask(
     roll: &Roll,
     to: &Elsewhere,
     request: MessageRequest,
-    timeout_seconds: Option<u64>,
+    (wait_for, timeout_seconds): (WaitFor, Option<u64>),
     waiting: &Waiting,
 ) -> Outcome {
-    let what = sending(roll, request, WaitFor::Answer, patience(timeout_seconds, waiting));
+    let what = sending(roll, request, wait_for, patience(timeout_seconds, waiting));
     let mut picture = Picture::default();
     let hear = |text: &str| waiting.say(show::line(text, 500));
     let carried = tokio::select! {
