@@ -241,10 +241,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         cards: Cards::new(&launch, &plan, port),
         push: Push::new(dir.webhooks()),
     });
-    // A restart on a full disk goes on with the entry of the node before it.
-    if let Err(e) = entry.write(&home) {
-        tracing::warn!(error = %e, "the registry entry could not be written");
-    }
+    write_entry(&entry, &home);
     let cli = app.seat.as_ref().map_or_else(|| tokio::sync::watch::channel(Cli::default()).1, Seat::cli);
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news, cli));
     let own_outbox = outbox::open(&launch.working_dir, &dir);
@@ -303,6 +300,13 @@ async fn take_port(
         tracing::warn!(%endpoint, "other machines can reach this, and nothing is encrypted; it was started with --insecure");
     }
     Ok((listeners, entry))
+}
+
+/// A restart on a full disk goes on with the entry of the node before it.
+fn write_entry(entry: &Entry, home: &Home) {
+    if let Err(e) = entry.write(home) {
+        tracing::warn!(error = %e, "the registry entry could not be written");
+    }
 }
 
 /// What the registry is told of this node.

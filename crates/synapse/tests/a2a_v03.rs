@@ -411,13 +411,24 @@ fn webhooks_hear_the_task() {
         assert_eq!(any["taskId"], id, "{any}");
         let mut more = binding.message(&format!("o{binding:?}"), "two");
         more["message"]["taskId"] = id.into();
+        // Clients of 0.3 bring it with every message; it is the same one.
+        more["configuration"][name] = asked["configuration"][name].clone();
         assert_eq!(state(&binding.send(&agent, &more)), binding.state("completed"));
         for site in [&site, &late] {
             world.wait_until("the webhook has heard of the end", || {
                 site.heard().last().is_some_and(|heard| state(&heard.body) == "completed")
             });
         }
+        // They end with their task, and a task that has not changed was not told again.
+        world.wait_until("there are no more webhooks", || {
+            let all = Binding::Rpc.call(&agent, "tasks/pushNotificationConfig/list", &json!({ "id": id }));
+            all.unwrap() == json!([])
+        });
+        let heard = late.heard();
+        assert!(heard.windows(2).all(|two| two[0].body != two[1].body), "{heard:?}");
         let heard = site.heard();
+        let ends = heard.iter().filter(|heard| state(&heard.body) == "completed").count();
+        assert_eq!(ends, 1, "{heard:?}");
         assert!(
             heard.iter().all(|heard| heard.body["kind"] == "task" && heard.body["id"] == id),
             "{heard:?}"
@@ -429,7 +440,7 @@ fn webhooks_hear_the_task() {
             ("application/json", "Bearer k")
         );
         assert_eq!(last.header("x-a2a-notification-token"), "t");
-        // They ended with the task; to delete one that is not there is well.
+        // To delete one that is not there is well.
         let gone = binding.call(&agent, "tasks/pushNotificationConfig/delete", &named).unwrap();
         assert_eq!(gone, if binding == Binding::Rpc { Value::Null } else { json!({}) });
     }

@@ -92,7 +92,7 @@ impl Engine {
             return Ok(None);
         };
         self.check_push(&config, IN_MESSAGE).await?;
-        if config.id.is_empty() {
+        if config.id.is_empty() && self.speaks == Version::V10 {
             // The same message again is the same config.
             let message = request.message.as_ref().map(|message| message.message_id.as_str());
             config.id = hex(&Sha256::digest(message.unwrap_or_default())[..16]);
@@ -103,10 +103,14 @@ impl Engine {
     /// Keeps what a message brought for its task: all that happened after `from` is told.
     pub(super) async fn keep_push(
         &self,
-        config: pb::TaskPushNotificationConfig,
+        mut config: pb::TaskPushNotificationConfig,
         task: TaskId,
         from: Mark,
     ) -> Result<(), Fault> {
+        // As 0.3 has it: what the next message of the task brings takes its place.
+        if config.id.is_empty() {
+            config.id = task.to_string();
+        }
         Push::put(&self.app, webhook(config, task, from, self.speaks), from).await.map_err(not_kept)
     }
 

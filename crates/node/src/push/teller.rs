@@ -69,9 +69,10 @@ impl Teller {
         /// For a node that is busy, or a journal that cannot be read just now.
         const PAUSE: Duration = Duration::from_secs(1);
         let engine = Engine::of_node(self.app.clone());
+        let mut said = Bytes::new();
         loop {
             let before = self.place();
-            match self.round(&engine).await {
+            match self.round(&engine, &mut said).await {
                 Ok(Some(over)) => return over,
                 Ok(None) if self.place() != before => {}
                 Ok(None) => tokio::time::sleep(PAUSE).await,
@@ -83,7 +84,7 @@ impl Teller {
     }
 
     /// Tells what there is, until the task has ended or the stream breaks off because we are slow.
-    async fn round(&self, engine: &Engine) -> Result<Option<Over>, Fault> {
+    async fn round(&self, engine: &Engine, said: &mut Bytes) -> Result<Option<Over>, Fault> {
         /// What has ended is in the journal: it comes at once, or it is no longer there.
         const SETTLED: Duration = Duration::from_secs(30);
         let (before, id) = (self.place(), self.hook.task.to_string());
@@ -97,7 +98,7 @@ impl Teller {
             };
             let Some(event) = next else { break };
             let Event::Told { mark, response } = event else { continue };
-            if let Err(why) = self.tell(engine, &response).await? {
+            if let Err(why) = self.tell(engine, &response, said).await? {
                 return Ok(Some(Over::GivenUp(why)));
             }
             self.keep(mark).await;
@@ -110,7 +111,7 @@ impl Teller {
         }
         match whole {
             // Its end was before anybody asked for this webhook, or is no longer in the journal: it is told as a whole.
-            Some(whole) if self.place() == before => match self.tell(engine, &whole).await? {
+            Some(whole) if self.place() == before => match self.tell(engine, &whole, said).await? {
                 Ok(()) => Ok(Some(Over::All)),
                 Err(why) => Ok(Some(Over::GivenUp(why))),
             },
@@ -127,11 +128,13 @@ impl Teller {
         v03::write_reply(&Reply::Task(engine.get(request).await?), Form::Rpc)
     }
 
-    /// One thing, until the webhook has it or is given up.
+    /// One thing, until the webhook has it or is given up. `said` is what it was told last: a task that is told as a
+    /// whole and has not changed since is not told again.
     async fn tell(
         &self,
         engine: &Engine,
         response: &pb::StreamResponse,
+        said: &mut Bytes,
     ) -> Result<Result<(), WebError>, Fault> {
         let body = match self.written(engine, response).await {
             Ok(value) => Bytes::from(value.to_string()),
@@ -141,12 +144,22 @@ impl Teller {
             }
             Err(fault) => return Err(fault),
         };
+        if self.hook.is_of_v03 {
+            if body == *said {
+                return Ok(Ok(()));
+            }
+            said.clone_from(&body);
+        }
+        Ok(self.call_until_heard(body).await)
+    }
+
+    async fn call_until_heard(&self, body: Bytes) -> Result<(), WebError> {
         let (mut failures, mut since) = (0_u32, None);
         loop {
             let error = match self.call(body.clone()).await {
                 Ok(()) => {
                     self.app.metrics.push_sent();
-                    return Ok(Ok(()));
+                    return Ok(());
                 }
                 Err(error) => error,
             };
@@ -157,7 +170,7 @@ impl Teller {
             tracing::debug!(%task, %id, %error, failures, "a webhook failed");
             let mut luck = [0];
             let _ = getrandom::fill(&mut luck);
-            let Some(wait) = patience::wait(failures, failing, luck[0]) else { return Ok(Err(error)) };
+            let Some(wait) = patience::wait(failures, failing, luck[0]) else { return Err(error) };
             tokio::time::sleep(wait).await;
         }
     }
