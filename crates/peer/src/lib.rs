@@ -6,6 +6,7 @@
 //!
 //! Not here: which node to call (`synapse-store`'s registry), what the words mean (`synapse-dialects`).
 
+pub mod a2a;
 pub mod outbox;
 pub mod remote;
 pub mod web;

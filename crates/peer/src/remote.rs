@@ -29,6 +29,32 @@ pub struct Url {
 pub struct Credentials {
     pub tls: ClientFiles,
     pub token_file: Option<PathBuf>,
+    /// The variable of the environment that has the token, if no file has it.
+    pub token_env: Option<String>,
+}
+
+impl Credentials {
+    /// The token itself, from its file or its variable.
+    pub fn secret(&self) -> Result<Option<String>, CallError> {
+        let unusable = |why: String| CallError::Unusable { why };
+        let (text, place) = match (&self.token_file, &self.token_env) {
+            (Some(path), _) => {
+                let bytes = files::read_private(path, TOKEN_BYTES_MAX, Access::Secret);
+                let bytes = bytes.map_err(|e| unusable(e.to_string()))?;
+                (String::from_utf8_lossy(&bytes).into_owned(), path.display().to_string())
+            }
+            (None, Some(name)) => {
+                let value = std::env::var_os(name).unwrap_or_default();
+                (value.to_string_lossy().into_owned(), format!("the variable {name}"))
+            }
+            (None, None) => return Ok(None),
+        };
+        let token = text.lines().next().unwrap_or_default().trim();
+        match token.is_empty() {
+            true => Err(unusable(format!("{place} holds no token"))),
+            false => Ok(Some(token.to_owned())),
+        }
+    }
 }
 
 impl Url {
@@ -47,6 +73,13 @@ impl Url {
             return Err(wrong("it is neither https nor http"));
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
+        // Looked for first: whatever else is wrong, it must not be repeated in an error.
+        if rest.contains('@') {
+            // It would be in the list of processes, and in the shell's history.
+            return Err(
+                "a URL with a user name or a password is not used; give a token with --token-file".into()
+            );
+        }
         let (host, port) = match rest.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => (
                 host,
@@ -57,12 +90,6 @@ impl Url {
             ),
             _ => (rest, if is_https { 443 } else { 80 }),
         };
-        if host.contains('@') {
-            // It would be in the list of processes, and in the shell's history.
-            return Err(
-                "a URL with a user name or a password is not used; give a token with --token-file".into()
-            );
-        }
         if let Some(inner) = host.strip_prefix('[') {
             let inner = inner.strip_suffix(']').ok_or_else(|| wrong("its address is not closed"))?;
             inner.parse::<std::net::Ipv6Addr>().map_err(|_| wrong("its address is no address"))?;
@@ -75,7 +102,7 @@ impl Url {
         Ok(Self { is_https, host: host.to_ascii_lowercase(), port })
     }
 
-    fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         let bare = self.host.trim_start_matches('[').trim_end_matches(']');
         self.host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
@@ -137,21 +164,18 @@ pub(crate) fn untrusted(trouble: Trouble, url: &Url, with: &Credentials, told: &
 /// The token as a header; not for a wire on which others could read it.
 fn bearer(url: &Url, with: &Credentials) -> Result<Option<HeaderValue>, CallError> {
     let unusable = |why: String| CallError::Unusable { why };
-    let Some(path) = &with.token_file else { return Ok(None) };
+    if with.token_file.is_none() && with.token_env.is_none() {
+        return Ok(None);
+    }
     if !url.is_https && !url.is_loopback() {
         let why =
             format!("the token is not sent to {url}, where others could read it on the way; use https://");
         return Err(unusable(why));
     }
-    let bytes =
-        files::read_private(path, TOKEN_BYTES_MAX, Access::Secret).map_err(|e| unusable(e.to_string()))?;
-    let text = String::from_utf8_lossy(&bytes);
-    let token = text.lines().next().unwrap_or_default().trim();
+    let Some(token) = with.secret()? else { return Ok(None) };
     let header = HeaderValue::from_str(&format!("Bearer {token}"));
-    let mut header = header
-        .ok()
-        .filter(|_| !token.is_empty())
-        .ok_or_else(|| unusable(format!("{} holds no token", path.display())))?;
+    let mut header =
+        header.map_err(|_| unusable("the token has characters that no header may have".into()))?;
     header.set_sensitive(true);
     Ok(Some(header))
 }
@@ -178,6 +202,7 @@ mod tests {
             ("https://a/status", Err("no name")),
             ("https://a?b:1", Err("no name")),
             ("https://me:secret@a:1", Err("--token-file")),
+            ("https://me:secret@a", Err("--token-file")),
             ("https://[::1:8100", Err("not closed")),
             ("https://[nonsense]:1", Err("no address")),
         ];

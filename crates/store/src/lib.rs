@@ -17,6 +17,7 @@ pub mod known;
 pub mod outbox;
 pub mod own;
 pub mod registry;
+pub mod remotes;
 pub mod rows;
 pub mod schema;
 pub mod search;

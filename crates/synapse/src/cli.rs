@@ -10,6 +10,7 @@ mod certs;
 mod clean;
 mod config;
 mod doctor;
+mod elsewhere;
 mod examples;
 mod explain;
 mod facts;
@@ -29,6 +30,7 @@ mod mcp;
 mod profile;
 mod reason;
 mod record;
+mod remote;
 mod reply;
 mod run;
 pub mod send;
@@ -67,7 +69,7 @@ First steps:
   synapse send shout 'hello' --response             give it a task and wait for the answer
   synapse list                                      who is here
 
-Targets are a name, a type (`claude`), a handle (`claude-8100`), the start of an id, or the URL of a node.
+Targets are a name, a type (`claude`), a handle (`claude-8100`), the start of an id, a remote, or a URL.
 Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous."
 )]
 struct Cli {
@@ -95,9 +97,15 @@ struct Calling {
     /// The file with the token to bring; or SYNAPSE_TOKEN_FILE
     #[arg(id = "calling_token_file", help_heading = CALLING, long = "token-file", global = true, hide_short_help = true, value_name = "FILE")]
     token_file: Option<std::path::PathBuf>,
+    /// The variable that has the token to bring, if no file has it
+    #[arg(id = "calling_token_env", help_heading = CALLING, long = "token-env", global = true, hide_short_help = true, value_name = "NAME", conflicts_with = "calling_token_file")]
+    token_env: Option<String>,
+    /// A host that the card of an A2A agent may point to besides its own; may be given several times
+    #[arg(id = "calling_allow_host", help_heading = CALLING, long = "allow-host", global = true, hide_short_help = true, value_name = "HOST[:PORT]")]
+    allow_hosts: Vec<String>,
 }
 
-const CALLING: &str = "Calling a node by URL (https://HOST:PORT)";
+const CALLING: &str = "Calling a node by URL (https://HOST:PORT), or an A2A agent";
 
 #[derive(Subcommand)]
 enum Command {
@@ -149,6 +157,9 @@ enum Command {
     /// List the agents on this machine
     #[command(visible_alias = "ls", after_help = examples::LIST)]
     List(List),
+    /// Give agents elsewhere a name: any that speak A2A
+    #[command(subcommand, after_help = examples::REMOTE)]
+    Remote(remote::RemoteCommand),
     /// Show how an agent is
     #[command(after_help = examples::STATUS)]
     Status(status::Status),
@@ -261,7 +272,7 @@ struct Join {
 
 #[derive(Args)]
 struct Send {
-    /// Who: a name, type, handle, start of an id, `skill:<NAME>`, or the URL of a node
+    /// Who: a name, type, handle, start of an id, `skill:<NAME>`, a remote, or a URL
     agent: String,
     /// What; `-` or nothing reads it from stdin
     message: Option<String>,
@@ -384,9 +395,10 @@ fn dispatch(cli: Cli) -> Done {
         Command::Inbox(args) => block_on(inbox::inbox(args, &cli.calling, json)),
         Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
+        Command::Remote(args) => block_on(remote::remote(args, &cli.calling, json)),
         Command::Status(args) => block_on(status::status(args, &cli.calling, json)),
         Command::History(args) => history::history(args, json),
-        Command::Cancel(args) => block_on(cancel::cancel(args, json)),
+        Command::Cancel(args) => block_on(cancel::cancel(args, &cli.calling, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
         Command::Audit(args) => audit::audit(args, json),
         Command::Config(args) => config::config(&args, json),

@@ -107,6 +107,7 @@ const OWN: &[&str] = &[
     "hostname",
     "profiles",
     "registry",
+    "remotes",
     "settings.json",
     "token",
     "token.old",

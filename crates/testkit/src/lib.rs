@@ -9,6 +9,7 @@ pub mod program;
 pub mod pty;
 pub mod recorder;
 pub mod states;
+pub mod stranger;
 pub mod tui;
 pub mod webhook;
 pub mod world;

@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("store", &["core"]),
     ("holder", &[]),
     ("tls", &[]),
-    ("peer", &["core", "dialects", "store", "tls"]),
+    ("peer", &["a2a", "core", "dialects", "store", "tls"]),
     ("settings", &["core"]),
     ("terminal", &["core"]),
     ("mcp", &["dialects"]),

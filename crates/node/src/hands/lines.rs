@@ -27,6 +27,14 @@ impl Lines {
         Self { offset, rest: Vec::new(), bookmark }
     }
 
+    /// In one write over what was there, never shorter: whoever is killed in the middle leaves the old or the new.
+    fn note(&self) -> std::io::Result<()> {
+        use std::os::unix::fs::FileExt as _;
+        let file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(&self.bookmark)?;
+        file.write_all_at(format!("{:020}", self.offset).as_bytes(), 0)
+    }
+
     /// Passes on what is new; true once the program has said its last word.
     pub(super) async fn pass_on(&mut self, hand: &ExecHand, run: &Run) -> bool {
         loop {
@@ -40,7 +48,7 @@ impl Lines {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
                 let over = pass_one(hand, run, &line[..end]).await;
                 self.offset += line.len() as u64;
-                let _ = std::fs::write(&self.bookmark, self.offset.to_string());
+                let _ = self.note();
                 if over {
                     return true;
                 }

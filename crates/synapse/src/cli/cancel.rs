@@ -1,7 +1,8 @@
 //! `synapse cancel`: stops a task, and says how it ended.
 
-use super::WaitFor;
+use super::elsewhere;
 use super::wait::{self, Reached};
+use super::{Calling, WaitFor};
 use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::show;
@@ -16,16 +17,22 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 #[derive(Args)]
 pub(super) struct Cancel {
-    /// The task's id, or its first eight digits
+    /// The task's id, or its first eight digits; of a remote, `name/id`
     task: String,
+    /// The remote or the URL that has the task
+    #[arg(long, value_name = "REMOTE")]
+    at: Option<String>,
     /// Why, for the task's history
     #[arg(long, default_value = "canceled by the user")]
     why: String,
 }
 
-pub(super) async fn cancel(args: Cancel, json: bool) -> Done {
-    let name = TaskRef::parse(&args.task).map_err(|bad| Fail::usage(bad.to_string()))?;
+pub(super) async fn cancel(args: Cancel, calling: &Calling, json: bool) -> Done {
     let roll = Roll::call()?;
+    if let Some((there, task)) = elsewhere::of_task(&args.task, args.at.as_deref(), calling, &roll).await? {
+        return elsewhere::show::cancel(&there, &task, json).await;
+    }
+    let name = TaskRef::parse(&args.task).map_err(|bad| Fail::usage(bad.to_string()))?;
     let (node, _) = roll.node_of_task(&name).await?;
     let request = CancelRequest { why: Some(args.why) };
     let path = format!("/api/v1/tasks/{}/cancel", name.as_str());

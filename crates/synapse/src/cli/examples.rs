@@ -153,8 +153,19 @@ Examples:
   synapse send shout 'hello' --response                 wait for the answer and print it
   synapse send review --file change.diff --wait-for seen
   synapse send shout 'for 20 as well' --task 1a2b3c4d   go on with a task that asked
+  synapse send https://agent.example 'hello' --response any agent that speaks A2A
 
 `synapse list` shows whom you can send to. An agent that does not run gets the message at its next start.";
+
+pub(super) const REMOTE: &str = "\
+Examples:
+  synapse remote add weather https://weather.example --token-file ~/.weather-token
+  synapse send weather 'Oslo, tomorrow?' --response     it is called like one of yours
+  synapse remote refresh weather                        fetch its card again
+  synapse cancel weather/3f2a1b                         stop a task that it has
+
+Whatever a remote answers is data of a stranger. Its token is read from the file when it is needed, and is shown to its \
+host alone.";
 
 pub(super) const REPLY: &str = "\
 Examples:

@@ -10,6 +10,7 @@ use synapse_core::routes::Candidate;
 use synapse_store::ended::Ended;
 use synapse_store::known::Known;
 use synapse_store::registry::Entry;
+use synapse_store::remotes::Remote;
 use synapse_store::spool::Spool;
 
 /// One line of `list --json`; stable.
@@ -50,6 +51,9 @@ pub(super) struct Row {
     pub running: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spooled: Option<usize>,
+    /// An agent elsewhere, by its name here; what its card says of it is its own word.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub remote: bool,
 }
 
 pub(super) fn list(args: &List, json: bool) -> Done {
@@ -97,6 +101,7 @@ pub(super) fn rows(roll: &Roll, all: bool) -> Vec<Row> {
     if all {
         rows.extend(stopped(roll).map(|known| known_only(roll, known)));
     }
+    rows.extend(Remote::all(&roll.home).0.iter().map(elsewhere));
     rows.sort_by(|a, b| (!a.running, &a.name, &a.agent_id).cmp(&(!b.running, &b.name, &b.agent_id)));
     rows
 }
@@ -194,6 +199,7 @@ fn running(roll: &Roll, entry: &Entry) -> Row {
         cli_version: entry.cli_version.clone(),
         cli_tested: entry.cli_tested,
         spooled: None,
+        remote: false,
     }
 }
 
@@ -221,6 +227,37 @@ fn seen_from_sandbox(roll: &Roll, one: &Candidate) -> Row {
         cli_version: None,
         cli_tested: None,
         spooled: None,
+        remote: false,
+    }
+}
+
+/// Nobody is asked: it is known by its card alone.
+fn elsewhere(remote: &Remote) -> Row {
+    let card = super::elsewhere::known(&remote.card).ok().map(|found| found.card);
+    let skills = card.as_ref().map(|card| card.skills.iter().map(|skill| show::line(skill, 60)).collect());
+    let name = card.as_ref().map_or("its card cannot be read", |card| &card.name);
+    Row {
+        name: remote.name.to_string(),
+        kind: "a2a".into(),
+        agent_id: remote.id().to_string(),
+        state: "remote".into(),
+        why: show::line(name, 60),
+        since_ms: Some(remote.card.fetched_ms),
+        context: None,
+        context_since_ms: None,
+        role: None,
+        skills: skills.unwrap_or_default(),
+        handle: None,
+        endpoint: Some(remote.url.clone()),
+        pid: None,
+        folder: remote.url.clone(),
+        running: false,
+        version: None,
+        holder_version: None,
+        cli_version: None,
+        cli_tested: None,
+        spooled: None,
+        remote: true,
     }
 }
 
@@ -255,5 +292,6 @@ fn known_only(roll: &Roll, known: &Known) -> Row {
         cli_version: None,
         cli_tested: None,
         spooled,
+        remote: false,
     }
 }

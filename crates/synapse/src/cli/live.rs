@@ -231,6 +231,7 @@ mod tests {
             cli_version: None,
             cli_tested: None,
             spooled: None,
+            remote: false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod at;
 
+use super::elsewhere::{self, Called, send::Sending};
 use super::there::There;
 use super::wait::{self, Ears, Place, Reached};
 use super::{Calling, Send, WaitFor, text_of};
@@ -22,14 +23,19 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
     let text = text_of(args.message.clone(), args.file.as_deref())?;
     let roll = Roll::call()?;
-    let there = There::named(&args.agent, calling)?;
-    if let (Some(there), Some(task)) = (&there, &args.reply_to) {
-        return super::reply::to_task_there(there, task, text, json).await;
-    }
-    if let Some(task) = args.reply_to {
-        return super::reply::to_task(&roll, task, text, json).await;
+    let called = Called::by(&args.agent, calling, &roll).await?;
+    match (&called, args.reply_to.clone()) {
+        (Called::Node(there), Some(task)) => {
+            return super::reply::to_task_there(there, &task, text, json).await;
+        }
+        (Called::Here, Some(task)) => return super::reply::to_task(&roll, task, text, json).await,
+        _ => {}
     }
     let wait_for = wait_for(&roll, args.wait_for, args.response)?;
+    if let Called::Agent(to) = &called {
+        let sending = sending(&roll, args, text, wait_for)?;
+        return elsewhere::send::send(to, sending, json).await;
+    }
     let mut request = MessageRequest {
         from: args.from.clone(),
         task_id: args.task,
@@ -39,7 +45,7 @@ pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
     // A wrong message is refused here as it would be there, whoever runs.
     request_to_core(request.clone())?;
     let timeout = args.timeout.unwrap_or(TIMEOUT);
-    if let Some(there) = there {
+    if let Called::Node(there) = called {
         return to_there(&there, request, wait_for, timeout, json).await;
     }
     match roll.find(&args.agent)?[..] {
@@ -47,6 +53,26 @@ pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
         [] => Err(Fail::refused("nobody is running; `synapse list --all` shows who is known")),
         ref several => to_many(&roll, several, &request, json).await,
     }
+}
+
+/// A message for an agent elsewhere; who sends it is told as far as it is an agent.
+fn sending(roll: &Roll, args: Send, text: String, wait_for: WaitFor) -> Result<Sending, Fail> {
+    let sender = match (&args.from, roll.own_agent()) {
+        (Some(raw), _) => Some(roll.find_one(raw)?),
+        (None, own) => own.and_then(|own| roll.candidates.iter().find(|one| one.id == own)),
+    };
+    let own = request(text.clone(), args.priority, wait_for);
+    // A wrong message is refused here as it would be by one of ours.
+    request_to_core(own.clone())?;
+    Ok(Sending {
+        text,
+        priority: args.priority,
+        message_id: args.message_id.or(own.message_id).unwrap_or_default(),
+        task: args.reply_to.or(args.task),
+        sender: sender.map(|one| (one.id.to_string(), one.kind.to_string())),
+        wait_for,
+        timeout: args.timeout.unwrap_or(TIMEOUT),
+    })
 }
 
 /// A message of this process, with an id of its own.

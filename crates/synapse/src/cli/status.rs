@@ -1,6 +1,7 @@
 //! `synapse status`: how one agent is, and what it has to do.
 
 use super::Calling;
+use super::elsewhere::{self, Called};
 use super::there::There;
 use crate::agents::Roll;
 use crate::fail::Done;
@@ -14,15 +15,23 @@ use synapse_store::spool::Spool;
 
 #[derive(Args)]
 pub(super) struct Status {
-    /// Who, or the URL of a node
+    /// Who, a remote, a task of a remote (`name/id`), or a URL
     agent: String,
+    /// The remote or the URL that has the task, where AGENT is only its id
+    #[arg(long, value_name = "REMOTE")]
+    at: Option<String>,
 }
 
 pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done {
-    if let Some(there) = There::named(&args.agent, calling)? {
-        return of_there(&there, json).await;
-    }
     let roll = Roll::call()?;
+    if let Some((there, task)) = elsewhere::of_task(&args.agent, args.at.as_deref(), calling, &roll).await? {
+        return elsewhere::show::task(&there, &task, json).await;
+    }
+    match Called::by(&args.agent, calling, &roll).await? {
+        Called::Node(there) => return of_there(&there, json).await,
+        Called::Agent(there) => return elsewhere::show::status(&there, json).await,
+        Called::Here => {}
+    }
     let one = roll.find_one(&args.agent)?;
     let label = roll.label(&one.id);
     if !one.live {

@@ -5,6 +5,7 @@ use crate::fail::Fail;
 use std::path::PathBuf;
 use std::time::Duration;
 use synapse_dialects::status::StatusView;
+use synapse_peer::a2a::HttpUrl;
 use synapse_peer::{CallError, Client, Credentials, Url};
 use synapse_tls::ClientFiles;
 
@@ -22,7 +23,15 @@ impl There {
         if !Url::is_meant(target) {
             return Ok(None);
         }
-        let url = Url::parse(target).map_err(Fail::usage)?;
+        Ok(Some(Self::of(Url::parse(target).map_err(Fail::usage)?, calling)))
+    }
+
+    /// The node at the host of a URL.
+    pub(super) fn at(url: &HttpUrl, calling: &Calling) -> Self {
+        Self::of(url.origin().clone(), calling)
+    }
+
+    fn of(url: Url, calling: &Calling) -> Self {
         // A flag says all there is to say; a pair is not mixed from a flag and the environment.
         let pair = match (&calling.cert, &calling.key) {
             (None, None) => (from_env("SYNAPSE_CERT"), from_env("SYNAPSE_KEY")),
@@ -33,8 +42,11 @@ impl There {
             cert: pair.0,
             key: pair.1,
         };
-        let token_file = calling.token_file.clone().or_else(|| from_env("SYNAPSE_TOKEN_FILE"));
-        Ok(Some(Self { url, with: Credentials { tls, token_file } }))
+        let (token_file, token_env) = match (&calling.token_file, &calling.token_env) {
+            (None, None) => (from_env("SYNAPSE_TOKEN_FILE"), None),
+            (file, variable) => (file.clone(), variable.clone()),
+        };
+        Self { url, with: Credentials { tls, token_file, token_env } }
     }
 
     pub(super) async fn connect(&self) -> Result<Client, CallError> {
@@ -60,6 +72,6 @@ impl std::fmt::Display for There {
     }
 }
 
-fn from_env(name: &str) -> Option<PathBuf> {
+pub(super) fn from_env(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

@@ -1,0 +1,277 @@
+//! One operation as a request of an interface, and what its answer says: two bindings, two versions (J1–J9, H1–H9, L1).
+//!
+//! Every request says its version (V6) and is for the tenant of its interface (A10). Not here: sending it.
+
+use super::card::{Binding, Interface, Version};
+use super::error::AskError;
+use super::v03;
+use crate::web;
+use http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use synapse_a2a::pb;
+use synapse_a2a::wire::from_json;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Ask<'a> {
+    /// As 1.0 has it.
+    Send(Value),
+    SendStreaming(Value),
+    Get(&'a str),
+    List {
+        page_size: u32,
+    },
+    Cancel(&'a str),
+    /// Some take one verb for it, some the other (H10).
+    Subscribe {
+        task: &'a str,
+        by_post: bool,
+    },
+}
+
+/// Everything but what stands in a path as it is.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+impl Ask<'_> {
+    pub(super) fn method(&self) -> &'static str {
+        match self {
+            Self::Send(_) => "SendMessage",
+            Self::SendStreaming(_) => "SendStreamingMessage",
+            Self::Get(_) => "GetTask",
+            Self::List { .. } => "ListTasks",
+            Self::Cancel(_) => "CancelTask",
+            Self::Subscribe { .. } => "SubscribeToTask",
+        }
+    }
+
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self, Self::SendStreaming(_) | Self::Subscribe { .. })
+    }
+
+    /// The request without credentials.
+    pub(super) fn request(&self, at: &Interface) -> Result<web::Request, AskError> {
+        let request = match at.binding {
+            Binding::JsonRpc => self.rpc(at),
+            Binding::HttpJson => self.rest(at),
+        };
+        let accept = match (self.is_stream(), at.binding) {
+            (true, _) => "text/event-stream, application/json, application/a2a+json",
+            (false, Binding::JsonRpc) => "application/json",
+            (false, Binding::HttpJson) => "application/a2a+json, application/json",
+        };
+        let request = request.header("accept", accept, false)?;
+        Ok(request.header("a2a-version", at.version.name(), false)?)
+    }
+
+    fn rpc(&self, at: &Interface) -> web::Request {
+        let mut params = match self {
+            Self::Send(request) | Self::SendStreaming(request) => request.clone(),
+            Self::Get(id) | Self::Cancel(id) | Self::Subscribe { task: id, .. } => json!({ "id": id }),
+            Self::List { page_size } => json!({ "pageSize": page_size }),
+        };
+        if let Some(tenant) = &at.tenant {
+            params["tenant"] = tenant.as_str().into();
+        }
+        let (method, params) = match at.version {
+            Version::V10 => (self.method(), params),
+            Version::V03 => (v03::method(self.method()), v03::params(at.binding, params)),
+        };
+        let call = json!({ "jsonrpc": "2.0", "id": RPC_ID, "method": method, "params": params });
+        web::Request::post(&at.url.to_string(), "application/json", call.to_string())
+    }
+
+    fn rest(&self, at: &Interface) -> web::Request {
+        let encoded = |raw: &str| utf8_percent_encode(raw, IN_PATH).to_string();
+        let (verb, path) = match self {
+            Self::Send(_) => (Method::POST, "message:send".to_owned()),
+            Self::SendStreaming(_) => (Method::POST, "message:stream".to_owned()),
+            Self::Get(id) => (Method::GET, format!("tasks/{}", encoded(id))),
+            Self::List { page_size } => (Method::GET, format!("tasks?pageSize={page_size}")),
+            Self::Cancel(id) => (Method::POST, format!("tasks/{}:cancel", encoded(id))),
+            Self::Subscribe { task, by_post } => (
+                if *by_post { Method::POST } else { Method::GET },
+                format!("tasks/{}:subscribe", encoded(task)),
+            ),
+        };
+        let path = match (at.version, &at.tenant) {
+            (Version::V03, _) => format!("v1/{path}"),
+            (Version::V10, Some(tenant)) => format!("{}/{path}", encoded(tenant)),
+            (Version::V10, None) => path,
+        };
+        let url = at.url.below(&path).to_string();
+        if verb == Method::GET {
+            return web::Request::get(&url);
+        }
+        let body = match (self, at.version) {
+            (Self::Send(request) | Self::SendStreaming(request), Version::V10) => request.clone(),
+            (Self::Send(request) | Self::SendStreaming(request), Version::V03) => {
+                v03::params(at.binding, request.clone())
+            }
+            _ => json!({}),
+        };
+        let media = match at.version {
+            Version::V10 => "application/a2a+json",
+            Version::V03 => "application/json",
+        };
+        web::Request::post(&url, media, body.to_string())
+    }
+}
+
+/// One call has one connection of its own, so one number is enough.
+const RPC_ID: u64 = 1;
+
+/// What is in an answer: the result of the operation, out of its envelope, as 1.0 has it.
+pub(super) fn read<T: DeserializeOwned>(
+    at: &Interface,
+    what: Shape,
+    status: u16,
+    bytes: &[u8],
+) -> Result<T, AskError> {
+    let value: Option<Value> = serde_json::from_slice(bytes).ok();
+    let result = match (at.binding, value) {
+        (Binding::HttpJson, value) if !(200..300).contains(&status) => {
+            return Err(AskError::of_http(status, &value.unwrap_or_default()));
+        }
+        (Binding::HttpJson, Some(value)) => value,
+        (Binding::JsonRpc, Some(value)) if value["jsonrpc"] == "2.0" => of_envelope(value)?,
+        (Binding::JsonRpc, value) if !(200..300).contains(&status) => {
+            return Err(AskError::of_http(status, &value.unwrap_or_default()));
+        }
+        (Binding::JsonRpc, Some(_)) => return Err(not_understood("it is no answer of JSON-RPC 2.0")),
+        (_, None) => return Err(not_understood("it is no JSON")),
+    };
+    let result = match (at.version, what) {
+        (Version::V10, _) => result,
+        (Version::V03, Shape::Response) => v03::response(result),
+        (Version::V03, Shape::Task) => v03::task(result),
+    };
+    from_json(result).map_err(|fault| not_understood(&fault.message))
+}
+
+/// Of what kind a result is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Task,
+    /// One of several: an answer to a message, or an event.
+    Response,
+}
+
+/// The data of one event of a stream.
+pub(super) fn read_event(at: &Interface, data: &str) -> Result<pb::StreamResponse, AskError> {
+    // Within a stream, HTTP+JSON has no status left to say that something went wrong.
+    if at.binding == Binding::HttpJson
+        && let Ok(value) = serde_json::from_str::<Value>(data)
+        && value.get("error").is_some_and(Value::is_object)
+    {
+        let status = value["error"]["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+        return Err(AskError::of_http(status, &value));
+    }
+    read(at, Shape::Response, 200, data.as_bytes())
+}
+
+fn of_envelope(mut value: Value) -> Result<Value, AskError> {
+    if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
+        return Err(AskError::of_rpc(error));
+    }
+    if value["id"] != RPC_ID {
+        return Err(not_understood("it answers another request than ours"));
+    }
+    match value.get_mut("result").map(Value::take) {
+        Some(result) => Ok(result),
+        None => Err(not_understood("it has neither a result nor an error")),
+    }
+}
+
+pub(super) fn not_understood(why: &str) -> AskError {
+    AskError::NotUnderstood { why: why.chars().take(300).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::url::HttpUrl;
+    use super::*;
+
+    fn at(binding: Binding, version: Version, tenant: Option<&str>) -> Interface {
+        let url = HttpUrl::parse("https://a.example/x").unwrap();
+        Interface { url, binding, version, tenant: tenant.map(str::to_owned) }
+    }
+
+    /// A10, V6, J2, J4, H2, H4, L1: where each goes, by each binding and version.
+    #[test]
+    fn every_operation_on_every_wire() {
+        use Binding::{HttpJson, JsonRpc};
+        use Version::{V03, V10};
+        let message =
+            json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "x" }] } });
+        let asks = [
+            (Ask::Send(message.clone()), "SendMessage", "POST message:send", "message/send"),
+            (Ask::SendStreaming(message), "SendStreamingMessage", "POST message:stream", "message/stream"),
+            (Ask::Get("a/b"), "GetTask", "GET tasks/a%2Fb", "tasks/get"),
+            (Ask::List { page_size: 7 }, "ListTasks", "GET tasks?pageSize=7", "tasks/list"),
+            (Ask::Cancel("t"), "CancelTask", "POST tasks/t:cancel", "tasks/cancel"),
+            (
+                Ask::Subscribe { task: "t", by_post: false },
+                "SubscribeToTask",
+                "GET tasks/t:subscribe",
+                "tasks/resubscribe",
+            ),
+            (
+                Ask::Subscribe { task: "t", by_post: true },
+                "SubscribeToTask",
+                "POST tasks/t:subscribe",
+                "tasks/resubscribe",
+            ),
+        ];
+        for (ask, method, rest, old) in asks {
+            for tenant in [None, Some("ac me")] {
+                for (version, name) in [(V10, method), (V03, old)] {
+                    let request = ask.request(&at(JsonRpc, version, tenant)).unwrap();
+                    assert_eq!((request.method, request.url.as_str()), (Method::POST, "https://a.example/x"));
+                    assert_eq!(request.headers["a2a-version"], version.name());
+                    let body: Value = serde_json::from_slice(&request.body).unwrap();
+                    assert_eq!((&body["jsonrpc"], &body["method"]), (&json!("2.0"), &json!(name)));
+                    let told = tenant.filter(|_| version == V10);
+                    assert_eq!(body["params"].get("tenant").and_then(Value::as_str), told, "{body}");
+                }
+                let request = ask.request(&at(HttpJson, V10, tenant)).unwrap();
+                let (verb, path) = rest.split_once(' ').unwrap();
+                let below = tenant.map_or("", |_| "ac%20me/");
+                assert_eq!(request.url, format!("https://a.example/x/{below}{path}"));
+                assert_eq!(request.method.as_str(), verb);
+                assert_eq!(request.headers["a2a-version"], "1.0");
+                let request = ask.request(&at(HttpJson, V03, tenant)).unwrap();
+                assert_eq!(request.url, format!("https://a.example/x/v1/{path}"));
+                assert_eq!(request.headers["a2a-version"], "0.3");
+            }
+        }
+    }
+
+    #[test]
+    fn answers_that_are_none() {
+        let rpc = at(Binding::JsonRpc, Version::V10, None);
+        let rest = at(Binding::HttpJson, Version::V10, None);
+        let table = [
+            (&rpc, 200, "<html>", "no JSON"),
+            (&rpc, 200, "{}", "no answer of JSON-RPC"),
+            (&rpc, 200, r#"{"jsonrpc":"2.0","id":2,"result":{}}"#, "another request"),
+            (&rpc, 200, r#"{"jsonrpc":"2.0","id":1}"#, "neither a result nor an error"),
+            (&rpc, 200, r#"{"jsonrpc":"2.0","id":1,"result":{"id":7}}"#, "id"),
+            (&rpc, 200, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"gone"}}"#, "gone"),
+            (&rpc, 502, "<html>", "HTTP status 502"),
+            (&rest, 200, "<html>", "no JSON"),
+            (&rest, 200, "[]", "its answer was not understood"),
+            (&rest, 404, "<html>", "HTTP status 404"),
+            (&rest, 200, r#"{"status":{"state":"TASK_STATE_FLYING"}}"#, "its answer was not understood"),
+        ];
+        for (at, status, body, words) in table {
+            let error = read::<pb::Task>(at, Shape::Task, status, body.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(words), "{status} {body}: {error}");
+        }
+        let task: pb::Task = read(&rest, Shape::Task, 200, br#"{"id":"t","later":1}"#).unwrap();
+        assert_eq!(task.id, "t");
+        let error = read_event(&rest, r#"{"error":{"code":404,"message":"gone"}}"#).unwrap_err();
+        assert!(error.is(synapse_a2a::Kind::TaskNotFound), "{error:?}");
+    }
+}

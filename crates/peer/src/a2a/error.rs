@@ -1,0 +1,234 @@
+//! Why an agent elsewhere did not do what was asked: one error for both bindings and versions, and what helps (E1).
+
+use super::card::Credential;
+use crate::web::WebError;
+use serde_json::Value;
+use synapse_a2a::fault::{DOMAIN, Kind};
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AskError {
+    /// It answered in the words of the protocol, and said no.
+    #[error("it says no: {message}{}", help(*.kind, .field.as_deref(), *.retry_after_s))]
+    Refused {
+        /// None for a code that the protocol does not have.
+        kind: Option<Kind>,
+        code: i64,
+        message: String,
+        field: Option<String>,
+        retry_after_s: Option<u64>,
+    },
+    /// Nothing says who we are, or not to its liking.
+    #[error("it does not let us in (status {status}): {}", wanted(*.had_secret, .wants))]
+    NotLetIn { status: u16, had_secret: bool, wants: Credential },
+    #[error(transparent)]
+    Web(#[from] WebError),
+    #[error("its answer was not understood: {why}; `synapse remote show` tells what its card promises")]
+    NotUnderstood { why: String },
+    #[error("there is no agent card at {at}: {why}")]
+    NoCard { at: String, why: String },
+    #[error("{why}")]
+    NotSpoken { why: String },
+    /// Its card sends us to somebody else.
+    #[error(
+        "its card at {card} says to call {host}, which is another host; nothing was sent there. \
+         If that is right, allow it: --allow-host {host}"
+    )]
+    OtherHost { card: String, host: String },
+    /// What we were to show cannot be shown; nobody was called.
+    #[error("{why}")]
+    Unusable { why: String },
+    #[error("{why}")]
+    Distrusted { why: String },
+    /// The stream ended before it said which task it tells of.
+    #[error(
+        "the connection broke before it said which task it had begun, so whether it has begun one is not known ({why}). \
+         Sent again with `--message-id {message_id}`, a server that knows its messages takes it for the same"
+    )]
+    NotKnown { message_id: String, why: String },
+    /// The task goes on; we do not hear of it any more.
+    #[error(
+        "the connection broke and {tries} tries to take it up again failed, the last one so: {why}. The task goes on"
+    )]
+    Lost { tries: u32, why: String },
+}
+
+impl AskError {
+    /// A stable name for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused { kind: Some(kind), .. } => name_of(*kind),
+            Self::Refused { kind: None, .. } => "refused",
+            Self::NotLetIn { .. } => "not_let_in",
+            Self::Web(error) => error.code(),
+            Self::NotUnderstood { .. } => "not_understood",
+            Self::NoCard { .. } => "no_card",
+            Self::NotSpoken { .. } => "not_spoken",
+            Self::OtherHost { .. } => "other_host",
+            Self::Unusable { .. } => "usage",
+            Self::Distrusted { .. } => "distrusted",
+            Self::NotKnown { .. } => "not_known",
+            Self::Lost { .. } => "lost",
+        }
+    }
+
+    /// Whether the same question may be answered a moment later.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Web(error) => error.is_passing(),
+            Self::Refused { kind, .. } => matches!(kind, Some(Kind::TooMany | Kind::Stopping)),
+            _ => false,
+        }
+    }
+
+    pub(super) fn is(&self, wanted: Kind) -> bool {
+        matches!(self, Self::Refused { kind: Some(kind), .. } if *kind == wanted)
+    }
+
+    /// The `error` of JSON-RPC.
+    pub(super) fn of_rpc(error: &Value) -> Self {
+        let code = error["code"].as_i64().unwrap_or_default();
+        let by_code = Kind::ALL.into_iter().find(|kind| i64::from(kind.codes().json_rpc) == code);
+        Self::told(by_code, code, &error["message"], &error["data"])
+    }
+
+    /// The body of an answer of HTTP+JSON; in 1.0 it has `error`, in 0.3 it was left open.
+    pub(super) fn of_http(status: u16, body: &Value) -> Self {
+        let error = body.get("error").filter(|error| error.is_object()).unwrap_or(body);
+        let by_status = match status {
+            404 => Some(Kind::TaskNotFound),
+            413 => Some(Kind::TooLarge),
+            429 => Some(Kind::TooMany),
+            503 => Some(Kind::Stopping),
+            500.. => Some(Kind::Internal),
+            _ => None,
+        };
+        let message =
+            ["message", "detail", "title"].into_iter().map(|name| &error[name]).find(|m| m.is_string());
+        let message = message.cloned().unwrap_or_else(|| format!("HTTP status {status}").into());
+        Self::told(by_status, i64::from(status), &message, &error["details"])
+    }
+
+    /// A reason in the details counts more than a code.
+    fn told(kind: Option<Kind>, code: i64, message: &Value, details: &Value) -> Self {
+        let details = details.as_array().map_or(&[][..], Vec::as_slice);
+        let info = details.iter().find(|one| one["domain"] == DOMAIN && one["reason"].is_string());
+        let reason = info.and_then(|info| info["reason"].as_str());
+        let by_reason =
+            reason.and_then(|reason| Kind::ALL.into_iter().find(|kind| kind.codes().reason == reason));
+        let violations = details.iter().find_map(|one| one["fieldViolations"].as_array());
+        let field = violations.and_then(|all| all.first()?["field"].as_str());
+        let retry = info.and_then(|info| info["metadata"]["retryAfterSeconds"].as_str()?.parse().ok());
+        Self::Refused {
+            kind: by_reason.or(kind),
+            code,
+            message: short(message.as_str().unwrap_or("without a word")),
+            field: field.map(short),
+            retry_after_s: retry,
+        }
+    }
+}
+
+/// What others wrote, no longer than a person reads.
+fn short(text: &str) -> String {
+    const CHARS_MAX: usize = 500;
+    text.chars().take(CHARS_MAX).collect()
+}
+
+fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::TaskNotFound => "task_not_found",
+        Kind::TaskNotCancelable => "task_not_cancelable",
+        Kind::Unsupported => "unsupported_operation",
+        Kind::Version => "version_not_supported",
+        Kind::TooMany => "too_many",
+        Kind::Unauthenticated | Kind::Denied => "not_let_in",
+        _ => "refused",
+    }
+}
+
+// tidy: table
+fn help(kind: Option<Kind>, field: Option<&str>, retry_after_s: Option<u64>) -> String {
+    let hint = match kind {
+        Some(Kind::TaskNotFound) => "; it has no such task, or it is not yours: check the id",
+        Some(Kind::TaskNotCancelable) => "; the task is over",
+        Some(Kind::Unsupported) => "; the agent does not do this, or the task is over",
+        Some(Kind::ContentType) => "; send text",
+        Some(Kind::ExtensionRequired) => "; it needs an extension that is not spoken here",
+        Some(Kind::Version) => "; its card may be old: `synapse remote refresh`",
+        Some(Kind::Unauthenticated | Kind::Denied) => "; give a token with --token-file",
+        Some(Kind::TooLarge) => "; send less",
+        Some(Kind::TooMany | Kind::Stopping) => "; try again later",
+        Some(Kind::Internal | Kind::BadAgentAnswer) => "; the fault is on its side",
+        _ => "",
+    };
+    let at = field.map_or_else(String::new, |field| format!(" (at {field})"));
+    let when = retry_after_s.map_or_else(String::new, |s| format!(" ({s} s)"));
+    format!("{at}{hint}{when}")
+}
+
+fn wanted(had_secret: bool, wants: &Credential) -> String {
+    let how = match wants {
+        Credential::Bearer => "a bearer token".to_owned(),
+        Credential::Basic => "a user and a password, as `user:password`".to_owned(),
+        Credential::Header(name) => format!("a key in the header {name}"),
+        Credential::Other(what) => return format!("it wants {what}, which is not spoken here"),
+    };
+    match had_secret {
+        true => format!("it wants {how}, and what was shown is not to its liking; is it still good?"),
+        false => format!(
+            "it wants {how}; name the file that has it with --token-file, or the variable with --token-env"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use synapse_a2a::Fault;
+
+    /// Every row of the table of faults comes back as itself from both bindings.
+    #[test]
+    fn the_same_fault_by_both_bindings() {
+        for kind in Kind::ALL {
+            let fault = Fault::new(kind, "why");
+            for error in
+                [AskError::of_rpc(&fault.json_rpc()), AskError::of_http(kind.codes().http, &fault.http())]
+            {
+                assert!(error.is(kind), "{kind:?}: {error:?}");
+                assert!(error.to_string().contains("why"), "{error}");
+            }
+        }
+        let fault = Fault::params("message.parts", "none");
+        for error in [AskError::of_rpc(&fault.json_rpc()), AskError::of_http(400, &fault.http())] {
+            assert!(error.to_string().contains("(at message.parts)"), "{error}");
+        }
+    }
+
+    #[test]
+    fn errors_in_other_shapes_are_told_too() {
+        let table = [
+            (
+                AskError::of_rpc(&json!({ "code": -32001, "message": "gone" })),
+                Some(Kind::TaskNotFound),
+                "gone",
+            ),
+            (AskError::of_rpc(&json!({ "code": 7 })), None, "without a word"),
+            (AskError::of_rpc(&json!("x")), None, "without a word"),
+            (
+                AskError::of_http(404, &json!({ "detail": "Not Found" })),
+                Some(Kind::TaskNotFound),
+                "Not Found",
+            ),
+            (AskError::of_http(502, &json!(null)), Some(Kind::Internal), "HTTP status 502"),
+            (AskError::of_http(418, &json!({ "error": "teapot" })), None, "HTTP status 418"),
+        ];
+        for (error, expected, words) in table {
+            let AskError::Refused { kind, .. } = &error else { panic!("{error:?}") };
+            assert_eq!(*kind, expected, "{error:?}");
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        let long = AskError::of_rpc(&json!({ "code": 1, "message": "x".repeat(100_000) }));
+        assert!(long.to_string().len() < 1_000);
+    }
+}

@@ -1,0 +1,267 @@
+//! Hearing of a task elsewhere until it is over: its stream, taken up again where it broke, or questions where there is
+//! no stream.
+//!
+//! Invariant: what is told in the end is whole. A stream that was taken up again is checked against the task itself, so
+//! a server that repeats or forgets events does no harm.
+
+use super::call::{self, Ask, Shape, not_understood};
+use super::error::AskError;
+use super::picture::Picture;
+use super::sse::{Reader, SseEvent};
+use super::{Agent, content_type};
+use crate::web::{Limits, Streaming, WebError};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::time::Duration;
+use synapse_a2a::{Kind, pb};
+
+/// Tries to take a stream up again that brought nothing new.
+const TRIES_MAX: u32 = 8;
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Between two questions where there is no stream.
+const ASK_MIN: Duration = Duration::from_millis(300);
+const ASK_MAX: Duration = Duration::from_secs(5);
+/// Ids of events that are remembered; a server that repeats more is wrong in other ways too.
+const IDS_MAX: usize = 4_096;
+/// All that one stream may bring.
+const STREAM_BYTES_MAX: usize = 256 << 20;
+/// Nothing at all for so long: the connection may be dead without anybody having said so.
+const QUIET: Duration = Duration::from_secs(90);
+
+/// What one wants to hear, and when it is enough.
+pub struct Ears<'a> {
+    /// What the agent says on the way; a stranger's words.
+    pub hear: &'a (dyn Fn(&str) + Sync),
+    pub enough: &'a (dyn Fn(&Picture) -> bool + Sync),
+}
+
+/// How hearing of a task begins.
+pub enum Begin<'a> {
+    /// With a message that begins it, or goes on with it.
+    Send(Value),
+    Task(&'a str),
+}
+
+/// Where one is in a stream, across its connections.
+#[derive(Default)]
+struct Place {
+    last_id: Option<String>,
+    seen: VecDeque<String>,
+    /// Events that have come at all.
+    count: u64,
+}
+
+impl Place {
+    /// Whether the event is new; remembers it.
+    fn is_new(&mut self, event: &SseEvent) -> bool {
+        let Some(id) = &event.id else { return true };
+        if self.seen.contains(id) {
+            return false;
+        }
+        if self.seen.len() == IDS_MAX {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(id.clone());
+        self.last_id = Some(id.clone());
+        true
+    }
+}
+
+/// Why a connection is not read on.
+enum Ended {
+    /// It is over, or enough was heard.
+    Over,
+    Broken(String),
+}
+
+impl Agent {
+    /// Follows until the task is over or enough was heard. What is known grows in `picture`, whatever becomes of this.
+    pub async fn follow(
+        &self,
+        begin: Begin<'_>,
+        picture: &mut Picture,
+        ears: &Ears<'_>,
+    ) -> Result<(), AskError> {
+        let mut place = Place::default();
+        let is_done = |picture: &Picture| picture.is_over() || (ears.enough)(picture);
+        let id = match begin {
+            Begin::Task(id) => id.to_owned(),
+            Begin::Send(message) if self.card.streaming => {
+                let message_id = message["message"]["messageId"].as_str().unwrap_or_default().to_owned();
+                let ended = self.listen(Ask::SendStreaming(message), &mut place, picture, ears).await?;
+                match (ended, picture.task_id()) {
+                    (Ended::Over, _) => return Ok(()),
+                    (Ended::Broken(_), Some(id)) => id.to_owned(),
+                    (Ended::Broken(why), None) => return Err(AskError::NotKnown { message_id, why }),
+                }
+            }
+            Begin::Send(message) => {
+                let answered = self.send(message, true).await?;
+                let told = picture.see(answered).map_err(|why| not_understood(&why))?;
+                told.iter().for_each(|told| (ears.hear)(told));
+                match picture.task_id() {
+                    Some(id) if !is_done(picture) => id.to_owned(),
+                    _ => return Ok(()),
+                }
+            }
+        };
+        match self.card.streaming {
+            true => self.go_on(&id, place, picture, ears).await,
+            false => self.ask_until_over(&id, picture, ears).await,
+        }
+    }
+
+    /// Takes a stream up again, and again.
+    async fn go_on(
+        &self,
+        id: &str,
+        mut place: Place,
+        picture: &mut Picture,
+        ears: &Ears<'_>,
+    ) -> Result<(), AskError> {
+        let (mut tries, mut pause, mut by_post) = (0, PAUSE_MIN, false);
+        let mut why = String::new();
+        while tries < TRIES_MAX {
+            let before = place.count;
+            match self.listen(Ask::Subscribe { task: id, by_post }, &mut place, picture, ears).await {
+                Ok(Ended::Over) => return self.make_whole(id, picture).await,
+                Ok(Ended::Broken(broken)) => why = broken,
+                Err(e) if e.is_passing() => why = e.to_string(),
+                // The verb, or the task: the next question tells which.
+                Err(AskError::Refused { code: 404 | 405, .. }) if !by_post => {
+                    by_post = true;
+                    continue;
+                }
+                // It is over, or the server has no such thing: the task itself tells.
+                Err(e) if e.is(Kind::Unsupported) || e.is(Kind::Method) || e.is(Kind::TaskNotFound) => {
+                    return self.ask_until_over(id, picture, ears).await;
+                }
+                Err(AskError::Refused { code: 404 | 405, .. }) => {
+                    return self.ask_until_over(id, picture, ears).await;
+                }
+                Err(e) => return Err(e),
+            }
+            if place.count > before {
+                (tries, pause) = (0, PAUSE_MIN);
+            }
+            tries += 1;
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(PAUSE_MAX);
+        }
+        Err(AskError::Lost { tries, why })
+    }
+
+    /// One connection of a stream.
+    async fn listen(
+        &self,
+        ask: Ask<'_>,
+        place: &mut Place,
+        picture: &mut Picture,
+        ears: &Ears<'_>,
+    ) -> Result<Ended, AskError> {
+        let mut request = self.request(&ask)?;
+        let is_first = matches!(ask, Ask::SendStreaming(_));
+        if let (Some(id), false) = (&place.last_id, is_first) {
+            request = request.header("last-event-id", id, false)?;
+        }
+        request.limits =
+            Limits { quiet: QUIET, answer_bytes_max: STREAM_BYTES_MAX, whole: QUIET, ..Limits::default() };
+        let mut stream = match self.web.stream(request).await {
+            Ok(stream) => stream,
+            // Whether it was heard is not known.
+            Err(e @ (WebError::Dropped { .. } | WebError::Slow { .. })) => {
+                return Ok(Ended::Broken(e.to_string()));
+            }
+            Err(e) => return Err(e.into()),
+        };
+        self.check_status(stream.status, &stream.headers)?;
+        let media = content_type(&stream.headers);
+        if media != "text/event-stream" || !stream.status.is_success() {
+            return self.read_alone(stream, &media, picture, ears).await;
+        }
+        let mut reader = Reader::default();
+        loop {
+            match stream.chunk().await {
+                Ok(Some(bytes)) => reader.take_in(&bytes).map_err(|e| not_understood(&e.to_string()))?,
+                Ok(None) => return Ok(Ended::Broken("it ended before the task did".into())),
+                Err(e) if e.is_passing() => return Ok(Ended::Broken(e.to_string())),
+                Err(e) => return Err(e.into()),
+            }
+            while let Some(event) = reader.next() {
+                if event.data.is_empty() || !place.is_new(&event) {
+                    continue;
+                }
+                place.count += 1;
+                let told = picture.take_in(call::read_event(&self.at, &event.data)?);
+                if let Some(told) = told.map_err(|why| not_understood(&why))? {
+                    (ears.hear)(&told);
+                }
+                if picture.is_over() || (ears.enough)(picture) {
+                    return Ok(Ended::Over);
+                }
+            }
+        }
+    }
+
+    /// Where a stream was asked for, one answer came: mostly an error.
+    async fn read_alone(
+        &self,
+        mut stream: Streaming,
+        media: &str,
+        picture: &mut Picture,
+        ears: &Ears<'_>,
+    ) -> Result<Ended, AskError> {
+        let status = stream.status.as_u16();
+        let mut body = Vec::new();
+        while let Some(bytes) = stream.chunk().await? {
+            body.extend_from_slice(&bytes);
+            if body.len() > super::ANSWER_BYTES_MAX {
+                return Err(not_understood("it is larger than is read"));
+            }
+        }
+        super::check_media(media, status)?;
+        let event: pb::StreamResponse = call::read(&self.at, Shape::Response, status, &body)?;
+        let told = picture.take_in(event).map_err(|why| not_understood(&why))?;
+        told.iter().for_each(|told| (ears.hear)(told));
+        match picture.is_over() || (ears.enough)(picture) {
+            true => Ok(Ended::Over),
+            false => Ok(Ended::Broken("it answered once, and did not stream".into())),
+        }
+    }
+
+    /// After a stream that had broken: the task as its server has it. One that does not tell is believed as it streamed.
+    async fn make_whole(&self, id: &str, picture: &mut Picture) -> Result<(), AskError> {
+        if picture.is_over()
+            && let Ok(whole) = self.task(id).await
+            && whole.is_over()
+        {
+            picture.see(whole).map_err(|why| not_understood(&why))?;
+        }
+        Ok(())
+    }
+
+    async fn ask_until_over(&self, id: &str, picture: &mut Picture, ears: &Ears<'_>) -> Result<(), AskError> {
+        let (mut pause, mut tries) = (ASK_MIN, 0);
+        loop {
+            match self.task(id).await {
+                Ok(now) => {
+                    let before = picture.state();
+                    let told = picture.see(now).map_err(|why| not_understood(&why))?;
+                    told.iter().for_each(|told| (ears.hear)(told));
+                    if picture.is_over() || (ears.enough)(picture) {
+                        return Ok(());
+                    }
+                    tries = 0;
+                    if told.is_some() || picture.state() != before {
+                        pause = ASK_MIN;
+                    }
+                }
+                Err(e) if e.is_passing() && tries < TRIES_MAX => tries += 1,
+                Err(e) => return Err(e),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 3 / 2).min(ASK_MAX);
+        }
+    }
+}
