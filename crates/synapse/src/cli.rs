@@ -1,5 +1,6 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
+mod a2a;
 mod approve;
 mod attach;
 mod audit;
@@ -160,6 +161,9 @@ enum Command {
     /// Give agents elsewhere a name: any that speak A2A
     #[command(subcommand, after_help = examples::REMOTE)]
     Remote(remote::RemoteCommand),
+    /// Look after A2A servers: check one
+    #[command(subcommand, after_help = examples::A2A)]
+    A2a(a2a::A2aCommand),
     /// Show how an agent is
     #[command(after_help = examples::STATUS)]
     Status(status::Status),
@@ -396,6 +400,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
         Command::Remote(args) => block_on(remote::remote(args, &cli.calling, json)),
+        Command::A2a(args) => block_on(a2a::a2a(args, &cli.calling, json)),
         Command::Status(args) => block_on(status::status(args, &cli.calling, json)),
         Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, &cli.calling, json)),
