@@ -108,6 +108,7 @@ async fn interface(
             return probe.find(check, &about, "the interface of the card", verdict);
         }
     };
+    probe.over_http = at.binding == Binding::HttpJson;
     let Some(found) = allowed(read, &at, options) else {
         let why =
             format!("it is at another host than the card, {}; nothing was sent there", read.at.origin());

@@ -5,6 +5,7 @@
 
 use super::finding::{Check, Finding, Verdict, cut};
 use super::judge::stream::{Ending, Heard};
+use super::table::over_http;
 use crate::a2a::sse::Reader;
 use crate::web::{self, Limits, WebError};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -63,6 +64,8 @@ pub(super) struct Probe {
     /// What is never shown.
     masks: Vec<String>,
     until: Instant,
+    /// The interface that is looked at now is one of HTTP+JSON.
+    pub over_http: bool,
     pub requests: usize,
     pub ran_out: bool,
     pub findings: Vec<Finding>,
@@ -82,6 +85,7 @@ impl Probe {
             secret: None,
             masks: secret_text.into_iter().filter(|text| !text.is_empty()).collect(),
             until: Instant::now() + within,
+            over_http: false,
             requests: 0,
             ran_out: false,
             findings: Vec::new(),
@@ -113,6 +117,7 @@ impl Probe {
     }
 
     pub(super) fn find(&mut self, check: &Check, about: &str, asked: impl Into<String>, verdict: Verdict) {
+        let check = if self.over_http { over_http(check) } else { *check };
         let mut finding = check.finding(about, asked, verdict);
         // A server may say back what it was shown.
         finding.came = self.masked(&finding.came);

@@ -232,9 +232,9 @@ pub const ERROR_SHAPE: Check = must(
     "errors have a code and a message, and details are a list of objects with @type",
     "JSON-RPC: {code, message, data: [{\"@type\": …}]}; HTTP+JSON: {\"error\": {code, status, message, details: [{\"@type\": …}]}}",
 );
-pub const ERROR_INFO: Check = must(
+pub const ERROR_INFO: Check = should(
     "error_info",
-    "11.6",
+    "9.5",
     "errors of A2A carry a google.rpc.ErrorInfo with their reason and the domain a2a-protocol.org",
     "add {\"@type\": \"type.googleapis.com/google.rpc.ErrorInfo\", \"reason\": …, \"domain\": \"a2a-protocol.org\"}",
 );
@@ -418,6 +418,18 @@ pub const STREAM_RESUME: Check = should(
     "events have ids, and Last-Event-ID tells what came after one, once; a help that the protocol leaves open",
     "tell each event after the one that is named, in order, and none twice",
 );
+
+/// The same check where the binding is HTTP+JSON, of which the protocol says something else.
+pub(super) fn over_http(check: &Check) -> Check {
+    let (section, else_level) = match check.name {
+        "unknown_method" | "broken_json" => ("", Level::Warning),
+        "error_info" => ("11.6", Level::Wrong),
+        "content_type" => ("11.1", Level::Warning),
+        "stream_type" => ("11.7", check.else_level),
+        _ => (check.section, check.else_level),
+    };
+    Check { section, else_level, ..*check }
+}
 
 #[cfg(test)]
 pub(super) const ALL: &[Check] = &[

@@ -137,24 +137,45 @@ fn tell_finding(finding: &Finding, width: usize) {
         Level::Skipped => "2",
     };
     let level = show::paint(colour, &format!("{:<7}", finding.level.name()));
-    show::out(&format!("  {level}  {:<width$}  {}", finding.check, show::safe(&finding.came)));
+    let came = hanging(&finding.came, INDENT + width + 2);
+    show::out(&format!("  {level}  {:<width$}  {came}", finding.check));
     let Some(help) = finding.help else { return };
-    let section = match finding.section {
-        "" => String::new(),
-        section => format!(" (A2A {section})"),
+    let expected = match finding.section {
+        "" => finding.expected.to_owned(),
+        section => format!("{} (A2A {section})", finding.expected),
     };
-    let rows = [
-        ("asked", finding.asked.as_str(), ""),
-        ("expected", finding.expected, &section),
-        ("change", help, ""),
-    ];
-    for (name, text, more) in rows {
-        show::out(&format!(
-            "           {}  {}{more}",
-            show::paint("2", &format!("{name:<8}")),
-            show::safe(text)
-        ));
+    for (name, text) in [("asked", finding.asked.as_str()), ("expected", &expected), ("change", help)] {
+        let name = show::paint("2", &format!("{name:<8}"));
+        show::out(&format!("{}{name}  {}", " ".repeat(INDENT), hanging(text, INDENT + 10)));
     }
+}
+
+/// Where the words of a finding begin.
+const INDENT: usize = 11;
+
+/// Broken between words where a terminal ends, and not at all in a pipe.
+fn hanging(text: &str, indent: usize) -> String {
+    let text = show::safe(text);
+    if !show::on_terminal() {
+        return text;
+    }
+    wrapped(&text, indent, show::columns())
+}
+
+fn wrapped(text: &str, indent: usize, columns: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let Some(line) = lines.last_mut() else { break };
+        if !line.is_empty() && indent + show::visible(line) + 1 + show::visible(word) > columns {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.join(&format!("\n{}", " ".repeat(indent)))
 }
 
 /// On standard error, so that the report can be read by something else.
@@ -179,5 +200,17 @@ fn tell_half(headers: &[(String, String)], body: &str) {
     }
     for line in body.lines() {
         eprintln!("  {}", show::safe(line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        assert_eq!(wrapped("one two three", 2, 9), "one two\n  three");
+        assert_eq!(wrapped("averylongword next", 2, 9), "averylongword\n  next");
+        assert_eq!(wrapped("", 2, 9), "");
     }
 }

@@ -203,7 +203,8 @@ pub(in super::super) struct Tally {
     shapes: Vec<String>,
     infos: Vec<String>,
     infos_right: usize,
-    media: Vec<(String, Verdict)>,
+    answers: usize,
+    media: Vec<String>,
 }
 
 impl Tally {
@@ -253,15 +254,16 @@ impl Tally {
         }
         if !matches!(outcome, Outcome::Strange(_)) {
             let media = media_of(&answer.headers);
-            let shown = if media.is_empty() { "none".to_owned() } else { cut(&media, 60) };
-            let verdict = match (binding, media.as_str()) {
-                (Binding::JsonRpc, "application/json") => Verdict::Ok(shown),
-                (Binding::JsonRpc, _) => Verdict::Off(shown),
-                (Binding::HttpJson, "application/a2a+json") => Verdict::Ok(shown),
-                (Binding::HttpJson, "application/json") if is_error => Verdict::Ok(shown),
-                (Binding::HttpJson, _) => Verdict::Warning(shown),
+            let is_right = match (binding, media.as_str()) {
+                (Binding::JsonRpc, media) => media == "application/json",
+                (Binding::HttpJson, "application/a2a+json") => true,
+                (Binding::HttpJson, media) => is_error && media == "application/json",
             };
-            self.media.push((asked.to_owned(), verdict));
+            self.answers += 1;
+            if !is_right {
+                let shown = if media.is_empty() { "none".to_owned() } else { cut(&media, 60) };
+                self.media.push(format!("{asked}: {shown}"));
+            }
         }
         outcome
     }
@@ -289,29 +291,21 @@ impl Tally {
         }
     }
 
-    /// Over HTTP+JSON it has to be (H7); over JSON-RPC it should (J8).
-    pub(in super::super) fn info(&self, binding: Binding) -> Verdict {
-        match (self.infos.is_empty(), self.infos_right, binding) {
-            (true, 0, _) => Verdict::Skipped("there was no error of A2A to look at".into()),
-            (true, n, _) => Verdict::Ok(format!("{n} errors")),
-            (false, _, Binding::HttpJson) => Verdict::Off(some_of(&self.infos)),
-            (false, _, Binding::JsonRpc) => Verdict::Warning(some_of(&self.infos)),
+    /// J8, H7.
+    pub(in super::super) fn info(&self) -> Verdict {
+        match (self.infos.is_empty(), self.infos_right) {
+            (true, 0) => Verdict::Skipped("there was no error of A2A to look at".into()),
+            (true, n) => Verdict::Ok(format!("{n} errors")),
+            (false, _) => Verdict::Off(some_of(&self.infos)),
         }
     }
 
+    /// J1, H1.
     pub(in super::super) fn media(&self) -> Verdict {
-        let line = |(asked, verdict): &(String, Verdict)| match verdict {
-            Verdict::Off(media) | Verdict::Warning(media) => Some(format!("{asked}: {media}")),
-            _ => None,
-        };
-        let odd: Vec<String> = self.media.iter().filter_map(line).collect();
-        match (self.media.last(), odd.is_empty()) {
-            (None, _) => Verdict::Skipped("there was no answer to look at".into()),
-            (Some(_), true) => Verdict::Ok(format!("{} answers", self.media.len())),
-            _ if self.media.iter().any(|(_, verdict)| matches!(verdict, Verdict::Off(_))) => {
-                Verdict::Off(some_of(&odd))
-            }
-            _ => Verdict::Warning(some_of(&odd)),
+        match (self.answers, self.media.is_empty()) {
+            (0, _) => Verdict::Skipped("there was no answer to look at".into()),
+            (n, true) => Verdict::Ok(format!("{n} answers")),
+            (_, false) => Verdict::Off(some_of(&self.media)),
         }
     }
 }
@@ -367,7 +361,7 @@ mod tests {
                     Tally::default().refused(binding, "x", &by(binding, &Fault::new(kind, "why")), &[other]);
                 assert!(matches!(verdict, Verdict::Off(_)), "{kind:?}");
             }
-            for verdict in [tally.shape(), tally.info(binding), tally.media()] {
+            for verdict in [tally.shape(), tally.info(), tally.media()] {
                 assert!(matches!(verdict, Verdict::Ok(_)), "{verdict:?}");
             }
         }
@@ -380,7 +374,7 @@ mod tests {
         let bare = rpc(json!({ "code": -32001, "message": "no" }));
         let mut tally = Tally::default();
         tally.refused(Binding::JsonRpc, "GetTask", &answer(200, "text/json", &bare), &[Kind::TaskNotFound]);
-        assert_eq!(tally.info(Binding::JsonRpc), Verdict::Warning("GetTask: none".into()));
+        assert_eq!(tally.info(), Verdict::Off("GetTask: none".into()));
         assert_eq!(tally.media(), Verdict::Off("GetTask: text/json".into()));
         assert!(matches!(tally.shape(), Verdict::Ok(_)));
         let table = [
@@ -411,7 +405,7 @@ mod tests {
             match words {
                 "" => assert!(matches!(verdict, Verdict::Off(_))),
                 words => {
-                    assert!(matches!(tally.info(Binding::HttpJson), Verdict::Off(why) if why.contains(words)))
+                    assert!(matches!(tally.info(), Verdict::Off(why) if why.contains(words)))
                 }
             }
         }

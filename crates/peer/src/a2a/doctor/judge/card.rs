@@ -218,7 +218,7 @@ pub(in super::super) fn secrets(card: &Value) -> Verdict {
             search(value, name, name, &mut found);
         }
     }
-    told(found, "nothing does")
+    told(found, "nothing was found")
 }
 
 const STARTS: [&str; 13] = [

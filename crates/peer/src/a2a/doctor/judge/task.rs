@@ -158,6 +158,7 @@ pub(in super::super) fn results(task: &Value) -> Verdict {
     match (state(task), list(&task["artifacts"]).len()) {
         ("TASK_STATE_COMPLETED", 0) => Verdict::Off("the task is completed and has no artifact".into()),
         (_, 0) => Verdict::Skipped("the task is not completed".into()),
+        (_, 1) => Verdict::Ok("1 artifact".into()),
         (_, n) => Verdict::Ok(format!("{n} artifacts")),
     }
 }
@@ -219,7 +220,7 @@ pub(in super::super) fn list_artifacts(page: &Value) -> Verdict {
     let with = all.iter().filter(|task| task.get("artifacts").is_some()).count();
     match (all.len(), with) {
         (0, _) => Verdict::Skipped("the list is empty".into()),
-        (n, 0) => Verdict::Ok(format!("{n} tasks without")),
+        (n, 0) => Verdict::Ok(format!("none in a list of {n}")),
         (n, with) => Verdict::Off(format!("{with} of {n} tasks have the field")),
     }
 }

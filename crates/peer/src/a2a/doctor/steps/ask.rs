@@ -30,9 +30,9 @@ pub(in super::super) async fn ask(desk: &mut Desk<'_>, probe: &mut Probe) -> boo
 
 /// What can be said once everything has been asked.
 pub(in super::super) fn sum_up(desk: &Desk<'_>, probe: &mut Probe) {
-    let (binding, tally) = (desk.binding(), &desk.tally);
+    let tally = &desk.tally;
     probe.find(&table::ERROR_SHAPE, &desk.about, "all errors", tally.shape());
-    probe.find(&table::ERROR_INFO, &desk.about, "all errors of A2A", tally.info(binding));
+    probe.find(&table::ERROR_INFO, &desk.about, "all errors of A2A", tally.info());
     probe.find(&table::MEDIA, &desk.about, "all answers", tally.media());
 }
 
@@ -131,7 +131,11 @@ fn without_version(desk: &mut Desk<'_>, answer: &web::Response, asked: &str) -> 
         }
         Outcome::Error(told) => Verdict::Off(format!("it was taken for 1.0: {}", told.words(binding))),
         Outcome::Result(_) => Verdict::Off("it was taken for 1.0, and answered".into()),
-        Outcome::Strange(why) if answer.status == 404 || desk.speaks_old => {
+        // What errors over HTTP+JSON look like was left open in 0.3.
+        Outcome::Strange(why) if desk.speaks_old && answer.status.is_client_error() => {
+            Verdict::Ok(format!("{why}, as of 0.3"))
+        }
+        Outcome::Strange(why) if answer.status == 404 => {
             Verdict::Note(format!("{why}; whether 0.3 was meant cannot be told"))
         }
         Outcome::Strange(why) => Verdict::Off(why),

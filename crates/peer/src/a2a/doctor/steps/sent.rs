@@ -15,13 +15,17 @@ use serde_json::{Value, json};
 use synapse_a2a::fault::Kind;
 
 pub(in super::super) async fn sent(desk: &mut Desk<'_>, probe: &mut Probe, text: &str) {
-    if let Some(made) = blocking(desk, probe, text).await {
-        again(desk, probe, &made).await;
-        listed(desk, probe, &made).await;
-        ended(desk, probe, &made, text).await;
+    let made = blocking(desk, probe, text).await;
+    if let Some(made) = &made {
+        again(desk, probe, made).await;
+        ended(desk, probe, made, text).await;
     }
     at_once(desk, probe, text).await;
     streamed(desk, probe, text).await;
+    // Last: there are several tasks by now.
+    if let Some(made) = &made {
+        listed(desk, probe, made).await;
+    }
 }
 
 /// A message of ours; each case sends one.
