@@ -20,7 +20,7 @@ use super::card::{Binding, Card, Interface, Version};
 use super::error::AskError;
 use super::find::Found;
 use super::url::HttpUrl;
-use crate::Credentials;
+use crate::{Credentials, web};
 use finding::{Verdict, cut};
 use judge::answer::Tally;
 use judge::card::{Declared, interfaces, minor};
@@ -71,6 +71,8 @@ pub async fn examine(
     let begun = Instant::now();
     let secret = with.secret().map_err(|e| AskError::Unusable { why: e.to_string() })?;
     let mut probe = Probe::new(super::client(url, with), secret, options.within, hear);
+    // A URL that cannot be called is not the server's fault.
+    probe.web().check(&url.to_string()).map_err(web::WebError::from)?;
     let read = steps::card::look(&mut probe, url).await;
     if let Some(read) = &read {
         for declared in interfaces(&read.value) {

@@ -223,6 +223,8 @@ impl Probe {
             Patience::Short => left.min(ANSWER_WITHIN),
             Patience::Long => left,
         };
+        // It is told in words.
+        let whole = Duration::from_millis(u64::try_from(whole.as_millis()).unwrap_or(u64::MAX).max(1));
         let connect = whole.min(ANSWER_WITHIN);
         request.limits = Limits { connect, whole, quiet: left, answer_bytes_max: ANSWER_BYTES_MAX };
         Ok(())

@@ -366,7 +366,7 @@ mod tests {
             (fields, "/name", Value::Null, "name is missing"),
             (fields, "/description", json!(""), "description is empty"),
             (fields, "/skills", json!([]), "skills is empty"),
-            (fields, "/capabilities", json!([]), "capabilities is of another type"),
+            (fields, "/capabilities", json!([]), "capabilities is empty"),
             (fields, "/supportedInterfaces", Value::Null, "supportedInterfaces is missing"),
             (skills, "/skills/0/tags", json!([]), "skills[0].tags is empty"),
             (skills, "/skills/0/id", json!(7), "skills[0].id is of another type"),
