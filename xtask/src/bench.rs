@@ -3,10 +3,11 @@
 //! A benchmark is no test: a missed bar is told and fails nothing. What counts are ratios within one run and CPU
 //! time, which a busy machine disturbs least. All of it stays on this machine: Unix sockets and 127.0.0.1.
 //!
-//! Four sets: `spine` is the way of a message, `people` is what guards it and what people ask of it, `terminal` is
+//! Five sets: `spine` is the way of a message, `people` is what guards it and what people ask of it, `terminal` is
 //! what stands between a program and a person's terminal, `delivery` how messages come to and from programs that
-//! agents are made of. Bars for a hub or A2A will be sets of their own beside them.
+//! agents are made of, `a2a` is that protocol beside its official servers. Bars for a hub will be a set of their own.
 
+mod a2a;
 mod accept;
 mod audit;
 mod client;
@@ -37,7 +38,7 @@ use report::{Report, Row};
 use stage::Stage;
 
 pub(crate) const USAGE: &str =
-    "usage: cargo xtask bench spine|people|terminal|delivery [--json] [--quick] [--only NAME]";
+    "usage: cargo xtask bench spine|people|terminal|delivery|a2a [--json] [--quick] [--only NAME]";
 
 /// What was asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -68,11 +69,13 @@ enum Set {
     People,
     Terminal,
     Delivery,
+    A2a,
 }
 
 impl Set {
     fn named(name: &str) -> Option<Self> {
-        [Self::Spine, Self::People, Self::Terminal, Self::Delivery].into_iter().find(|set| set.name() == name)
+        let all = [Self::Spine, Self::People, Self::Terminal, Self::Delivery, Self::A2a];
+        all.into_iter().find(|set| set.name() == name)
     }
 
     fn name(self) -> &'static str {
@@ -81,6 +84,7 @@ impl Set {
             Self::People => "people",
             Self::Terminal => "terminal",
             Self::Delivery => "delivery",
+            Self::A2a => "a2a",
         }
     }
 
@@ -91,6 +95,7 @@ impl Set {
             Self::People => PEOPLE,
             Self::Terminal => TERMINAL,
             Self::Delivery => DELIVERY,
+            Self::A2a => A2A,
         }
     }
 }
@@ -116,6 +121,8 @@ const TERMINAL: &[(&str, Measure)] = &[
 
 const DELIVERY: &[(&str, Measure)] =
     &[("mcp", mcp::measure), ("arrive", delivery::arrive), ("drain", delivery::drain)];
+
+const A2A: &[(&str, Measure)] = &[("send", a2a::send), ("streams", a2a::streams), ("flat", a2a::flat)];
 
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
@@ -172,7 +179,7 @@ impl Bench {
 fn parse(words: &[String]) -> Result<Wish, String> {
     let mut words = words.iter().map(String::as_str);
     let set = words.next().and_then(Set::named);
-    let set = set.ok_or("say which set: `spine`, `people`, `terminal` or `delivery`")?;
+    let set = set.ok_or("say which set: `spine`, `people`, `terminal`, `delivery` or `a2a`")?;
     let mut wish = Wish { set, ..Wish::default() };
     while let Some(word) = words.next() {
         match word {
@@ -213,7 +220,8 @@ mod tests {
             Ok(Wish { set: Set::People, only: Some("tls".into()), ..Wish::default() }),
         );
         check("people --only accept", Err("tls"));
-        check("", Err("`terminal` or `delivery`"));
+        check("", Err("`delivery` or `a2a`"));
+        check("a2a --only accept", Err("send, streams, flat"));
         check("delivery --only tls", Err("mcp, arrive, drain"));
         check("spine --only everything", Err("accept, commands"));
         check("spine --fast", Err("--fast"));

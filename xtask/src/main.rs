@@ -14,6 +14,8 @@ mod mock_llm;
 mod needs;
 mod real_agents;
 mod record;
+mod rows;
+mod sdk;
 mod shell;
 mod sim;
 mod steps;
@@ -28,7 +30,7 @@ usage: cargo xtask <chore>
   tidy              the rules of the tree: arrows, purity, sizes, words, links
   sim [--seeds N] [--first-seed M] [--steps K] [--break NAME]
                     worlds with crashes and faults, each from one seed, and a checker over them
-  bench spine|people|terminal|delivery [--json] [--quick] [--only NAME]
+  bench spine|people|terminal|delivery|a2a [--json] [--quick] [--only NAME]
                     how fast it is, beside what limits it, into target/bench/<set>.json
   real-agents [--watch-only] [--agents codex,claude,gemini,opencode] [--rounds N]
               [--only NAME,NAME] [--more] [--load] [--json] [--keep]
@@ -36,6 +38,8 @@ usage: cargo xtask <chore>
                     does what is sent to them arrive
   mock-llm [--port N] [--log FILE] [--script FILE]
                     that mock alone, until it is ended
+  sdk               fetch the official SDKs of A2A that the tests are called by, into target/sdk
+  rows              which test holds which row of A2A, into docs/a2a-rows.md
   golden [--bless]  compare the golden files; --bless writes what the code says now
   record            the demo in a real terminal, into docs/demo.cast and docs/demo.svg
   dist              a stripped binary, packed with its checksum, under target/dist
@@ -52,6 +56,8 @@ enum Chore {
     Agent { words: Vec<String> },
     RealAgents { words: Vec<String> },
     MockLlm { words: Vec<String> },
+    Sdk,
+    Rows,
     Golden { bless: bool },
     Record,
     Dist,
@@ -93,6 +99,8 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
         ["mock-llm", words @ ..] => {
             Ok(Chore::MockLlm { words: words.iter().map(ToString::to_string).collect() })
         }
+        ["sdk"] => Ok(Chore::Sdk),
+        ["rows"] => Ok(Chore::Rows),
         ["golden"] => Ok(Chore::Golden { bless: false }),
         ["golden", "--bless"] => Ok(Chore::Golden { bless: true }),
         ["record"] => Ok(Chore::Record),
@@ -112,6 +120,8 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Agent { words } => bench::delivery::agent::run(&words),
         Chore::RealAgents { words } => real_agents::run(&root, &words),
         Chore::MockLlm { words } => mock_llm::run(&words),
+        Chore::Sdk => sdk::ensure_all(&root),
+        Chore::Rows => rows::run(&root),
         Chore::Golden { bless } => golden::run(&root, bless),
         Chore::Record => record::run(&root),
         Chore::Dist => dist::run(&root),

@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
-use crate::shell;
+use crate::{sdk, shell};
 
 struct Need {
     name: &'static str,
@@ -57,6 +57,12 @@ const NEEDS: &[Need] = &[
         hint: "some tests play the other side of a protocol with it: install python3",
     },
     Need {
+        name: "python3-venv",
+        probe: &["python3", "-c", "import ensurepip, venv"],
+        remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "python3-venv"]),
+        hint: "the official SDKs of A2A are fetched with it: install python3-venv",
+    },
+    Need {
         name: "openssl",
         probe: &["openssl", "version"],
         remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "openssl"]),
@@ -74,7 +80,7 @@ const NEEDS: &[Need] = &[
         name: "npm",
         probe: &["npm", "--version"],
         remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "nodejs", "npm"]),
-        hint: "it fetches the real CLIs that are tried: install nodejs (20 or later) and npm",
+        hint: "it fetches the real CLIs and the SDK that are tried: install nodejs (20 or later) and npm",
     },
     #[cfg(target_os = "linux")]
     Need {
@@ -87,7 +93,8 @@ const NEEDS: &[Need] = &[
 
 /// Makes sure that everything the steps need is here; the error names what is not.
 pub(crate) fn meet(root: &Path) -> anyhow::Result<()> {
-    meet_all(NEEDS, |line| shell::works(root, line), |line| shell::show(root, line, &[]).is_ok())
+    meet_all(NEEDS, |line| shell::works(root, line), |line| shell::show(root, line, &[]).is_ok())?;
+    sdk::ensure_all(root).context("the official SDKs of A2A, which call us in the tests")
 }
 
 fn meet_all(

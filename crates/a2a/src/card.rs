@@ -38,6 +38,8 @@ pub struct Description {
     pub skills: Vec<Skill>,
     /// Callers must show a certificate.
     pub mtls: bool,
+    /// Callers need not prove anything.
+    pub open: bool,
     pub extensions: Vec<pb::AgentExtension>,
 }
 
@@ -81,7 +83,7 @@ impl Description {
                 extended_agent_card: Some(true),
             }),
             security_schemes: schemes(self.mtls),
-            security_requirements: requirements(self.mtls),
+            security_requirements: if self.open { Vec::new() } else { requirements(self.mtls) },
             default_input_modes: self.input_modes.clone(),
             default_output_modes: self.output_modes.clone(),
             skills: self.skills.iter().map(skill).collect(),

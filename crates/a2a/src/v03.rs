@@ -142,7 +142,7 @@ pub fn write_reply(reply: &Reply, form: Form) -> Result<Value, Fault> {
             Form::Rpc => Value::Null,
             Form::Rest => json!({}),
         },
-        Reply::Card(card) => card::to_old(written(&**card)?)?,
+        Reply::Card(card) => card::to_old(written(&**card)?, form)?,
     })
 }
 
@@ -222,7 +222,7 @@ pub fn read_card(value: Value) -> Result<pb::AgentCard, Fault> {
 
 /// A card as 0.3 has it, without signatures: they are over the card of 1.0.
 pub fn write_card(card: &pb::AgentCard) -> Result<Value, Fault> {
-    card::to_old(written(card)?)
+    card::to_old(written(card)?, Form::Rpc)
 }
 
 /// JSON-RPC says in `kind` what something is, HTTP+JSON in the name of a field around it.

@@ -1,11 +1,12 @@
 //! The loop guard: ends conversations that only feed themselves.
 //!
 //! Three bounds on what one agent says to another: how long a chain of causes may be, how many messages a
-//! minute, how often the very same text. People are not bounded. A trip is a refusal to the sender and an
+//! minute, how often the very same text. Callers by another name have a bound a minute that only a flood meets; the
+//! person has none. A trip is a refusal to the sender and an
 //! alert to the person, never silence.
 //! Volatile: a restart forgets the counts, not the chain, which travels in the message.
 
-use crate::ids::{AgentId, Timestamp};
+use crate::ids::{AgentId, Label, Timestamp};
 use crate::message::{Digest, Sender, Who};
 use crate::refusal::Refusal;
 use crate::settings::Limits;
@@ -14,6 +15,14 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
     pairs: BTreeMap<(AgentId, AgentId), Pair>,
+    named: BTreeMap<Label, Count>,
+}
+
+/// Messages of one caller in the minute that began then.
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    since: Timestamp,
+    messages: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -27,6 +36,7 @@ const MINUTE_MS: u64 = 60_000;
 const REPEAT_WINDOW_MS: u64 = 600_000;
 const SAID_MAX: usize = 64;
 const PAIRS_MAX: usize = 4_096;
+const NAMED_MAX: usize = 1_024;
 
 impl Guard {
     /// Counts this message, or says why it goes no further.
@@ -42,7 +52,11 @@ impl Guard {
         if hops > limits.hops_max {
             return Err(Refusal::ChainTooLong { hops, max: limits.hops_max });
         }
-        let Who::Agent(sender) = from.who else { return Ok(()) };
+        let sender = match &from.who {
+            Who::User => return Ok(()),
+            Who::Named(name) => return self.pass_named(now, name, to, limits),
+            Who::Agent(sender) => *sender,
+        };
         if from.by_user {
             return Ok(());
         }
@@ -64,6 +78,29 @@ impl Guard {
         if pair.said.len() > SAID_MAX {
             pair.said.pop_front();
         }
+        Ok(())
+    }
+
+    fn pass_named(
+        &mut self,
+        now: Timestamp,
+        name: &Label,
+        to: AgentId,
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        let max = limits.named_per_minute_max;
+        if self.named.len() >= NAMED_MAX && !self.named.contains_key(name) {
+            self.named.retain(|_, count| now.since_ms(count.since) < MINUTE_MS);
+        }
+        let count = self.named.entry(name.clone()).or_insert(Count { since: now, messages: 0 });
+        let gone_ms = now.since_ms(count.since);
+        if gone_ms >= MINUTE_MS {
+            *count = Count { since: now, messages: 0 };
+        } else if count.messages >= max {
+            let retry_after_ms = MINUTE_MS - gone_ms;
+            return Err(Refusal::TooFast { to: to.short(), max, retry_after_ms });
+        }
+        count.messages += 1;
         Ok(())
     }
 }
@@ -102,6 +139,27 @@ impl Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// E17: a caller by a name of its own is told when it may go on.
+    #[test]
+    fn a_flood_of_a_named_caller_is_stopped_for_the_rest_of_its_minute() {
+        let limits = Limits { named_per_minute_max: 3, ..Limits::default() };
+        let (mut guard, to) = (Guard::default(), AgentId::from_bytes([1; 32]));
+        let digest = Body::of(&Content::text("x")).digest();
+        let mut send = |at: u64, name: &str| {
+            let who = Who::Named(Label::parse(name).unwrap());
+            let from = Sender { who, label: name.into(), by_user: false, proof: Proof::Open };
+            guard.pass(Timestamp(at), &from, to, 0, digest, &limits)
+        };
+        for at in [1_000, 2_000, 3_000] {
+            assert_eq!(send(at, "ci"), Ok(()));
+        }
+        let refused = send(21_000, "ci").unwrap_err();
+        assert!(matches!(refused, Refusal::TooFast { max: 3, retry_after_ms: 40_000, .. }), "{refused:?}");
+        assert_eq!(send(21_000, "other"), Ok(()));
+        assert_eq!(send(61_000, "ci"), Ok(()));
+    }
+
     use crate::message::{Body, Content, Proof};
 
     fn agent(n: u8) -> Sender {

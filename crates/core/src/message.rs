@@ -97,6 +97,8 @@ pub enum Proof {
     Spool,
     /// A file in the agent's outbox, under the key that its node gave to its processes.
     Outbox,
+    /// None: the agent was started for anyone on this machine.
+    Open,
     /// This very process.
     Own,
 }

@@ -214,6 +214,8 @@ const OF_COORDINATORS: Verbs = OF_AGENTS.and(Verbs::of(&[Verb::Assign, Verb::Rep
 /// What no role can be given.
 const OF_THE_USER_ALONE: Verbs = Verbs::of(&[Verb::Approve, Verb::Keys, Verb::Manage]);
 const STATUS: Verbs = Verbs::of(&[Verb::ReadStatus]);
+/// Whoever is let in without a word: gives tasks, and looks at its own.
+const ANYONE: Verbs = Verbs::of(&[Verb::ReadStatus, Verb::Read, Verb::Message]);
 const MESSAGE: Verbs = Verbs::of(&[Verb::Message]);
 
 /// Which role may do what.
@@ -291,6 +293,7 @@ impl Rules {
             Caller::Named { role: Some(role), .. } => self.of_role(Some(role)),
             // A letter that a node of this user passed on: the rights of its sender were looked at there.
             Caller::Named { role: None, proof: Proof::Spool | Proof::Token, .. } => MESSAGE,
+            Caller::Named { role: None, proof: Proof::Open, .. } => ANYONE,
             Caller::Named { role: None, .. } => STATUS,
             Caller::Hand { .. } => OF_AGENTS,
             Caller::Stranger => STATUS,

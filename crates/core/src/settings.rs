@@ -32,6 +32,8 @@ pub struct Limits {
     pub hops_max: u8,
     /// Most messages from one agent to another within a minute.
     pub pair_per_minute_max: u32,
+    /// Most messages of a caller that is neither the user nor an agent within a minute.
+    pub named_per_minute_max: u32,
     /// How often one agent may say the very same thing to another within ten minutes.
     pub repeats_max: u32,
     /// Events kept in memory for watchers that return; older ones are read from the journal.
@@ -62,6 +64,7 @@ impl Default for Limits {
             artifact_bytes_max: 32 << 20,
             hops_max: 16,
             pair_per_minute_max: 60,
+            named_per_minute_max: 6_000,
             repeats_max: 5,
             ring_events_max: 1_024,
             ring_bytes_max: 1 << 20,

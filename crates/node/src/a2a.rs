@@ -14,7 +14,7 @@ use crate::card::{self, Called};
 use crate::decide;
 use crate::doors::Shared;
 use crate::follow::{self, Item};
-use synapse_a2a::check;
+use synapse_a2a::check::{self, Version};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::Much;
 use synapse_a2a::operation::{Reply, Request};
@@ -39,6 +39,8 @@ pub struct Engine {
     app: Shared,
     caller: Caller,
     called: Called,
+    /// What the caller speaks: a webhook is told in it later.
+    speaks: Version,
 }
 
 /// What a request comes to.
@@ -58,7 +60,7 @@ struct Sent {
 
 impl Engine {
     pub fn new(app: Shared, caller: Caller) -> Self {
-        Self { app, caller, called: Called::default() }
+        Self { app, caller, called: Called::default(), speaks: Version::V10 }
     }
 
     /// How the node was called, where the binding knows it: what a card tells depends on it.
@@ -66,10 +68,15 @@ impl Engine {
         Self { called, ..self }
     }
 
+    /// In which version the caller speaks, if it is not the newest.
+    pub fn speaking(self, speaks: Version) -> Self {
+        Self { speaks, ..self }
+    }
+
     /// For this node itself, which may see all of its tasks.
     pub fn of_node(app: Shared) -> Self {
         let caller = Caller::Hand { link: LinkId(0), agent: app.agent.id };
-        Self { app, caller, called: Called::default() }
+        Self::new(app, caller)
     }
 
     /// `after` is where a broken stream ended, for a request that goes on with it.
@@ -119,7 +126,7 @@ impl Engine {
     }
 
     /// T1, T2.
-    async fn get(&self, request: pb::GetTaskRequest) -> Result<pb::Task, Fault> {
+    pub(crate) async fn get(&self, request: pb::GetTaskRequest) -> Result<pb::Task, Fault> {
         let history = check::history_length("historyLength", request.history_length)?;
         let known = self.known_by_name(&request.id).await?;
         self.tell(&known, Much { history, artifacts: true }).await

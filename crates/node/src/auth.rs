@@ -118,6 +118,8 @@ pub struct Gate {
     hosts: Vec<String>,
     /// Where others reach us, as it was said at the start.
     public_url: Option<String>,
+    /// Whoever is on this machine may give tasks.
+    open: bool,
 }
 
 /// What was made of the settings.
@@ -174,13 +176,34 @@ impl Gate {
         secrets.settings(&made.of.secrets);
         let (guesses, made) = (Mutex::default(), RwLock::new(Arc::new(made)));
         let (hosts, public_url) = (Vec::new(), None);
-        Ok(Self { home, port, metrics, secrets, guesses, source, made, hosts, public_url })
+        Ok(Self { home, port, metrics, secrets, guesses, source, made, hosts, public_url, open: false })
     }
 
     /// As what this machine is called from elsewhere, and where something forwards to it.
     pub fn called(mut self, hosts: Vec<String>, public_url: Option<String>) -> Self {
         (self.hosts, self.public_url) = (hosts, public_url);
         self
+    }
+
+    /// Lets whoever is on this machine give tasks, without a word of who it is.
+    pub fn open_to_anyone(mut self, open: bool) -> Self {
+        if open {
+            tracing::warn!(
+                "anyone on this machine may give this agent tasks; it was started with --auth none"
+            );
+        }
+        self.open = open;
+        self
+    }
+
+    /// Who calls without proof, where anyone may; none where not. A process under an agent is that agent.
+    pub async fn anyone(&self, peer: &Peer) -> Option<Caller> {
+        let Peer::Tcp(tcp) = peer else { return None };
+        if !self.open || !tcp.remote.ip().to_canonical().is_loopback() {
+            return None;
+        }
+        let name = Label::parse("anyone").ok()?;
+        self.seen(tcp, || Ok(Caller::Named { name, role: None, proof: Proof::Open })).await.ok()
     }
 
     /// Where others reach us if something forwards to us.

@@ -12,13 +12,14 @@ use crate::auth::Peer;
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::launch::{Hand, Launch};
-use crate::network::{authority, has_port};
+use crate::network::{Plan, authority, has_port};
 use axum::extract::Request;
 use bytes::Bytes;
 use http::{HeaderValue, header};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use synapse_a2a::card::{self, Description, Interface, Provider, V03, V10};
 use synapse_a2a::fault::{Fault, Kind};
@@ -90,14 +91,20 @@ pub struct Cards {
     hand: Hand,
     endpoint: String,
     mtls: bool,
+    open: bool,
     key: OnceCell<Key>,
+    /// That there is no key was written to the log: once, since anybody can ask.
+    complained: AtomicBool,
     made: Mutex<BTreeMap<(Which, String), Arc<Made>>>,
 }
 
 impl Cards {
-    pub fn new(launch: &Launch, endpoint: String, mtls: bool) -> Self {
+    pub fn new(launch: &Launch, plan: &Plan, port: u16) -> Self {
         let (description, hand) = (launch.description.clone(), launch.hand.clone());
-        Self { description, hand, endpoint, mtls, key: OnceCell::new(), made: Mutex::default() }
+        let (endpoint, mtls) = (plan.endpoint(port), plan.asks_for_certificates());
+        let (key, complained, made) = (OnceCell::new(), AtomicBool::new(false), Mutex::default());
+        let open = launch.listen.open;
+        Self { description, hand, endpoint, mtls, open, key, complained, made }
     }
 
     fn made(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Which, String), Arc<Made>>> {
@@ -114,7 +121,9 @@ impl Cards {
         match self.key.get_or_try_init(load).await {
             Ok(key) => Some(key),
             Err(why) => {
-                tracing::warn!(%why, "the agent card is not signed");
+                if !self.complained.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%why, "the agent card is not signed");
+                }
                 None
             }
         }
@@ -143,19 +152,22 @@ pub async fn document(app: &Shared, called: &Called, which: Which) -> Result<Arc
         return Ok(made.clone());
     }
     let mut document = unsigned.clone();
-    if let Some(key) = app.cards.key(&app.home).await
-        && let Err(error) = signing::sign(&mut document, key, &format!("{}{KEYS}", slot.1))
-    {
-        tracing::warn!(%error, "the agent card is not signed");
+    let key = app.cards.key(&app.home).await;
+    if let Some(key) = key {
+        let signed = signing::sign(&mut document, key, &format!("{}{KEYS}", slot.1));
+        signed.map_err(|e| Fault::new(Kind::Internal, e.to_string()))?;
     }
     let text = jcs::canonical(&document).map_err(|e| Fault::new(Kind::Internal, e.to_string()))?;
     let etag = etag(text.as_bytes());
     let made = Arc::new(Made { unsigned, bytes: text.into(), etag, modified_s: now().0 / 1_000 });
-    let mut all = app.cards.made();
-    if all.len() >= MADE_MAX {
-        all.clear();
+    // Without a key it is made again: the key may be there by then.
+    if key.is_some() {
+        let mut all = app.cards.made();
+        if all.len() >= MADE_MAX {
+            all.clear();
+        }
+        all.insert(slot, made.clone());
     }
-    all.insert(slot, made.clone());
     Ok(made)
 }
 
@@ -188,10 +200,9 @@ pub async fn extended(app: &Shared, caller: &Caller, called: &Called) -> Result<
     description.skills.extend(describe::rights(app, |verb| may(verb).is_ok()));
     description.extensions.push(describe::node(app, &app.cards.hand, |verb| may(verb).is_ok()));
     let mut card = description.card();
-    if let Some(key) = app.cards.key(&app.home).await
-        && let Err(error) = signing::sign_card(&mut card, key, &format!("{base}{KEYS}"))
-    {
-        tracing::warn!(%error, "the extended agent card is not signed");
+    if let Some(key) = app.cards.key(&app.home).await {
+        let signed = signing::sign_card(&mut card, key, &format!("{base}{KEYS}"));
+        signed.map_err(|e| Fault::new(Kind::Internal, e.to_string()))?;
     }
     Ok(card)
 }
@@ -229,6 +240,7 @@ fn describe(app: &Shared, base: &str) -> Description {
         output_modes: modes(MODES.output),
         skills,
         mtls: cards.mtls,
+        open: cards.open,
         extensions: Vec::new(),
     }
 }

@@ -44,6 +44,7 @@ use synapse_store::home::Home;
 use synapse_store::{History, JournalError};
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
+use utoipa::openapi::RefOr;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// What every door can reach.
@@ -153,7 +154,21 @@ fn described() -> OpenApiRouter<Shared> {
 
 /// The description of all of it, made when first asked for.
 pub fn description() -> utoipa::openapi::OpenApi {
-    described().into_openapi()
+    let mut all = described().into_openapi();
+    let items = all.paths.paths.values_mut();
+    let operations = items.flat_map(|item| [&mut item.get, &mut item.post]).flatten();
+    let answers = operations.flat_map(|operation| operation.responses.responses.iter_mut());
+    for (status, answer) in answers {
+        // Every answer must have words of its own (OpenAPI 3.1, Response Object).
+        if let RefOr::T(answer) = answer
+            && answer.description.is_empty()
+        {
+            let number = status.parse().ok().and_then(|status| StatusCode::from_u16(status).ok());
+            let words = number.and_then(|status| status.canonical_reason());
+            answer.description = words.unwrap_or("What went wrong, and what helps").to_owned();
+        }
+    }
+    all
 }
 
 /// Before all else: whatever becomes of it is written down (REST-9).
@@ -170,7 +185,12 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     let path = a2a::path_of(&request).to_owned();
     let is_http1 = request.version() < Version::HTTP_2;
     let admitted = match may_enter(&app, &peer, &request) {
-        Ok(()) => app.gate.caller(&peer, request.headers()).await,
+        Ok(()) => match app.gate.caller(&peer, request.headers()).await {
+            Ok(Caller::Stranger) if a2a::is_operation(&path) => {
+                Ok(app.gate.anyone(&peer).await.unwrap_or(Caller::Stranger))
+            }
+            caller => caller,
+        },
         Err(refusal) => Err(refusal),
     };
     let mut answer = match admitted {

@@ -51,6 +51,9 @@ pub struct Listen {
     /// Plain HTTP may leave this machine.
     #[serde(default)]
     pub insecure: bool,
+    /// Whoever is on this machine may give it tasks over A2A, without a token.
+    #[serde(default)]
+    pub open: bool,
     #[serde(default)]
     pub cert: Option<PathBuf>,
     #[serde(default)]

@@ -20,7 +20,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// For each of both sockets, so that callers by TCP cannot keep the user's own commands out.
-const CONNECTIONS_MAX: usize = 512;
+const CONNECTIONS_MAX: u64 = 2_048;
+/// Files that a node needs besides its connections.
+const OTHER_FILES: u64 = 256;
 /// Connections from addresses that may not call, at once; further ones are closed unheard.
 const REFUSED_MAX: usize = 32;
 /// Requests over HTTP/2 under way at once, for each of both sockets: of those a connection may have many.
@@ -126,7 +128,7 @@ struct Shop {
 
 async fn accept_unix(listener: UnixListener, shop: Shop) {
     let own = rustix::process::geteuid().as_raw();
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let room = Arc::new(Semaphore::new(connections_max()));
     loop {
         let Ok(room) = room.clone().acquire_owned().await else { return };
         let accepted = tokio::select! {
@@ -149,7 +151,7 @@ async fn accept_unix(listener: UnixListener, shop: Shop) {
 }
 
 async fn accept_tcp(listener: TcpListener, tls: Option<Arc<Handshakes>>, shop: Shop) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let room = Arc::new(Semaphore::new(connections_max()));
     loop {
         let Ok(room) = room.clone().acquire_owned().await else { return };
         let accepted = tokio::select! {
@@ -176,6 +178,21 @@ async fn accept_tcp(listener: TcpListener, tls: Option<Arc<Handshakes>>, shop: S
             Some(tls) => shop.take_secured(stream, (remote, local), tls.clone(), room),
         }
     }
+}
+
+/// As many as there are file descriptors for, of which the system gives more if it is asked.
+fn connections_max() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let wanted = 2 * CONNECTIONS_MAX + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    let mut files = limit.current.unwrap_or(u64::MAX);
+    let granted = limit.maximum.unwrap_or(u64::MAX).min(wanted);
+    let more = Rlimit { current: Some(granted), ..limit };
+    if files < granted && setrlimit(Resource::Nofile, more).is_ok() {
+        files = granted;
+    }
+    let each = (files.saturating_sub(OTHER_FILES) / 2).clamp(16, CONNECTIONS_MAX);
+    usize::try_from(each).unwrap_or(usize::MAX)
 }
 
 /// `accept` fails when descriptors run out; trying again at once would only burn the processor.

@@ -29,6 +29,11 @@ pub enum PlanError {
          give --tls-cert and --tls-key (`synapse certs make` makes both), or say --insecure"
     )]
     PlainForOthers { address: IpAddr },
+    #[error(
+        "{address} can be reached from other machines, and with --auth none anybody there could give it work; \
+         leave out --auth none, or --listen"
+    )]
+    OpenToOthers { address: IpAddr },
 }
 
 impl Plan {
@@ -41,6 +46,9 @@ impl Plan {
         if plan.is_open() && !listen.insecure {
             return Err(PlanError::PlainForOthers { address });
         }
+        if listen.open && !address.to_canonical().is_loopback() {
+            return Err(PlanError::OpenToOthers { address });
+        }
         Ok(plan)
     }
 
@@ -48,6 +56,11 @@ impl Plan {
     pub fn is_open(&self) -> bool {
         // An address that maps IPv4 into IPv6 is what it maps.
         self.tls.is_none() && !self.address.to_canonical().is_loopback()
+    }
+
+    /// Whether callers must show a certificate.
+    pub fn asks_for_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|files| files.client_ca.is_some())
     }
 
     /// The address to show to people and programs.
@@ -153,6 +166,7 @@ mod tests {
                 ("key", path) => listen.key = Some(path.into()),
                 ("ca", path) => listen.client_ca = Some(path.into()),
                 ("insecure", _) => listen.insecure = true,
+                ("open", _) => listen.open = true,
                 _ => panic!("{word}"),
             }
         }
@@ -176,6 +190,9 @@ mod tests {
             ("at=127.0.0.2", "", Ok("http://localhost:8100")),
             ("at=::ffff:127.0.0.1", "", Ok("http://[::ffff:127.0.0.1]:8100")),
             ("at=0.0.0.0", "", Err("--insecure")),
+            ("open", "", Ok("http://localhost:8100")),
+            ("open insecure at=0.0.0.0", "", Err("--auth none")),
+            ("open insecure", "at=192.0.2.1", Err("--auth none")),
             ("at=::", "", Err("--insecure")),
             ("at=192.0.2.1", "", Err("192.0.2.1 can be reached")),
             ("", "at=0.0.0.0", Err("--insecure")),

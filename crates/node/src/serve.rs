@@ -113,6 +113,13 @@ fn one_arena() {
 #[cfg(not(target_env = "gnu"))]
 fn one_arena() {}
 
+/// Once the start is over, what only it needed is given back.
+async fn settle() {
+    const START: std::time::Duration = std::time::Duration::from_secs(2);
+    tokio::time::sleep(START).await;
+    crate::os::give_back_code();
+}
+
 fn work(parts: Parts) -> Result<Ended, Died> {
     // One thread for all sockets: it waits more than it works, and further ones only add wake-ups between them.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -213,8 +220,8 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let audit = Audit::start(dir.audit(), &settings.get().audit).map_err(|e| cannot(&e))?;
     let stop = CancellationToken::new();
     let gate = Gate::new(home.clone(), port, metrics.clone(), source(&settings)).map_err(|e| cannot(&e))?;
-    let gate = gate.called(plan.hosts, launch.listen.public_url.clone());
-    let mtls = plan.tls.is_some_and(|files| files.client_ca.is_some());
+    let gate =
+        gate.called(plan.hosts.clone(), launch.listen.public_url.clone()).open_to_anyone(launch.listen.open);
     handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
@@ -231,13 +238,10 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         restart: AtomicBool::new(false),
         body_bytes_max,
         audit: audit.clone(),
-        cards: Cards::new(&launch, endpoint.clone(), mtls),
+        cards: Cards::new(&launch, &plan, port),
         push: Push::new(dir.webhooks()),
     });
-    // A restart on a full disk goes on with the entry of the node before it.
-    if let Err(e) = entry.write(&home) {
-        tracing::warn!(error = %e, "the registry entry could not be written");
-    }
+    write_entry(&entry, &home);
     let cli = app.seat.as_ref().map_or_else(|| tokio::sync::watch::channel(Cli::default()).1, Seat::cli);
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news, cli));
     let own_outbox = outbox::open(&launch.working_dir, &dir);
@@ -245,6 +249,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     Push::resume(&app).await;
     let _watcher = take_files_in(&app, &launch, spool, own_outbox);
     tokio::spawn(stop_on_signal(stop.clone()));
+    tokio::spawn(settle());
     let watched = watch_driver(driver, stop.clone());
     tracing::info!(%endpoint, "serving");
     say(&Ready::Ready { port, endpoint });
@@ -295,6 +300,13 @@ async fn take_port(
         tracing::warn!(%endpoint, "other machines can reach this, and nothing is encrypted; it was started with --insecure");
     }
     Ok((listeners, entry))
+}
+
+/// A restart on a full disk goes on with the entry of the node before it.
+fn write_entry(entry: &Entry, home: &Home) {
+    if let Err(e) = entry.write(home) {
+        tracing::warn!(error = %e, "the registry entry could not be written");
+    }
 }
 
 /// What the registry is told of this node.

@@ -12,6 +12,8 @@ pub mod doctor;
 mod error;
 mod find;
 mod follow;
+#[cfg(test)]
+mod fuzz;
 mod picture;
 mod sse;
 mod trust;
@@ -39,8 +41,9 @@ use synapse_a2a::pb;
 
 /// A task may bring files.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// A server may wait for the end of a task though it was asked not to.
-const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// A server may wait for the end of a task though it was asked not to; whoever sends has a limit of their own.
+const SENT_WITHIN: Duration = Duration::from_secs(24 * 3_600);
 /// Tasks that are shown.
 const PAGE: u32 = 20;
 
@@ -109,8 +112,8 @@ impl Agent {
 
     async fn ask<T: serde::de::DeserializeOwned>(&self, ask: Ask<'_>, shape: Shape) -> Result<T, AskError> {
         let mut request = self.request(&ask)?;
-        request.limits =
-            Limits { whole: ANSWER_WITHIN, answer_bytes_max: ANSWER_BYTES_MAX, ..Limits::default() };
+        let whole = if matches!(ask, Ask::Send(_)) { SENT_WITHIN } else { ANSWER_WITHIN };
+        request.limits = Limits { whole, answer_bytes_max: ANSWER_BYTES_MAX, ..Limits::default() };
         let answer = self.web.fetch(request).await?;
         self.check_status(answer.status, &answer.headers)?;
         check_media(&content_type(&answer.headers), answer.status.as_u16())?;

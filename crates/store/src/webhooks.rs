@@ -30,6 +30,9 @@ pub struct Webhook {
     pub login: Option<Login>,
     /// All after this place is told.
     pub from: String,
+    /// Whoever asked for it speaks version 0.3 of A2A, and expects to be told as it does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_of_v03: bool,
 }
 
 /// What proves to a webhook that it is us.
@@ -150,6 +153,7 @@ mod tests {
             token: "s3cr3t-token".into(),
             login: Some(Login { scheme: "Bearer".into(), credentials: "s3cr3t-bearer".into() }),
             from: "12-9".into(),
+            is_of_v03: false,
         }
     }
 

@@ -84,7 +84,7 @@ struct Cli {
 }
 
 /// What is brought to a node that is called by its URL (REST-8).
-#[derive(Args)]
+#[derive(Args, Default)]
 struct Calling {
     /// Believe only this authority (PEM); or SYNAPSE_CA. Default: the public ones
     #[arg(id = "calling_ca", help_heading = CALLING, long = "ca", global = true, hide_short_help = true, value_name = "FILE")]
@@ -161,7 +161,7 @@ enum Command {
     /// Give agents elsewhere a name: any that speak A2A
     #[command(subcommand, after_help = examples::REMOTE)]
     Remote(remote::RemoteCommand),
-    /// Look after A2A servers: check one
+    /// Serve and check A2A
     #[command(subcommand, after_help = examples::A2A)]
     A2a(a2a::A2aCommand),
     /// Show how an agent is
@@ -400,7 +400,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
         Command::Remote(args) => block_on(remote::remote(args, &cli.calling, json)),
-        Command::A2a(args) => block_on(a2a::a2a(args, &cli.calling, json)),
+        Command::A2a(args) => a2a::a2a(args, &cli.calling, json),
         Command::Status(args) => block_on(status::status(args, &cli.calling, json)),
         Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, &cli.calling, json)),

@@ -306,6 +306,13 @@ fn the_card_is_signed_with_a_key_that_stays() {
     let agent = world.agent("shout");
     let unsigned = get(&agent, CARD, &[]).json();
     assert_eq!((&unsigned["name"], unsigned.get("signatures")), (&json!("shout"), None));
+    assert_eq!(get(&agent, "/.well-known/jwks.json", &[]).json(), json!({ "keys": [] }));
+    // And with the next one there are signatures again, without a restart.
+    std::fs::remove_file(&key).unwrap();
+    let card = get(&agent, CARD, &[]).json();
+    let new = get(&agent, "/.well-known/jwks.json", &[]).json();
+    assert_ne!(new, jwks);
+    assert!(signing::verify(&card, &Jwks::read(&new, 0)).is_ok(), "{card}");
 }
 
 /// Python with an SDK, where `cargo xtask sdk` put it or where the variable says; none is said loudly.

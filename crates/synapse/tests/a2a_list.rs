@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "a2a/grpc.rs"]
+mod grpc;
+
+use grpc::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use synapse_testkit::World;
@@ -26,6 +30,9 @@ fn list(agent: &Agent, query: &str) -> Value {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": params });
     let other = agent.unix().ask("POST", "/api/v1/agent", &[VERSION], call.to_string().as_bytes()).json();
     assert_eq!(other["result"]["pageSize"], value["pageSize"], "{other}");
+    // So does gRPC.
+    let other = Client::new(agent.unix(), &[VERSION]).call("ListTasks", &params).unwrap();
+    assert_eq!(other["pageSize"], value["pageSize"], "{other}");
     value
 }
 

@@ -208,9 +208,27 @@ fn the_description_names_every_path() {
         ("/api/v1/reply", "post"),
         ("/api/v1/agents", "get"),
         ("/api/v1/events", "get"),
+        ("/api/v1/agent", "post"),
+        ("/.well-known/agent-card.json", "get"),
+        ("/.well-known/agent.json", "get"),
+        ("/.well-known/jwks.json", "get"),
     ];
     for (path, method) in expected {
         assert!(paths.get(path).is_some_and(|p| p.get(method).is_some()), "{method} {path}");
+    }
+    // DIR-3: every answer has words, every parameter its place, every operation a name of its own.
+    let mut names = std::collections::BTreeSet::new();
+    for (path, operations) in paths {
+        for (method, operation) in operations.as_object().unwrap() {
+            assert!(names.insert(operation["operationId"].as_str().unwrap()), "{method} {path}");
+            for given in operation["parameters"].as_array().into_iter().flatten() {
+                let place = format!("{{{}}}", given["name"].as_str().unwrap());
+                assert_eq!(given["in"] == "path", path.contains(&place), "{method} {path} {given}");
+            }
+            for (status, answer) in operation["responses"].as_object().unwrap() {
+                assert!(answer["description"].is_string(), "{method} {path} {status}");
+            }
+        }
     }
     // Every reference leads somewhere.
     let text = api.to_string();

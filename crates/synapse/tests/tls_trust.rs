@@ -171,7 +171,7 @@ fn a_server_that_speaks_otherwise_is_told_apart() {
     }
     for (url, words) in [
         ("https://me:secret@localhost:1", "--token-file"),
-        ("https://localhost:1/path", "https://HOST:PORT"),
+        ("https://localhost:1/path", "port 1 belongs to another protocol"),
         ("ftp://localhost:1", "https://HOST:PORT"),
     ] {
         let ran = scene.world.synapse(&["send", url, "hi"]).fails(2, &[words]);

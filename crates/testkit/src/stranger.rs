@@ -2,6 +2,8 @@
 //!
 //! One connection for each request, and the connection ends when the script has. What was heard can be looked at.
 
+#![allow(clippy::unwrap_used)]
+
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -105,4 +107,31 @@ pub fn error(code: i64, message: &str) -> Vec<u8> {
 
 pub fn not_found() -> Vec<u8> {
     answer("404 Not Found", "", "nothing here")
+}
+
+/// Where a card is.
+pub const CARD: &str = "/.well-known/agent-card.json";
+
+/// The card of an agent of JSON-RPC at this URL.
+pub fn card(url: &str, streaming: bool) -> Value {
+    json!({
+        "name": "Strange", "description": "does things", "version": "7", "skills": [{ "id": "echo" }],
+        "capabilities": { "streaming": streaming },
+        "supportedInterfaces": [{ "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }],
+    })
+}
+
+/// A URL of the stranger itself.
+pub fn here(port: u16, path: &str) -> String {
+    format!("http://127.0.0.1:{port}{path}")
+}
+
+/// A task of A2A 1.0, with an id that has to be encoded in paths.
+pub fn task(state: &str, artifacts: Value) -> Value {
+    json!({ "id": "t/1", "contextId": "c", "status": { "state": state }, "artifacts": artifacts })
+}
+
+/// Artifacts that are one text.
+pub fn text(text: &str) -> Value {
+    json!([{ "artifactId": "a", "parts": [{ "text": text }] }])
 }

@@ -154,13 +154,13 @@ fn one(bench: &Bench, name: &str, (connections, ask): (usize, Ask)) -> anyhow::R
 
 /// What the node counts itself.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Counters {
-    records: u64,
-    commits: u64,
+pub(super) struct Counters {
+    pub(super) records: u64,
+    pub(super) commits: u64,
 }
 
 impl Counters {
-    fn read(door: &Door) -> anyhow::Result<Self> {
+    pub(super) fn read(door: &Door) -> anyhow::Result<Self> {
         Self::parse(&get(door, "/metrics")?)
     }
 

@@ -57,7 +57,7 @@ pub(super) struct Round {
 pub(super) struct Tally {
     pub(super) answered: u64,
     pub(super) took: Duration,
-    latencies_us: Vec<u32>,
+    pub(super) latencies_us: Vec<u32>,
 }
 
 impl Tally {
@@ -281,6 +281,13 @@ pub(super) struct Request {
 const COUNTER_DIGITS: usize = 12;
 
 impl Request {
+    /// How long the part of an id is that is changed in place.
+    pub(super) const DIGITS: usize = COUNTER_DIGITS;
+
+    pub(super) fn new(bytes: Vec<u8>, id_at: Option<usize>) -> Self {
+        Self { bytes, id_at }
+    }
+
     pub(super) fn stamp(&mut self, n: u64) {
         let Some(at) = self.id_at else { return };
         for (place, digit) in self.bytes[at..at + COUNTER_DIGITS].iter_mut().rev().enumerate() {
@@ -289,7 +296,7 @@ impl Request {
     }
 }
 
-fn host(door: &Door) -> String {
+pub(super) fn host(door: &Door) -> String {
     match door {
         Door::Unix(_) => "localhost".to_owned(),
         Door::Tcp(port) | Door::Tls(port, _) => format!("localhost:{port}"),

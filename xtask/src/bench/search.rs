@@ -132,7 +132,13 @@ fn one(n: u64, agent: AgentId, dice: &mut u64) -> [Entry; 2] {
     let opens = Some(Box::new(Opens { caller_id: None, context: None, timeout_ms: None }));
     let accepted = Record::Accepted { letter: Arc::new(letter), body, opens };
     let answer = n.is_multiple_of(ANSWER_EVERY).then(|| Body::of(&Content::text(text(n + 1, dice))));
-    let ending = Ending { state: TaskState::Completed, by: "archive".into(), why: "seen".into(), answer };
+    let ending = Ending {
+        state: TaskState::Completed,
+        by: "archive".into(),
+        why: "seen".into(),
+        answer,
+        direct: false,
+    };
     let done = Move { at, to: TaskState::Completed, by: "archive".into(), why: "seen".into() };
     let mut trail = Trail::accepted(at);
     trail.add(at, Happened::Step(Step::Seen));

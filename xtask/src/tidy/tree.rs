@@ -23,7 +23,7 @@ impl Tree {
         Ok(Self { files: files.map(|path| (path, None)).collect() })
     }
 
-    pub(super) fn read(root: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn read(root: &Path) -> anyhow::Result<Self> {
         let mut tree = Self::list(root)?;
         for (path, text) in &mut tree.files {
             let bytes = fs::read(root.join(path)).with_context(|| format!("reading {path}"))?;
@@ -42,7 +42,7 @@ impl Tree {
         self.files.keys().map(String::as_str)
     }
 
-    pub(super) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
     }
 

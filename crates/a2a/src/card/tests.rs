@@ -28,6 +28,7 @@ pub(crate) fn sample() -> Description {
             tags: vec!["rust".into()],
         }],
         mtls: true,
+        open: false,
         extensions: Vec::new(),
     }
 }

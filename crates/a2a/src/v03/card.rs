@@ -3,6 +3,7 @@
 //! Of the interfaces of a card of 1.0, those of version 0.3 are told; if there are none, all are, since the same URLs
 //! serve both here.
 
+use super::Form;
 use super::data::{Fields, fields, insert, take};
 use crate::fault::{Fault, Kind};
 use serde_json::{Map, Value, json};
@@ -32,7 +33,7 @@ const SAME: &[&str] = &[
     "defaultOutputModes",
 ];
 
-pub(super) fn to_old(mut new: Fields) -> Result<Value, Fault> {
+pub(super) fn to_old(mut new: Fields, form: Form) -> Result<Value, Fault> {
     let mut old = Map::new();
     for name in SAME {
         insert(&mut old, name, new.remove(*name));
@@ -59,7 +60,7 @@ pub(super) fn to_old(mut new: Fields) -> Result<Value, Fault> {
     insert(&mut old, "supportsAuthenticatedExtendedCard", capabilities.remove("extendedAgentCard"));
     old.insert("capabilities".into(), Value::Object(capabilities));
     if let Some(Value::Object(schemes)) = new.remove("securitySchemes") {
-        let schemes = schemes.into_iter().map(|(name, scheme)| (name, scheme_to_old(scheme)));
+        let schemes = schemes.into_iter().map(|(name, scheme)| (name, scheme_to_old(scheme, form)));
         old.insert("securitySchemes".into(), Value::Object(schemes.collect()));
     }
     insert(&mut old, "security", new.remove("securityRequirements").map(security_to_old));
@@ -77,10 +78,14 @@ fn interfaces_to_old(new: Option<Value>) -> Vec<Value> {
     told.iter().map(|one| json!({ "url": one["url"], "transport": one["protocolBinding"] })).collect()
 }
 
-fn scheme_to_old(new: Value) -> Value {
+/// Over HTTP+JSON one library reads the JSON of the schema here and the other that of the proto, so both are told.
+fn scheme_to_old(new: Value, form: Form) -> Value {
     let mut new = object(Some(new));
     for (kind, name) in SCHEMES {
         if let Some(Value::Object(mut scheme)) = new.remove(*name) {
+            if form == Form::Rest {
+                scheme.insert((*name).to_owned(), Value::Object(scheme.clone()));
+            }
             if let Some(place) = scheme.remove("location") {
                 scheme.insert("in".into(), place);
             }

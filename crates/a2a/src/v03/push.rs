@@ -46,8 +46,11 @@ pub(super) fn config_to_new(at: &str, old: Value, task: Option<Value>) -> Result
             }
             None => None,
         };
-        insert(&mut authentication, "scheme", scheme);
-        new.insert("authentication".into(), Value::Object(authentication));
+        // Without one there is nothing to prove oneself by.
+        if let Some(scheme) = scheme {
+            authentication.insert("scheme".into(), scheme);
+            new.insert("authentication".into(), Value::Object(authentication));
+        }
     }
     Ok(Value::Object(new))
 }

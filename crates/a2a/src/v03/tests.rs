@@ -440,6 +440,10 @@ fn cards() {
         "skills": [{ "id": "s", "name": "s", "description": "s", "tags": ["t"] }],
     });
     assert_eq!(write_card(&card).unwrap(), old);
+    let over_http = write_reply(&Reply::Card(Box::new(card.clone())), Form::Rest).unwrap();
+    let bearer =
+        json!({ "type": "http", "scheme": "bearer", "httpAuthSecurityScheme": { "scheme": "bearer" } });
+    assert_eq!(over_http["securitySchemes"]["bearer"], bearer);
     let mut held = card;
     held.supported_interfaces.remove(0);
     assert_eq!(read_card(old).unwrap(), held);

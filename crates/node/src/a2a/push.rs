@@ -6,7 +6,7 @@
 use super::{Engine, Mark};
 use crate::push::{NotKept, Push};
 use sha2::{Digest as _, Sha256};
-use synapse_a2a::check;
+use synapse_a2a::check::{self, Version};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::pb;
 use synapse_core::ids::TaskId;
@@ -32,7 +32,7 @@ impl Engine {
         if config.id.is_empty() {
             config.id = random_id()?;
         }
-        let hook = webhook(config, known.task().id, known.mark());
+        let hook = webhook(config, known.task().id, known.mark(), self.speaks);
         let told = told(&hook);
         Push::put(&self.app, hook, known.mark()).await.map_err(not_kept)?;
         Ok(told)
@@ -92,7 +92,7 @@ impl Engine {
             return Ok(None);
         };
         self.check_push(&config, IN_MESSAGE).await?;
-        if config.id.is_empty() {
+        if config.id.is_empty() && self.speaks == Version::V10 {
             // The same message again is the same config.
             let message = request.message.as_ref().map(|message| message.message_id.as_str());
             config.id = hex(&Sha256::digest(message.unwrap_or_default())[..16]);
@@ -103,11 +103,15 @@ impl Engine {
     /// Keeps what a message brought for its task: all that happened after `from` is told.
     pub(super) async fn keep_push(
         &self,
-        config: pb::TaskPushNotificationConfig,
+        mut config: pb::TaskPushNotificationConfig,
         task: TaskId,
         from: Mark,
     ) -> Result<(), Fault> {
-        Push::put(&self.app, webhook(config, task, from), from).await.map_err(not_kept)
+        // As 0.3 has it: what the next message of the task brings takes its place.
+        if config.id.is_empty() {
+            config.id = task.to_string();
+        }
+        Push::put(&self.app, webhook(config, task, from, self.speaks), from).await.map_err(not_kept)
     }
 
     async fn check_push(&self, config: &pb::TaskPushNotificationConfig, prefix: &str) -> Result<(), Fault> {
@@ -154,11 +158,12 @@ fn check_words(config: &pb::TaskPushNotificationConfig) -> Result<(), (&'static 
     Ok(())
 }
 
-fn webhook(config: pb::TaskPushNotificationConfig, task: TaskId, from: Mark) -> Webhook {
+fn webhook(config: pb::TaskPushNotificationConfig, task: TaskId, from: Mark, speaks: Version) -> Webhook {
     let login =
         config.authentication.map(|login| Login { scheme: login.scheme, credentials: login.credentials });
     let pb::TaskPushNotificationConfig { id, url, token, .. } = config;
-    Webhook { task, id, url, token, login, from: from.to_string() }
+    let is_of_v03 = speaks == Version::V03;
+    Webhook { task, id, url, token, login, from: from.to_string(), is_of_v03 }
 }
 
 /// As it is told to whoever may see its task.
@@ -270,6 +275,6 @@ mod tests {
             ..pb::TaskPushNotificationConfig::default()
         };
         let mark = Mark::parse("12-9").unwrap();
-        assert_eq!(told(&webhook(config.clone(), task, mark)), config);
+        assert_eq!(told(&webhook(config.clone(), task, mark, Version::V10)), config);
     }
 }

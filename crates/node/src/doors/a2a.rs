@@ -55,7 +55,7 @@ async fn perform(
 ) -> Result<Done, Fault> {
     match version {
         Version::V10 => engine.perform(request, after).await,
-        Version::V03 => old::perform(engine, request, after).await,
+        Version::V03 => old::perform(&engine.clone().speaking(version), request, after).await,
     }
 }
 
@@ -91,6 +91,11 @@ fn answer(status: u16, value: &Value, content_type: &'static str) -> Response {
 /// The path that says in which form this request is to be refused: calls of gRPC are answered as such wherever they go.
 pub(super) fn path_of(request: &Request<Body>) -> &str {
     if grpc::is_call(request) { PREFIX } else { request.uri().path() }
+}
+
+/// Whether it is a place of one of the bindings.
+pub(super) fn is_operation(path: &str) -> bool {
+    path == rpc::PATH || path == PREFIX || path.starts_with(rest::PREFIX)
 }
 
 /// A caller that was not let in, told so as its binding does (E2, E21); none if the path is no A2A.

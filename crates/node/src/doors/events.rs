@@ -10,8 +10,10 @@ use axum::extract::{Extension, Query, State};
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header};
 use serde::Deserialize;
+use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, Seq, TaskId};
 use synapse_core::policy::Caller;
@@ -19,8 +21,10 @@ use synapse_core::watch::Topic;
 use synapse_dialects::error::ErrorBody;
 use synapse_dialects::event::EventView;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Follow {
     /// Only events of this task.
     task: Option<String>,
@@ -48,7 +52,7 @@ pub(super) async fn events(
     let returning = headers.get("last-event-id").and_then(|v| v.to_str().ok()?.parse().ok());
     let after = returning.or(follow.after).map(Seq);
     let items = follow::follow(&app, caller, topic, after).await?;
-    Ok(streamed(items, text_of, "text/event-stream"))
+    Ok(streamed(items, text_of, EVENT_STREAM))
 }
 
 fn topic(follow: &Follow) -> Result<Topic, Refusal> {
@@ -82,16 +86,26 @@ pub(super) fn streamed<T: Send + 'static>(
     text: impl Fn(T) -> String + Send + Unpin + 'static,
     content_type: &'static str,
 ) -> Response {
-    let mut response = Response::new(Body::new(Written { items, text }));
+    let quiet = (content_type == EVENT_STREAM).then(|| Box::pin(tokio::time::sleep(QUIET)));
+    let mut response = Response::new(Body::new(Written { items, text, quiet }));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
+
+/// After so long without an event a comment is sent: whoever stands between may close what is silent, and a reader that
+/// is gone is noticed.
+const QUIET: Duration = Duration::from_secs(20);
+const COMMENT: &[u8] = b": still here\n\n";
+
 struct Written<T, F> {
     items: mpsc::Receiver<T>,
     text: F,
+    /// When to say that nothing happens, where that can be said.
+    quiet: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T: Send, F: Fn(T) -> String + Unpin> http_body::Body for Written<T, F> {
@@ -102,7 +116,51 @@ impl<T: Send, F: Fn(T) -> String + Unpin> http_body::Body for Written<T, F> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
-        let item = self.items.poll_recv(cx);
-        item.map(|item| item.map(|item| Ok(http_body::Frame::data((self.text)(item).into()))))
+        let frame = match self.items.poll_recv(cx) {
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Ready(Some(item)) => (self.text)(item).into(),
+            Poll::Pending => match self.quiet.as_mut().map(|quiet| quiet.as_mut().poll(cx)) {
+                Some(Poll::Ready(())) => bytes::Bytes::from_static(COMMENT),
+                Some(Poll::Pending) | None => return Poll::Pending,
+            },
+        };
+        if let Some(quiet) = &mut self.quiet {
+            quiet.as_mut().reset(Instant::now() + QUIET);
+            // It has to be looked at once to wake us.
+            let _ = quiet.as_mut().poll(cx);
+        }
+        Poll::Ready(Some(Ok(http_body::Frame::data(frame))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt as _;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_is_silent_says_that_it_is_there() {
+        let (items, stream) = mpsc::channel(4);
+        let mut body = streamed(stream, |n: u32| format!("data: {n}\n\n"), EVENT_STREAM).into_body();
+        items.send(1).await.unwrap();
+        let mut next = async || {
+            let frame = body.frame().await?.unwrap();
+            Some(String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap())
+        };
+        assert_eq!(next().await.unwrap(), "data: 1\n\n");
+        let began = Instant::now();
+        assert_eq!(next().await.unwrap(), ": still here\n\n");
+        assert_eq!(began.elapsed().as_secs(), QUIET.as_secs());
+        assert_eq!(next().await.unwrap(), ": still here\n\n");
+        items.send(2).await.unwrap();
+        assert_eq!(next().await.unwrap(), "data: 2\n\n");
+        drop(items);
+        assert_eq!(next().await, None);
+        // Lines of another kind have no comments.
+        let (items, stream) = mpsc::channel::<String>(4);
+        let mut body = lines_response(stream, "application/x-ndjson").into_body();
+        let waited = tokio::time::timeout(QUIET * 5, body.frame()).await;
+        assert!(waited.is_err(), "something came");
+        drop(items);
     }
 }

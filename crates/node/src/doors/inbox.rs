@@ -17,6 +17,7 @@ use synapse_dialects::error::ErrorBody;
 use synapse_dialects::jsonl::{self, FromProgram, Line, ToProgram};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Look {
     #[serde(default)]
     max: Option<usize>,
@@ -53,6 +54,7 @@ pub(super) async fn inbox(
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Stay {
     /// How many messages may be under way before one is reported as seen.
     #[serde(default)]
@@ -60,7 +62,7 @@ pub(super) struct Stay {
 }
 
 /// Be handed each message as it comes, one JSON per line, each under a lease until you report it as seen.
-#[utoipa::path(get, path = "/api/v1/inbox/stream", params(Stay), responses(
+#[utoipa::path(get, path = "/api/v1/inbox/stream", operation_id = "inbox_stream", params(Stay), responses(
     (status = 200, content_type = "application/x-ndjson", body = String),
     (status = "default", body = ErrorBody),
 ))]

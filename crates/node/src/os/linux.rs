@@ -30,3 +30,68 @@ fn watched(pidfd: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     // `AsyncFd` and never taken out or duplicated, so nothing else can close or replace it before that drops.
     unsafe { AsyncFd::register(pidfd) }.ok()
 }
+
+/// Lets go of the pages of our own code. What is needed again comes back at its first use; what only the start needed
+/// stays away, and an idle node is as small as what it does.
+#[allow(unsafe_code)]
+pub(crate) fn give_back_code() {
+    let (Ok(maps), Ok(own)) =
+        (std::fs::read_to_string("/proc/self/maps"), std::fs::read_link("/proc/self/exe"))
+    else {
+        return;
+    };
+    for (start, length) in own_code(&maps, &own.to_string_lossy()) {
+        // SAFETY: the range is one whole mapping, as the kernel just listed it, of our program's file: private, read and
+        // executed, never writable. So no page of it differs from the file, the file cannot be written while it runs
+        // (ETXTBSY), and a page that was let go is read again with the same bytes whenever it is touched.
+        unsafe { libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED) };
+    }
+}
+
+/// Where the code of our own program is: start and length.
+fn own_code(maps: &str, own: &str) -> Vec<(usize, usize)> {
+    let place = |line: &str| {
+        let mut words = line.splitn(6, ' ');
+        let (start, end) = words.next()?.split_once('-')?;
+        let mode = words.next()?;
+        let path = words.nth(3)?.trim_start();
+        let number = |raw| usize::from_str_radix(raw, 16).ok();
+        let (start, end) = (number(start)?, number(end)?);
+        (mode == "r-xp" && path == own && end > start).then_some((start, end - start))
+    };
+    maps.lines().filter_map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_code_is_found() {
+        let maps = "\
+55d0c0000000-55d0c0100000 r--p 00000000 fe:00 123                        /usr/bin/synapse
+55d0c0100000-55d0c0900000 r-xp 00100000 fe:00 123                        /usr/bin/synapse
+55d0c0900000-55d0c0a00000 r--p 00900000 fe:00 123                        /usr/bin/synapse
+55d0c0a00000-55d0c0a10000 rw-p 00a00000 fe:00 123                        /usr/bin/synapse
+55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0                          [heap]
+7f0000000000-7f0000100000 r-xp 00000000 fe:00 77                         /usr/lib/libc.so.6
+7f0000200000-7f0000201000 r-xp 00000000 00:00 0                          [vdso]
+nonsense
+";
+        assert_eq!(own_code(maps, "/usr/bin/synapse"), [(0x55d0_c010_0000, 0x80_0000)]);
+        assert_eq!(own_code(maps, "/usr/bin/other"), []);
+    }
+
+    /// The code still runs after its pages are gone, and they were.
+    #[test]
+    fn code_that_was_given_back_still_runs() {
+        let resident = || {
+            let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+            let line = rollup.lines().find(|line| line.starts_with("Rss:")).unwrap().to_owned();
+            line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+        };
+        let before = resident();
+        give_back_code();
+        assert!(resident() < before, "nothing was given back of {before} kB");
+    }
+}

@@ -4,11 +4,14 @@ use super::{Push, patience};
 use crate::a2a::{Engine, Event, Mark};
 use crate::doors::Shared;
 use bytes::Bytes;
+use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use synapse_a2a::fault::{Fault, Kind};
+use synapse_a2a::operation::Reply;
 use synapse_a2a::pb;
 use synapse_a2a::pb::stream_response::Payload;
+use synapse_a2a::v03::{self, Form};
 use synapse_a2a::wire::to_json;
 use synapse_peer::web::{Limits, Request, WebError};
 use synapse_store::webhooks::Webhook;
@@ -17,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 /// As the SDKs of the protocol call it, which itself has no name for it (P15).
 const TOKEN: &str = "x-a2a-notification-token";
 const A2A_JSON: &str = "application/a2a+json";
+/// Of version 0.3.
+const JSON: &str = "application/json";
 /// P12: 10 to 30 s.
 const CALL: Limits = Limits {
     connect: Duration::from_secs(10),
@@ -64,9 +69,10 @@ impl Teller {
         /// For a node that is busy, or a journal that cannot be read just now.
         const PAUSE: Duration = Duration::from_secs(1);
         let engine = Engine::of_node(self.app.clone());
+        let mut said = Bytes::new();
         loop {
             let before = self.place();
-            match self.round(&engine).await {
+            match self.round(&engine, &mut said).await {
                 Ok(Some(over)) => return over,
                 Ok(None) if self.place() != before => {}
                 Ok(None) => tokio::time::sleep(PAUSE).await,
@@ -78,7 +84,7 @@ impl Teller {
     }
 
     /// Tells what there is, until the task has ended or the stream breaks off because we are slow.
-    async fn round(&self, engine: &Engine) -> Result<Option<Over>, Fault> {
+    async fn round(&self, engine: &Engine, said: &mut Bytes) -> Result<Option<Over>, Fault> {
         /// What has ended is in the journal: it comes at once, or it is no longer there.
         const SETTLED: Duration = Duration::from_secs(30);
         let (before, id) = (self.place(), self.hook.task.to_string());
@@ -92,7 +98,7 @@ impl Teller {
             };
             let Some(event) = next else { break };
             let Event::Told { mark, response } = event else { continue };
-            if let Err(why) = self.tell(&response).await {
+            if let Err(why) = self.tell(engine, &response, said).await? {
                 return Ok(Some(Over::GivenUp(why)));
             }
             self.keep(mark).await;
@@ -105,7 +111,7 @@ impl Teller {
         }
         match whole {
             // Its end was before anybody asked for this webhook, or is no longer in the journal: it is told as a whole.
-            Some(whole) if self.place() == before => match self.tell(&whole).await {
+            Some(whole) if self.place() == before => match self.tell(engine, &whole, said).await? {
                 Ok(()) => Ok(Some(Over::All)),
                 Err(why) => Ok(Some(Over::GivenUp(why))),
             },
@@ -113,15 +119,41 @@ impl Teller {
         }
     }
 
-    /// One thing, until the webhook has it or is given up.
-    async fn tell(&self, response: &pb::StreamResponse) -> Result<(), WebError> {
-        let body = match to_json(response) {
+    /// What is posted for an event: the event, or in version 0.3 the task as it is by now.
+    async fn written(&self, engine: &Engine, response: &pb::StreamResponse) -> Result<Value, Fault> {
+        if !self.hook.is_of_v03 {
+            return to_json(response);
+        }
+        let request = pb::GetTaskRequest { id: self.hook.task.to_string(), ..pb::GetTaskRequest::default() };
+        v03::write_reply(&Reply::Task(engine.get(request).await?), Form::Rpc)
+    }
+
+    /// One thing, until the webhook has it or is given up. `said` is what it was told last: a task that is told as a
+    /// whole and has not changed since is not told again.
+    async fn tell(
+        &self,
+        engine: &Engine,
+        response: &pb::StreamResponse,
+        said: &mut Bytes,
+    ) -> Result<Result<(), WebError>, Fault> {
+        let body = match self.written(engine, response).await {
             Ok(value) => Bytes::from(value.to_string()),
-            Err(fault) => {
+            Err(fault) if fault.kind == Kind::Internal => {
                 tracing::error!(%fault, "an event could not be written for a webhook");
-                return Ok(());
+                return Ok(Ok(()));
             }
+            Err(fault) => return Err(fault),
         };
+        if self.hook.is_of_v03 {
+            if body == *said {
+                return Ok(Ok(()));
+            }
+            said.clone_from(&body);
+        }
+        Ok(self.call_until_heard(body).await)
+    }
+
+    async fn call_until_heard(&self, body: Bytes) -> Result<(), WebError> {
         let (mut failures, mut since) = (0_u32, None);
         loop {
             let error = match self.call(body.clone()).await {
@@ -144,7 +176,8 @@ impl Teller {
     }
 
     async fn call(&self, body: Bytes) -> Result<(), WebError> {
-        let mut request = Request::post(&self.hook.url, A2A_JSON, body);
+        let media = if self.hook.is_of_v03 { JSON } else { A2A_JSON };
+        let mut request = Request::post(&self.hook.url, media, body);
         request.limits = CALL;
         if let Some(login) = self.hook.login.as_ref().filter(|login| !login.credentials.is_empty()) {
             let value = format!("{} {}", login.scheme, login.credentials);

@@ -66,6 +66,11 @@ pub async fn look(web: &web::Client, url: &HttpUrl) -> Result<Look, AskError> {
         if url.is_bare() && answer.headers.contains_key(level::LEVEL_HEADER) {
             return Ok(Look::Node);
         }
+        // As servers of TLS answer whoever does not speak it.
+        if answer.status == 400 && !url.origin().is_https {
+            let why = "status 400; it may speak TLS".to_owned();
+            return Err(web::WebError::NotHttp { host: answer.host, why }.into());
+        }
         match read(&answer, at.clone(), meant) {
             Ok(found) => return Ok(Look::Found(Box::new(found))),
             Err(not) => why.push(format!("{at} {not}")),

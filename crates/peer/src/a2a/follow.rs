@@ -24,7 +24,7 @@ const ASK_MIN: Duration = Duration::from_millis(300);
 const ASK_MAX: Duration = Duration::from_secs(5);
 /// Ids of events that are remembered; a server that repeats more is wrong in other ways too.
 const IDS_MAX: usize = 4_096;
-/// All that one stream may bring.
+/// All that a task may bring, over all its connections.
 const STREAM_BYTES_MAX: usize = 256 << 20;
 /// Nothing at all for so long: the connection may be dead without anybody having said so.
 const QUIET: Duration = Duration::from_secs(90);
@@ -48,8 +48,9 @@ pub enum Begin<'a> {
 struct Place {
     last_id: Option<String>,
     seen: VecDeque<String>,
-    /// Events that have come at all.
+    /// Events that have come at all, and their bytes.
     count: u64,
+    bytes: usize,
 }
 
 impl Place {
@@ -193,6 +194,10 @@ impl Agent {
                     continue;
                 }
                 place.count += 1;
+                place.bytes = place.bytes.saturating_add(event.data.len());
+                if place.bytes > STREAM_BYTES_MAX {
+                    return Err(not_understood("the events of one task are larger than is kept"));
+                }
                 let told = picture.take_in(call::read_event(&self.at, &event.data)?);
                 if let Some(told) = told.map_err(|why| not_understood(&why))? {
                     (ears.hear)(&told);

@@ -19,7 +19,7 @@ const BYTES_MAX: usize = 2 << 10;
 impl HttpUrl {
     pub fn parse(raw: &str) -> Result<Self, String> {
         let wrong =
-            |why: &str| format!("{raw:.200?} is no address of an agent: {why}; use https://HOST/PATH");
+            |why: &str| format!("{raw:.200?} is no address of an agent: {why}; use https://HOST:PORT/PATH");
         if raw.len() > BYTES_MAX {
             return Err("an address is longer than 2048 bytes".into());
         }

@@ -1,20 +1,25 @@
-//! `synapse a2a`: what one does with A2A servers besides sending to them.
+//! `synapse a2a`: what one does with A2A besides sending and being sent to.
 
 mod doctor;
+mod serve;
 
-use super::{Calling, examples};
+use super::{Calling, block_on, examples};
 use crate::fail::Done;
 use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(super) enum A2aCommand {
+    /// Serve a script or any command as an A2A agent, until Ctrl-C
+    #[command(after_help = examples::A2A_SERVE)]
+    Serve(Box<serve::Serve>),
     /// Check any A2A server: what is not as the protocol has it, and what to change
     #[command(after_help = examples::A2A_DOCTOR)]
     Doctor(doctor::Doctor),
 }
 
-pub(super) async fn a2a(command: A2aCommand, calling: &Calling, json: bool) -> Done {
+pub(super) fn a2a(command: A2aCommand, calling: &Calling, json: bool) -> Done {
     match command {
-        A2aCommand::Doctor(args) => doctor::doctor(args, calling, json).await,
+        A2aCommand::Serve(args) => serve::serve(*args, json),
+        A2aCommand::Doctor(args) => block_on(doctor::doctor(args, calling, json)),
     }
 }

@@ -169,7 +169,7 @@ pub(super) fn failed(error: &AskError, label: &str) -> Fail {
     let code = match error {
         AskError::Refused { .. } | AskError::NotLetIn { .. } | AskError::OtherHost { .. } => fail::REFUSED,
         AskError::Distrusted { .. } | AskError::NotSpoken { .. } => fail::REFUSED,
-        AskError::Unusable { .. } => fail::USAGE,
+        AskError::Unusable { .. } | AskError::Web(web::WebError::Target(_)) => fail::USAGE,
         _ => fail::ERROR,
     };
     Fail::new(code, error.code(), format!("{label}: {error}"))

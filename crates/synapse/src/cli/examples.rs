@@ -34,10 +34,6 @@ Examples:
   synapse mcp serve
   claude mcp add synapse -- synapse mcp serve           by hand, without `synapse init --mcp`";
 
-pub(super) const A2A: &str = "\
-Examples:
-  synapse a2a doctor https://agent.example              what is not as the protocol has it, and what to change";
-
 pub(super) const A2A_DOCTOR: &str = "\
 Examples:
   synapse a2a doctor https://agent.example              nothing that makes the agent work
@@ -168,6 +164,19 @@ Examples:
   synapse send https://agent.example 'hello' --response any agent that speaks A2A
 
 `synapse list` shows whom you can send to. An agent that does not run gets the message at its next start.";
+
+pub(super) const A2A: &str = "\
+Examples:
+  synapse a2a serve --exec ./agent.py --jsonl           a script as an A2A agent, in one line
+  synapse a2a doctor https://agent.example              what is not as the protocol has it, and what to change";
+
+pub(super) const A2A_SERVE: &str = "\
+Examples:
+  synapse a2a serve --exec ./agent.py --jsonl           a script that streams, as an A2A agent
+  synapse a2a serve --exec 'tr a-z A-Z' --name shout    any command will do
+  synapse a2a serve --exec ./agent.py --auth none       for tries on this machine: no token is asked for
+
+It serves JSON-RPC, HTTP+JSON and gRPC on one port, in 1.0 and 0.3, with its card at /.well-known/agent-card.json.";
 
 pub(super) const REMOTE: &str = "\
 Examples:

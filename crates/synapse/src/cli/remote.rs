@@ -9,6 +9,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use synapse_core::ids::Label;
+use synapse_core::routes::Target;
 use synapse_node::driver::now;
 use synapse_peer::a2a::{self, HttpUrl, Look};
 use synapse_store::home::Home;
@@ -73,6 +74,9 @@ pub(super) async fn remote(command: RemoteCommand, calling: &Calling, json: bool
 async fn add(home: &Home, name: &str, raw: &str, calling: &Calling, json: bool) -> Done {
     let name = Label::parse(name).map_err(|bad| Fail::usage(bad.to_string()))?;
     let url = HttpUrl::parse(raw).map_err(Fail::usage)?;
+    if !matches!(Target::parse(name.as_str()), Ok(Target::Named(_))) || name.as_str() == "user" {
+        return Err(Fail::usage(format!("{name} means something else here; choose another name")));
+    }
     let (roll, _) = Roll::call_quietly()?;
     if roll.find(name.as_str()).is_ok_and(|found| !found.is_empty()) {
         return Err(Fail::refused(format!("an agent of this machine is called {name}; choose another name")));

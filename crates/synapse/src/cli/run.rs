@@ -19,26 +19,74 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 const EVENTS_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) fn run(args: Run, json: bool) -> Done {
-    let Some(exec) = args.exec else {
+    let Some(exec) = args.exec.clone() else {
         return super::wrap::command(args.who, args.program, args.detach, json);
     };
+    let hand = Hand::Exec(exec_of(&args, &exec));
+    start(args.who, &exec, hand, Shape { detach: args.detach, serves: None }, json)
+}
+
+/// As `run`, for one that is there to be called over A2A; with `open` by anyone on this machine.
+pub(super) fn serve(args: Run, open: bool, json: bool) -> Done {
+    let (exec, detach) = (args.exec.clone().unwrap_or_default(), args.detach);
+    let hand = Hand::Exec(exec_of(&args, &exec));
+    start(args.who, &exec, hand, Shape { detach, serves: Some(Auth { open }) }, json)
+}
+
+/// How it is started: whether we stay, and whom it serves if that is what it is for.
+struct Shape {
+    detach: bool,
+    serves: Option<Auth>,
+}
+
+#[derive(Clone, Copy)]
+struct Auth {
+    open: bool,
+}
+
+fn start(who: Who, command: &str, hand: Hand, shape: Shape, json: bool) -> Done {
+    let mut wish = wish(who, command, hand)?;
+    wish.listen.open = shape.serves.is_some_and(|auth| auth.open);
+    let home = Home::from_env()?;
+    let started = launch::start(&home, wish)?;
+    if !json && let Some(auth) = shape.serves {
+        tell_places(&started, auth, &home);
+    }
+    if !shape.detach {
+        return super::block_on(stay(home, started, json));
+    }
+    tell(&started, json);
+    Ok(())
+}
+
+/// Where it is called over A2A, and with what.
+fn tell_places(started: &Started, auth: Auth, home: &Home) {
+    let endpoint = &started.endpoint;
+    show::out(&format!("card      {endpoint}/.well-known/agent-card.json"));
+    show::out(&format!("JSON-RPC  {endpoint}/api/v1/agent"));
+    show::out(&format!("HTTP+JSON {endpoint}/a2a/v1"));
+    show::out(&format!(
+        "gRPC      {}",
+        endpoint.split_once("://").map_or(endpoint.as_str(), |(_, rest)| rest)
+    ));
+    if auth.open {
+        let warning = "anyone on this machine may give it tasks (--auth none); other machines may not";
+        show::out(&format!("token     {}", show::paint("33", &format!("none: {warning}"))));
+    } else {
+        show::out(&format!("token     {} (Authorization: Bearer …)", home.token_file().display()));
+    }
+}
+
+fn exec_of(args: &Run, command: &str) -> Exec {
     let default_limit = if args.jsonl { EVENTS_BYTES_MAX } else { ANSWER_BYTES_MAX };
-    let hand = Hand::Exec(Exec {
-        command: exec.clone(),
+    Exec {
+        command: command.to_owned(),
         jsonl: args.jsonl,
         parallel: usize::from(args.parallel),
         time_limit_ms: args.time_limit.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
         output_limit: args.output_limit.unwrap_or(default_limit),
         env: std::collections::BTreeMap::new(),
-    });
-    let wish = wish(args.who, &exec, hand)?;
-    let home = Home::from_env()?;
-    let started = launch::start(&home, wish)?;
-    if !args.detach {
-        return super::block_on(stay(home, started, json));
     }
-    tell(&started, json);
-    Ok(())
 }
 
 pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
@@ -70,6 +118,7 @@ fn listen(said: Network) -> Result<Listen, Fail> {
         hosts: said.hosts,
         public_url: said.public_url,
         insecure: said.insecure,
+        open: false,
         cert: absolute(said.tls_cert)?,
         key: absolute(said.tls_key)?,
         client_ca: absolute(said.client_ca)?,

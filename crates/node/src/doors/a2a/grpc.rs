@@ -4,32 +4,26 @@
 //! bounds, the log and the rights of every other request. What other requests say with their status is said in
 //! `grpc-status`; the status of HTTP is put right last (`finish`), when it is written down what became of the request.
 
+mod events;
+
 use super::{body_of, last_mark, version, with_fault};
-use crate::a2a::{Done, Engine, Event, Mark, Stream};
+use crate::a2a::{Done, Engine};
 use crate::card::Called;
 use crate::doors::Shared;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, Version, header};
-use http_body::Frame;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, Version, header};
 use http_body_util::{BodyExt as _, Full};
 use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use synapse_a2a::check;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::grpc::{self, CONTENT_TYPE, Status};
-use synapse_a2a::pb::{self, TaskState, stream_response::Payload};
 use synapse_core::policy::Caller;
 use synapse_dialects::error::ErrorBody;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 pub(in crate::doors) const ROUTE: &str = "/lf.a2a.v1.A2AService/{method}";
-/// The mark of the first event of a stream, before it: who comes back with it hears all that followed.
-const FIRST_EVENT: HeaderName = HeaderName::from_static("first-event-id");
-/// The mark of the last one, after it.
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 pub(in crate::doors) async fn serve(
     State(app): State<Shared>,
@@ -56,7 +50,10 @@ pub(in crate::doors) async fn serve(
             let trailers = std::future::ready(Some(Ok::<_, Infallible>(trailers(&Status::Ok))));
             answer(Body::new(Full::from(grpc::reply(&reply)).with_trailers(trailers)))
         }
-        Ok(Done::Stream(events)) => stream(app, events, last_mark(&headers), until).await,
+        Ok(Done::Stream(events)) => {
+            let after = last_mark(&headers).filter(|_| uri.path().ends_with("/SubscribeToTask"));
+            events::told(app, events, after.is_some(), until).await
+        }
         Err(status) => refused(&status),
     }
 }
@@ -144,123 +141,4 @@ fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     status.write(&mut trailers);
     trailers
-}
-
-fn mark_of(mark: Mark) -> Option<HeaderValue> {
-    HeaderValue::try_from(mark.to_string()).ok()
-}
-
-/// R6.
-async fn stream(app: Shared, mut events: Stream, after: Option<Mark>, until: Option<Instant>) -> Response {
-    // Of one that goes on the first may be a long time coming; of all others it is there.
-    let first = if after.is_none() { events.recv().await } else { None };
-    let mark = match &first {
-        Some(Event::Told { mark, .. }) => mark_of(*mark),
-        Some(Event::Gap) | None => None,
-    };
-    let late = until.map(|until| Box::pin(tokio::time::sleep_until(until)));
-    let mut response = answer(Body::new(Told { app, first, events, late, last: None, is_over: false }));
-    response.headers_mut().extend(mark.map(|mark| (FIRST_EVENT, mark)));
-    response
-}
-
-/// The events of a task as messages, then how the stream ended.
-struct Told {
-    app: Shared,
-    first: Option<Event>,
-    events: Stream,
-    late: Option<Pin<Box<Sleep>>>,
-    /// What was told last, and whether a stream may end with it.
-    last: Option<(Mark, End)>,
-    is_over: bool,
-}
-
-/// What a stream may end with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// Nothing more happens.
-    Final,
-    /// Nothing more happens until somebody does something.
-    Pause,
-    /// There is more to come.
-    None,
-}
-
-impl End {
-    fn of(response: &pb::StreamResponse) -> Self {
-        let status = match &response.payload {
-            Some(Payload::Task(task)) => &task.status,
-            Some(Payload::StatusUpdate(update)) => &update.status,
-            Some(Payload::Message(_)) => return Self::Final,
-            Some(Payload::ArtifactUpdate(_)) | None => return Self::None,
-        };
-        match status.as_ref().map(pb::TaskStatus::state) {
-            Some(TaskState::Completed | TaskState::Failed | TaskState::Canceled | TaskState::Rejected) => {
-                Self::Final
-            }
-            Some(TaskState::InputRequired | TaskState::AuthRequired) => Self::Pause,
-            _ => Self::None,
-        }
-    }
-}
-
-impl Told {
-    fn over(&mut self, status: &Status) -> Frame<bytes::Bytes> {
-        self.is_over = true;
-        let mut trailers = trailers(status);
-        let mark = self.last.and_then(|(mark, _)| mark_of(mark));
-        trailers.extend(mark.map(|mark| (LAST_EVENT, mark)));
-        Frame::trailers(trailers)
-    }
-
-    /// A stream that broke off on our side does not look like one that told all.
-    fn end(&self) -> Status {
-        let is_whole = match self.last {
-            Some((_, End::Final)) => true,
-            Some((_, End::None)) => false,
-            Some((_, End::Pause)) | None => !self.app.stop.is_cancelled(),
-        };
-        if is_whole {
-            return Status::Ok;
-        }
-        let why = "the stream broke off; SubscribeToTask with last-event-id goes on with it";
-        Fault::new(Kind::Stopping, why).into()
-    }
-}
-
-impl http_body::Body for Told {
-    type Data = bytes::Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let told = &mut *self;
-        if told.is_over {
-            return Poll::Ready(None);
-        }
-        if told.late.as_mut().is_some_and(|late| late.as_mut().poll(cx).is_ready()) {
-            return Poll::Ready(Some(Ok(told.over(&Status::Late))));
-        }
-        loop {
-            let event = match told.first.take() {
-                Some(first) => Some(first),
-                None => ready!(told.events.poll_recv(cx)),
-            };
-            let frame = match event {
-                Some(Event::Told { mark, response }) => {
-                    told.last = Some((mark, End::of(&response)));
-                    Frame::data(grpc::frame(&*response).into())
-                }
-                // The task as it is now follows, and that is how a caller knows.
-                Some(Event::Gap) => continue,
-                None => {
-                    let end = told.end();
-                    told.over(&end)
-                }
-            };
-            return Poll::Ready(Some(Ok(frame)));
-        }
-    }
 }

@@ -39,6 +39,7 @@ pub(in crate::doors) struct RpcCall {
 #[utoipa::path(
     post,
     path = "/api/v1/agent",
+    operation_id = "a2a",
     request_body = RpcCall,
     responses((status = 200, description = "A JSON-RPC answer, or a stream of them", body = Value))
 )]

@@ -25,7 +25,12 @@ pub(in crate::cli) struct Sending {
 
 pub(in crate::cli) async fn send(to: &Elsewhere, what: Sending, json: bool) -> Done {
     let mut picture = Picture::default();
-    let done = tokio::time::timeout(what.timeout, carry(to, &what, &mut picture, json)).await;
+    let hear = |text: &str| {
+        if !json {
+            eprintln!("{}", show::paint_err("2", &format!("… {}", show::safe(text))));
+        }
+    };
+    let done = tokio::time::timeout(what.timeout, carry(to, &what, &mut picture, &hear)).await;
     match done {
         Ok(Ok(())) => tell(to, &what, &picture, json),
         Ok(Err(AskError::Lost { .. })) | Err(_) if picture.task_id().is_some() => {
@@ -53,7 +58,13 @@ pub(in crate::cli) async fn send(to: &Elsewhere, what: Sending, json: bool) -> D
     }
 }
 
-async fn carry(to: &Elsewhere, what: &Sending, picture: &mut Picture, json: bool) -> Result<(), AskError> {
+/// Sends it, and hears of it as long as was asked. What is known grows in `picture`.
+pub(in crate::cli) async fn carry(
+    to: &Elsewhere,
+    what: &Sending,
+    picture: &mut Picture,
+    hear: &(dyn Fn(&str) + Sync),
+) -> Result<(), AskError> {
     // A task has its context, and some servers want to hear both (C11).
     let context = match &what.task {
         Some(task) => to.agent.task(task).await?.context_id().map(str::to_owned),
@@ -73,15 +84,10 @@ async fn carry(to: &Elsewhere, what: &Sending, picture: &mut Picture, json: bool
         *picture = to.agent.send(message, true).await?;
         return Ok(());
     }
-    let hear = |text: &str| {
-        if !json {
-            eprintln!("{}", show::paint_err("2", &format!("… {}", show::safe(text))));
-        }
-    };
     // Whether somebody has it is what it says itself: it works, or is further.
     let is_begun = |picture: &Picture| !matches!(picture.state(), TaskState::Submitted);
     let enough = |picture: &Picture| what.wait_for != WaitFor::Answer && is_begun(picture);
-    to.agent.follow(Begin::Send(message), picture, &Ears { hear: &hear, enough: &enough }).await
+    to.agent.follow(Begin::Send(message), picture, &Ears { hear, enough: &enough }).await
 }
 
 fn tell(to: &Elsewhere, what: &Sending, picture: &Picture, json: bool) -> Done {

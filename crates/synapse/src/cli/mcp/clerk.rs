@@ -3,6 +3,8 @@
 //! Invariant: what others wrote is never told without saying whose it is. In the text it is quoted line by line, so that it
 //! cannot pretend to be ours; in the data, `notice` stands beside it.
 
+mod elsewhere;
+
 use crate::agents::Roll;
 use crate::cli::wait::{self, Ears, Reached};
 use crate::cli::wait_command::{self, Arrived};
@@ -51,7 +53,7 @@ impl Clerk for Desk {
 async fn carry_out(roll: Roll, call: ToolCall, waiting: &Waiting) -> Outcome {
     match call {
         ToolCall::ListAgents(args) => Ok(list_agents(&roll, &args)),
-        ToolCall::SendMessage(args) => send_message(&roll, args).await,
+        ToolCall::SendMessage(args) => send_message(&roll, args, waiting).await,
         ToolCall::AskAgent(args) => ask_agent(&roll, args, waiting).await,
         ToolCall::Reply(args) => answer_task(&roll, args).await,
         ToolCall::ReadInbox(args) => read_inbox(&roll, args).await,
@@ -92,8 +94,11 @@ fn list_agents(roll: &Roll, args: &ListAgents) -> Told {
     Told::new(text, json!({ "you": you, "agents": rows, "notice": notice }))
 }
 
-async fn send_message(roll: &Roll, args: SendMessage) -> Outcome {
+async fn send_message(roll: &Roll, args: SendMessage, waiting: &Waiting) -> Outcome {
     let request = request(args.message, args.priority, args.task_id, args.message_id, false)?;
+    if let Some(to) = elsewhere::find(roll, &args.to).await? {
+        return elsewhere::ask(roll, &to, request, (WaitFor::Stored, None), waiting).await;
+    }
     match roll.find(&args.to)?[..] {
         [one] => {
             let accepted = send::hand_over(roll, one, &request).await?;
@@ -147,6 +152,10 @@ fn accepted_data(roll: &Roll, to: &Candidate, accepted: &MessageAccepted) -> Val
 }
 
 async fn ask_agent(roll: &Roll, args: AskAgent, waiting: &Waiting) -> Outcome {
+    if let Some(to) = elsewhere::find(roll, &args.to).await? {
+        let request = request(args.message, args.priority, args.task_id, args.message_id, true)?;
+        return elsewhere::ask(roll, &to, request, (WaitFor::Answer, args.timeout_seconds), waiting).await;
+    }
     let to = roll.find_one(&args.to)?;
     if roll.own_agent() == Some(to.id) {
         // It would wait for what it cannot begin before the waiting ends.

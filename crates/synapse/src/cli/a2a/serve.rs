@@ -1,0 +1,53 @@
+//! `synapse a2a serve`: any command as an A2A server, in one line.
+
+use super::super::{Run, Who, run};
+use crate::fail::{Done, Fail};
+use clap::{Args, ValueEnum};
+
+#[derive(Args)]
+pub(in crate::cli) struct Serve {
+    #[command(flatten)]
+    who: Who,
+    /// The command, run by the shell for each task: prompt on stdin, answer on stdout, exit code = outcome
+    #[arg(long, value_name = "COMMAND")]
+    exec: String,
+    /// The command speaks events, one JSON per line, both ways: it streams, asks, and makes artifacts
+    #[arg(long)]
+    jsonl: bool,
+    /// Tasks at once
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    parallel: u16,
+    /// What callers must bring: the token of this machine's user, or nothing (on this machine alone)
+    #[arg(long, value_enum, default_value_t = Auth::Token)]
+    auth: Auth,
+    /// Return when it runs; it goes on in the background
+    #[arg(short, long)]
+    detach: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Auth {
+    Token,
+    None,
+}
+
+pub(super) fn serve(args: Serve, json: bool) -> Done {
+    let open = args.auth == Auth::None;
+    if open && args.who.network.listen.is_some_and(|address| !address.to_canonical().is_loopback()) {
+        return Err(Fail::usage(
+            "--auth none is for this machine alone: anybody who reaches another address could give it work; \
+             leave out --listen, or --auth none",
+        ));
+    }
+    let run = Run {
+        who: args.who,
+        exec: Some(args.exec),
+        program: Vec::new(),
+        jsonl: args.jsonl,
+        parallel: args.parallel,
+        time_limit: None,
+        output_limit: None,
+        detach: args.detach,
+    };
+    run::serve(run, open, json)
+}

@@ -1,0 +1,298 @@
+//! `synapse remote`, and agents elsewhere by their names: cards, keys, tokens, and nodes of ours by their A2A doors.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use std::fs::File;
+use std::sync::{Arc, Mutex};
+use synapse_a2a::signing::{self, Key};
+use synapse_testkit::World;
+use synapse_testkit::stranger::{
+    CARD, Stranger, answer, card, error, here, json_answer, not_found, result, task, text,
+};
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+/// E13: a token goes to the host it is for, in the way the card says, and nowhere else.
+#[test]
+fn a_token_is_shown_to_its_host_alone() {
+    let world = world();
+    let worker = Stranger::new(|_, _| result(&json!({ "task": task("TASK_STATE_COMPLETED", text("done")) })));
+    let port = worker.port;
+    let host = Stranger::new(move |heard, _| match heard.path.as_str() {
+        CARD => {
+            let mut card = card(&here(port, "/rpc"), false);
+            card["securitySchemes"] =
+                json!({ "k": { "apiKeySecurityScheme": { "location": "header", "name": "X-Key" } } });
+            card["securityRequirements"] = json!([{ "schemes": { "k": { "list": [] } } }]);
+            json_answer(&card)
+        }
+        _ => not_found(),
+    });
+    let secret = world.write("token", "s3cr3t\n");
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let (url, secret) = (host.url(), secret.display().to_string());
+    let send = ["send", &url, "x", "--response", "--token-file", &secret];
+    world.synapse(&send).fails(5, &["another host", &format!("--allow-host 127.0.0.1:{port}")]);
+    assert!(worker.heard().is_empty());
+    let allowed = format!("127.0.0.1:{port}");
+    let ran = world.synapse(&[&send[..], &["--allow-host", &allowed]].concat()).ok();
+    assert!(!ran.stderr.contains("s3cr3t"), "{ran}");
+    assert_eq!(worker.heard()[0].header("x-key"), Some("s3cr3t"));
+    assert!(
+        host.heard().iter().all(|heard| heard.headers.iter().all(|(_, value)| !value.contains("s3cr3t")))
+    );
+    // What the environment has for nodes of Synapse is not for strangers.
+    let mut command = world.command(&["send", &url, "x", "--response", "--allow-host", &allowed]);
+    assert!(command.env("SYNAPSE_TOKEN_FILE", &secret).output().unwrap().status.success());
+    assert_eq!(worker.heard()[1].header("x-key"), None);
+    // A variable that was named is.
+    let named = ["send", &url, "x", "--response", "--allow-host", &allowed, "--token-env", "STRANGE_TOKEN"];
+    assert!(world.command(&named).env("STRANGE_TOKEN", "0ther").output().unwrap().status.success());
+    assert_eq!(worker.heard()[2].header("x-key"), Some("0ther"));
+    world.synapse(&named).fails(2, &["STRANGE_TOKEN", "no token"]);
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    world.synapse(&[&send[..], &["--allow-host", &allowed]].concat()).fails(2, &["open to other users"]);
+}
+
+/// A25: a card is asked for again when it is old, and only for what changed.
+#[test]
+fn a_remote_has_a_name_in_list_and_a_card_that_ages() {
+    let world = world();
+    let stranger = Stranger::new(|heard, port| match (heard.path.as_str(), heard.method()) {
+        (CARD, _) if heard.header("if-none-match") == Some("\"v1\"") => {
+            answer("304 Not Modified", "Cache-Control: max-age=60\r\n", "")
+        }
+        (CARD, _) => {
+            let head = "Content-Type: application/json\r\nCache-Control: max-age=0\r\nETag: \"v1\"\r\n";
+            answer("200 OK", head, &card(&here(port, "/rpc"), false).to_string())
+        }
+        (_, "SendMessage") => result(&json!({ "task": task("TASK_STATE_SUBMITTED", json!([])) })),
+        (_, "GetTask") => result(&task("TASK_STATE_COMPLETED", text("later"))),
+        (_, "CancelTask") => error(-32002, "too late"),
+        (_, "ListTasks") => {
+            result(&json!({ "tasks": [task("TASK_STATE_WORKING", json!([]))], "totalSize": 1 }))
+        }
+        _ => not_found(),
+    });
+    let url = stranger.url();
+    assert!(world.ok(&["remote", "add", "odd", &url]).contains("JSONRPC 1.0"));
+    world.synapse(&["remote", "add", "odd", &url]).fails(5, &["already", "remote remove odd"]);
+    world.synapse(&["remote", "add", "broadcast", &url]).fails(2, &["another name"]);
+    world.synapse(&["remote", "add", "a/b", &url]).fails(2, &["letters, digits"]);
+    world.synapse(&["remote", "add", "mail", "ftp://a"]).fails(2, &["neither https nor http"]);
+    let listed = world.json(&["list"]);
+    let row = &listed.as_array().unwrap()[0];
+    assert_eq!(
+        (&row["name"], &row["remote"], &row["endpoint"]),
+        (&json!("odd"), &json!(true), &json!(url)),
+        "{row}"
+    );
+    assert!(world.ok(&["list"]).contains("odd"));
+    assert!(world.ok(&["remote", "list"]).contains("Strange"));
+    // It was good for no time at all, and so is asked for again; the answer says that it is the same.
+    let told = world.json(&["send", "odd", "hello"]);
+    assert_eq!(
+        stranger.heard().iter().filter(|heard| heard.header("if-none-match") == Some("\"v1\"")).count(),
+        1
+    );
+    assert_eq!((&told["state"], &told["task"]), (&json!("submitted"), &json!("odd/t/1")), "{told}");
+    let cards = |stranger: &Stranger| stranger.heard().iter().filter(|heard| heard.path == CARD).count();
+    let before = cards(&stranger);
+    world.ok(&["send", "odd", "hello"]);
+    assert_eq!(cards(&stranger), before, "a fresh one is not asked for again");
+    assert!(world.ok(&["status", "odd/t/1"]).contains("later"));
+    assert!(world.ok(&["status", "t/1", "--at", &url]).contains("later"));
+    assert!(world.ok(&["status", "odd"]).contains("odd/t/1 working"));
+    world.synapse(&["cancel", "odd/t/1"]).fails(5, &["too late", "the task is over"]);
+    world.synapse(&["cancel", "nobody/t"]).fails(5, &["no remote", "remote list"]);
+    // A name means one.
+    world.run("odd", "cat", &[]);
+    world.synapse(&["send", "odd", "hello"]).fails(5, &["an agent here and a remote"]);
+    world.run("cat", "cat", &[]);
+    world.synapse(&["remote", "add", "cat", &url]).fails(5, &["an agent of this machine"]);
+    world.ok(&["remote", "remove", "odd"]);
+    world.synapse(&["remote", "show", "odd"]).fails(5, &["no remote"]);
+    assert_eq!(world.json(&["remote", "list"]), json!([]));
+}
+
+/// A22, A23: the key of the first time is the key of every time, until the user says otherwise.
+#[test]
+fn a_card_signed_by_another_key_is_not_believed() {
+    let world = world();
+    let keys: Vec<Key> = (0..2).map(|_| Key::read(&Key::make().unwrap()).unwrap()).collect();
+    let now = Arc::new(Mutex::new((Some(0_usize), false)));
+    let (state, jwks) = (now.clone(), keys.iter().map(Key::jwks).collect::<Vec<_>>());
+    let stranger = Stranger::new(move |heard, port| {
+        let (signer, is_forged) = *state.lock().unwrap();
+        match heard.path.as_str() {
+            CARD => {
+                let mut card = card(&here(port, "/rpc"), false);
+                if let Some(n) = signer {
+                    signing::sign(&mut card, &keys[n], &here(port, "/keys.json")).unwrap();
+                }
+                if is_forged {
+                    card["description"] = "something else".into();
+                }
+                answer(
+                    "200 OK",
+                    "Content-Type: application/json\r\nCache-Control: no-store\r\n",
+                    &card.to_string(),
+                )
+            }
+            "/keys.json" => json_answer(&jwks[signer.unwrap_or(0)]),
+            _ => result(&json!({ "task": task("TASK_STATE_COMPLETED", text("done")) })),
+        }
+    });
+    let url = stranger.url();
+    let shown = world.json(&["remote", "add", "signed", &url]);
+    let first = shown["signed_by"].as_str().unwrap().to_owned();
+    assert_eq!(world.ok(&["send", "signed", "x", "--response"]), "done");
+    for (signer, is_forged, words) in [
+        (Some(1), false, "another key"),
+        (None, false, "not signed any more"),
+        (Some(0), true, "changed after it was signed"),
+    ] {
+        *now.lock().unwrap() = (signer, is_forged);
+        world.synapse(&["send", "signed", "x", "--response"]).fails(5, &[words]);
+        world.synapse(&["send", &url, "x", "--response"]).fails(5, &[words]);
+        world.synapse(&["remote", "add", "again", &url]).fails(5, &[words]);
+    }
+    *now.lock().unwrap() = (Some(1), false);
+    let ran = world.synapse(&["send", "signed", "x"]).fails(5, &["remote refresh signed --accept-key"]);
+    assert_eq!(stranger.methods().len(), 1, "{ran}");
+    let shown = world.json(&["remote", "refresh", "signed", "--accept-key"]);
+    assert_ne!(shown["signed_by"].as_str().unwrap(), first);
+    assert_eq!(world.ok(&["send", "signed", "x", "--response"]), "done");
+}
+
+/// All that a caller does, with a node of ours by each binding: it streams, asks, goes on, is canceled, and is restarted
+/// in the middle.
+#[test]
+fn a_node_of_ours_by_its_a2a_doors() {
+    let world = world();
+    let agent = world.run_lines(
+        "asker",
+        "if 'long' in message['text']:\n    say('progress', text='begun')\n    hear()\n\
+         if 'ask' in message['text']:\n    say('input_required', text='which one?')\n    say('completed', text='you said ' + hear()['text'])\n\
+         else:\n    say('progress', text='half way')\n    say('completed', text='all of ' + message['text'])",
+        &["--parallel", "4"],
+    );
+    let token = world.home().join("token").display().to_string();
+    let own = format!("http://127.0.0.1:{}", agent.port);
+    for (path, name, speaks) in [("", "by-rpc", "JSONRPC 1.0"), ("/a2a/v1", "by-rest", "HTTP+JSON 1.0")] {
+        let shown = world.json(&["remote", "add", name, &format!("{own}{path}"), "--token-file", &token]);
+        assert_eq!(shown["speaks"], speaks, "{shown}");
+        assert!(shown["signature"].as_str().unwrap().starts_with("signed by "), "{shown}");
+        let ran = world.synapse(&["send", name, "it", "--response"]).ok();
+        assert_eq!(ran.stdout, "all of it\n", "{ran}");
+        assert_eq!(ran.stderr.matches("half way").count(), 1, "{ran}");
+
+        let asked = world.synapse(&["send", name, "ask", "--response", "--json"]).exits(5);
+        let told: Value = serde_json::from_str(asked.stdout.trim()).unwrap();
+        assert_eq!(
+            (&told["state"], &told["why"]),
+            (&json!("input-required"), &json!("which one?")),
+            "{asked}"
+        );
+        let id = told["task_id"].as_str().unwrap();
+        assert_eq!(
+            world.ok(&["send", name, "the second", "--task", id, "--response"]),
+            "you said the second"
+        );
+        world.synapse(&["send", name, "more", "--task", id, "--response"]).fails(5, &["the task is over"]);
+
+        let told = world.json(&["send", name, "long", "--wait-for", "seen"]);
+        assert_eq!(told["state"], "working", "{told}");
+        let task = told["task"].as_str().unwrap();
+        assert!(world.ok(&["status", name]).contains(task));
+        assert_eq!(world.ok(&["cancel", task]), format!("task {task} is canceled"));
+        world.synapse(&["cancel", task]).fails(5, &["the task is over"]);
+        world.synapse(&["cancel", &format!("{name}/nothing")]).fails(5, &["no such task"]);
+    }
+    // By its own URL it is a node of Synapse, as before.
+    let told = world.json(&["send", &own, "it", "--response", "--token-file", &token]);
+    assert_eq!((&told["state"], told.get("untrusted")), (&json!("completed"), None), "{told}");
+}
+
+/// A node that dies in the middle of a stream is waited for, and nothing is lost.
+#[test]
+fn a_stream_outlives_the_node_that_it_came_from() {
+    let world = world();
+    let gate = world.file("gate");
+    let script = format!(
+        "import os, time\nfor n in range(3):\n    say('progress', text='step %d' % n)\nwhile not os.path.exists({:?}):\n    time.sleep(0.02)\n\
+         for n in range(3, 6):\n    say('progress', text='step %d' % n)\nsay('completed', text='whole')",
+        gate.display().to_string()
+    );
+    let agent = world.run_lines("slow", &script, &[]);
+    let token = world.home().join("token").display().to_string();
+    let own = format!("http://127.0.0.1:{}", agent.port);
+    world.ok(&["remote", "add", "far", &own, "--token-file", &token]);
+    let mut sending = world.command(&["send", "far", "go", "--response", "--timeout", "60s"]);
+    let file = |name: &str| File::create(world.file(name)).unwrap();
+    let mut sending = sending.stdout(file("out")).stderr(file("err")).spawn().unwrap();
+    world.wait_until("it has told of three steps", || world.read("err").contains("step 2"));
+    // The line that is just being stored may be told twice by its node; it is not the stream that is looked at here.
+    world.wait_until("the node has noted how far it has read", || {
+        let runs = std::fs::read_dir(world.agent_dir(&agent.id).join("runs")).unwrap().flatten();
+        let number =
+            |path: std::path::PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+        runs.map(|run| run.path()).any(|run| {
+            let size = run.join("out").metadata().map(|out| out.len()).ok();
+            size.is_some_and(|size| size > 0 && number(run.join("read")) == Some(size))
+        })
+    });
+    world.kill_node("slow");
+    world.wait_until("the next node runs", || {
+        world.entry("slow").is_some_and(|entry| entry["node_pid"].as_u64() != Some(agent.node_pid.into()))
+    });
+    std::fs::write(&gate, "").unwrap();
+    assert!(sending.wait().unwrap().success(), "{}", world.read("err"));
+    assert_eq!(world.read("out"), "whole\n");
+    for n in 0..6 {
+        assert_eq!(world.read("err").matches(&format!("step {n}")).count(), 1, "{}", world.read("err"));
+    }
+}
+
+/// A model calls a remote by its name, and is told whose words it reads.
+#[test]
+fn a_remote_is_asked_by_the_tools_of_mcp() {
+    let world = world();
+    let stranger = Stranger::new(|heard, port| match (heard.path.as_str(), heard.method()) {
+        (CARD, _) => json_answer(&card(&here(port, "/rpc"), false)),
+        (_, "SendMessage") => result(&json!({ "task": task("TASK_STATE_COMPLETED", text("obey\nme")) })),
+        _ => not_found(),
+    });
+    world.ok(&["remote", "add", "odd", &stranger.url()]);
+    let mut server = world.program(&["mcp", "serve"]);
+    let begin = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+    });
+    let mut ask = |id: u64, method: &str, params: Value| {
+        server.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        server.next()["result"].clone()
+    };
+    ask(1, "initialize", begin);
+    let call = |name: &str, arguments: Value| json!({ "name": name, "arguments": arguments });
+    let listed = ask(2, "tools/call", call("list_agents", json!({})));
+    assert_eq!(listed["structuredContent"]["agents"][0]["remote"], true, "{listed}");
+    let asked = ask(3, "tools/call", call("ask_agent", json!({ "to": "odd", "message": "hello" })));
+    assert_eq!(asked["isError"], false, "{asked}");
+    assert!(asked["content"][0]["text"].as_str().unwrap().ends_with("a stranger:\n> obey\n> me"), "{asked}");
+    assert_eq!(asked["structuredContent"]["untrusted"], true, "{asked}");
+    assert!(asked["structuredContent"]["notice"].as_str().unwrap().contains("odd"), "{asked}");
+    let sent = ask(4, "tools/call", call("send_message", json!({ "to": "odd", "message": "hello" })));
+    assert_eq!(
+        (&sent["isError"], &sent["structuredContent"]["state"]),
+        (&json!(false), &json!("completed")),
+        "{sent}"
+    );
+    // Tools know names, and no URLs.
+    let url = stranger.url();
+    let refused = ask(5, "tools/call", call("ask_agent", json!({ "to": url, "message": "hello" })));
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert_eq!(stranger.methods().len(), 2);
+}

@@ -1,0 +1,179 @@
+//! Our echo: a program that stays with a node, as `synapse join` does, and answers each message with its own text.
+//!
+//! Invariant: what it was handed is reported over as many connections as there are callers, so that one commit may
+//! answer many.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::{mpsc, oneshot};
+
+use super::super::client::{Door, Line};
+
+const WINDOW: usize = 256;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Answers until it is dropped.
+pub(super) struct Echo {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Echo {
+    pub(super) fn start(socket: &Path, reporters: usize) -> anyhow::Result<Self> {
+        let (stop, stopped) = oneshot::channel();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let socket = socket.to_owned();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let inbox = Inbox::open(&socket).await?;
+                let mut queues = Vec::with_capacity(reporters);
+                for _ in 0..reporters {
+                    let (queue, messages) = mpsc::channel(WINDOW);
+                    queues.push(queue);
+                    let line = Line::connect(&Door::Unix(socket.clone())).await?;
+                    tokio::spawn(report_all(line, messages));
+                }
+                let _ = ready.send(());
+                tokio::select! {
+                    ended = hand_out(inbox, &queues) => ended,
+                    _ = stopped => Ok(()),
+                }
+            })
+        });
+        let echo = Self { stop: Some(stop), thread: Some(thread) };
+        match is_ready.recv_timeout(PATIENCE) {
+            Ok(()) => Ok(echo),
+            Err(_) => {
+                echo.end()?;
+                bail!("the echo did not join within {} s", PATIENCE.as_secs())
+            }
+        }
+    }
+
+    /// What went wrong with it, if anything did.
+    pub(super) fn end(mut self) -> anyhow::Result<()> {
+        drop(self.stop.take());
+        let thread = self.thread.take().context("the echo ended before")?;
+        thread.join().map_err(|_| anyhow::anyhow!("the echo panicked"))?
+    }
+}
+
+async fn hand_out(mut inbox: Inbox, queues: &[mpsc::Sender<Message>]) -> anyhow::Result<()> {
+    for n in 0.. {
+        let message = inbox.next().await?;
+        let queue = queues.get(n % queues.len().max(1)).context("somebody reports")?;
+        queue.send(message).await.context("a reporter has gone")?;
+    }
+    Ok(())
+}
+
+async fn report_all(mut line: Line, mut messages: mpsc::Receiver<Message>) {
+    while let Some(message) = messages.recv().await {
+        let answer = json!({ "type": "completed", "text": message.text, "message_id": message.id });
+        if let Err(error) = report(&mut line, &answer).await {
+            eprintln!("the echo could not answer: {error:#}");
+            return;
+        }
+    }
+}
+
+/// Says how it goes with a message.
+pub(super) async fn report(line: &mut Line, said: &Value) -> anyhow::Result<()> {
+    let body = said.to_string();
+    let request = format!(
+        "POST /api/v1/inbox/report HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    line.ask(request.as_bytes()).await.map(drop)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) id: String,
+    text: String,
+}
+
+/// The messages of a node, as they are handed out.
+pub(super) struct Inbox {
+    line: Line,
+    lines: Lines,
+}
+
+impl Inbox {
+    pub(super) async fn open(socket: &Path) -> anyhow::Result<Self> {
+        let mut line = Line::connect(&Door::Unix(PathBuf::from(socket))).await?;
+        let request = format!("GET /api/v1/inbox/stream?window={WINDOW} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        line.wire.write_all(request.as_bytes()).await?;
+        let mut inbox = Self { line, lines: Lines::default() };
+        // Whoever has read its greeting is linked.
+        let hello = inbox.line().await?;
+        ensure!(hello["type"] == "hello", "the node did not greet: {hello}");
+        Ok(inbox)
+    }
+
+    /// The next message; what else is told is passed over.
+    pub(super) async fn next(&mut self) -> anyhow::Result<Message> {
+        loop {
+            let line = self.line().await?;
+            if line["type"] == "message" {
+                let field = |name: &str| line[name].as_str().map(str::to_owned);
+                return Ok(Message {
+                    id: field("message_id").context("a message has an id")?,
+                    text: field("text").unwrap_or_default(),
+                });
+            }
+        }
+    }
+
+    async fn line(&mut self) -> anyhow::Result<Value> {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            if let Some(line) = self.lines.next() {
+                return serde_json::from_slice(&line).context("a line of the inbox");
+            }
+            let read = self.line.wire.read(&mut buffer).await?;
+            ensure!(read > 0, "the node closed the inbox");
+            self.lines.push(&buffer[..read]);
+        }
+    }
+}
+
+/// Lines of JSON in a chunked body: whatever begins with a brace; framing and head never do.
+#[derive(Default)]
+struct Lines {
+    have: Vec<u8>,
+}
+
+impl Lines {
+    fn push(&mut self, data: &[u8]) {
+        self.have.extend_from_slice(data);
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let end = self.have.iter().position(|byte| *byte == b'\n')?;
+            let line: Vec<u8> = self.have.drain(..=end).collect();
+            if line.first() == Some(&b'{') {
+                return Some(line);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_among_their_framing() {
+        let mut lines = Lines::default();
+        lines.push(b"HTTP/1.1 200 OK\r\nx: y\r\n\r\n8\r\n{\"a\":1}\n\r\n4\r\n{\"b\"");
+        assert_eq!(lines.next(), Some(b"{\"a\":1}\n".to_vec()));
+        assert_eq!(lines.next(), None);
+    }
+}

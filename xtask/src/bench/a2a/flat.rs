@@ -1,0 +1,33 @@
+//! Memory over many tasks: what the node has after a tenth of them, and after all.
+
+use super::super::report::Row;
+use super::super::{Bench, proc};
+use super::echo::Echo;
+use super::ours;
+
+const CONNECTIONS: usize = 16;
+/// What tasks that have ended may leave behind, in all.
+const GROWTH_MB_MAX: f64 = 10.0;
+
+pub(in super::super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let (entry, server) = ours(&bench.stage, "flat")?;
+    let echo = Echo::start(&entry.socket, CONNECTIONS)?;
+    let (tasks, name) = bench.pick(
+        (1_000_000, "memory from task 100,000 to 1,000,000: growth"),
+        (5_000, "memory from task 500 to 5,000: growth"),
+    );
+    let megabytes = || anyhow::Ok(proc::private_bytes(entry.node_pid)? as f64 / f64::from(1 << 20));
+    let first = tasks / 10;
+    server.load(CONNECTIONS, first, || Ok(()))?;
+    let early = megabytes()?;
+    let tally = server.load(CONNECTIONS, tasks - first, || Ok(()))?;
+    let late = megabytes()?;
+    echo.end()?;
+    let journal = std::fs::metadata(bench.stage.journal_of(&entry))?.len() as f64 / f64::from(1 << 20);
+    Ok(vec![
+        Row::at_most(name, (late - early).max(0.0), "MB", GROWTH_MB_MAX)
+            .beside("in the end", late, "MB")
+            .beside("on disk", journal, "MB")
+            .beside("tasks", tally.per_second(), "/s"),
+    ])
+}
