@@ -161,7 +161,7 @@ Examples:
   synapse send shout 'hello' --response                 wait for the answer and print it
   synapse send review --file change.diff --wait-for seen
   synapse send shout 'for 20 as well' --task 1a2b3c4d   go on with a task that asked
-  synapse send https://agent.example 'hello' --response any agent that speaks A2A
+  synapse send https://agent.example 'hello' --response  any agent that speaks A2A
 
 `synapse list` shows whom you can send to. An agent that does not run gets the message at its next start.";
 
