@@ -135,7 +135,8 @@ impl Engine {
     /// T12–T14. What a task needs to stop is up to its agent, so it may still be under way in the answer.
     async fn cancel(&self, request: pb::CancelTaskRequest) -> Result<pb::Task, Fault> {
         let known = self.known_by_name(&request.id).await?;
-        let id = known.task().id;
+        // What it asked before is no end of it.
+        let (id, moves) = (known.task().id, known.task().history.len());
         if let Some(state) = known.ended() {
             return Err(not_cancelable(id, state));
         }
@@ -145,7 +146,7 @@ impl Engine {
             Err(Refusal::TaskEnded { state, .. }) => return Err(not_cancelable(id, state)),
             Err(refusal) => return Err(Fault::of(&refusal)),
         };
-        self.wait_a_moment(id, at).await?;
+        self.wait_a_moment(Sent { task: id, at, moves }).await?;
         let known = self.known(id).await?;
         self.tell(&known, Much { history: None, artifacts: true }).await
     }
@@ -225,9 +226,8 @@ impl Engine {
     }
 
     /// For an end that is near: an agent that stops at once is told as stopped.
-    async fn wait_a_moment(&self, task: TaskId, at: Seq) -> Result<(), Fault> {
-        const MOMENT: std::time::Duration = std::time::Duration::from_secs(2);
-        let sent = Sent { task, at, moves: 0 };
+    async fn wait_a_moment(&self, sent: Sent) -> Result<(), Fault> {
+        const MOMENT: std::time::Duration = std::time::Duration::from_secs(10);
         tokio::time::timeout(MOMENT, self.wait(&sent)).await.unwrap_or(Ok(()))
     }
 

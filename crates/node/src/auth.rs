@@ -8,6 +8,10 @@
 //!
 //! Not here: what a caller may do (`synapse_core::policy`).
 
+mod peer;
+
+pub use peer::{Peer, TcpPeer, TlsPeer};
+
 use crate::ancestry::{Kin, kin};
 use crate::certified::{as_label, identity, shown};
 use crate::driver::now;
@@ -18,8 +22,8 @@ use crate::owner::{self, Owner};
 use crate::secrets::{Bearer, Found, Guesses, Secrets};
 use http::{HeaderMap, Method, header};
 use ipnet::IpNet;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, Label};
@@ -32,76 +36,6 @@ use synapse_store::known::Known;
 use synapse_store::registry;
 use synapse_tls::Certificate;
 use synapse_tls::certificate::Standing;
-
-/// The other end of a connection.
-#[derive(Clone)]
-pub enum Peer {
-    Unix(Arc<UnixPeer>),
-    Tcp(Arc<TcpPeer>),
-}
-
-/// What the handshake told.
-pub struct TlsPeer {
-    /// The names in our own certificate.
-    pub hosts: Arc<[String]>,
-    /// The caller's, verified.
-    pub certificate: Option<Certificate>,
-}
-
-impl TcpPeer {
-    fn certificate(&self) -> Option<&Certificate> {
-        self.tls.as_ref()?.certificate.as_ref()
-    }
-}
-
-pub struct UnixPeer {
-    pid: Option<u32>,
-    /// Found out once per connection, when first needed.
-    caller: OnceLock<Caller>,
-}
-
-pub struct TcpPeer {
-    remote: SocketAddr,
-    local: SocketAddr,
-    tls: Option<TlsPeer>,
-    /// Found out once per connection, when it first brings a secret.
-    owner: tokio::sync::OnceCell<Owner>,
-}
-
-impl Peer {
-    pub fn unix(pid: Option<u32>) -> Self {
-        Self::Unix(Arc::new(UnixPeer { pid, caller: OnceLock::new() }))
-    }
-
-    /// A connection from `remote` to our own `local`.
-    pub fn tcp(remote: SocketAddr, local: SocketAddr, tls: Option<TlsPeer>) -> Self {
-        Self::Tcp(Arc::new(TcpPeer { remote, local, tls, owner: tokio::sync::OnceCell::new() }))
-    }
-
-    /// One of which nothing is known: as far away as can be.
-    pub fn unknown() -> Self {
-        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        Self::tcp(nowhere, nowhere, None)
-    }
-
-    /// Where it calls from; none for the Unix socket.
-    pub fn address(&self) -> Option<IpAddr> {
-        match self {
-            Self::Unix(_) => None,
-            Self::Tcp(peer) => Some(peer.remote.ip().to_canonical()),
-        }
-    }
-
-    /// Whether what it says was secret on the way.
-    pub fn is_tls(&self) -> bool {
-        matches!(self, Self::Tcp(peer) if peer.tls.is_some())
-    }
-
-    /// Whether it is on this machine, as far as its address tells.
-    pub fn is_local(&self) -> bool {
-        self.address().is_none_or(|address| address.is_loopback())
-    }
-}
 
 /// Where settings come from; asked often, so it must be cheap.
 pub type SettingsNow = Arc<dyn Fn() -> Arc<Settings> + Send + Sync>;
@@ -519,6 +453,7 @@ pub fn is_public(peer: &Peer, method: &Method, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
     use synapse_settings::Network;
 
     fn allowing(list: &[&str]) -> Result<Gate, BadSettings> {

@@ -264,8 +264,8 @@ async def asks_streaming(side):
     task, asked = events[-1]
     equal(asked.status.state, TaskState.input_required)
     more = message('the red one', task=task.id, context=task.context_id)
-    _, last = (await within(all_of(side.streaming.send_message(more)), 'the end'))[-1]
-    equal(last.status.state, TaskState.completed)
+    whole, _ = (await within(all_of(side.streaming.send_message(more)), 'the end'))[-1]
+    equal(whole.status.state, TaskState.completed)
     equal(answer_of(await side.get(task.id)), 'you said the red one')
 
 
