@@ -8,6 +8,7 @@
 
 mod call;
 pub mod card;
+pub mod doctor;
 mod error;
 mod find;
 mod follow;

@@ -11,6 +11,7 @@
 pub mod address;
 mod dial;
 mod error;
+mod h2;
 pub mod target;
 #[cfg(test)]
 mod tests;

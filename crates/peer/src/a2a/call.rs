@@ -32,7 +32,7 @@ pub(super) enum Ask<'a> {
 }
 
 /// Everything but what stands in a path as it is.
-const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+pub(super) const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 impl Ask<'_> {
     pub(super) fn method(&self) -> &'static str {

@@ -42,9 +42,9 @@ pub struct Found {
 }
 
 /// A place to look, and the interface that a card there must have.
-type Place = (HttpUrl, Option<HttpUrl>);
+pub(super) type Place = (HttpUrl, Option<HttpUrl>);
 
-fn places(url: &HttpUrl) -> Vec<Place> {
+pub(super) fn places(url: &HttpUrl) -> Vec<Place> {
     if url.is_bare() {
         return PLACES.map(|place| (url.at_root(place), None)).to_vec();
     }

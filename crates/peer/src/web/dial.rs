@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Read from the disk once; what could not be read is tried again with the next call.
-    async fn tls(&self) -> Result<Arc<ClientConfig>, WebError> {
+    pub(super) async fn tls(&self) -> Result<Arc<ClientConfig>, WebError> {
         let read = || async {
             let files = self.options.tls.clone();
             let read = tokio::task::spawn_blocking(move || client::config(&files)).await;
@@ -126,7 +126,11 @@ impl Client {
 }
 
 /// The first address that takes the connection. A silent one leaves time for the others.
-async fn dial(host: &str, addresses: &[SocketAddr], within: Duration) -> Result<TcpStream, WebError> {
+pub(super) async fn dial(
+    host: &str,
+    addresses: &[SocketAddr],
+    within: Duration,
+) -> Result<TcpStream, WebError> {
     let mut why = "it has no address".to_owned();
     let each = within / u32::try_from(addresses.len().clamp(1, TRIED_MAX)).unwrap_or(1);
     for address in addresses.iter().take(TRIED_MAX) {
@@ -157,7 +161,7 @@ where
     Ok(Guarded { sender, running: tokio::spawn(run) })
 }
 
-fn unusable(error: &SetupError) -> WebError {
+pub(super) fn unusable(error: &SetupError) -> WebError {
     WebError::Request { why: error.to_string() }
 }
 

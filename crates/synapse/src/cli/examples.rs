@@ -34,6 +34,14 @@ Examples:
   synapse mcp serve
   claude mcp add synapse -- synapse mcp serve           by hand, without `synapse init --mcp`";
 
+pub(super) const A2A_DOCTOR: &str = "\
+Examples:
+  synapse a2a doctor https://agent.example              nothing that makes the agent work
+  synapse a2a doctor https://agent.example --send       also sends messages, and follows what becomes of them
+  synapse a2a doctor http://localhost:9999/card.json --wire --token-env AGENT_TOKEN
+
+Exit codes: 0 nothing is wrong, 1 something is, 4 there was not enough time.";
+
 pub(super) const CERTS: &str = "\
 Examples:
   synapse certs make --name build.example --client ci   an authority, a certificate for this machine, one for ci
@@ -159,7 +167,8 @@ Examples:
 
 pub(super) const A2A: &str = "\
 Examples:
-  synapse a2a serve --exec ./agent.py --jsonl           a script as an A2A agent, in one line";
+  synapse a2a serve --exec ./agent.py --jsonl           a script as an A2A agent, in one line
+  synapse a2a doctor https://agent.example              what is not as the protocol has it, and what to change";
 
 pub(super) const A2A_SERVE: &str = "\
 Examples:
