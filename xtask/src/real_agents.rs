@@ -22,7 +22,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::shell;
+use crate::{sdk, shell};
 use catalog::Cli;
 
 /// What was asked for.
@@ -128,6 +128,9 @@ pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     }
     for cli in &wish.clis {
         install::ensure(&folder, cli)?;
+    }
+    if wish.steps().contains(&"a2a") {
+        sdk::ensure(root, &sdk::PYTHON_1)?;
     }
     shell::show(root, &["cargo", "build", "--quiet", "--package", "synapse", "--locked"], &[])?;
     let own = std::env::current_exe().context("finding this program")?;

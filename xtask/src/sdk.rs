@@ -39,6 +39,11 @@ const JS: Kit = Kit {
 
 const LIST: &str = "fetched";
 
+/// The interpreter of a kit that is there.
+pub(crate) fn python(root: &Path, kit: &Kit) -> PathBuf {
+    root.join("target/sdk").join(kit.folder).join("bin/python")
+}
+
 /// Makes sure that all are there.
 pub(crate) fn ensure_all(root: &Path) -> anyhow::Result<()> {
     for kit in [&PYTHON_1, &PYTHON_03, &JS] {

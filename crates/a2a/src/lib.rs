@@ -6,6 +6,7 @@
 
 pub mod card;
 pub mod check;
+pub mod extensions;
 pub mod fault;
 pub mod from_core;
 pub mod grpc;

@@ -81,6 +81,9 @@ impl Engine {
 
     /// `after` is where a broken stream ended, for a request that goes on with it.
     pub async fn perform(&self, request: Request, after: Option<Mark>) -> Result<Done, Fault> {
+        if !matches!(request, Request::ExtendedCard(_)) {
+            self.called.active(&self.app.cards)?;
+        }
         if push::has_secrets(&request) {
             crate::audit::note(|facts| facts.secret());
         }

@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use synapse_a2a::card::{self, Description, Interface, Provider, V03, V10};
+use synapse_a2a::extensions::{self, Extension};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::signing::{self, Key};
 use synapse_a2a::{jcs, pb};
@@ -69,19 +70,30 @@ pub struct Made {
 pub struct Called {
     is_tls: bool,
     host: Option<HeaderValue>,
+    /// The extensions that the caller knows.
+    extensions: Vec<String>,
 }
 
 impl Called {
     /// The `Host` has been checked when this is asked for.
     pub fn of(peer: &Peer, request: &Request) -> Self {
+        let headers = request.headers();
+        let named =
+            [extensions::HEADER, extensions::HEADER_03].into_iter().flat_map(|name| headers.get_all(name));
+        let extensions = extensions::asked(named.filter_map(|value| value.to_str().ok()));
         match peer {
-            Peer::Unix(_) => Self::default(),
+            Peer::Unix(_) => Self { extensions, ..Self::default() },
             Peer::Tcp(_) => {
-                let named = request.headers().get(header::HOST).cloned();
+                let named = headers.get(header::HOST).cloned();
                 let by_uri = || HeaderValue::from_str(request.uri().authority()?.as_str()).ok();
-                Self { is_tls: peer.is_tls(), host: named.or_else(by_uri) }
+                Self { is_tls: peer.is_tls(), host: named.or_else(by_uri), extensions }
             }
         }
+    }
+
+    /// The extensions that hold for this call; the fault if one is missing that the agent needs (V2).
+    pub fn active<'a>(&self, cards: &'a Cards) -> Result<Vec<&'a str>, Fault> {
+        extensions::active(&cards.extensions, &self.extensions)
     }
 }
 
@@ -92,6 +104,7 @@ pub struct Cards {
     endpoint: String,
     mtls: bool,
     open: bool,
+    extensions: Vec<Extension>,
     key: OnceCell<Key>,
     /// That there is no key was written to the log: once, since anybody can ask.
     complained: AtomicBool,
@@ -103,8 +116,8 @@ impl Cards {
         let (description, hand) = (launch.description.clone(), launch.hand.clone());
         let (endpoint, mtls) = (plan.endpoint(port), plan.asks_for_certificates());
         let (key, complained, made) = (OnceCell::new(), AtomicBool::new(false), Mutex::default());
-        let open = launch.listen.open;
-        Self { description, hand, endpoint, mtls, open, key, complained, made }
+        let (open, extensions) = (launch.listen.open, launch.extensions.clone());
+        Self { description, hand, endpoint, mtls, open, extensions, key, complained, made }
     }
 
     fn made(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Which, String), Arc<Made>>> {
@@ -241,7 +254,7 @@ fn describe(app: &Shared, base: &str) -> Description {
         skills,
         mtls: cards.mtls,
         open: cards.open,
-        extensions: Vec::new(),
+        extensions: extensions::on_card(&cards.extensions),
     }
 }
 

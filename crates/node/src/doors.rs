@@ -202,9 +202,13 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
         Ok(caller) => {
             audit::note(|facts| facts.caller(&caller));
             let called = Called::of(&peer, &request);
-            request.extensions_mut().insert(called);
+            request.extensions_mut().insert(called.clone());
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let mut answer = next.run(request).await;
+            if a2a::is_operation(&path) {
+                a2a::tell_extensions(&app, &called, answer.headers_mut());
+            }
+            answer
         }
         Err(Refusal::BadField { field, why }) => bad_origin(&path, format!("{field}: {why}")),
         Err(refusal) => {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+pub use synapse_a2a::extensions::Extension;
 use synapse_core::agents::Agent;
 use synapse_core::ids::{AgentId, AgentType, Label};
 
@@ -26,6 +27,9 @@ pub struct Launch {
     /// What it is for, in its user's words.
     #[serde(default)]
     pub description: Option<String>,
+    /// What its program knows of A2A besides the protocol itself.
+    #[serde(default)]
+    pub extensions: Vec<Extension>,
     pub working_dir: PathBuf,
     pub hostname: String,
     /// The port asked for; otherwise the last one, or the first free from 8100 up.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use synapse_core::ids::{AgentId, AgentType, Label};
+use synapse_node::launch::Extension;
 use synapse_node::{Hand, Launch, Listen, Ready};
 use synapse_store::files;
 use synapse_store::home::Home;
@@ -23,6 +24,7 @@ pub struct Wish {
     pub role: Option<Label>,
     pub capabilities: Vec<Label>,
     pub description: Option<String>,
+    pub extensions: Vec<Extension>,
     pub working_dir: PathBuf,
     pub port: Option<u16>,
     pub listen: Listen,
@@ -67,6 +69,7 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
             role: wish.role.clone(),
             capabilities: wish.capabilities.clone(),
             description: wish.description.clone(),
+            extensions: wish.extensions.clone(),
             working_dir: wish.working_dir.clone(),
             hostname: hostname.clone(),
             port: wish.port,

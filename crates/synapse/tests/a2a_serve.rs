@@ -71,3 +71,34 @@ fn without_a_token_anyone_here_gives_tasks_and_nothing_more() {
         ])
         .fails(2, &["--auth none is for this machine alone"]);
 }
+
+/// V2, V3, V4: an extension that is needed must be known to the caller, over each binding; what is not known is ignored.
+#[test]
+fn an_extension_that_is_needed_is_asked_for() {
+    let world = world();
+    let (needed, known) = ("https://example.org/needed/v1", "https://example.org/known/v1");
+    let more = ["--require-extension", needed, "--extension", known, "-d"];
+    world.ok(&[&["a2a", "serve", "--exec", "cat", "--name", "special"][..], &more].concat());
+    let agent = world.agent("special");
+    let ask = |headers: &[(&str, &str)]| {
+        agent.unix().ask("POST", "/a2a/v1/message:send", headers, message("m1").as_bytes())
+    };
+    let refused = ask(&[VERSION]);
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    let details = refused.json()["error"]["details"].clone();
+    assert_eq!(details[0]["reason"], "EXTENSION_SUPPORT_REQUIRED", "{details}");
+    let older = ask(&[VERSION, ("A2A-Extensions", "https://example.org/needed/v0")]);
+    assert_eq!(older.status, 400, "{}", older.text());
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {} }).to_string();
+    let refused = agent.unix().ask("POST", "/api/v1/agent", &[VERSION], call.as_bytes()).json();
+    assert_eq!(refused["error"]["code"], -32008, "{refused}");
+    let both = format!("{known}, https://example.org/other, {needed}");
+    let done = ask(&[VERSION, ("A2A-Extensions", &both)]);
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert_eq!(done.header("a2a-extensions"), Some(format!("{known}, {needed}").as_str()));
+    let card = agent.unix().ask("GET", "/.well-known/agent-card.json", &[], b"").json();
+    let told = card["capabilities"]["extensions"].as_array().unwrap();
+    let told: Vec<_> =
+        told.iter().map(|one| (one["uri"].as_str().unwrap(), one["required"] == true)).collect();
+    assert_eq!(told, [(known, false), (needed, true)], "{card}");
+}

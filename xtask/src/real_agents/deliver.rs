@@ -2,8 +2,10 @@
 //!
 //! The truth is the log of the mock: what the model received. What must not have run is told by files that must not
 //! be there. Each case leaves the CLI idle with an empty composer, so that all of them share one that runs.
-//! Not here: the cases in which a person, a turn or a crash comes between (`between`), lines to other agents (`at`).
+//! Not here: the cases in which a person, a turn or a crash comes between (`between`), lines to other agents (`at`), tasks
+//! over A2A (`a2a`).
 
+mod a2a;
 mod at;
 mod between;
 
@@ -29,6 +31,7 @@ const CASES: &[Case] = &[
     ("crash", between::KILLS, between::crash),
     ("answer", 1, answer),
     ("at", at::PARTS, at::at),
+    ("a2a", a2a::BINDINGS.len(), a2a::a2a),
 ];
 
 /// How far a case came, and in which round.

@@ -10,17 +10,18 @@ pub(super) mod rpc;
 
 use super::Shared;
 use crate::a2a::{Done, Engine, Event, Mark};
+use crate::card::Called;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
 use serde_json::Value;
-use synapse_a2a::Fault;
 use synapse_a2a::check::Version;
 use synapse_a2a::fault::Kind;
 use synapse_a2a::grpc::PREFIX;
 use synapse_a2a::operation::{self, Reply};
 use synapse_a2a::v03::{self, Form};
 use synapse_a2a::wire::to_json;
+use synapse_a2a::{Fault, extensions};
 use synapse_a2a::{json_rpc, pb};
 
 const VERSION: &str = "a2a-version";
@@ -91,6 +92,14 @@ fn answer(status: u16, value: &Value, content_type: &'static str) -> Response {
 /// The path that says in which form this request is to be refused: calls of gRPC are answered as such wherever they go.
 pub(super) fn path_of(request: &Request<Body>) -> &str {
     if grpc::is_call(request) { PREFIX } else { request.uri().path() }
+}
+
+/// Which extensions hold for what was asked.
+pub(super) fn tell_extensions(app: &Shared, called: &Called, headers: &mut HeaderMap) {
+    let active = called.active(&app.cards).unwrap_or_default().join(", ");
+    if let Some(value) = HeaderValue::from_str(&active).ok().filter(|_| !active.is_empty()) {
+        headers.insert(extensions::HEADER, value);
+    }
 }
 
 /// Whether it is a place of one of the bindings.

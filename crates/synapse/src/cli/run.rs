@@ -8,7 +8,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use synapse_core::ids::{AgentType, Label};
 use synapse_dialects::event::EventView;
-use synapse_node::launch::Exec;
+use synapse_node::launch::{Exec, Extension};
 use synapse_node::{Hand, Listen};
 use synapse_peer::Client;
 use synapse_store::home::Home;
@@ -27,30 +27,32 @@ pub(super) fn run(args: Run, json: bool) -> Done {
 }
 
 /// As `run`, for one that is there to be called over A2A; with `open` by anyone on this machine.
-pub(super) fn serve(args: Run, open: bool, json: bool) -> Done {
+pub(super) fn serve(args: Run, open: bool, extensions: Vec<Extension>, json: bool) -> Done {
     let (exec, detach) = (args.exec.clone().unwrap_or_default(), args.detach);
     let hand = Hand::Exec(exec_of(&args, &exec));
-    start(args.who, &exec, hand, Shape { detach, serves: Some(Auth { open }) }, json)
+    start(args.who, &exec, hand, Shape { detach, serves: Some(Serves { open, extensions }) }, json)
 }
 
 /// How it is started: whether we stay, and whom it serves if that is what it is for.
 struct Shape {
     detach: bool,
-    serves: Option<Auth>,
+    serves: Option<Serves>,
 }
 
-#[derive(Clone, Copy)]
-struct Auth {
+struct Serves {
     open: bool,
+    extensions: Vec<Extension>,
 }
 
 fn start(who: Who, command: &str, hand: Hand, shape: Shape, json: bool) -> Done {
     let mut wish = wish(who, command, hand)?;
-    wish.listen.open = shape.serves.is_some_and(|auth| auth.open);
+    if let Some(serves) = &shape.serves {
+        (wish.listen.open, wish.extensions) = (serves.open, serves.extensions.clone());
+    }
     let home = Home::from_env()?;
     let started = launch::start(&home, wish)?;
-    if !json && let Some(auth) = shape.serves {
-        tell_places(&started, auth, &home);
+    if !json && let Some(serves) = &shape.serves {
+        tell_places(&started, serves.open, &home);
     }
     if !shape.detach {
         return super::block_on(stay(home, started, json));
@@ -60,7 +62,7 @@ fn start(who: Who, command: &str, hand: Hand, shape: Shape, json: bool) -> Done 
 }
 
 /// Where it is called over A2A, and with what.
-fn tell_places(started: &Started, auth: Auth, home: &Home) {
+fn tell_places(started: &Started, open: bool, home: &Home) {
     let endpoint = &started.endpoint;
     show::out(&format!("card      {endpoint}/.well-known/agent-card.json"));
     show::out(&format!("JSON-RPC  {endpoint}/api/v1/agent"));
@@ -69,7 +71,7 @@ fn tell_places(started: &Started, auth: Auth, home: &Home) {
         "gRPC      {}",
         endpoint.split_once("://").map_or(endpoint.as_str(), |(_, rest)| rest)
     ));
-    if auth.open {
+    if open {
         let warning = "anyone on this machine may give it tasks (--auth none); other machines may not";
         show::out(&format!("token     {}", show::paint("33", &format!("none: {warning}"))));
     } else {
@@ -103,6 +105,7 @@ pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
         role: who.role.as_ref().map(label).transpose()?,
         capabilities: who.skills.iter().map(label).collect::<Result<_, _>>()?,
         description: who.description,
+        extensions: Vec::new(),
         working_dir,
         port: who.port,
         listen: listen(who.network)?,

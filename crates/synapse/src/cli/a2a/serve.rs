@@ -3,6 +3,7 @@
 use super::super::{Run, Who, run};
 use crate::fail::{Done, Fail};
 use clap::{Args, ValueEnum};
+use synapse_node::launch::Extension;
 
 #[derive(Args)]
 pub(in crate::cli) struct Serve {
@@ -20,6 +21,12 @@ pub(in crate::cli) struct Serve {
     /// What callers must bring: the token of this machine's user, or nothing (on this machine alone)
     #[arg(long, value_enum, default_value_t = Auth::Token)]
     auth: Auth,
+    /// An extension of the protocol that the program knows; may be given several times
+    #[arg(long = "extension", value_name = "URI")]
+    extensions: Vec<String>,
+    /// One that callers must know too
+    #[arg(long = "require-extension", value_name = "URI")]
+    required: Vec<String>,
     /// Return when it runs; it goes on in the background
     #[arg(short, long)]
     detach: bool,
@@ -49,5 +56,8 @@ pub(super) fn serve(args: Serve, json: bool) -> Done {
         output_limit: None,
         detach: args.detach,
     };
-    run::serve(run, open, json)
+    let extension = |required| move |uri| Extension { uri, required };
+    let known = args.extensions.into_iter().map(extension(false));
+    let extensions = known.chain(args.required.into_iter().map(extension(true))).collect();
+    run::serve(run, open, extensions, json)
 }

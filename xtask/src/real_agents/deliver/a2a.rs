@@ -1,0 +1,59 @@
+//! A real CLI as an A2A agent: the official Python SDK gives it tasks over each binding, is asked, decides, cancels.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, ensure};
+use synapse_testkit::mock_llm::What;
+
+use super::super::stage::Stage;
+use super::{Count, settle};
+use crate::sdk;
+
+pub(super) const BINDINGS: [&str; 3] = ["JSONRPC", "HTTP+JSON", "GRPC"];
+const CASES: [&str; 3] = ["streams", "asks", "canceled"];
+
+pub(super) fn a2a(stage: &mut Stage, count: &mut Count) -> anyhow::Result<()> {
+    for (n, binding) in BINDINGS.into_iter().enumerate() {
+        over(stage, binding, &format!("a2a{}{n}", count.round)).with_context(|| binding.to_owned())?;
+        count.one();
+    }
+    Ok(())
+}
+
+fn over(stage: &Stage, binding: &str, tag: &str) -> anyhow::Result<()> {
+    let place = stage.site.mock.log().len();
+    let entry = stage.site.entry(stage.cli.name).context("it is not in the registry")?;
+    let socket = PathBuf::from(entry["socket"].as_str().context("no socket")?);
+    let (folder, name) = (socket.parent().context("no folder")?, socket.file_name().context("no name")?);
+    let script = root().join("crates/synapse/tests/sdk/wrapped.py");
+    // From its folder: the whole path of the socket is longer than a socket's may be.
+    let output = Command::new(sdk::python(&root(), &sdk::PYTHON_1))
+        .arg("-B")
+        .arg(script)
+        .arg(name)
+        .args([binding, tag])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .context("starting Python")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let whole = || format!("{said}{}\n{}", String::from_utf8_lossy(&output.stderr), stage.recorder.screen());
+    ensure!(output.status.success(), "{}", whole());
+    for case in CASES {
+        ensure!(said.lines().any(|line| line == format!("ok {binding} {case}")), "no {case}: {}", whole());
+    }
+    let aborted = |what: &What| matches!(what, What::Aborted { turn: true });
+    stage.wait_mock(place, "the canceled turn is given up", |entry| aborted(&entry.what).then_some(()))?;
+    ensure!(made(&stage.site.work, tag)? == 1, "the tool that was allowed has not run once");
+    settle(stage)
+}
+
+fn made(work: &Path, tag: &str) -> anyhow::Result<usize> {
+    let names = std::fs::read_dir(work)?.flatten().map(|file| file.file_name());
+    Ok(names.filter(|name| name.to_string_lossy().starts_with(&format!("{tag}-"))).count())
+}
+
+fn root() -> PathBuf {
+    crate::shell::root()
+}
