@@ -168,8 +168,7 @@ pub(in super::super) fn resumed(first: &Heard, again: &Heard) -> Verdict {
     let (before, after) = (ids(first), ids(again));
     match before.split_first() {
         _ if again.events.is_empty() => Verdict::Off("nothing came".into()),
-        Some((named, rest)) if after.contains(named) => {
-            let _ = rest;
+        Some((named, _)) if after.contains(named) => {
             Verdict::Off("the event that was named came again".into())
         }
         Some((_, rest)) if after == rest => {

@@ -1,7 +1,7 @@
 //! What an interface of 1.0 says to questions for which the agent has nothing to do: versions, errors, rights.
 
 use super::super::finding::Verdict;
-use super::super::judge::answer::{Outcome, Tally};
+use super::super::judge::answer::{Outcome, Tally, read};
 use super::super::judge::card::requires_credentials;
 use super::super::probe::{NoAnswer, Patience, Probe};
 use super::super::table;
@@ -54,7 +54,7 @@ async fn first(desk: &mut Desk<'_>, probe: &mut Probe) -> bool {
         return false;
     }
     // Read on its own: what is no answer at all is told once, as not reached.
-    if let Outcome::Strange(why) = super::super::judge::answer::read(desk.binding(), &answer) {
+    if let Outcome::Strange(why) = read(desk.binding(), &answer) {
         probe.find(&table::REACHED, &desk.about, asked, Verdict::Off(why));
         return false;
     }
@@ -115,7 +115,7 @@ async fn versions(desk: &mut Desk<'_>, probe: &mut Probe) {
 fn without_version(desk: &mut Desk<'_>, answer: &web::Response, asked: &str) -> Verdict {
     let binding = desk.binding();
     // What 0.3 says has another form, and is not counted.
-    let outcome = match super::super::judge::answer::read(binding, answer) {
+    let outcome = match read(binding, answer) {
         Outcome::Error(told) if told.is(binding, Kind::Version) => desk.tally.read(binding, asked, answer),
         other => other,
     };
@@ -163,7 +163,7 @@ async fn strangers(desk: &mut Desk<'_>, probe: &mut Probe) {
         probe.find(&table::CHALLENGE, &desk.about, asked, challenge(&answer.headers));
     }
     let binding = desk.binding();
-    let verdict = match super::super::judge::answer::read(binding, &answer) {
+    let verdict = match read(binding, &answer) {
         _ if matches!(status, 401 | 403) => Verdict::Ok(format!("status {status}")),
         Outcome::Error(told) if told.is(binding, Kind::TaskNotFound) => {
             Verdict::Off(format!("let in: {}", told.words(binding)))
@@ -312,7 +312,7 @@ async fn extended_card(desk: &mut Desk<'_>, probe: &mut Probe) {
         Ok(answer) if matches!(answer.status.as_u16(), 401 | 403) => {
             Verdict::Ok(format!("status {}", answer.status.as_u16()))
         }
-        Ok(answer) => match super::super::judge::answer::read(at.binding, &answer) {
+        Ok(answer) => match read(at.binding, &answer) {
             Outcome::Error(told) => Verdict::Ok(told.words(at.binding)),
             Outcome::Result(_) => Verdict::Off("it was given out".into()),
             Outcome::Strange(why) => Verdict::Off(why),
