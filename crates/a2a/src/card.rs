@@ -80,7 +80,8 @@ impl Description {
                 streaming: Some(true),
                 push_notifications: Some(true),
                 extensions: self.extensions.clone(),
-                extended_agent_card: Some(true),
+                // Where callers prove nothing there is nobody whom more could be told (A16).
+                extended_agent_card: Some(!self.open),
             }),
             security_schemes: schemes(self.mtls),
             security_requirements: if self.open { Vec::new() } else { requirements(self.mtls) },

@@ -205,6 +205,12 @@ fn unsigned(app: &Shared, base: &str, which: Which) -> Result<Value, Fault> {
 
 /// A16: more of the agent, for callers that are known: what it is called here, its bounds, and what this caller may do.
 pub async fn extended(app: &Shared, caller: &Caller, called: &Called) -> Result<pb::AgentCard, Fault> {
+    if app.cards.open {
+        return Err(Fault::new(
+            Kind::Unsupported,
+            "this agent tells everybody the same; its card is all there is",
+        ));
+    }
     let rules = app.gate.rules();
     let may = |verb| policy::may(&rules, caller, verb, About::default());
     may(Verb::ReadStatus).map_err(|refusal| Fault::of(&refusal))?;

@@ -33,7 +33,7 @@ fn a_command_is_served_and_its_places_are_told() {
     assert_eq!(task["task"]["artifacts"][0]["parts"][0]["text"], "HELLO", "{task}");
 }
 
-/// E3, E8, A12: who comes without proof gives tasks and sees those, over A2A, and nothing else.
+/// E3, E8, A12, A14: who comes without proof gives tasks and sees those, over A2A, and nothing else.
 #[test]
 fn without_a_token_anyone_here_gives_tasks_and_nothing_more() {
     let world = world();
@@ -56,6 +56,13 @@ fn without_a_token_anyone_here_gives_tasks_and_nothing_more() {
     assert_eq!(ask("POST", "/message", r#"{"message": "x"}"#).status, 401);
     let card = ask("GET", "/.well-known/agent-card.json", "").json();
     assert!(card.get("securityRequirements").is_none(), "{card}");
+    assert_ne!(card["capabilities"]["extendedAgentCard"], true, "{card}");
+    let more = ask("GET", "/a2a/v1/extendedAgentCard", "").json();
+    assert_eq!(more["error"]["details"][0]["reason"], "UNSUPPORTED_OPERATION", "{more}");
+    // The doctor finds nothing wrong with that.
+    let endpoint = world.json(&["status", "shout"])["endpoint"].as_str().unwrap().to_owned();
+    let report = world.json(&["a2a", "doctor", &endpoint, "--send"]);
+    assert_eq!(report["counts"]["wrong"], 0, "{report}");
     world
         .synapse(&[
             "a2a",

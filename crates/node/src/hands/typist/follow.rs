@@ -13,11 +13,14 @@ use synapse_terminal::turn::{Sight, Turn};
 
 /// After a turn has ended it must stay so for this long before its text is taken for the answer.
 const STAYS_IDLE_MS: u64 = 5_000;
+/// A program may say that it waits before it shows for what. A prompt without choices is taken for one after this long.
+const DRAWN_MS: u64 = 3_000;
 
-/// What it waits for, once that is drawn.
-fn settled_prompt(seat: &Seat) -> Option<Prompt> {
+/// What it waits for, once that has come to rest, and since when.
+fn settled_prompt(seat: &Seat) -> Option<(Prompt, Timestamp)> {
     let watch = seat.watch();
-    watch.is_settled().then(|| watch.prompt()).flatten()
+    let prompt = watch.is_settled().then(|| watch.prompt()).flatten()?;
+    Some((prompt, watch.verdict().since))
 }
 
 impl Typist {
@@ -41,7 +44,12 @@ impl Typist {
             }
             AgentState::Waiting => {
                 *idle_since = None;
-                let Some(prompt) = settled_prompt(&self.seat) else { return false };
+                let Some((prompt, since)) = settled_prompt(&self.seat) else { return false };
+                let drawn = since.plus_ms(DRAWN_MS);
+                if prompt.choices.is_empty() && drawn > sight.now {
+                    self.wake = Some(drawn);
+                    return false;
+                }
                 if asked.as_ref() == Some(&prompt.hash) {
                     return false;
                 }
