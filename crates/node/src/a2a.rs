@@ -14,6 +14,7 @@ use crate::card::{self, Called};
 use crate::decide;
 use crate::doors::Shared;
 use crate::follow::{self, Item};
+use std::time::Duration;
 use synapse_a2a::check::{self, Version};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::Much;
@@ -24,7 +25,7 @@ use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::{LinkId, Seq, TaskId, TaskRef};
 use synapse_core::policy::Caller;
-use synapse_core::record::Record;
+use synapse_core::record::{Entry, Record};
 use synapse_core::task::{Task, TaskState};
 use synapse_core::watch::Topic;
 use view::Known;
@@ -56,6 +57,8 @@ struct Sent {
     at: Seq,
     /// How often the task had moved before.
     moves: usize,
+    /// It was known already, and its task may be over.
+    is_repeat: bool,
 }
 
 impl Engine {
@@ -114,10 +117,11 @@ impl Engine {
         let configuration = request.configuration.clone().unwrap_or_default();
         let history = check::history_length("configuration.historyLength", configuration.history_length)?;
         let sent = self.take(&request).await?;
-        if !configuration.return_immediately {
-            self.wait(&sent).await?;
-        }
-        let known = self.known(sent.task).await?;
+        let known = if !configuration.return_immediately {
+            self.wait(&sent).await?
+        } else {
+            self.known(sent.task).await?
+        };
         let payload = match known.direct().filter(|_| !configuration.return_immediately) {
             Some(message) => pb::send_message_response::Payload::Message(message),
             None => {
@@ -149,7 +153,7 @@ impl Engine {
             Err(Refusal::TaskEnded { state, .. }) => return Err(not_cancelable(id, state)),
             Err(refusal) => return Err(Fault::of(&refusal)),
         };
-        self.wait_a_moment(Sent { task: id, at, moves }).await?;
+        self.wait_a_moment(Sent { task: id, at, moves, is_repeat: false }).await?;
         let known = self.known(id).await?;
         self.tell(&known, Much { history: None, artifacts: true }).await
     }
@@ -175,12 +179,13 @@ impl Engine {
         if let Some(config) = push {
             self.keep_push(config, taken.task, Mark::after(at)).await?;
         }
-        Ok(Sent { task: taken.task, at, moves })
+        Ok(Sent { task: taken.task, at, moves, is_repeat: taken.duplicate })
     }
 
     /// What a wrapped agent waits for is decided by a decision alone; whatever else is said is for later.
     async fn decide(&self, known: &Known, decision: Decision) -> Result<Sent, Fault> {
-        let sent = Sent { task: known.task().id, at: known.at(), moves: known.task().history.len() };
+        let (task, moves) = (known.task().id, known.task().history.len());
+        let sent = Sent { task, at: known.at(), moves, is_repeat: false };
         let decided = decide::decide(&self.app, &self.caller, decision.allow, decision.prompt).await;
         match decided {
             Ok(_) => Ok(sent),
@@ -209,29 +214,46 @@ impl Engine {
     }
 
     /// Until the task has ended, or asks for something (S2).
-    async fn wait(&self, sent: &Sent) -> Result<(), Fault> {
+    async fn wait(&self, sent: &Sent) -> Result<Known, Fault> {
+        // Nearly every task ends soon, and tells all of itself when it does.
+        let soon = if sent.is_repeat { Duration::ZERO } else { SOON };
+        let mut items = self.follow(sent.task, sent.at).await?;
+        if let Ok(Some(known)) = tokio::time::timeout(soon, first_pause(&mut items)).await {
+            return self.paused(sent, known).await;
+        }
+        // It takes longer, some events are gone, or it ended while it was taken.
         loop {
             let known = self.known(sent.task).await?;
             if known.ended().is_some() || known.asks_since(sent.moves) {
-                return Ok(());
+                return Ok(known);
             }
             if self.app.stop.is_cancelled() {
                 return Err(Fault::of(&Refusal::Stopping));
             }
             let mut items = self.follow(sent.task, known.at()).await?;
-            // After a gap, or when we were too slow: how it is now is asked again.
-            while let Some(Item::Entry(entry)) = items.recv().await {
-                if is_pause(&entry.record) {
-                    return Ok(());
-                }
+            if let Some(known) = first_pause(&mut items).await {
+                return self.paused(sent, known).await;
             }
+        }
+    }
+
+    /// The task whose end was just told, or that has just asked for something.
+    async fn paused(&self, sent: &Sent, entry: std::sync::Arc<Entry>) -> Result<Known, Fault> {
+        match &entry.record {
+            Record::Ended { ending, archive, .. } if is_own(&self.caller, &archive.task) => {
+                Ok(Known::Ended { ending: ending.clone(), archive: archive.clone(), at: Seq(u64::MAX) })
+            }
+            _ => self.known(sent.task).await,
         }
     }
 
     /// For an end that is near: an agent that stops at once is told as stopped.
     async fn wait_a_moment(&self, sent: Sent) -> Result<(), Fault> {
-        const MOMENT: std::time::Duration = std::time::Duration::from_secs(10);
-        tokio::time::timeout(MOMENT, self.wait(&sent)).await.unwrap_or(Ok(()))
+        const MOMENT: Duration = Duration::from_secs(10);
+        match tokio::time::timeout(MOMENT, self.wait(&sent)).await {
+            Ok(Err(fault)) => Err(fault),
+            Ok(Ok(_)) | Err(_) => Ok(()),
+        }
     }
 
     async fn follow(&self, task: TaskId, after: Seq) -> Result<tokio::sync::mpsc::Receiver<Item>, Fault> {
@@ -250,6 +272,19 @@ fn reference(task: TaskId) -> Result<TaskRef, Fault> {
 
 fn other_answer() -> Fault {
     Fault::new(Kind::Internal, "the node answered something else; see its log")
+}
+
+/// How long a task is waited for before it is looked up.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The first event after which nothing more comes until somebody does something; none if some events were lost.
+async fn first_pause(items: &mut tokio::sync::mpsc::Receiver<Item>) -> Option<std::sync::Arc<Entry>> {
+    while let Some(Item::Entry(entry)) = items.recv().await {
+        if is_pause(&entry.record) {
+            return Some(entry);
+        }
+    }
+    None
 }
 
 /// Whether nothing more comes until somebody does something.

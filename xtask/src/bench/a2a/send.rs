@@ -34,9 +34,10 @@ struct Rounds {
 }
 
 pub(in super::super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    // First, since building it takes minutes: a program that says nothing for so long is let go.
+    let (python, rust) = (Rival::python(bench)?, Rival::rust(bench));
     let (entry, server) = ours(&bench.stage, "echo")?;
     let echo = Echo::start(&entry.socket, CONNECTIONS)?;
-    let (python, rust) = (Rival::python(bench)?, Rival::rust(bench));
     let (many, few) = (bench.pick(20_000, 500), bench.pick(2_000, 100));
     let door = Door::Unix(entry.socket.clone());
     let mut rounds = Rounds::default();
