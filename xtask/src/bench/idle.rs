@@ -9,7 +9,7 @@ use super::proc::Sleeps;
 use super::report::{Row, median};
 use super::{Bench, proc};
 
-const SETTLE: Duration = Duration::from_secs(2);
+const SETTLE: Duration = Duration::from_secs(4);
 const NODE_MB_MAX: f64 = 10.0;
 const WAKE_UPS_MAX: f64 = 1.0;
 /// The bar on wake-ups is for this long.

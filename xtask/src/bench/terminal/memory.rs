@@ -20,7 +20,7 @@ const FULL_MB_MAX: f64 = 20.0;
 const WAKE_UPS_MAX: f64 = 1.0;
 /// The bar on wake-ups is for this long.
 const SPAN: Duration = Duration::from_secs(5);
-const SETTLE: Duration = Duration::from_secs(3);
+const SETTLE: Duration = Duration::from_secs(4);
 /// What the second half of a long flood may need beyond the first.
 const GROWTH_MB_MAX: f64 = 1.0;
 
