@@ -377,6 +377,8 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
                 if !leads {
                     viewer.at().looks_on();
                     let _ = viewer.show_line();
+                } else if viewer.bottom().withdraw(LOOKING_ON) {
+                    viewer.line.ask(&Ask::Again);
                 }
                 if leads || viewer.role == Role::Reader { Ok(()) } else { look_on(viewer) }
             }

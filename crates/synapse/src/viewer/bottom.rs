@@ -32,6 +32,15 @@ impl Bottom {
         !std::mem::replace(&mut self.is_watched, true)
     }
 
+    /// Takes a notice back that is not true any more; whether that uncovers the program.
+    pub(super) fn withdraw(&mut self, words: &str) -> bool {
+        let is_it = self.notice.as_ref().is_some_and(|(shown, _)| shown == words);
+        if is_it {
+            self.notice = None;
+        }
+        is_it && !self.is_covered()
+    }
+
     /// How long the notice still stays; none once it has gone.
     pub(super) fn notice_left(&mut self) -> Option<Duration> {
         let left = self.notice.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
@@ -139,6 +148,8 @@ mod tests {
         assert!(bottom.sequence((80, 24)).unwrap().contains(" @a▏   "));
         assert!(!bottom.set_line(None), "the notice is still there");
         assert!(bottom.notice_left().is_some());
+        assert!(!bottom.withdraw("another") && bottom.withdraw("stored\nfor a"));
+        assert!(!bottom.is_covered() && !bottom.withdraw("stored\nfor a"));
         bottom.set_notice(String::new(), Duration::ZERO);
         assert_eq!(bottom.notice_left(), None);
         assert!(!bottom.is_covered());
