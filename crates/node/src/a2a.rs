@@ -117,10 +117,10 @@ impl Engine {
         let configuration = request.configuration.clone().unwrap_or_default();
         let history = check::history_length("configuration.historyLength", configuration.history_length)?;
         let sent = self.take(&request).await?;
-        let known = if !configuration.return_immediately {
-            self.wait(&sent).await?
-        } else {
+        let known = if configuration.return_immediately {
             self.known(sent.task).await?
+        } else {
+            self.wait(&sent).await?
         };
         let payload = match known.direct().filter(|_| !configuration.return_immediately) {
             Some(message) => pb::send_message_response::Payload::Message(message),
@@ -218,8 +218,8 @@ impl Engine {
         // Nearly every task ends soon, and tells all of itself when it does.
         let soon = if sent.is_repeat { Duration::ZERO } else { SOON };
         let mut items = self.follow(sent.task, sent.at).await?;
-        if let Ok(Some(known)) = tokio::time::timeout(soon, first_pause(&mut items)).await {
-            return self.paused(sent, known).await;
+        if let Ok(Some(entry)) = tokio::time::timeout(soon, first_pause(&mut items)).await {
+            return self.paused(sent, entry).await;
         }
         // It takes longer, some events are gone, or it ended while it was taken.
         loop {
@@ -231,8 +231,8 @@ impl Engine {
                 return Err(Fault::of(&Refusal::Stopping));
             }
             let mut items = self.follow(sent.task, known.at()).await?;
-            if let Some(known) = first_pause(&mut items).await {
-                return self.paused(sent, known).await;
+            if let Some(entry) = first_pause(&mut items).await {
+                return self.paused(sent, entry).await;
             }
         }
     }
