@@ -34,8 +34,8 @@ pub fn journal(path: &Path) -> Result<Option<Seen>, OpenError> {
             return Err(OpenError::Damaged { path: path.display().to_string(), why: said });
         }
     }
-    let newest =
-        db.query_row("SELECT at FROM journal ORDER BY seq DESC LIMIT 1", [], |row| row.get(0)).optional();
+    let sql = "SELECT at FROM journal UNION ALL SELECT at FROM task ORDER BY at DESC LIMIT 1";
+    let newest = db.query_row(sql, [], |row| row.get(0)).optional();
     Ok(Some(Seen { newest_ms: newest.map_err(failed)? }))
 }
 

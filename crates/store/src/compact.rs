@@ -93,7 +93,6 @@ impl Journal {
         for (seq, archive) in &doomed {
             for message in &archive.task.messages {
                 change.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([message.as_str()])?;
-                change.prepare_cached("DELETE FROM trail WHERE message = ?1")?.execute([message.as_str()])?;
             }
             let task = archive.task.id.to_string();
             change.prepare_cached("DELETE FROM said WHERE task = ?1")?.execute([task])?;

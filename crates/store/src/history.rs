@@ -9,7 +9,7 @@ use std::sync::Arc;
 use synapse_core::ids::{MessageId, Seq, TaskId, TaskRef};
 use synapse_core::message::{Body, Letter};
 use synapse_core::receipt::Trail;
-use synapse_core::record::{Archive, Entry, Said};
+use synapse_core::record::{Archive, Entry, Record, Said};
 use synapse_core::task::Ending;
 
 #[derive(Serialize)]
@@ -22,6 +22,13 @@ pub(crate) struct KeptTaskOut<'a> {
 pub(crate) struct KeptTask {
     pub(crate) ending: Ending,
     pub(crate) archive: Archive,
+}
+
+impl KeptTask {
+    pub(crate) fn into_record(self) -> Record {
+        let Self { ending, archive } = self;
+        Record::Ended { task: archive.task.id, ending, archive: Box::new(archive) }
+    }
 }
 
 pub struct History {
@@ -65,13 +72,12 @@ impl History {
         Ok(said)
     }
 
+    /// How a message of an ended task went.
     pub fn trail(&self, message: &MessageId) -> Result<Option<(TaskId, Trail)>, JournalError> {
-        let mut ask = self.db.prepare_cached("SELECT task, body, crc FROM trail WHERE message = ?1")?;
-        let row: Option<(String, String, u32)> =
-            ask.query_row([message.as_str()], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional()?;
-        let Some((task, body, crc)) = row else { return Ok(None) };
-        let trail = rows::read("trail", 0, &body, crc)?;
-        Ok(TaskId::parse(&task).ok().map(|task| (task, trail)))
+        let Some((letter, _)) = self.message(message)? else { return Ok(None) };
+        let Some((_, archive)) = journal::task_of(&self.db, &letter.task)? else { return Ok(None) };
+        let trail = archive.trails.into_iter().find(|(id, _)| id == message);
+        Ok(trail.map(|(_, trail)| (letter.task, trail)))
     }
 
     pub fn message(&self, id: &MessageId) -> Result<Option<(Arc<Letter>, Body)>, JournalError> {

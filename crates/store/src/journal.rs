@@ -7,20 +7,21 @@
 //! Not here: what records mean (`synapse-core`), snapshots and pruning (`compact`), views (`history`).
 
 use crate::compact::{Checkpointer, Retention};
+use crate::history::{KeptTask, KeptTaskOut};
 use crate::own::DIRECT;
 use crate::rows::{self, BadRow, ROW_VERSION};
 use crate::schema::{self, OpenError, shown};
 use rusqlite::config::DbConfig;
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use synapse_core::cycle;
 use synapse_core::effect::{EndedTask, Prior};
-use synapse_core::ids::{MessageId, Seq, TaskRef, Timestamp};
+use synapse_core::ids::{MessageId, Seq, TaskId, TaskRef, Timestamp};
 use synapse_core::message::Body;
-use synapse_core::record::{Archive, Entry, Record};
+use synapse_core::record::{Archive, Entry, Record, Said};
 use synapse_core::state::{State, Unfit};
+use synapse_core::task::Ending;
 
 pub struct Journal {
     pub(crate) db: Connection,
@@ -108,9 +109,11 @@ impl Journal {
 
     fn write(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
         self.begin()?;
+        let mut batch = Batch::of(&self.db)?;
         for entry in entries {
-            write_one(&self.db, entry)?;
+            batch.put(entry)?;
         }
+        drop(batch);
         self.db.prepare_cached("COMMIT")?.execute([])?;
         self.begun = false;
         Ok(())
@@ -163,7 +166,7 @@ impl Journal {
         let row: Option<(u64, String, u32)> =
             ask.query_row([agent], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional()?;
         let Some((seq, body, crc)) = row else { return Ok(None) };
-        let kept: crate::history::KeptTask = rows::read("task", seq, &body, crc)?;
+        let kept: KeptTask = rows::read("task", seq, &body, crc)?;
         Ok(ended_of(kept.archive))
     }
 
@@ -223,90 +226,110 @@ fn ended_of(archive: Archive) -> Option<EndedTask> {
     Some(EndedTask { id: task.id, agent: task.agent, state: task.state, requester: task.requester, message })
 }
 
-pub(crate) fn find_task(
-    db: &Connection,
-    name: &TaskRef,
-) -> Result<Option<(synapse_core::task::Ending, Archive)>, JournalError> {
+pub(crate) fn find_task(db: &Connection, name: &TaskRef) -> Result<Option<(Ending, Archive)>, JournalError> {
     let sql = "SELECT seq, body, crc FROM task WHERE id >= ?1 AND id <= ?1 || 'g' ORDER BY seq DESC LIMIT 1";
+    one_task(db, sql, name.as_str())
+}
+
+/// The ended task of this id.
+pub(crate) fn task_of(db: &Connection, id: &TaskId) -> Result<Option<(Ending, Archive)>, JournalError> {
+    one_task(db, "SELECT seq, body, crc FROM task WHERE id = ?1", &id.to_string())
+}
+
+fn one_task(db: &Connection, sql: &str, id: &str) -> Result<Option<(Ending, Archive)>, JournalError> {
     let mut ask = db.prepare_cached(sql)?;
     let row: Option<(u64, String, u32)> =
-        ask.query_row([name.as_str()], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional()?;
+        ask.query_row([id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional()?;
     let Some((seq, body, crc)) = row else { return Ok(None) };
-    let kept: crate::history::KeptTask = rows::read("task", seq, &body, crc)?;
+    let kept: KeptTask = rows::read("task", seq, &body, crc)?;
     Ok(Some((kept.ending, kept.archive)))
 }
 
-fn write_one(batch: &Connection, entry: &Entry) -> rusqlite::Result<()> {
-    let (seq, at) = (entry.seq.0, entry.at.0);
-    match &entry.record {
-        Record::Accepted { letter, body, opens } => {
-            let head = rows::head(letter, opens.as_deref());
-            let crc = rows::checksum(&[&head, body.as_str()]);
-            let sql =
-                "INSERT INTO message (seq, at, id, key, head, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-            batch.prepare_cached(sql)?.execute(params![
-                seq,
-                at,
-                letter.id.as_str(),
-                letter.key().text(),
-                head,
-                body.as_str(),
-                crc
-            ])?;
-            return Ok(());
-        }
-        Record::Ended { task, ending, archive } => {
-            let kept = rows::text(&crate::history::KeptTaskOut { ending, archive });
-            let sql = "INSERT INTO task (seq, at, id, agent, dead, body, crc, who, context, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-            let agent = archive.task.agent.to_string();
-            let crc = rows::checksum(&[&kept]);
-            let state = if ending.direct { DIRECT } else { ending.state.name() };
-            batch.prepare_cached(sql)?.execute(params![
-                seq,
-                at,
-                task.to_string(),
-                agent,
-                archive.dead_letter,
-                kept,
-                crc,
-                rows::who(&archive.task.requester.who),
-                archive.task.conversation(),
-                state
-            ])?;
-            for (message, trail) in &archive.trails {
-                let sql = "INSERT OR REPLACE INTO trail (message, task, body, crc) VALUES (?1, ?2, ?3, ?4)";
-                let body = rows::text(trail);
-                let crc = rows::checksum(&[&body]);
-                batch.prepare_cached(sql)?.execute(params![message.as_str(), task.to_string(), body, crc])?;
-            }
-        }
-        Record::Said { task, what: what @ synapse_core::record::Said::Artifact { .. } } => {
-            let body = rows::text(what);
-            let sql = "INSERT INTO said (seq, task, body, crc) VALUES (?1, ?2, ?3, ?4)";
-            let crc = rows::checksum(&[&body]);
-            batch.prepare_cached(sql)?.execute(params![seq, task.to_string(), body, crc])?;
-        }
-        _ => {}
+/// The rows of one batch. The statements of the two busiest tables and the text of a row are made once.
+struct Batch<'a> {
+    db: &'a Connection,
+    message: CachedStatement<'a>,
+    journal: CachedStatement<'a>,
+    text: rows::Text,
+}
+
+impl<'a> Batch<'a> {
+    fn of(db: &'a Connection) -> rusqlite::Result<Self> {
+        let message =
+            "INSERT INTO message (seq, at, id, key, head, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let journal = "INSERT INTO journal (seq, at, v, body, crc) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let (message, journal) = (db.prepare_cached(message)?, db.prepare_cached(journal)?);
+        Ok(Self { db, message, journal, text: rows::Text::default() })
     }
-    let body = rows::text(&entry.record);
-    let crc = rows::checksum(&[&body]);
-    batch
-        .prepare_cached("INSERT INTO journal (seq, at, v, body, crc) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![seq, at, ROW_VERSION, body, crc])?;
-    Ok(())
+
+    fn put(&mut self, entry: &Entry) -> rusqlite::Result<()> {
+        let (seq, at) = (entry.seq.0, entry.at.0);
+        match &entry.record {
+            Record::Accepted { letter, body, opens } => {
+                let head = self.text.head(letter, opens.as_deref());
+                let crc = rows::checksum(&[head, body.as_str()]);
+                let (id, key) = (letter.id.as_str(), letter.key().text());
+                self.message.execute(params![seq, at, id, key, head, body.as_str(), crc])?;
+                return Ok(());
+            }
+            Record::Ended { task, ending, archive } => {
+                return self.ended((seq, at), task, ending, archive);
+            }
+            Record::Said { task, what: what @ Said::Artifact { .. } } => {
+                let body = self.text.of(what);
+                let sql = "INSERT INTO said (seq, task, body, crc) VALUES (?1, ?2, ?3, ?4)";
+                let crc = rows::checksum(&[body]);
+                self.db.prepare_cached(sql)?.execute(params![seq, task.to_string(), body, crc])?;
+            }
+            _ => {}
+        }
+        let body = self.text.of(&entry.record);
+        self.journal.execute(params![seq, at, ROW_VERSION, body, rows::checksum(&[body])])?;
+        Ok(())
+    }
+
+    fn ended(
+        &mut self,
+        (seq, at): (u64, u64),
+        task: &TaskId,
+        ending: &Ending,
+        archive: &Archive,
+    ) -> rusqlite::Result<()> {
+        let kept = self.text.of(&KeptTaskOut { ending, archive });
+        let sql = "INSERT INTO task (seq, at, id, agent, dead, body, crc, who, context, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        let state = if ending.direct { DIRECT } else { ending.state.name() };
+        self.db.prepare_cached(sql)?.execute(params![
+            seq,
+            at,
+            task.to_string(),
+            archive.task.agent.to_string(),
+            archive.dead_letter,
+            kept,
+            rows::checksum(&[kept]),
+            rows::who(&archive.task.requester.who),
+            archive.task.conversation(),
+            state
+        ])?;
+        Ok(())
+    }
 }
 
 pub(crate) fn entries_after(db: &Connection, after: Seq, max: u64) -> Result<Vec<Entry>, JournalError> {
     let max = i64::try_from(max).unwrap_or(i64::MAX);
-    let sql = "SELECT seq, at, 0, head, body, crc FROM message WHERE seq > ?1
-               UNION ALL SELECT seq, at, v, NULL, body, crc FROM journal WHERE seq > ?1
+    let sql = "SELECT seq, at, 0, head, body, crc, 'message' FROM message WHERE seq > ?1
+               UNION ALL SELECT seq, at, v, NULL, body, crc, 'journal' FROM journal WHERE seq > ?1
+               UNION ALL SELECT seq, at, 0, NULL, body, crc, 'task' FROM task WHERE seq > ?1
                ORDER BY seq LIMIT ?2";
     let mut ask = db.prepare_cached(sql)?;
     let mut found = ask.query(params![after.0, max])?;
     let mut entries = Vec::new();
     while let Some(row) = found.next()? {
         let seq: u64 = row.get(0)?;
-        let table = if row.get_ref(3)? == ValueRef::Null { "journal" } else { "message" };
+        let table = match row.get_ref(6)?.as_bytes().unwrap_or_default() {
+            b"message" => "message",
+            b"task" => "task",
+            _ => "journal",
+        };
         entries.push(one_entry(row, table, seq)?);
     }
     Ok(entries)
@@ -318,9 +341,10 @@ fn one_entry(row: &Row<'_>, table: &'static str, seq: u64) -> Result<Entry, BadR
     let head = row.get_ref(3).map_err(|e| unreadable(&e))?.as_str_or_null().map_err(|e| unreadable(&e))?;
     let at: u64 = row.get(1).map_err(|e| unreadable(&e))?;
     let crc: u32 = row.get(5).map_err(|e| unreadable(&e))?;
-    let record = match head {
-        Some(head) => rows::read_head(seq, head, body, crc)?.into_record(body),
-        None => {
+    let record = match (head, table) {
+        (Some(head), _) => rows::read_head(seq, head, body, crc)?.into_record(body),
+        (None, "task") => rows::read::<KeptTask>(table, seq, body, crc)?.into_record(),
+        (None, _) => {
             rows::check_version(table, seq, row.get(2).map_err(|e| unreadable(&e))?)?;
             rows::read(table, seq, body, crc)?
         }

@@ -1,7 +1,7 @@
 //! Rows: the form of records on disk. Checked when written and again when read.
 //!
 //! A row is text with a version and a checksum. An accepted message is one row of its own (`message`), which is
-//! journal, history and dedupe key in one, so that nothing is written twice.
+//! journal, history and dedupe key in one, and so is the end of a task (`task`): nothing is written twice.
 //! Invariant: what `decode` gives is what `encode` was given, or an error that says which row is wrong.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -71,8 +71,21 @@ pub(crate) struct Head {
     opens: Option<Box<Opens>>,
 }
 
-pub(crate) fn head(letter: &Letter, opens: Option<&Opens>) -> String {
-    text(&HeadOut { letter, opens })
+/// The text of one row after another, in one buffer: made anew for each, it would grow from nothing each time.
+#[derive(Default)]
+pub(crate) struct Text(Vec<u8>);
+
+impl Text {
+    pub(crate) fn of<T: Serialize>(&mut self, value: &T) -> &str {
+        self.0.clear();
+        serde_json::to_writer(&mut self.0, value)
+            .expect("records are plain data and always have a JSON form");
+        std::str::from_utf8(&self.0).expect("JSON is UTF-8")
+    }
+
+    pub(crate) fn head(&mut self, letter: &Letter, opens: Option<&Opens>) -> &str {
+        self.of(&HeadOut { letter, opens })
+    }
 }
 
 pub(crate) fn read_head(seq: u64, head: &str, body: &str, crc: u32) -> Result<Head, BadRow> {

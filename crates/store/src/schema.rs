@@ -81,6 +81,11 @@ const MIGRATIONS: &[&str] = &[
     WHERE json_valid(body);
     CREATE INDEX task_by_who ON task (who, at, id);
 ",
+    // What a task has of its end is the record of it, and has the trails of its messages.
+    "
+    DELETE FROM journal WHERE seq IN (SELECT seq FROM task);
+    DROP TABLE trail;
+",
 ];
 
 /// Why a store could not be opened. Nothing in it was changed.

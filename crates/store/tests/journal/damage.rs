@@ -81,14 +81,14 @@ fn a_row_of_the_archive_that_changed_is_named_when_it_is_asked_for() {
     let task = TaskRef::parse(&text("SELECT id FROM task ORDER BY seq LIMIT 1")).unwrap();
     let message = MessageId::parse(&text("SELECT id FROM message ORDER BY seq LIMIT 1")).unwrap();
     let row = number(&path, "SELECT min(seq) FROM task");
-    db.execute_batch("UPDATE task SET body = body || ' '; UPDATE trail SET body = body || ' ';").unwrap();
     let (journal, _) = Journal::open(&path, Retention::default()).unwrap();
+    db.execute("UPDATE task SET body = body || ' '", []).unwrap();
     let history = History::open(&path).unwrap();
     for error in [journal.ended(&task).unwrap_err(), history.task(&task).unwrap_err()] {
         assert_eq!(error.to_string(), format!("row {row} of task does not match its checksum"));
     }
     let error = history.trail(&message).unwrap_err().to_string();
-    assert!(error.contains("of trail does not match its checksum"), "{error}");
+    assert!(error.contains("of task does not match its checksum"), "{error}");
 }
 
 /// What stands where the journal should, what it is told as, and that nobody touched it.

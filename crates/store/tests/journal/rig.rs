@@ -163,6 +163,7 @@ impl Rig {
             context: None,
             timeout_ms: (self.dice.below(4) == 0).then_some(30_000),
             sent_at: None,
+            watcher: None,
         };
         self.ask(user(), Command::Send(Box::new(draft)))
     }

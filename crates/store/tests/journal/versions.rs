@@ -7,7 +7,8 @@ use synapse_store::{Journal, Retention};
 
 /// What a file of each version looked like when it was new: `application_id` and tables, step by step.
 /// A new step of the schema adds its line here, with a row or two that it has to carry over.
-const OF_VERSION: &[&str] = &["", include_str!("version_1.sql"), include_str!("version_2.sql")];
+const OF_VERSION: &[&str] =
+    &["", include_str!("version_1.sql"), include_str!("version_2.sql"), include_str!("version_3.sql")];
 
 #[test]
 fn an_empty_file_becomes_a_journal() {
@@ -43,6 +44,31 @@ fn a_journal_of_every_version_opens_today() {
         let (_, again) = Journal::open(&path, Retention::default()).unwrap();
         assert_eq!(again, state, "version {version}, opened twice");
     }
+}
+
+/// Version 2 had the end of a task in the journal as well, and the trails of its messages in a table of their own.
+#[test]
+fn ends_that_were_written_twice_are_read_once() {
+    let mut rig = Rig::new(5, Retention::default());
+    rig.open_link(0, 4, Serves::UntilEnded { hears: false });
+    (0..200).for_each(|_| rig.step());
+    let (dir, path, _) = rig.close();
+    let (journal, before) = Journal::open(&path, Retention::default()).unwrap();
+    drop(journal);
+    let ended = number(&path, "SELECT count(*) FROM task");
+    assert!(ended > 0);
+    sql(&path)
+        .execute_batch(
+            "INSERT INTO journal SELECT seq, at, 1, body, crc FROM task;
+             CREATE TABLE trail (message TEXT PRIMARY KEY, task TEXT NOT NULL, body TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
+             PRAGMA user_version = 2;",
+        )
+        .unwrap();
+    let (journal, after) = Journal::open(&path, Retention::default()).unwrap();
+    assert_eq!(after, before);
+    drop(journal);
+    assert_eq!(number(&path, "SELECT count(*) FROM task"), ended);
+    drop(dir);
 }
 
 #[test]
