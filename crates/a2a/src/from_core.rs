@@ -92,14 +92,12 @@ fn asked(letter: &Letter, body: &Body, context: &str) -> pb::Message {
         list.into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
     };
     let (extensions, reference_task_ids) = (texts("extensions"), texts("referenceTaskIds"));
-    let beside = |n: usize| own.as_ref()?.get("parts")?.get(n.to_string())?.as_object().cloned();
-    let parts = content.parts.iter().enumerate();
     pb::Message {
         message_id: caller_message_id(&letter.sender_id),
         context_id: context.to_owned(),
         task_id: letter.task.to_string(),
         role: pb::Role::User.into(),
-        parts: parts.map(|(n, one)| part(one, beside(n).unwrap_or_default())).collect(),
+        parts: parts_beside(&content, own.as_ref()),
         metadata: to_struct(content.metadata),
         extensions,
         reference_task_ids,
@@ -108,13 +106,13 @@ fn asked(letter: &Letter, body: &Body, context: &str) -> pb::Message {
 
 /// What the agent says in a status. Its id is always the same for the same words.
 fn said(task: &Task, at: Timestamp, what: &str, body: &Body) -> pb::Message {
-    let content = body.content().unwrap_or_default();
+    let mut content = body.content().unwrap_or_default();
     pb::Message {
         message_id: format!("{}-{what}-{}", task.id, at.0),
         context_id: task.conversation(),
         task_id: task.id.to_string(),
         role: pb::Role::Agent.into(),
-        parts: parts(&content),
+        parts: parts(&mut content),
         metadata: to_struct(content.metadata),
         ..pb::Message::default()
     }
@@ -124,8 +122,16 @@ fn told(task: &Task, at: Timestamp, what: &str, text: &str) -> pb::Message {
     said(task, at, what, &Body::of(&Content::text(text)))
 }
 
-fn parts(content: &Content) -> Vec<pb::Part> {
-    content.parts.iter().map(|one| part(one, Map::new())).collect()
+/// The parts, with what A2A has of each of them; that is no longer among the content's own.
+fn parts(content: &mut Content) -> Vec<pb::Part> {
+    let own = content.metadata.remove(OWN);
+    parts_beside(content, own.as_ref())
+}
+
+fn parts_beside(content: &Content, own: Option<&Value>) -> Vec<pb::Part> {
+    let beside = |n: usize| own?.get("parts")?.get(n.to_string())?.as_object().cloned();
+    let parts = content.parts.iter().enumerate();
+    parts.map(|(n, one)| part(one, beside(n).unwrap_or_default())).collect()
 }
 
 fn part(part: &Part, metadata: Map<String, Value>) -> pb::Part {
@@ -164,11 +170,11 @@ fn artifacts(seen: &Seen<'_>) -> Vec<pb::Artifact> {
 /// An artifact, and whether it goes on with one of the same id.
 fn artifact(said: &Said) -> Option<(pb::Artifact, bool)> {
     let Said::Artifact { id, name, content, append, .. } = said else { return None };
-    let content = content.content().unwrap_or_default();
+    let mut content = content.content().unwrap_or_default();
     let artifact = pb::Artifact {
         artifact_id: id.clone(),
         name: name.clone().unwrap_or_default(),
-        parts: parts(&content),
+        parts: parts(&mut content),
         metadata: to_struct(content.metadata),
         ..pb::Artifact::default()
     };
@@ -176,11 +182,12 @@ fn artifact(said: &Said) -> Option<(pb::Artifact, bool)> {
 }
 
 fn answer(ending: &Ending) -> Option<pb::Artifact> {
-    let content = ending.answer.as_ref().filter(|_| ending.state == TaskState::Completed)?.content().ok()?;
+    let answer = ending.answer.as_ref().filter(|_| ending.state == TaskState::Completed)?;
+    let mut content = answer.content().ok()?;
     Some(pb::Artifact {
         artifact_id: ANSWER.into(),
         name: ANSWER.into(),
-        parts: parts(&content),
+        parts: parts(&mut content),
         metadata: to_struct(content.metadata),
         ..pb::Artifact::default()
     })

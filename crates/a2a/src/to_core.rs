@@ -57,6 +57,7 @@ pub fn draft(request: &pb::SendMessageRequest, modes: Modes<'_>) -> Result<Draft
         context: context(&message.context_id)?,
         timeout_ms: None,
         sent_at: None,
+        watcher: None,
     };
     let _ = draft.body.digest();
     Ok(draft)

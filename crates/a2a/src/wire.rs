@@ -162,6 +162,26 @@ mod tests {
     }
 
     /// G3–G6: names, enums and times as ProtoJSON has them; what is the caller's stays as it was.
+    /// G1: the types of the protocol are those that are generated from its proto.
+    #[test]
+    fn no_type_of_the_protocol_is_written_by_hand() {
+        use crate::pb;
+        use std::any::type_name;
+        for name in [
+            type_name::<pb::AgentCard>(),
+            type_name::<pb::Task>(),
+            type_name::<pb::Message>(),
+            type_name::<pb::Part>(),
+            type_name::<pb::Artifact>(),
+            type_name::<pb::StreamResponse>(),
+            type_name::<pb::SendMessageRequest>(),
+            type_name::<pb::ListTasksRequest>(),
+            type_name::<pb::TaskPushNotificationConfig>(),
+        ] {
+            assert!(name.starts_with("a2a_pb::"), "{name}");
+        }
+    }
+
     #[test]
     fn a_task_reads_as_the_protocol_writes_it() {
         let value = to_json(&task(1_791_000_000_007)).unwrap();

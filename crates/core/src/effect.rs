@@ -190,6 +190,8 @@ pub struct Draft {
     pub context: Option<ContextId>,
     pub timeout_ms: Option<u64>,
     pub sent_at: Option<Timestamp>,
+    /// Who follows its task from this message on. It is let go once the task has ended.
+    pub watcher: Option<WatcherId>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -241,6 +243,8 @@ pub enum Effect {
         tries: u8,
         /// How many notes wait for an agent that is not handed any.
         notes: usize,
+        /// What it says, if that is still in memory; else it is in the journal.
+        body: Option<Body>,
     },
     Stop {
         link: LinkId,

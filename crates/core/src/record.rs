@@ -171,6 +171,14 @@ impl Record {
         }
     }
 
+    /// What the message says, of the record that took it.
+    pub fn body(&self) -> Option<&Body> {
+        match self {
+            Self::Accepted { body, .. } => Some(body),
+            _ => None,
+        }
+    }
+
     pub fn is_alert(&self) -> bool {
         match self {
             Self::Tripped { .. } => true,

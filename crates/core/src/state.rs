@@ -20,7 +20,8 @@ pub struct State {
     pub agents: BTreeMap<AgentId, Agent>,
     pub mailboxes: BTreeMap<AgentId, Mailbox>,
     pub letters: BTreeMap<MessageId, Open>,
-    pub tasks: BTreeMap<TaskId, Task>,
+    /// Boxed: ids come in no order, and whatever lies beside a new one is moved.
+    pub tasks: BTreeMap<TaskId, Box<Task>>,
     /// What agents say they are doing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub contexts: BTreeMap<AgentId, Context>,
@@ -164,7 +165,7 @@ impl State {
                     cancel: None,
                     said_bytes: 0,
                 };
-                if self.tasks.insert(letter.task, task).is_some() {
+                if self.tasks.insert(letter.task, Box::new(task)).is_some() {
                     return Err(Unfit::Twice(letter.task.to_string()));
                 }
             }
@@ -233,7 +234,7 @@ impl State {
     /// Whether an open task has the same short form.
     pub fn has_task_like(&self, id: &TaskId) -> bool {
         let (first, last) = id.same_short();
-        self.tasks.range(first..=last).next().is_some()
+        self.tasks.range(first..).next().is_some_and(|(found, _)| *found <= last)
     }
 
     /// Open tasks whose id begins so.
@@ -241,7 +242,7 @@ impl State {
         let first = TaskId::parse(&format!("{:0<32}", name.as_str())).ok();
         let last = TaskId::parse(&format!("{:f<32}", name.as_str())).ok();
         match (first, last) {
-            (Some(first), Some(last)) => self.tasks.range(first..=last).map(|(_, task)| task).collect(),
+            (Some(first), Some(last)) => self.tasks.range(first..=last).map(|(_, task)| &**task).collect(),
             _ => Vec::new(),
         }
     }
@@ -257,6 +258,6 @@ impl State {
     }
 
     fn task_mut(&mut self, id: &TaskId) -> Result<&mut Task, Unfit> {
-        self.tasks.get_mut(id).ok_or(Unfit::NoTask(*id))
+        self.tasks.get_mut(id).map(|task| &mut **task).ok_or(Unfit::NoTask(*id))
     }
 }

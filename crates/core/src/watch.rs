@@ -62,6 +62,11 @@ impl Watchers {
         Ok(self.ring.iter().filter(|e| e.seq > after && topic.covers(e)).cloned().collect())
     }
 
+    /// Starts following from the next event on.
+    pub fn begin(&mut self, watcher: WatcherId, topic: Topic) {
+        self.following.insert(watcher, topic);
+    }
+
     pub fn leave(&mut self, watcher: WatcherId) {
         self.following.remove(&watcher);
     }
@@ -79,6 +84,12 @@ impl Watchers {
             self.ring_bytes -= gone.record.weight();
         }
         self.following.iter().filter(|(_, topic)| topic.covers(entry)).map(|(who, _)| *who).collect()
+    }
+
+    /// The event at this place, if it is still in memory.
+    pub fn at(&self, seq: Seq) -> Option<&Arc<Entry>> {
+        let nth = seq.0.checked_sub(self.ring.front()?.seq.0)?;
+        self.ring.get(usize::try_from(nth).ok()?)
     }
 
     /// Forgets events that never reached the disk.

@@ -147,3 +147,16 @@ fn a_message_is_waiting_leased_resting_or_with_its_agent() {
          place m2 => with its agent",
     );
 }
+
+#[test]
+fn who_sends_is_told_of_that_task_and_of_no_other() {
+    check(
+        "agent a
+         send m1 to a tells w1 key k => w1 saw accepted, m1 accepted
+         send m2 to a => m2 accepted, 1 ahead
+         send m1 to a tells w2 key k => m1 again
+         cancel m2 by user => m2 ended canceled, ok
+         cancel m1 by user => m1 ended canceled, w1 saw ended, ok
+         send m3 to a by stranger tells w3 => refused not_proven",
+    );
+}

@@ -122,6 +122,7 @@ pub fn request_to_core(request: MessageRequest) -> Result<Asked, Refusal> {
         context: None,
         timeout_ms: request.timeout_ms,
         sent_at: request.timestamp.as_deref().map(|raw| time::read("timestamp", raw)).transpose()?,
+        watcher: None,
     };
     // Here, on the door's thread: the driver has enough to do.
     let _ = draft.body.digest();

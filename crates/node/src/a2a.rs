@@ -14,6 +14,7 @@ use crate::card::{self, Called};
 use crate::decide;
 use crate::doors::Shared;
 use crate::follow::{self, Item};
+use std::sync::Arc;
 use std::time::Duration;
 use synapse_a2a::check::{self, Version};
 use synapse_a2a::fault::{Fault, Kind};
@@ -22,13 +23,14 @@ use synapse_a2a::operation::{Reply, Request};
 use synapse_a2a::pb;
 use synapse_a2a::to_core::{self, Decision, Modes};
 use synapse_core::Refusal;
-use synapse_core::effect::{Answer, Command};
+use synapse_core::effect::{Answer, Command, Draft, Taken};
 use synapse_core::ids::{LinkId, Seq, TaskId, TaskRef};
 use synapse_core::policy::Caller;
 use synapse_core::record::{Entry, Record};
 use synapse_core::task::{Task, TaskState};
 use synapse_core::watch::Topic;
-use view::Known;
+use tokio::sync::mpsc;
+use view::{Heard, Known};
 
 /// What an agent of any kind takes and gives.
 pub const MODES: Modes<'static> =
@@ -59,6 +61,8 @@ struct Sent {
     moves: usize,
     /// It was known already, and its task may be over.
     is_repeat: bool,
+    /// What happens to its task, beginning with the message.
+    events: Option<mpsc::Receiver<Arc<Entry>>>,
 }
 
 impl Engine {
@@ -87,9 +91,10 @@ impl Engine {
         if !matches!(request, Request::ExtendedCard(_)) {
             self.called.active(&self.app.cards)?;
         }
-        if push::has_secrets(&request) {
-            crate::audit::note(|facts| facts.secret());
-        }
+        crate::audit::note(|facts| match push::has_secrets(&request) {
+            true => facts.secret(),
+            false => facts.veil(false),
+        });
         let reply = match request {
             Request::Send(request) => Reply::Sent(self.send(request).await?),
             Request::SendStreaming(request) => return self.send_streaming(request).await.map(Done::Stream),
@@ -116,11 +121,11 @@ impl Engine {
     async fn send(&self, request: pb::SendMessageRequest) -> Result<pb::SendMessageResponse, Fault> {
         let configuration = request.configuration.clone().unwrap_or_default();
         let history = check::history_length("configuration.historyLength", configuration.history_length)?;
-        let sent = self.take(&request).await?;
+        let sent = self.take(&request, !configuration.return_immediately).await?;
         let known = if configuration.return_immediately {
             self.known(sent.task).await?
         } else {
-            self.wait(&sent).await?
+            self.wait(sent).await?
         };
         let payload = match known.direct().filter(|_| !configuration.return_immediately) {
             Some(message) => pb::send_message_response::Payload::Message(message),
@@ -153,15 +158,15 @@ impl Engine {
             Err(Refusal::TaskEnded { state, .. }) => return Err(not_cancelable(id, state)),
             Err(refusal) => return Err(Fault::of(&refusal)),
         };
-        self.wait_a_moment(Sent { task: id, at, moves, is_repeat: false }).await?;
+        self.wait_a_moment(Sent { task: id, at, moves, is_repeat: false, events: None }).await?;
         let known = self.known(id).await?;
         self.tell(&known, Much { history: None, artifacts: true }).await
     }
 
-    /// Takes the message of a request: it is on disk when this returns.
-    async fn take(&self, request: &pb::SendMessageRequest) -> Result<Sent, Fault> {
+    /// Takes the message of a request: it is on disk when this returns. Whoever waits for what becomes of it is told.
+    async fn take(&self, request: &pb::SendMessageRequest, waits: bool) -> Result<Sent, Fault> {
         let mut draft = to_core::draft(request, MODES)?;
-        let push = self.push_of(request).await?;
+        let mut push = self.push_of(request).await?;
         let mut moves = 0;
         if let Some(message) = request.message.as_ref().filter(|message| !message.task_id.is_empty()) {
             let known = self.known_by_name(&message.task_id).await?;
@@ -169,23 +174,37 @@ impl Engine {
             if let Some(decision) = to_core::decision(message).filter(|_| self.app.seat.is_some()) {
                 return self.decide(&known, decision).await;
             }
+            // What it has goes on as it is: begun anew, it would be told again what it has just been told.
+            push = push.filter(|config| !self.has_push(config, known.task().id));
             (draft.context, moves) = (None, known.task().history.len());
         }
-        let command = Command::Send(Box::new(draft));
-        let (answer, at) =
-            self.app.ask(self.caller.clone(), command).await.map_err(|refusal| Fault::of(&refusal))?;
-        let Answer::Accepted(taken) = answer else { return Err(other_answer()) };
+        let (taken, at, events) = self.put(Box::new(draft), waits).await.map_err(|e| Fault::of(&e))?;
         let taken = taken.first().ok_or_else(other_answer)?;
         if let Some(config) = push {
             self.keep_push(config, taken.task, Mark::after(at)).await?;
         }
-        Ok(Sent { task: taken.task, at, moves, is_repeat: taken.duplicate })
+        Ok(Sent { task: taken.task, at, moves, is_repeat: taken.duplicate, events })
+    }
+
+    async fn put(
+        &self,
+        draft: Box<Draft>,
+        waits: bool,
+    ) -> Result<(Vec<Taken>, Seq, Option<mpsc::Receiver<Arc<Entry>>>), Refusal> {
+        if waits {
+            let (taken, at, events) = self.app.handle.send(self.caller.clone(), draft).await?;
+            return Ok((taken, at, Some(events)));
+        }
+        match self.app.ask(self.caller.clone(), Command::Send(draft)).await? {
+            (Answer::Accepted(taken), at) => Ok((taken, at, None)),
+            _ => Err(Refusal::Stopping),
+        }
     }
 
     /// What a wrapped agent waits for is decided by a decision alone; whatever else is said is for later.
     async fn decide(&self, known: &Known, decision: Decision) -> Result<Sent, Fault> {
         let (task, moves) = (known.task().id, known.task().history.len());
-        let sent = Sent { task, at: known.at(), moves, is_repeat: false };
+        let sent = Sent { task, at: known.at(), moves, is_repeat: false, events: None };
         let decided = decide::decide(&self.app, &self.caller, decision.allow, decision.prompt).await;
         match decided {
             Ok(_) => Ok(sent),
@@ -214,14 +233,13 @@ impl Engine {
     }
 
     /// Until the task has ended, or asks for something (S2).
-    async fn wait(&self, sent: &Sent) -> Result<Known, Fault> {
-        // Nearly every task ends soon, and tells all of itself when it does.
-        let soon = if sent.is_repeat { Duration::ZERO } else { SOON };
-        let mut items = self.follow(sent.task, sent.at).await?;
-        if let Ok(Some(entry)) = tokio::time::timeout(soon, first_pause(&mut items)).await {
-            return self.paused(sent, entry).await;
+    async fn wait(&self, mut sent: Sent) -> Result<Known, Fault> {
+        if let Some(events) = sent.events.take().filter(|_| !sent.is_repeat)
+            && let Some(known) = self.heard_out(&sent, events).await?
+        {
+            return Ok(known);
         }
-        // It takes longer, some events are gone, or it ended while it was taken.
+        // It is another's message that is waited for, or some events are gone.
         loop {
             let known = self.known(sent.task).await?;
             if known.ended().is_some() || known.asks_since(sent.moves) {
@@ -231,32 +249,47 @@ impl Engine {
                 return Err(Fault::of(&Refusal::Stopping));
             }
             let mut items = self.follow(sent.task, known.at()).await?;
-            if let Some(entry) = first_pause(&mut items).await {
-                return self.paused(sent, entry).await;
+            if first_pause(&mut items).await {
+                return self.known(sent.task).await;
             }
         }
     }
 
-    /// The task whose end was just told, or that has just asked for something.
-    async fn paused(&self, sent: &Sent, entry: std::sync::Arc<Entry>) -> Result<Known, Fault> {
-        match &entry.record {
-            Record::Ended { ending, archive, .. } if is_own(&self.caller, &archive.task) => {
-                Ok(Known::Ended { ending: ending.clone(), archive: archive.clone(), at: Seq(u64::MAX) })
+    /// The task as its own events tell it; none if some of them are gone.
+    async fn heard_out(
+        &self,
+        sent: &Sent,
+        mut events: mpsc::Receiver<Arc<Entry>>,
+    ) -> Result<Option<Known>, Fault> {
+        let mut heard = Heard::default();
+        loop {
+            let next = tokio::select! {
+                next = events.recv() => next,
+                () = self.app.stop.cancelled() => None,
+            };
+            let Some(entry) = next else { return Ok(None) };
+            heard.take(&entry.record);
+            match &entry.record {
+                Record::Ended { ending, archive, .. } => {
+                    let (ending, archive) = (ending.clone(), archive.clone());
+                    return Ok(Some(Known::Ended { ending, archive, at: Seq(u64::MAX), heard: Some(heard) }));
+                }
+                record if is_pause(record) => return self.known(sent.task).await.map(Some),
+                _ => {}
             }
-            _ => self.known(sent.task).await,
         }
     }
 
     /// For an end that is near: an agent that stops at once is told as stopped.
     async fn wait_a_moment(&self, sent: Sent) -> Result<(), Fault> {
         const MOMENT: Duration = Duration::from_secs(10);
-        match tokio::time::timeout(MOMENT, self.wait(&sent)).await {
+        match tokio::time::timeout(MOMENT, self.wait(sent)).await {
             Ok(Err(fault)) => Err(fault),
             Ok(Ok(_)) | Err(_) => Ok(()),
         }
     }
 
-    async fn follow(&self, task: TaskId, after: Seq) -> Result<tokio::sync::mpsc::Receiver<Item>, Fault> {
+    async fn follow(&self, task: TaskId, after: Seq) -> Result<mpsc::Receiver<Item>, Fault> {
         let followed = follow::follow(&self.app, self.caller.clone(), Topic::Task(task), Some(after)).await;
         followed.map_err(|refusal| Fault::of(&refusal))
     }
@@ -274,17 +307,14 @@ fn other_answer() -> Fault {
     Fault::new(Kind::Internal, "the node answered something else; see its log")
 }
 
-/// How long a task is waited for before it is looked up.
-const SOON: Duration = Duration::from_secs(1);
-
-/// The first event after which nothing more comes until somebody does something; none if some events were lost.
-async fn first_pause(items: &mut tokio::sync::mpsc::Receiver<Item>) -> Option<std::sync::Arc<Entry>> {
+/// Waits for the event after which nothing more comes until somebody does something; false if some events were lost.
+async fn first_pause(items: &mut mpsc::Receiver<Item>) -> bool {
     while let Some(Item::Entry(entry)) = items.recv().await {
         if is_pause(&entry.record) {
-            return Some(entry);
+            return true;
         }
     }
-    None
+    false
 }
 
 /// Whether nothing more comes until somebody does something.

@@ -191,6 +191,8 @@ pub struct Facts {
     note: Option<String>,
     from: Option<IpAddr>,
     raw: bytes::Bytes,
+    /// What is in `raw` is told by its size and digest alone.
+    is_veiled: bool,
     said: Option<(u64, Digest)>,
     body: Option<Body>,
     /// It carries messages that leave a line each.
@@ -231,6 +233,11 @@ impl Facts {
 
     pub fn raw(&mut self, bytes: &bytes::Bytes) {
         self.raw = bytes.clone();
+    }
+
+    /// Whether nothing may be told of its text, even to a person who chose to have it.
+    pub fn veil(&mut self, is_veiled: bool) {
+        self.is_veiled = is_veiled;
     }
 
     /// It carries a secret of the caller's: its text is not told, whatever else is.
@@ -292,7 +299,8 @@ impl Facts {
             (line.bytes, line.digest) = (Some(bytes), Some(digest));
         } else if !self.raw.is_empty() {
             (line.bytes, line.digest) = (Some(self.raw.len() as u64), Some(Digest(Hash::of(&self.raw).0)));
-            line.body = self.bodies.then(|| Body::kept(&String::from_utf8_lossy(&self.raw)));
+            let is_told = self.bodies && !self.is_veiled;
+            line.body = is_told.then(|| Body::kept(&String::from_utf8_lossy(&self.raw)));
         }
         line
     }

@@ -5,7 +5,7 @@
 //!
 //! Invariant: no effect before its commit. A full disk refuses; it does not stop the node.
 
-use crate::effects::Effects;
+use crate::effects::{Effects, Watching};
 use crate::handle::{Handle, Heard, QUEUE_MAX, ToHand};
 use crate::metrics::Metrics;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use synapse_core::agents::Agent;
 use synapse_core::cycle;
-use synapse_core::effect::{Command, Facts, Fresh, Input, Serves};
+use synapse_core::effect::{Command, Draft, Facts, Fresh, Input, Serves};
 use synapse_core::ids::{AgentId, AskId, LinkId, Seq, TaskId, Timestamp, WatcherId};
 use synapse_core::message::Key;
 use synapse_core::policy::Caller;
@@ -33,6 +33,13 @@ pub enum Job {
     Ask {
         caller: Caller,
         command: Command,
+        reply: oneshot::Sender<Heard>,
+    },
+    /// As `Ask`; whoever sends it is told everything about its task, this message first.
+    Send {
+        caller: Caller,
+        draft: Box<Draft>,
+        events: mpsc::Sender<Arc<Entry>>,
         reply: oneshot::Sender<Heard>,
     },
     Follow {
@@ -174,25 +181,17 @@ impl Driver {
         self.next_id += 1;
         let id = self.next_id;
         match job {
-            Job::Ask { caller, command, reply } => {
-                if let Some(refusal) = self.refused_at_once(&command) {
-                    let _ = reply.send(Err(refusal));
-                    return;
-                }
-                let facts = match self.facts(&caller, &command) {
-                    Ok(facts) => facts,
-                    Err(e) => {
-                        let _ = reply.send(Err(Refusal::NotStored { why: e.to_string() }));
-                        return;
-                    }
-                };
-                let fresh = self.fresh(&command);
-                self.effects.replies.insert(AskId(id), reply);
-                inputs.push(Input::Asked { ask: AskId(id), caller, command, facts, fresh });
+            Job::Send { caller, mut draft, events, reply } => {
+                let watcher = WatcherId(id);
+                self.effects.watchers.insert(watcher, Watching { events, of_task: true });
+                draft.watcher = Some(watcher);
+                self.ask(AskId(id), caller, Command::Send(draft), reply, inputs);
             }
+            Job::Ask { caller, command, reply } => self.ask(AskId(id), caller, command, reply, inputs),
             Job::Follow { caller, topic, after, sender, reply } => {
                 let watcher = WatcherId(id);
-                self.effects.watchers.insert(watcher, sender);
+                let of_task = matches!(topic, Topic::Task(_));
+                self.effects.watchers.insert(watcher, Watching { events: sender, of_task });
                 self.effects.follow_replies.insert(AskId(id), (watcher, reply));
                 let command = Command::Watch { watcher, topic, after };
                 let (facts, fresh) = (Facts::default(), Fresh::default());
@@ -214,6 +213,30 @@ impl Driver {
             }
             Job::Stop => *stop = true,
         }
+    }
+
+    fn ask(
+        &mut self,
+        ask: AskId,
+        caller: Caller,
+        command: Command,
+        reply: oneshot::Sender<Heard>,
+        inputs: &mut Vec<Input>,
+    ) {
+        if let Some(refusal) = self.refused_at_once(&command) {
+            self.effects.refuse(ask, reply, refusal);
+            return;
+        }
+        let facts = match self.facts(&caller, &command) {
+            Ok(facts) => facts,
+            Err(e) => {
+                self.effects.refuse(ask, reply, Refusal::NotStored { why: e.to_string() });
+                return;
+            }
+        };
+        let fresh = self.fresh(&command);
+        self.effects.replies.insert(ask, reply);
+        inputs.push(Input::Asked { ask, caller, command, facts, fresh });
     }
 
     /// While the disk is known to be full, nobody waits for another failed commit.

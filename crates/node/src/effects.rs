@@ -6,10 +6,11 @@ use crate::handle::{Heard, ToHand};
 use crate::registrar::Registrar;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Effect, Input};
 use synapse_core::ids::{AskId, LinkId, Seq, WatcherId};
-use synapse_core::message::Letter;
-use synapse_core::record::Entry;
+use synapse_core::message::{Body, Letter};
+use synapse_core::record::{Entry, Record};
 use synapse_store::Journal;
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,13 +20,20 @@ type Answers = Vec<(oneshot::Sender<Heard>, Heard)>;
 /// Batches of answers that may wait for the thread of the sockets; further ones go out one by one.
 const BATCHES_MAX: usize = 16;
 
+/// To whom the events of a watcher go.
+pub(crate) struct Watching {
+    pub(crate) events: mpsc::Sender<Arc<Entry>>,
+    /// It follows one task, and is let go with it.
+    pub(crate) of_task: bool,
+}
+
 pub struct Effects {
     pub(crate) replies: BTreeMap<AskId, oneshot::Sender<Heard>>,
     answers: Answers,
     to_sockets: mpsc::Sender<Answers>,
     pub(crate) follow_replies: HashMap<AskId, (WatcherId, oneshot::Sender<(WatcherId, Heard)>)>,
     pub(crate) links: HashMap<LinkId, mpsc::Sender<ToHand>>,
-    pub(crate) watchers: HashMap<WatcherId, mpsc::Sender<Arc<Entry>>>,
+    pub(crate) watchers: HashMap<WatcherId, Watching>,
     /// What the core must hear with the next batch.
     pub(crate) later: Vec<Input>,
     /// The last committed event.
@@ -57,8 +65,10 @@ impl Effects {
         for effect in effects {
             match effect {
                 Effect::Reply { ask, answer } => self.reply(ask, answer.map(|a| (a, self.latest))),
-                Effect::Deliver { link, letter, tries, notes } => {
-                    news.extend(self.deliver(link, letter, (tries, notes), journal));
+                Effect::Deliver { link, letter, tries, notes, body } => {
+                    let body = body.or_else(|| read_body(&letter, journal));
+                    let order = body.map(|body| ToHand::Deliver { letter, body, tries, notes });
+                    news.extend(order.and_then(|order| self.deliver(link, order)));
                 }
                 Effect::Stop { link, task, why } => {
                     if let Some(sender) = self.links.get(&link) {
@@ -84,8 +94,20 @@ impl Effects {
         news
     }
 
+    /// Answers what never came to the core.
+    pub(crate) fn refuse(&mut self, ask: AskId, reply: oneshot::Sender<Heard>, refusal: Refusal) {
+        self.watchers.remove(&WatcherId(ask.0));
+        let _ = reply.send(Err(refusal));
+    }
+
     fn reply(&mut self, ask: AskId, answer: Heard) {
         if let Some(reply) = self.replies.remove(&ask) {
+            // Nothing new was taken, so there is nothing to be told of it.
+            let taken =
+                matches!(&answer, Ok((Answer::Accepted(taken), _)) if taken.iter().any(|one| !one.duplicate));
+            if !taken && self.watchers.remove(&WatcherId(ask.0)).is_some() {
+                self.later.push(Input::WatcherLeft { watcher: WatcherId(ask.0) });
+            }
             self.answers.push((reply, answer));
         } else if let Some((watcher, reply)) = self.follow_replies.remove(&ask) {
             let follows = matches!(answer, Ok((Answer::Following { .. }, _)));
@@ -111,26 +133,7 @@ impl Effects {
         }
     }
 
-    fn deliver(
-        &mut self,
-        link: LinkId,
-        letter: Arc<Letter>,
-        (tries, notes): (u8, usize),
-        journal: &Journal,
-    ) -> Option<Input> {
-        let body = match journal.body(&letter.id) {
-            Ok(Some(body)) => body,
-            Ok(None) => {
-                tracing::error!(message = %letter.id, "its body is not in the journal");
-                return None;
-            }
-            Err(e) => {
-                // Its lease runs out and it is tried again; the journal tells why meanwhile.
-                tracing::error!(message = %letter.id, error = %e, "its body cannot be read");
-                return None;
-            }
-        };
-        let order = ToHand::Deliver { letter, body, tries, notes };
+    fn deliver(&mut self, link: LinkId, order: ToHand) -> Option<Input> {
         let sent = self.links.get(&link).map(|to| to.try_send(order));
         if matches!(sent, Some(Ok(()))) {
             return None;
@@ -140,13 +143,25 @@ impl Effects {
     }
 
     fn notify(&mut self, watcher: WatcherId, entry: Arc<Entry>) -> Option<Input> {
-        let sent = self.watchers.get(&watcher).map(|to| to.try_send(entry));
-        if matches!(sent, Some(Ok(()))) {
+        let watching = self.watchers.get(&watcher);
+        let is_last = matches!(entry.record, Record::Ended { .. }) && watching.is_some_and(|to| to.of_task);
+        let sent = watching.map(|to| to.events.try_send(entry));
+        if matches!(sent, Some(Ok(()))) && !is_last {
             return None;
         }
         self.watchers.remove(&watcher);
         Some(Input::WatcherLeft { watcher })
     }
+}
+
+/// What a message says, from the journal. Without it, its lease runs out and it is tried again.
+fn read_body(letter: &Letter, journal: &Journal) -> Option<Body> {
+    match journal.body(&letter.id) {
+        Ok(Some(body)) => return Some(body),
+        Ok(None) => tracing::error!(message = %letter.id, "its body is not in the journal"),
+        Err(e) => tracing::error!(message = %letter.id, error = %e, "its body cannot be read"),
+    }
+    None
 }
 
 /// On the thread of the sockets: gives each waiting door its answer.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use synapse_core::Refusal;
-use synapse_core::effect::{Answer, Command, Input, Serves};
+use synapse_core::effect::{Answer, Command, Draft, Input, Serves, Taken};
 use synapse_core::ids::{AgentId, LinkId, Seq, TaskId, WatcherId};
 use synapse_core::message::{Body, Letter};
 use synapse_core::policy::Caller;
@@ -74,6 +74,22 @@ impl Handle {
         let (reply, heard) = oneshot::channel();
         self.put(Job::Ask { caller, command, reply })?;
         heard.await.unwrap_or(Err(Refusal::Stopping))
+    }
+
+    /// Sends a message, and hears everything about its task from then on, the message itself first. The events end with
+    /// the task, or when they are not read in time.
+    pub async fn send(
+        &self,
+        caller: Caller,
+        draft: Box<Draft>,
+    ) -> Result<(Vec<Taken>, Seq, mpsc::Receiver<Arc<Entry>>), Refusal> {
+        let (events, told) = mpsc::channel(WATCHER_EVENTS_MAX);
+        let (reply, heard) = oneshot::channel();
+        self.put(Job::Send { caller, draft, events, reply })?;
+        match heard.await.unwrap_or(Err(Refusal::Stopping))? {
+            (Answer::Accepted(taken), at) => Ok((taken, at, told)),
+            _ => Err(Refusal::Stopping),
+        }
     }
 
     /// As `ask`, for callers that have many questions under way and wait for room rather than be refused.

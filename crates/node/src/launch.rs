@@ -72,6 +72,8 @@ pub struct Listen {
 pub enum Hand {
     /// One process per task.
     Exec(Exec),
+    /// No program: each message is answered with itself.
+    Echo,
     /// A program that joins, takes messages from its mailbox and stays.
     Mailbox,
     /// A program in a terminal, which the holder keeps.
@@ -84,7 +86,7 @@ impl Hand {
         match self {
             Self::Exec(exec) => exec.jsonl,
             Self::Mailbox => true,
-            Self::Terminal(_) => false,
+            Self::Echo | Self::Terminal(_) => false,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::card::Cards;
 use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
 use crate::effects::{Effects, hand_out};
+use crate::hands::echo;
 use crate::hands::exec::ExecHand;
 use crate::hands::terminal::{Seat, TerminalHand};
 use crate::launch::{Hand, Launch};
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use synapse_core::Refusal;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::AgentId;
@@ -88,7 +90,6 @@ struct Parts {
 pub fn run(home: Home, agent: &AgentId) -> ExitCode {
     // If the holder is killed nothing restarts us, and nobody should work unseen.
     crate::os::end_with_parent();
-    one_arena();
     match open(home, agent).and_then(work) {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
         Ok(Ended::Restart) => ExitCode::from(REPLACE_ME),
@@ -99,19 +100,6 @@ pub fn run(home: Home, agent: &AgentId) -> ExitCode {
         }
     }
 }
-
-/// All threads allocate from one arena. The driver's own would grow by a system call every few messages, since
-/// only the first arena grows in large steps; and a node has too few threads to wait for each other.
-#[cfg(target_env = "gnu")]
-#[allow(unsafe_code)]
-fn one_arena() {
-    // SAFETY: `mallopt` takes two integers and keeps no pointer. It is called before this process has a second
-    // thread, as its manual asks.
-    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
-}
-
-#[cfg(not(target_env = "gnu"))]
-fn one_arena() {}
 
 /// Once the start is over, what only it needed is given back.
 async fn settle() {
@@ -351,14 +339,9 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: O
                 exec.env.insert(OUTBOX_VARIABLE.into(), path.to_owned());
             }
             let hand = ExecHand::new(app.clone(), exec, dir.runs(), launch.working_dir.clone());
-            let (ready, linked) = tokio::sync::oneshot::channel();
-            tokio::spawn(async move {
-                if let Err(refusal) = hand.work(ready).await {
-                    tracing::error!(%refusal, "the hand could not start");
-                }
-            });
-            let _ = linked.await;
+            linked(|ready| hand.work(ready)).await;
         }
+        Hand::Echo => linked(|ready| echo::work(app.clone(), ready)).await,
         Hand::Terminal(inner) => {
             let Some(seat) = app.seat.clone() else { return };
             let hand = TerminalHand {
@@ -377,6 +360,21 @@ async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: O
             why: "no program has joined yet".into(),
         }),
     }
+}
+
+/// Lets a hand work, and returns once it takes messages.
+async fn linked<F>(work: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> F)
+where
+    F: Future<Output = Result<(), Refusal>> + Send + 'static,
+{
+    let (ready, linked) = tokio::sync::oneshot::channel();
+    let working = work(ready);
+    tokio::spawn(async move {
+        if let Err(refusal) = working.await {
+            tracing::error!(%refusal, "the hand could not start");
+        }
+    });
+    let _ = linked.await;
 }
 
 /// Whatever comes as a file is taken in from now on. Ends when what it gives back is dropped.

@@ -243,8 +243,11 @@ struct Run {
     #[command(flatten)]
     who: Who,
     /// The command, run by the shell for each task: prompt on stdin, answer on stdout, exit code = outcome
-    #[arg(long, value_name = "COMMAND", required_unless_present = "program", conflicts_with = "program")]
+    #[arg(long, value_name = "COMMAND", required_unless_present_any = ["program", "echo"], conflicts_with = "program")]
     exec: Option<String>,
+    /// No command: answer each message with itself, to try things out
+    #[arg(long, conflicts_with_all = ["exec", "program", "jsonl", "parallel", "time_limit", "output_limit"])]
+    echo: bool,
     /// A program to run in a terminal of its own, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,

@@ -24,6 +24,10 @@ mod viewer;
 
 use std::process::ExitCode;
 
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     let first = args.next().unwrap_or_default();

@@ -137,7 +137,7 @@ fn state(task: &Value) -> &str {
     task["status"]["state"].as_str().unwrap_or_default()
 }
 
-/// S1–S6, C1, C2, C5, C6, T1, T2, G11–G17, G21.
+/// S1–S6, C1, C2, C5, C6, T1, T2, G11–G17, G21, G22: what is answered is an artifact, and no message that may be lost.
 #[test]
 fn a_message_is_answered_with_its_task_over_each_binding() {
     let world = world();
@@ -148,7 +148,7 @@ fn a_message_is_answered_with_its_task_over_each_binding() {
         let answer = binding.call(&agent, "SendMessage", &asked).unwrap();
         let task = &answer["task"];
         assert_eq!(state(task), "TASK_STATE_COMPLETED", "{task}");
-        assert_eq!(task["contextId"], "our talk");
+        assert_eq!((task["contextId"].as_str(), task["status"].get("message")), (Some("our talk"), None));
         assert_eq!(task["artifacts"][0]["parts"][0]["text"], "HELLO", "{task}");
         assert_eq!(task["history"][0]["messageId"], format!("m {binding:?}/1"));
         assert!(task["status"]["timestamp"].as_str().unwrap().ends_with('Z'));
@@ -174,6 +174,38 @@ fn a_message_is_answered_with_its_task_over_each_binding() {
         assert_eq!(next["task"]["contextId"], context);
         assert_ne!(next["task"]["id"], first["task"]["id"]);
     }
+}
+
+/// S1, T1: whoever waits hears the task from its events, whoever asks later reads it from disk. Both tell the same, however
+/// much was said meanwhile.
+#[test]
+fn what_is_told_at_the_end_is_what_is_kept() {
+    let world = world();
+    let script = "
+for n in range(int(message['text'])): say('progress', text='step %d' % n)
+say('artifact', artifact_id='d', name='rows', data={'rows': [1, 2]})
+say('artifact', artifact_id='c', text='one ', last=False)
+say('artifact', artifact_id='c', text='two', append=True, last=True)
+say('completed', text='done')";
+    let agent = world.run_lines("maker", script, &[]);
+    for steps in ["0", "3", "1000"] {
+        let answer = Binding::Rpc.call(&agent, "SendMessage", &message(&format!("m{steps}"), steps)).unwrap();
+        let task = &answer["task"];
+        assert_eq!(state(task), "TASK_STATE_COMPLETED", "{task}");
+        let names: Vec<_> = task["artifacts"].as_array().unwrap().iter().map(|a| &a["artifactId"]).collect();
+        assert_eq!(names[..2], [&json!("d"), &json!("c")], "{task}");
+        let kept = Binding::Rpc.call(&agent, "GetTask", &json!({ "id": task["id"] })).unwrap();
+        assert_eq!(&kept, task, "{steps} steps");
+    }
+}
+
+/// C13: how long a context is kept is written down.
+#[test]
+fn the_page_says_how_long_a_context_lives() {
+    let page = include_str!("../../../docs/a2a.md");
+    let said = page.lines().skip_while(|line| !line.starts_with("- **Contexts.**")).take(2);
+    let said: String = said.collect::<Vec<_>>().join(" ");
+    assert!(said.contains("as long as one of them is kept") && said.contains("`history.days`"), "{said}");
 }
 
 /// S4, S9, S10, C8, C9, C11, T12–T14, T18.

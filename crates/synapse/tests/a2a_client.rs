@@ -15,7 +15,8 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// A9, V6, J4, CLI-8: what goes over the wire, and what is made of the answer; a stranger's words stay words.
+/// A9, V6, J4, C4, G23, CLI-8: what goes over the wire, and what is made of the answer, which needs no history; no context
+/// is made up, and a stranger's words stay words.
 #[test]
 fn a_stranger_is_sent_to_and_its_answer_is_marked() {
     let world = world();
@@ -43,6 +44,7 @@ fn a_stranger_is_sent_to_and_its_answer_is_marked() {
         (&params["message"]["role"], &params["message"]["parts"]),
         (&json!("ROLE_USER"), &json!([{ "text": "hello" }]))
     );
+    assert_eq!((params["message"].get("contextId"), params["message"].get("taskId")), (None, None));
     assert_eq!(params["metadata"], json!({ "priority": 5, "response_expected": true }));
     let told = world.json(&["send", &url, "hello", "--response"]);
     assert_eq!((&told["state"], &told["answer"]["text"]), (&json!("completed"), &json!("hi\u{1b}[2Jthere")));
@@ -298,7 +300,7 @@ fn a_stream_that_breaks_anywhere_goes_on_without_loss_and_without_repeat() {
     assert_eq!(stranger.methods(), ["SendStreamingMessage"]);
 }
 
-/// L1–L3: a server that has only 0.3, by each of its bindings, with and without streams.
+/// L1–L3, V12: a server that has only 0.3, by each of its bindings, with and without streams.
 #[test]
 fn a_server_of_03_is_spoken_to_in_03() {
     let world = world();

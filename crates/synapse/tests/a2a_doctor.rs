@@ -30,7 +30,7 @@ fn found<'a>(report: &'a Value, check: &str) -> &'a Value {
     all.find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("no {check} in {report:#}"))
 }
 
-/// Every binding and version of a node, with and without credentials, with and without a message.
+/// V12: every binding and version of a node, with and without credentials, with and without a message.
 #[test]
 fn a_node_of_ours_is_well() {
     let world = world();

@@ -151,6 +151,23 @@ fn a_webhook_hears_all_of_a_task_in_order_and_with_its_credentials() {
             all["configs"].as_array().is_none_or(Vec::is_empty)
         });
     }
+    // Nor of those that could not be read.
+    let credentials = r#""authentication": { "scheme": "Bearer", "credentials": "s3cr3t" }"#;
+    for (path, body) in [
+        ("/api/v1/agent", format!("{{ {credentials} ")),
+        (
+            "/api/v1/agent",
+            format!(r#"{{ "jsonrpc": "2.0", "id": 1, "method": "Unheard", "params": {{ {credentials} }} }}"#),
+        ),
+        ("/a2a/v1/message:send", format!(r#"{{ "message": 7, "configuration": {{ {credentials} }} }}"#)),
+        ("/a2a/v1/tasks/1/pushNotificationConfigs", format!("{{ {credentials}, }}")),
+    ] {
+        let refused = agent.unix().ask("POST", path, &[VERSION], body.as_bytes()).json();
+        assert!(refused.get("error").is_some(), "{refused}");
+    }
+    world.wait_until("the last of them is in the audit", || {
+        is_kept(world.home(), "tasks/1/pushNotificationConfigs").is_some()
+    });
     world.wait_until("nothing keeps a secret", || is_kept(world.home(), "s3cr3t").is_none());
     let metrics = agent.get("/metrics").text();
     assert!(

@@ -70,7 +70,8 @@ fn a_message_as_the_answer_leaves_no_task_behind() {
     assert!(told.to_string().contains("just so"), "{told}");
 }
 
-/// E14, E16, S17: credentials are asked for in a task, and a message goes on with it.
+/// E14–E16, S17: credentials are asked for in a task, are brought elsewhere, and a message goes on with it: that is words for
+/// the program, and nothing of it is taken for a credential.
 #[test]
 fn a_task_that_needs_credentials_says_so_and_goes_on() {
     let world = world();

@@ -56,6 +56,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// E12.
 #[test]
 fn a_server_that_does_not_prove_its_name_is_not_spoken_to() {
     let scene = scene();

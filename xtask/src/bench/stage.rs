@@ -67,6 +67,12 @@ impl Stage {
         self.must(&["run", "--detach", "--name", name, "--exec", "cat"])
     }
 
+    /// The built-in echo.
+    pub(super) fn echo(&self, name: &str) -> anyhow::Result<Entry> {
+        self.must(&["run", "--detach", "--name", name, "--echo"])?;
+        self.wait_for(name, |entry| entry.status == AgentState::Idle)
+    }
+
     /// Where `synapse certs make` puts what it makes.
     pub(super) fn certs(&self) -> PathBuf {
         self.home.root().join("certs")

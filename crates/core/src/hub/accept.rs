@@ -12,6 +12,7 @@ use crate::record::{Opens, Record};
 use crate::refusal::Refusal;
 use crate::routes::{self, Candidate, NoRoute, Target};
 use crate::task::TaskState;
+use crate::watch::Topic;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
@@ -26,6 +27,9 @@ impl Hub {
         out: &mut Output,
     ) -> Result<Answer, Refusal> {
         self.may(caller, Verb::Message, About::default())?;
+        if draft.watcher.is_some() {
+            self.may(caller, Verb::Read, About::default())?;
+        }
         self.check_draft(now, &draft)?;
         let from = caller.sender();
         if let Some(taken) = self.repeated(&from, &draft, facts)? {
@@ -48,6 +52,9 @@ impl Hub {
         for (n, to) in receivers.into_iter().enumerate() {
             let task = continued.map(|(task, _)| task);
             let letter = self.letter(now, &from, &draft, digest, to, task, fresh, n);
+            if let Some(watcher) = draft.watcher.filter(|_| n == 0) {
+                self.watchers.begin(watcher, Topic::Task(letter.task));
+            }
             taken.push(self.take_in(now, letter, &draft, continued.is_none(), out));
         }
         Ok(Answer::Accepted(taken))

@@ -38,7 +38,7 @@ impl Hub {
                 Ok(Answer::Task { task, at: self.state.seq })
             }
             Command::Tasks { max } => {
-                Ok(Answer::Tasks(self.state.tasks.values().take(max).cloned().collect()))
+                Ok(Answer::Tasks(self.state.tasks.values().take(max).map(|task| (**task).clone()).collect()))
             }
             Command::OwnTasks(listing) => Ok(self.own_tasks(now, caller, &listing)),
             Command::Agents => Ok(Answer::Agents(
@@ -74,7 +74,7 @@ impl Hub {
         }
         found.sort_unstable_by_key(|(at, task)| std::cmp::Reverse((*at, task.id)));
         found.truncate(listing.max);
-        let tasks: Vec<_> = found.into_iter().map(|(at, task)| (at, task.clone())).collect();
+        let tasks: Vec<_> = found.into_iter().map(|(at, task)| (at, (**task).clone())).collect();
         // A clock may have been set back since.
         let as_of = tasks.first().map_or(now, |(first, _)| now.max(*first));
         Answer::OwnTasks { tasks, total, at: self.state.seq, as_of }

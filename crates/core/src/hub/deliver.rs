@@ -9,7 +9,7 @@ use crate::effect::{Effect, Output, Serves};
 use crate::ids::{AgentId, LinkId, MessageId, Seq, TaskId, Timestamp};
 use crate::record::Record;
 use crate::state::State;
-use crate::task::{Ending, Task, TaskState};
+use crate::task::{Ending, TaskState};
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Link {
         while let Some((_, task)) = self.ended.pop_back_if(|(at, _)| *at > state.seq) {
             self.tasks.insert(task);
         }
-        self.tasks.retain(|task| state.tasks.get(task).is_some_and(Task::has_begun));
+        self.tasks.retain(|task| state.tasks.get(task).is_some_and(|task| task.has_begun()));
         let mailbox = state.mailboxes.get(&self.agent);
         self.leased = mailbox
             .into_iter()
@@ -89,7 +89,7 @@ impl Hub {
         // A hand names what it was told it may begin. What is not stored as begun is still in the mailbox for
         // anyone to take, and what another link has stays there.
         link.tasks.retain(|task| {
-            self.state.tasks.get(task).is_some_and(Task::has_begun) && self.held_by(task).is_none()
+            self.state.tasks.get(task).is_some_and(|task| task.has_begun()) && self.held_by(task).is_none()
         });
         // A cancel that nobody carried out before the last hand went is still wanted.
         let stops: Vec<(TaskId, String)> = link
@@ -242,7 +242,8 @@ impl Hub {
             link.leased.insert(letter.id.clone());
             notes = if link.wants_notes() { 0 } else { notes };
         }
-        out.effects.push(Effect::Deliver { link: id, letter, tries, notes });
+        let body = self.watchers.at(at).and_then(|entry| entry.record.body().cloned());
+        out.effects.push(Effect::Deliver { link: id, letter, tries, notes, body });
     }
 
     /// Ends a lease: back to the mailbox, or to the dead letters if the tries are used up.

@@ -302,7 +302,7 @@ impl Hub {
         out: &mut Output,
     ) {
         let Some(task) = self.state.tasks.get(&id) else { return };
-        let mut archived = task.clone();
+        let mut archived = (**task).clone();
         if let (Some(asked), TaskState::Canceled) = (&task.cancel, ending.state) {
             (ending.by, ending.why) = (asked.by.clone(), asked.why.clone());
         }
@@ -396,8 +396,9 @@ impl Hub {
             .collect();
         for agent in gone {
             self.absent.remove(&agent);
-            let begun = |task: &&Task| task.agent == agent && task.has_begun();
-            let tasks: Vec<TaskId> = self.state.tasks.values().filter(begun).map(|task| task.id).collect();
+            let all = self.state.tasks.values();
+            let begun = all.filter(|task| task.agent == agent && task.has_begun());
+            let tasks: Vec<TaskId> = begun.map(|task| task.id).collect();
             for id in tasks {
                 let why = format!("its program went away and was not back within {} s", limit_ms / 1000);
                 let ending =
@@ -445,6 +446,6 @@ impl Hub {
         let agent = caller.agent()?;
         let mine = self.state.letters.values().filter(|o| o.handed && o.letter.to == agent);
         let newest = mine.max_by_key(|o| o.handed_at)?;
-        self.state.tasks.get(&newest.letter.task)
+        self.state.tasks.get(&newest.letter.task).map(|task| &**task)
     }
 }

@@ -141,6 +141,7 @@ impl World {
             context: None,
             timeout_ms,
             sent_at: None,
+            watcher: None,
         }))
     }
 

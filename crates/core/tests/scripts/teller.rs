@@ -225,6 +225,7 @@ impl Teller {
             context: None,
             timeout_ms: value("timeout").map(|ms| ms.parse().unwrap()),
             sent_at: None,
+            watcher: value("tells").map(watcher),
         }
     }
 
@@ -357,7 +358,7 @@ impl Teller {
 
     fn done(&self, effect: Effect) -> Option<String> {
         match effect {
-            Effect::Deliver { link, letter, tries, notes } => {
+            Effect::Deliver { link, letter, tries, notes, .. } => {
                 let again = if tries > 1 { format!("#{tries}") } else { String::new() };
                 let notes = if notes > 0 { format!(" beside {notes} notes") } else { String::new() };
                 Some(format!("{}>{}{again}{notes}", self.names[&letter.id], link.0))

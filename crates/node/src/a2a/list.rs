@@ -21,8 +21,12 @@ impl Engine {
         let (ended, ended_total) = ended.map_err(|refusal| Fault::of(&refusal))?;
         let open = tasks.into_iter().map(|(place, task)| (place, Known::Open { task: Box::new(task), at }));
         let ended = ended.into_iter().map(|own| {
-            let known =
-                Known::Ended { ending: own.ending, archive: Box::new(own.archive), at: Seq(u64::MAX) };
+            let known = Known::Ended {
+                ending: own.ending,
+                archive: Box::new(own.archive),
+                at: Seq(u64::MAX),
+                heard: None,
+            };
             (own.place, known)
         });
         let mut all: Vec<_> = open.chain(ended).collect();

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use synapse_a2a::check::{self, Version};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::pb;
-use synapse_core::ids::TaskId;
+use synapse_core::ids::{Seq, TaskId};
 use synapse_peer::web::TargetFault;
 use synapse_store::webhooks::{Login, Webhook};
 
@@ -103,15 +103,26 @@ impl Engine {
     /// Keeps what a message brought for its task: all that happened after `from` is told.
     pub(super) async fn keep_push(
         &self,
-        mut config: pb::TaskPushNotificationConfig,
+        config: pb::TaskPushNotificationConfig,
         task: TaskId,
         from: Mark,
     ) -> Result<(), Fault> {
+        Push::put(&self.app, self.brought(config, task, from), from).await.map_err(not_kept)
+    }
+
+    /// Whether the task has just this webhook already: clients of 0.3 bring theirs with every message.
+    pub(super) fn has_push(&self, config: &pb::TaskPushNotificationConfig, task: TaskId) -> bool {
+        let brought = self.brought(config.clone(), task, Mark::after(Seq(0)));
+        let own = self.app.push.get(task, &brought.id);
+        own.is_some_and(|own| Webhook { from: own.from.clone(), ..brought } == *own)
+    }
+
+    fn brought(&self, mut config: pb::TaskPushNotificationConfig, task: TaskId, from: Mark) -> Webhook {
         // As 0.3 has it: what the next message of the task brings takes its place.
         if config.id.is_empty() {
             config.id = task.to_string();
         }
-        Push::put(&self.app, webhook(config, task, from, self.speaks), from).await.map_err(not_kept)
+        webhook(config, task, from, self.speaks)
     }
 
     async fn check_push(&self, config: &pb::TaskPushNotificationConfig, prefix: &str) -> Result<(), Fault> {

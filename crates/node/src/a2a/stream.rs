@@ -64,7 +64,7 @@ const EVENTS_MAX: usize = 64;
 impl Engine {
     /// Ends when the task has ended, or asks for something (S17).
     pub(super) async fn send_streaming(&self, request: pb::SendMessageRequest) -> Result<Stream, Fault> {
-        let sent = self.take(&request).await?;
+        let sent = self.take(&request, false).await?;
         let known = self.known(sent.task).await?;
         if let Some(message) = known.direct() {
             return Ok(only(message_event(known.mark(), message)));

@@ -9,13 +9,44 @@ use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::{Seq, TaskId, TaskRef};
 use synapse_core::message::{Body, Letter};
-use synapse_core::record::{Archive, Said};
+use synapse_core::record::{Archive, Record, Said};
 use synapse_core::task::{Ending, Task, TaskState};
 
 /// A task as it was at one place in the journal.
 pub(super) enum Known {
-    Open { task: Box<Task>, at: Seq },
-    Ended { ending: Ending, archive: Box<Archive>, at: Seq },
+    Open {
+        task: Box<Task>,
+        at: Seq,
+    },
+    Ended {
+        ending: Ending,
+        archive: Box<Archive>,
+        at: Seq,
+        /// What the archive has of it besides, if it was followed from its first message on.
+        heard: Option<Heard>,
+    },
+}
+
+/// What was said in a task, as its events told it.
+#[derive(Default)]
+pub(super) struct Heard {
+    messages: Vec<(Arc<Letter>, Body)>,
+    said: Vec<Said>,
+}
+
+impl Heard {
+    pub(super) fn take(&mut self, record: &Record) {
+        match record {
+            Record::Accepted { letter, body, .. } => self.messages.push((letter.clone(), body.clone())),
+            Record::Said { what: what @ Said::Artifact { .. }, .. } => self.said.push(what.clone()),
+            _ => {}
+        }
+    }
+
+    /// Whether it is all of this task, which may be older than what was heard.
+    fn is_all_of(&self, task: &Task) -> bool {
+        task.messages.iter().eq(self.messages.iter().map(|(letter, _)| &letter.id))
+    }
 }
 
 impl Known {
@@ -68,7 +99,7 @@ impl Engine {
                 let found = self.app.archive(move |history| history.task(&reference)).await;
                 let found = found.map_err(|refusal| Fault::of(&refusal))?;
                 let (ending, archive) = found.ok_or_else(|| Fault::no_such_task(&name))?;
-                Known::Ended { ending, archive: Box::new(archive), at: Seq(u64::MAX) }
+                Known::Ended { ending, archive: Box::new(archive), at: Seq(u64::MAX), heard: None }
             }
             // That it is another's is not told: both have the same words (E5).
             Err(Refusal::NotAllowed { .. } | Refusal::NoSuchTask { .. }) => {
@@ -81,6 +112,13 @@ impl Engine {
 
     /// All that is asked for of a task, as it was then.
     pub(super) async fn tell(&self, known: &Known, much: Much) -> Result<pb::Task, Fault> {
+        if let Known::Ended { ending, archive, heard: Some(heard), .. } = known
+            && heard.is_all_of(&archive.task)
+        {
+            let said = if much.artifacts { heard.said.as_slice() } else { &[] };
+            let (task, messages) = (&archive.task, heard.messages.as_slice());
+            return Ok(from_core::task(&Seen { task, ending: Some(ending), messages, said }, much));
+        }
         let (id, at) = (known.task().id, known.at());
         let wanted = known.task().messages.clone();
         let read = self.app.archive(move |history| {

@@ -21,6 +21,7 @@ pub fn skills(app: &App, hand: &Hand) -> (String, Vec<Skill>) {
             ("A program that works on each message and tells how far it is".to_owned(), "program")
         }
         Hand::Exec(_) => ("A command that answers each message with what it prints".to_owned(), "command"),
+        Hand::Echo => ("Answers each message with itself, to try things out".to_owned(), "echo"),
         Hand::Mailbox => ("A program that takes messages and answers them".to_owned(), "program"),
         Hand::Terminal(_) => {
             let name = program(app).unwrap_or_else(|| kind.clone());

@@ -45,7 +45,10 @@ fn last_mark(headers: &HeaderMap) -> Option<Mark> {
 }
 
 async fn body_of(app: &Shared, body: Body) -> Result<bytes::Bytes, Fault> {
-    super::read_body(app, body).await.map_err(|refusal| Fault::of(&refusal))
+    let read = super::read_body(app, body).await.map_err(|refusal| Fault::of(&refusal));
+    // Until it is understood, it may be anything, and so also credentials.
+    crate::audit::note(|facts| facts.veil(true));
+    read
 }
 
 async fn perform(

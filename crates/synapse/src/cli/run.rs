@@ -19,18 +19,26 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 const EVENTS_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) fn run(args: Run, json: bool) -> Done {
-    let Some(exec) = args.exec.clone() else {
+    let Some((command, hand)) = hand_of(&args) else {
         return super::wrap::command(args.who, args.program, args.detach, json);
     };
-    let hand = Hand::Exec(exec_of(&args, &exec));
-    start(args.who, &exec, hand, Shape { detach: args.detach, serves: None }, json)
+    start(args.who, &command, hand, Shape { detach: args.detach, serves: None }, json)
+}
+
+/// What is not in a terminal, and the command that it is named after.
+fn hand_of(args: &Run) -> Option<(String, Hand)> {
+    if args.echo {
+        return Some(("echo".to_owned(), Hand::Echo));
+    }
+    let exec = args.exec.clone()?;
+    Some((exec.clone(), Hand::Exec(exec_of(args, &exec))))
 }
 
 /// As `run`, for one that is there to be called over A2A; with `open` by anyone on this machine.
 pub(super) fn serve(args: Run, open: bool, extensions: Vec<Extension>, json: bool) -> Done {
-    let (exec, detach) = (args.exec.clone().unwrap_or_default(), args.detach);
-    let hand = Hand::Exec(exec_of(&args, &exec));
-    start(args.who, &exec, hand, Shape { detach, serves: Some(Serves { open, extensions }) }, json)
+    let (command, hand) = hand_of(&args).ok_or_else(|| Fail::usage("say --exec COMMAND, or --echo"))?;
+    let detach = args.detach;
+    start(args.who, &command, hand, Shape { detach, serves: Some(Serves { open, extensions }) }, json)
 }
 
 /// How it is started: whether we stay, and whom it serves if that is what it is for.

@@ -2,16 +2,15 @@
 
 use super::super::report::Row;
 use super::super::{Bench, proc};
-use super::echo::Echo;
-use super::ours;
+use super::server_of;
 
 const CONNECTIONS: usize = 16;
 /// What tasks that have ended may leave behind, in all.
 const GROWTH_MB_MAX: f64 = 10.0;
 
 pub(in super::super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let (entry, server) = ours(&bench.stage, "flat")?;
-    let echo = Echo::start(&entry.socket, CONNECTIONS)?;
+    let entry = bench.stage.echo("flat")?;
+    let server = server_of(&bench.stage, &entry)?;
     let (tasks, name) = bench.pick(
         (1_000_000, "memory from task 100,000 to 1,000,000: growth"),
         (5_000, "memory from task 500 to 5,000: growth"),
@@ -22,7 +21,6 @@ pub(in super::super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let early = megabytes()?;
     let tally = server.load(CONNECTIONS, tasks - first, || Ok(()))?;
     let late = megabytes()?;
-    echo.end()?;
     let journal = std::fs::metadata(bench.stage.journal_of(&entry))?.len() as f64 / f64::from(1 << 20);
     Ok(vec![
         Row::at_most(name, (late - early).max(0.0), "MB", GROWTH_MB_MAX)

@@ -10,9 +10,8 @@ use super::super::client::Door;
 use super::super::raw::{self, Shape};
 use super::super::report::{Row, median};
 use super::super::{Bench, proc};
-use super::echo::Echo;
-use super::ours;
 use super::rivals::Rival;
+use super::server_of;
 
 const CONNECTIONS: usize = 16;
 const PYTHON_MIN: f64 = 20.0;
@@ -36,8 +35,8 @@ struct Rounds {
 pub(in super::super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     // First, since building it takes minutes: a program that says nothing for so long is let go.
     let (python, rust) = (Rival::python(bench)?, Rival::rust(bench));
-    let (entry, server) = ours(&bench.stage, "echo")?;
-    let echo = Echo::start(&entry.socket, CONNECTIONS)?;
+    let entry = bench.stage.echo("echo")?;
+    let server = server_of(&bench.stage, &entry)?;
     let (many, few) = (bench.pick(20_000, 500), bench.pick(2_000, 100));
     let door = Door::Unix(entry.socket.clone());
     let mut rounds = Rounds::default();
@@ -63,7 +62,6 @@ pub(in super::super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             rounds.rust.push(rust.server.load(CONNECTIONS, many, || Ok(()))?.per_second());
         }
     }
-    echo.end()?;
     bench.stage.stop("echo")?;
     let (head_bytes, body_bytes) = raw::lengths(&bench.stage.journal_of(&entry))?;
     let (records, commits) = (median(&rounds.records), median(&rounds.commits));

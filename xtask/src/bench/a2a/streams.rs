@@ -11,9 +11,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::super::client::{Door, Line};
 use super::super::report::{Row, median};
 use super::super::{Bench, proc};
-use super::echo::{Inbox, report};
+use super::inbox::{Inbox, report};
 use super::load::Server;
-use super::ours;
+use super::server_of;
 
 const STREAMS: usize = 1000;
 const MB_MAX: f64 = 50.0;
@@ -21,7 +21,8 @@ const EVENT_MS_MAX: f64 = 50.0;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(in super::super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let (entry, tcp) = ours(&bench.stage, "streams")?;
+    let entry = bench.stage.sink("streams")?;
+    let tcp = server_of(&bench.stage, &entry)?;
     let unix = Server { door: Door::Unix(entry.socket.clone()), token: None, ..tcp.clone() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let events = bench.pick(20, 5);

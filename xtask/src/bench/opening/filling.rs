@@ -125,6 +125,7 @@ impl Filler {
             context: None,
             timeout_ms: None,
             sent_at: None,
+            watcher: None,
         };
         let fresh = Fresh { message: self.next_message(), task: self.random() };
         self.ask(Caller::User { proof: Proof::Socket }, Command::Send(Box::new(draft)), fresh)

@@ -10,8 +10,11 @@ pub(in crate::cli) struct Serve {
     #[command(flatten)]
     who: Who,
     /// The command, run by the shell for each task: prompt on stdin, answer on stdout, exit code = outcome
-    #[arg(long, value_name = "COMMAND")]
-    exec: String,
+    #[arg(long, value_name = "COMMAND", required_unless_present = "echo")]
+    exec: Option<String>,
+    /// No command: answer each message with itself, to try a client out
+    #[arg(long, conflicts_with_all = ["exec", "jsonl", "parallel"])]
+    echo: bool,
     /// The command speaks events, one JSON per line, both ways: it streams, asks, and makes artifacts
     #[arg(long)]
     jsonl: bool,
@@ -48,7 +51,8 @@ pub(super) fn serve(args: Serve, json: bool) -> Done {
     }
     let run = Run {
         who: args.who,
-        exec: Some(args.exec),
+        exec: args.exec,
+        echo: args.echo,
         program: Vec::new(),
         jsonl: args.jsonl,
         parallel: args.parallel,

@@ -118,7 +118,7 @@ impl Book {
             _ => {
                 let state = self.state();
                 let trail = state.and_then(|s| s.letters.get(&letter.id)).map(|open| &open.trail);
-                (Outcome::open(state.and_then(|s| s.tasks.get(&letter.task))), trail)
+                (Outcome::open(state.and_then(|s| s.tasks.get(&letter.task)).map(|task| &**task)), trail)
             }
         };
         let record = MessageRecord::new(past.seq, &self.label, letter, body, trail);

@@ -123,7 +123,7 @@ fn first_messages(book: &Book, task: &TaskRef) -> Vec<MessageId> {
         .collect();
     if found.is_empty() {
         let open = book.state().into_iter().flat_map(|state| state.tasks.values());
-        found.extend(open.filter(|open| task.names(&open.id)).filter_map(first));
+        found.extend(open.filter(|open| task.names(&open.id)).filter_map(|open| first(open)));
     }
     found
 }

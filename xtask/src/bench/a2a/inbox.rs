@@ -1,86 +1,14 @@
-//! Our echo: a program that stays with a node, as `synapse join` does, and answers each message with its own text.
-//!
-//! Invariant: what it was handed is reported over as many connections as there are callers, so that one commit may
-//! answer many.
+//! A program that stays with a node, as `synapse join` does: what it is handed, and what it says.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use serde_json::{Value, json};
+use anyhow::{Context, ensure};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::sync::{mpsc, oneshot};
 
 use super::super::client::{Door, Line};
 
 const WINDOW: usize = 256;
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Answers until it is dropped.
-pub(super) struct Echo {
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<anyhow::Result<()>>>,
-}
-
-impl Echo {
-    pub(super) fn start(socket: &Path, reporters: usize) -> anyhow::Result<Self> {
-        let (stop, stopped) = oneshot::channel();
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        let socket = socket.to_owned();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
-                let inbox = Inbox::open(&socket).await?;
-                let mut queues = Vec::with_capacity(reporters);
-                for _ in 0..reporters {
-                    let (queue, messages) = mpsc::channel(WINDOW);
-                    queues.push(queue);
-                    let line = Line::connect(&Door::Unix(socket.clone())).await?;
-                    tokio::spawn(report_all(line, messages));
-                }
-                let _ = ready.send(());
-                tokio::select! {
-                    ended = hand_out(inbox, &queues) => ended,
-                    _ = stopped => Ok(()),
-                }
-            })
-        });
-        let echo = Self { stop: Some(stop), thread: Some(thread) };
-        match is_ready.recv_timeout(PATIENCE) {
-            Ok(()) => Ok(echo),
-            Err(_) => {
-                echo.end()?;
-                bail!("the echo did not join within {} s", PATIENCE.as_secs())
-            }
-        }
-    }
-
-    /// What went wrong with it, if anything did.
-    pub(super) fn end(mut self) -> anyhow::Result<()> {
-        drop(self.stop.take());
-        let thread = self.thread.take().context("the echo ended before")?;
-        thread.join().map_err(|_| anyhow::anyhow!("the echo panicked"))?
-    }
-}
-
-async fn hand_out(mut inbox: Inbox, queues: &[mpsc::Sender<Message>]) -> anyhow::Result<()> {
-    for n in 0.. {
-        let message = inbox.next().await?;
-        let queue = queues.get(n % queues.len().max(1)).context("somebody reports")?;
-        queue.send(message).await.context("a reporter has gone")?;
-    }
-    Ok(())
-}
-
-async fn report_all(mut line: Line, mut messages: mpsc::Receiver<Message>) {
-    while let Some(message) = messages.recv().await {
-        let answer = json!({ "type": "completed", "text": message.text, "message_id": message.id });
-        if let Err(error) = report(&mut line, &answer).await {
-            eprintln!("the echo could not answer: {error:#}");
-            return;
-        }
-    }
-}
 
 /// Says how it goes with a message.
 pub(super) async fn report(line: &mut Line, said: &Value) -> anyhow::Result<()> {
