@@ -20,6 +20,7 @@ mod os;
 mod tail;
 
 pub mod holder;
+pub mod memory;
 pub mod process;
 pub mod reaper;
 pub mod run_dir;

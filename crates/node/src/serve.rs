@@ -106,6 +106,7 @@ async fn settle() {
     const START: std::time::Duration = std::time::Duration::from_secs(2);
     tokio::time::sleep(START).await;
     crate::os::give_back_code();
+    synapse_holder::memory::give_back();
 }
 
 fn work(parts: Parts) -> Result<Ended, Died> {

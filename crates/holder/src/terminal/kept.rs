@@ -13,6 +13,8 @@ use super::wire::Tell;
 const TAIL_BYTES_MAX: usize = 2 << 20;
 /// Changes of size kept within the tail: a person who drags a window makes hundreds.
 const CHANGES_MAX: usize = 1_024;
+/// Of the tail's room, once all is quiet.
+const ROOM_KEPT: usize = 64 << 10;
 
 type Size = (u16, u16);
 
@@ -82,8 +84,9 @@ impl Kept {
         self.picture = drawn;
         self.lost = false;
         // All is quiet; in a flood the room would be made again at once.
-        if self.tail.is_empty() {
-            self.tail.shrink_to(64 << 10);
+        if self.tail.is_empty() && self.tail.capacity() > ROOM_KEPT {
+            self.tail.shrink_to(ROOM_KEPT);
+            crate::memory::give_back();
         }
     }
 

@@ -251,6 +251,8 @@ struct Sitting<'a> {
     /// Up to where another node has answered the program's queries.
     answered: u64,
     drawn_upto: u64,
+    /// The last picture was made because of how much there was.
+    floods: bool,
     /// When a picture is due if nothing more comes.
     picture_at: Option<Instant>,
     shown: Option<(AgentState, String)>,
@@ -269,6 +271,7 @@ impl<'a> Sitting<'a> {
             upto: 0,
             answered: 0,
             drawn_upto: 0,
+            floods: false,
             picture_at: None,
             shown: None,
             place: Place::default(),
@@ -449,6 +452,7 @@ impl<'a> Sitting<'a> {
         }
         self.picture_at = None;
         self.drawn_upto = self.upto;
+        let flood_is_over = std::mem::replace(&mut self.floods, !quiet) && quiet;
         let above = if quiet { SCROLLBACK } else { FLOOD_LINES };
         let (size, drawn) = {
             let watch = self.hand.seat.watch();
@@ -457,7 +461,12 @@ impl<'a> Sitting<'a> {
         // One that is too large even without colours is none; the tail goes on from the last one.
         let Some(drawn) = drawn else { return true };
         let (columns, rows) = (size.columns(), size.rows());
-        self.ask(Ask::Picture { upto: self.upto, columns, rows, drawn: drawn.into_bytes() }).await
+        let is_told =
+            self.ask(Ask::Picture { upto: self.upto, columns, rows, drawn: drawn.into_bytes() }).await;
+        if flood_is_over {
+            synapse_holder::memory::give_back();
+        }
+        is_told
     }
 
     async fn ask(&mut self, ask: Ask) -> bool {
