@@ -183,15 +183,14 @@ impl Driver {
         match job {
             Job::Send { caller, mut draft, events, reply } => {
                 let watcher = WatcherId(id);
-                self.effects.watchers.insert(watcher, Watching { events, of_task: true });
+                self.effects.watchers.insert(watcher, Watching { events, ends_with_task: true });
                 draft.watcher = Some(watcher);
                 self.ask(AskId(id), caller, Command::Send(draft), reply, inputs);
             }
             Job::Ask { caller, command, reply } => self.ask(AskId(id), caller, command, reply, inputs),
             Job::Follow { caller, topic, after, sender, reply } => {
                 let watcher = WatcherId(id);
-                let of_task = matches!(topic, Topic::Task(_));
-                self.effects.watchers.insert(watcher, Watching { events: sender, of_task });
+                self.effects.watchers.insert(watcher, Watching { events: sender, ends_with_task: false });
                 self.effects.follow_replies.insert(AskId(id), (watcher, reply));
                 let command = Command::Watch { watcher, topic, after };
                 let (facts, fresh) = (Facts::default(), Fresh::default());

@@ -23,8 +23,8 @@ const BATCHES_MAX: usize = 16;
 /// To whom the events of a watcher go.
 pub(crate) struct Watching {
     pub(crate) events: mpsc::Sender<Arc<Entry>>,
-    /// It follows one task, and is let go with it.
-    pub(crate) of_task: bool,
+    /// It was there for one task, and is let go with it.
+    pub(crate) ends_with_task: bool,
 }
 
 pub struct Effects {
@@ -144,7 +144,8 @@ impl Effects {
 
     fn notify(&mut self, watcher: WatcherId, entry: Arc<Entry>) -> Option<Input> {
         let watching = self.watchers.get(&watcher);
-        let is_last = matches!(entry.record, Record::Ended { .. }) && watching.is_some_and(|to| to.of_task);
+        let is_last =
+            matches!(entry.record, Record::Ended { .. }) && watching.is_some_and(|to| to.ends_with_task);
         let sent = watching.map(|to| to.events.try_send(entry));
         if matches!(sent, Some(Ok(()))) && !is_last {
             return None;

@@ -311,9 +311,11 @@ fn a_webhook_that_never_answers_slows_no_task() {
 #[test]
 fn configs_are_made_shown_listed_and_deleted_over_each_binding() {
     let world = world();
-    let agent = world.run_lines("asker", ASKER, &[]);
+    world.run_lines("asker", ASKER, &[]);
     let other = world.run("other", "cat", &[]);
     for binding in BINDINGS {
+        // Its node is killed below, and the next one may have to take another port.
+        let agent = world.agent("asker");
         let (kept, gone) = (Site::open(), Site::open());
         let task = task_of(binding, &agent, &message(&format!("m{binding:?}"), None));
         let create = |config: Value| binding.call(&agent, "CreateTaskPushNotificationConfig", &config);

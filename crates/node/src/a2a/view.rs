@@ -27,25 +27,36 @@ pub(super) enum Known {
     },
 }
 
-/// What was said in a task, as its events told it.
+/// What was said in a task, as its events told it, as long as that is not much: a caller may wait for hours.
 #[derive(Default)]
 pub(super) struct Heard {
     messages: Vec<(Arc<Letter>, Body)>,
     said: Vec<Said>,
+    bytes: usize,
 }
 
 impl Heard {
+    const BYTES_MAX: usize = 256 << 10;
+
     pub(super) fn take(&mut self, record: &Record) {
         match record {
+            Record::Accepted { .. } | Record::Said { what: Said::Artifact { .. }, .. } => {
+                self.bytes += record.weight();
+            }
+            _ => return,
+        }
+        match record {
+            _ if self.bytes > Self::BYTES_MAX => (self.messages, self.said) = (Vec::new(), Vec::new()),
             Record::Accepted { letter, body, .. } => self.messages.push((letter.clone(), body.clone())),
-            Record::Said { what: what @ Said::Artifact { .. }, .. } => self.said.push(what.clone()),
+            Record::Said { what, .. } => self.said.push(what.clone()),
             _ => {}
         }
     }
 
-    /// Whether it is all of this task, which may be older than what was heard.
+    /// Whether it is all of this task, which may be older or longer than what was kept.
     fn is_all_of(&self, task: &Task) -> bool {
-        task.messages.iter().eq(self.messages.iter().map(|(letter, _)| &letter.id))
+        self.bytes <= Self::BYTES_MAX
+            && task.messages.iter().eq(self.messages.iter().map(|(letter, _)| &letter.id))
     }
 }
 
