@@ -41,6 +41,20 @@ fn every_kind_of_part_comes_back_over_a2a() {
     assert_eq!(task["task"]["artifacts"][0]["parts"], parts, "{task}");
 }
 
+/// An agent that is done before anybody can look is as well as any.
+#[test]
+fn the_doctor_finds_nothing_wrong_with_it() {
+    let world = world();
+    world.ok(&["run", "-d", "--name", "parrot", "--echo"]);
+    let url = format!("http://localhost:{}", world.agent("parrot").port);
+    let token = world.home().join("token");
+    let report =
+        world.json(&["a2a", "doctor", &url, "--send", "hello", "--token-file", token.to_str().unwrap()]);
+    for finding in report["findings"].as_array().unwrap() {
+        assert!(!["wrong", "warning"].contains(&finding["level"].as_str().unwrap()), "{finding:#}");
+    }
+}
+
 #[test]
 fn a_command_and_an_echo_are_one_too_many() {
     let world = world();

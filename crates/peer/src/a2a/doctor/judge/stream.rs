@@ -167,6 +167,9 @@ pub(in super::super) fn resumed(first: &Heard, again: &Heard) -> Verdict {
     let ids = |heard: &Heard| heard.events.iter().filter_map(|event| event.id.clone()).collect::<Vec<_>>();
     let (before, after) = (ids(first), ids(again));
     match before.split_first() {
+        Some((_, [])) if again.events.is_empty() => {
+            Verdict::Ok("the first event was the last, and nothing came after it".into())
+        }
         _ if again.events.is_empty() => Verdict::Off("nothing came".into()),
         Some((named, _)) if after.contains(named) => {
             Verdict::Off("the event that was named came again".into())
@@ -241,10 +244,17 @@ mod tests {
                 ),
                 "came again",
             ),
+            (
+                resumed(&heard(&[task(work), update(done)], Ending::Closed), &heard(&[], Ending::Closed)),
+                "nothing came",
+            ),
         ];
         for (verdict, words) in table {
             assert!(matches!(&verdict, Verdict::Off(why) if why.contains(words)), "{words}: {verdict:?}");
         }
         assert!(matches!(end(http, &heard(&[task(work)], Ending::OutOfTime)), Verdict::Skipped(_)));
+        // An agent that is done at once has nothing more to tell.
+        let at_once = resumed(&heard(&[task(done)], Ending::Closed), &heard(&[], Ending::Closed));
+        assert!(matches!(at_once, Verdict::Ok(_)), "{at_once:?}");
     }
 }
