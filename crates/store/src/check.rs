@@ -34,9 +34,10 @@ pub fn journal(path: &Path) -> Result<Option<Seen>, OpenError> {
             return Err(OpenError::Damaged { path: path.display().to_string(), why: said });
         }
     }
-    let sql = "SELECT at FROM journal UNION ALL SELECT at FROM task ORDER BY at DESC LIMIT 1";
-    let newest = db.query_row(sql, [], |row| row.get(0)).optional();
-    Ok(Some(Seen { newest_ms: newest.map_err(failed)? }))
+    let newest = |sql| db.query_row(sql, [], |row| row.get(0)).optional().map_err(failed);
+    let records = newest("SELECT at FROM journal ORDER BY seq DESC LIMIT 1")?;
+    let ends = newest("SELECT at FROM task ORDER BY seq DESC LIMIT 1")?;
+    Ok(Some(Seen { newest_ms: records.max(ends) }))
 }
 
 /// The state that a journal tells of, without opening it for work; `None` if there is no journal yet.

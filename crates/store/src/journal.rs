@@ -314,11 +314,14 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// Whoever only reads may have a database before it that was not brought to the current version: there an end is also in
+/// `journal`.
 pub(crate) fn entries_after(db: &Connection, after: Seq, max: u64) -> Result<Vec<Entry>, JournalError> {
     let max = i64::try_from(max).unwrap_or(i64::MAX);
     let sql = "SELECT seq, at, 0, head, body, crc, 'message' FROM message WHERE seq > ?1
                UNION ALL SELECT seq, at, v, NULL, body, crc, 'journal' FROM journal WHERE seq > ?1
-               UNION ALL SELECT seq, at, 0, NULL, body, crc, 'task' FROM task WHERE seq > ?1
+               UNION ALL SELECT seq, at, 0, NULL, body, crc, 'task' FROM task
+                   WHERE seq > ?1 AND NOT EXISTS (SELECT 1 FROM journal WHERE journal.seq = task.seq)
                ORDER BY seq LIMIT ?2";
     let mut ask = db.prepare_cached(sql)?;
     let mut found = ask.query(params![after.0, max])?;
