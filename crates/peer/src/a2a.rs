@@ -110,6 +110,16 @@ impl Agent {
         Ok(page.tasks.into_iter().take(PAGE as usize).map(line).collect())
     }
 
+    /// What only known callers are shown: that takes the place of the card, if there is one and we have something that says
+    /// who we are (A17).
+    pub async fn extended(&self) -> Result<Option<Card>, AskError> {
+        if !self.card.has_extended || self.secret.is_none() {
+            return Ok(None);
+        }
+        let value: serde_json::Value = self.ask(Ask::ExtendedCard, Shape::Card).await?;
+        Card::read(value).map(Some).map_err(|why| call::not_understood(&why))
+    }
+
     async fn ask<T: serde::de::DeserializeOwned>(&self, ask: Ask<'_>, shape: Shape) -> Result<T, AskError> {
         let mut request = self.request(&ask)?;
         let whole = if matches!(ask, Ask::Send(_)) { SENT_WITHIN } else { ANSWER_WITHIN };

@@ -118,6 +118,43 @@ fn a_remote_has_a_name_in_list_and_a_card_that_ages() {
     assert_eq!(world.json(&["remote", "list"]), json!([]));
 }
 
+/// A17: who has something to show is told more, and goes by that; nobody else is asked for it.
+#[test]
+fn known_callers_go_by_the_extended_card() {
+    let world = world();
+    let shown = |port: u16, skills: Value| {
+        let mut shown = card(&here(port, "/rpc"), false);
+        shown["capabilities"]["extendedAgentCard"] = true.into();
+        shown["skills"] = skills;
+        shown
+    };
+    let skill = |id: &str| json!({ "id": id, "name": id, "description": id, "tags": [id] });
+    let stranger = Stranger::new(move |heard, port| match (heard.path.as_str(), heard.method()) {
+        (CARD, _) => json_answer(&shown(port, json!([skill("plain")]))),
+        (_, "GetExtendedAgentCard") if heard.header("authorization") == Some("Bearer s3cr3t-secret") => {
+            result(&shown(port, json!([skill("plain"), skill("for friends")])))
+        }
+        _ => not_found(),
+    });
+    let url = stranger.url();
+    world.ok(&["remote", "add", "anon", &url]);
+    assert_eq!(world.json(&["remote", "show", "anon"])["skills"], json!(["plain"]));
+    let asked = stranger.heard().iter().any(|heard| heard.method() == "GetExtendedAgentCard");
+    assert!(!asked, "who has nothing to show does not ask");
+    let secret = world.write("secret", "s3cr3t-secret");
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let wrong = world.write("wrong", "another-secret");
+    std::fs::set_permissions(&wrong, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    for (name, file, skills) in
+        [("friend", &secret, json!(["plain", "for friends"])), ("other", &wrong, json!(["plain"]))]
+    {
+        world.ok(&["remote", "add", name, &url, "--token-file", file.to_str().unwrap()]);
+        assert_eq!(world.json(&["remote", "show", name])["skills"], skills, "{name}");
+        world.ok(&["remote", "refresh", name]);
+        assert_eq!(world.json(&["remote", "show", name])["skills"], skills, "{name}, again");
+    }
+}
+
 /// A22, A23: the key of the first time is the key of every time, until the user says otherwise.
 #[test]
 fn a_card_signed_by_another_key_is_not_believed() {

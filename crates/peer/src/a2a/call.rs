@@ -24,6 +24,8 @@ pub(super) enum Ask<'a> {
         page_size: u32,
     },
     Cancel(&'a str),
+    /// The card for known callers (A17).
+    ExtendedCard,
     /// Some take one verb for it, some the other (H10).
     Subscribe {
         task: &'a str,
@@ -42,6 +44,7 @@ impl Ask<'_> {
             Self::Get(_) => "GetTask",
             Self::List { .. } => "ListTasks",
             Self::Cancel(_) => "CancelTask",
+            Self::ExtendedCard => "GetExtendedAgentCard",
             Self::Subscribe { .. } => "SubscribeToTask",
         }
     }
@@ -70,6 +73,7 @@ impl Ask<'_> {
             Self::Send(request) | Self::SendStreaming(request) => request.clone(),
             Self::Get(id) | Self::Cancel(id) | Self::Subscribe { task: id, .. } => json!({ "id": id }),
             Self::List { page_size } => json!({ "pageSize": page_size }),
+            Self::ExtendedCard => json!({}),
         };
         if let Some(tenant) = &at.tenant {
             params["tenant"] = tenant.as_str().into();
@@ -90,6 +94,10 @@ impl Ask<'_> {
             Self::Get(id) => (Method::GET, format!("tasks/{}", encoded(id))),
             Self::List { page_size } => (Method::GET, format!("tasks?pageSize={page_size}")),
             Self::Cancel(id) => (Method::POST, format!("tasks/{}:cancel", encoded(id))),
+            Self::ExtendedCard => {
+                let path = if at.version == Version::V03 { "card" } else { "extendedAgentCard" };
+                (Method::GET, path.to_owned())
+            }
             Self::Subscribe { task, by_post } => (
                 if *by_post { Method::POST } else { Method::GET },
                 format!("tasks/{}:subscribe", encoded(task)),
@@ -143,7 +151,7 @@ pub(super) fn read<T: DeserializeOwned>(
         (_, None) => return Err(not_understood("it is no JSON")),
     };
     let result = match (at.version, what) {
-        (Version::V10, _) => result,
+        (Version::V10, _) | (_, Shape::Card) => result,
         (Version::V03, Shape::Response) => v03::response(result),
         (Version::V03, Shape::Task) => v03::task(result),
     };
@@ -154,6 +162,8 @@ pub(super) fn read<T: DeserializeOwned>(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Task,
+    /// As it came: a signature covers what is in it.
+    Card,
     /// One of several: an answer to a message, or an event.
     Response,
 }
@@ -212,6 +222,12 @@ mod tests {
             (Ask::List { page_size: 7 }, "ListTasks", "GET tasks?pageSize=7", "tasks/list"),
             (Ask::Cancel("t"), "CancelTask", "POST tasks/t:cancel", "tasks/cancel"),
             (
+                Ask::ExtendedCard,
+                "GetExtendedAgentCard",
+                "GET extendedAgentCard",
+                "agent/getAuthenticatedExtendedCard",
+            ),
+            (
                 Ask::Subscribe { task: "t", by_post: false },
                 "SubscribeToTask",
                 "GET tasks/t:subscribe",
@@ -242,6 +258,8 @@ mod tests {
                 assert_eq!(request.method.as_str(), verb);
                 assert_eq!(request.headers["a2a-version"], "1.0");
                 let request = ask.request(&at(HttpJson, V03, tenant)).unwrap();
+                // The one path that has another name there.
+                let path = if ask == Ask::ExtendedCard { "card" } else { path };
                 assert_eq!(request.url, format!("https://a.example/x/v1/{path}"));
                 assert_eq!(request.headers["a2a-version"], "0.3");
             }

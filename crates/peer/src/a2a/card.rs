@@ -18,6 +18,8 @@ pub struct Card {
     /// Names of what it says it can do.
     pub skills: Vec<String>,
     pub streaming: bool,
+    /// Known callers are shown more.
+    pub has_extended: bool,
     pub interfaces: Vec<Interface>,
     /// Why the others are not used, in the order of the card.
     pub passed_over: Vec<String>,
@@ -115,6 +117,8 @@ impl Card {
             version: text("version", NAME_CHARS_MAX),
             skills: skills.map(|id| id.chars().take(NAME_CHARS_MAX).collect()).collect(),
             streaming: value.pointer("/capabilities/streaming") == Some(&Value::Bool(true)),
+            has_extended: value.pointer("/capabilities/extendedAgentCard") == Some(&Value::Bool(true))
+                || value["supportsAuthenticatedExtendedCard"] == true,
             credential: credential(&value),
             interfaces,
             passed_over,

@@ -15,6 +15,7 @@ pub(super) fn method(of_10: &str) -> &'static str {
         "GetTask" => "tasks/get",
         "CancelTask" => "tasks/cancel",
         "SubscribeToTask" => "tasks/resubscribe",
+        "GetExtendedAgentCard" => "agent/getAuthenticatedExtendedCard",
         _ => "tasks/list",
     }
 }

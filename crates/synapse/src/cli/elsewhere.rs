@@ -81,7 +81,7 @@ async fn by_name(mut remote: Remote, calling: &Calling, home: &Home) -> Result<E
     let with = credentials(calling, &remote.bring);
     let web = a2a::client(&url, &with);
     if !remote.card.is_fresh(now().0) {
-        remote.card = refreshed(&web, &remote).await?;
+        remote.card = refreshed(&web, &with, &remote).await?;
         remote.save(home)?;
     }
     let found = known(&remote.card)?;
@@ -91,7 +91,11 @@ async fn by_name(mut remote: Remote, calling: &Calling, home: &Home) -> Result<E
 }
 
 /// The card as it is now, signed by whoever signed it before.
-pub(super) async fn refreshed(web: &web::Client, remote: &Remote) -> Result<KnownCard, Fail> {
+pub(super) async fn refreshed(
+    web: &web::Client,
+    with: &Credentials,
+    remote: &Remote,
+) -> Result<KnownCard, Fail> {
     let name = &remote.name;
     let failed = |e: &AskError| failed(e, name.as_str());
     let (at, meant) = places(&remote.card)?;
@@ -100,12 +104,26 @@ pub(super) async fn refreshed(web: &web::Client, remote: &Remote) -> Result<Know
         Look::Found(found) => {
             let trust = a2a::check(web, &found).await.map_err(|e| failed(&e))?;
             trust.follows(remote.card.signed_by.as_deref()).map_err(|why| changed_key(name, &why))?;
+            let found = match Agent::new(web.clone(), (*found).clone(), with, &remote.allow_hosts) {
+                Ok(agent) => more(web, *found, &agent, &trust).await,
+                Err(_) => *found,
+            };
             Ok(to_keep(&found, &trust))
         }
         Look::Unchanged { max_age_s } => {
             Ok(KnownCard { fetched_ms: now().0, max_age_s, ..remote.card.clone() })
         }
         Look::Node => Err(Fail::refused("a node of Synapse without a card")),
+    }
+}
+
+/// As far as it goes for us: what known callers are shown, if it is by whoever signed what all are shown. Else that.
+pub(super) async fn more(web: &web::Client, found: Found, agent: &Agent, trust: &Trust) -> Found {
+    let Ok(Some(card)) = agent.extended().await else { return found };
+    let extended = Found { card, ..found.clone() };
+    match a2a::check(web, &extended).await {
+        Ok(theirs) if theirs.follows(trust.key()).is_ok() => extended,
+        _ => found,
     }
 }
 

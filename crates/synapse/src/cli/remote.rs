@@ -1,7 +1,7 @@
 //! `synapse remote`: names for agents elsewhere that speak A2A.
 
 use super::Calling;
-use super::elsewhere::{credentials, failed, known, refreshed, same_host, to_keep};
+use super::elsewhere::{credentials, failed, known, more, refreshed, same_host, to_keep};
 use crate::agents::Roll;
 use crate::fail::{Done, Fail};
 use crate::show;
@@ -102,9 +102,10 @@ async fn add(home: &Home, name: &str, raw: &str, calling: &Calling, json: bool) 
             Fail::refused(format!("{why} (as {} knows it). If you know why: {advice}", other.name))
         })?;
     }
-    let card = to_keep(&found, &trust);
     // Asked here once, so that nobody is surprised by the first message.
-    a2a::Agent::new(web, found, &with, &calling.allow_hosts).map_err(|e| failed(&e, raw))?;
+    let agent = a2a::Agent::new(web.clone(), found.clone(), &with, &calling.allow_hosts);
+    let agent = agent.map_err(|e| failed(&e, raw))?;
+    let card = to_keep(&more(&web, found, &agent, &trust).await, &trust);
     let allow_hosts = calling.allow_hosts.clone();
     let remote = Remote { name, url: url.to_string(), bring, allow_hosts, card, added_ms: now().0 };
     if !remote.create(home)? {
@@ -148,12 +149,13 @@ async fn refresh(home: &Home, name: Option<&str>, accept_key: bool, calling: &Ca
     let mut failure = None;
     for mut remote in all {
         let url = HttpUrl::parse(&remote.url).map_err(Fail::usage)?;
-        let web = a2a::client(&url, &credentials(calling, &remote.bring));
+        let with = credentials(calling, &remote.bring);
+        let web = a2a::client(&url, &with);
         if accept_key {
             // Also what its tag would say is unchanged is looked at again.
             (remote.card.signed_by, remote.card.etag) = (None, None);
         }
-        match refreshed(&web, &remote).await {
+        match refreshed(&web, &with, &remote).await {
             Ok(card) => {
                 remote.card = card;
                 remote.save(home)?;
