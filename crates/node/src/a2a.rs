@@ -29,6 +29,7 @@ use synapse_core::policy::Caller;
 use synapse_core::record::{Entry, Record};
 use synapse_core::task::{Task, TaskState};
 use synapse_core::watch::Topic;
+use synapse_terminal::prompt::Decided;
 use tokio::sync::mpsc;
 use view::{Heard, Known};
 
@@ -207,6 +208,10 @@ impl Engine {
         let sent = Sent { task, at: known.at(), moves, is_repeat: false, events: None };
         let decided = decide::decide(&self.app, &self.caller, decision.allow, decision.prompt).await;
         match decided {
+            Ok(Decided::Ignored) => {
+                let why = "the key was pressed, and the agent still waits for it; decide again, or answer at its terminal";
+                Err(Fault::new(Kind::Internal, why))
+            }
             Ok(_) => Ok(sent),
             Err(refusal @ Refusal::BadField { .. }) => {
                 let field = Some("message.parts[0].data".to_owned());
