@@ -102,7 +102,7 @@ impl Effects {
 
     fn reply(&mut self, ask: AskId, answer: Heard) {
         if let Some(reply) = self.replies.remove(&ask) {
-            // Nothing new was taken, so there is nothing to be told of it.
+            // Nothing new was taken, so there is nothing to tell its sender, who watches under the number of its question.
             let taken =
                 matches!(&answer, Ok((Answer::Accepted(taken), _)) if taken.iter().any(|one| !one.duplicate));
             if !taken && self.watchers.remove(&WatcherId(ask.0)).is_some() {

@@ -40,16 +40,13 @@ impl Heard {
 
     pub(super) fn take(&mut self, record: &Record) {
         match record {
-            Record::Accepted { .. } | Record::Said { what: Said::Artifact { .. }, .. } => {
-                self.bytes += record.weight();
-            }
+            Record::Accepted { letter, body, .. } => self.messages.push((letter.clone(), body.clone())),
+            Record::Said { what: what @ Said::Artifact { .. }, .. } => self.said.push(what.clone()),
             _ => return,
         }
-        match record {
-            _ if self.bytes > Self::BYTES_MAX => (self.messages, self.said) = (Vec::new(), Vec::new()),
-            Record::Accepted { letter, body, .. } => self.messages.push((letter.clone(), body.clone())),
-            Record::Said { what, .. } => self.said.push(what.clone()),
-            _ => {}
+        self.bytes += record.weight();
+        if self.bytes > Self::BYTES_MAX {
+            (self.messages, self.said) = (Vec::new(), Vec::new());
         }
     }
 
