@@ -230,7 +230,12 @@ pub fn updates(task: &Task, entry: &Entry) -> Vec<pb::StreamResponse> {
             vec![status(to.to, message)]
         }
         Record::Said { what: Said::Progress { text, .. }, .. } => {
-            vec![status(TaskState::Working, Some(told(task, entry.at, "says", text)))]
+            // By its place: an agent says more than one thing in a millisecond.
+            let message = pb::Message {
+                message_id: format!("{}-says-{}", task.id, entry.seq.0),
+                ..told(task, entry.at, "says", text)
+            };
+            vec![status(TaskState::Working, Some(message))]
         }
         Record::Said { what: what @ Said::Artifact { last, .. }, .. } => {
             artifact(what).map(|(artifact, append)| made(artifact, append, *last)).into_iter().collect()
