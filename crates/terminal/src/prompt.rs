@@ -108,6 +108,8 @@ impl Key {
 pub struct Deciding {
     hash: String,
     key: Key,
+    /// When the prompt was first seen to be the one that is meant.
+    seen_at: Option<Timestamp>,
     pressed_at: Option<Timestamp>,
     outcome: Option<Decided>,
 }
@@ -133,10 +135,13 @@ pub enum Decided {
 
 const KEYBOARD_MS: u32 = 3_000;
 const PATIENCE_MS: u64 = 5_000;
+/// A prompt stands so long before a key is pressed. Claude Code 2.1.325 drops keys in the first 0.1 s after it drew one:
+/// whoever is typing just then does not answer it unread.
+const STANDS_MS: u64 = 500;
 
 impl Deciding {
     pub fn new(hash: String, key: Key) -> Self {
-        Self { hash, key, pressed_at: None, outcome: None }
+        Self { hash, key, seen_at: None, pressed_at: None, outcome: None }
     }
 
     /// `prompt` is what it waits for, if it waits.
@@ -145,8 +150,10 @@ impl Deciding {
             return if sight.keyboard { Decide::ReleaseKeyboard } else { Decide::Done(outcome) };
         }
         let same = prompt.is_some_and(|prompt| prompt.hash == self.hash);
+        let stands_at = self.seen_at.get_or_insert(sight.now).plus_ms(STANDS_MS);
         match self.pressed_at {
             None if !same => self.ends(sight, prompt, Decided::Changed),
+            None if stands_at > sight.now => Decide::Wait { until: Some(stands_at), held: None },
             None if !sight.keyboard => Decide::TakeKeyboard { ms: KEYBOARD_MS },
             None => {
                 self.pressed_at = Some(sight.now);
@@ -202,27 +209,29 @@ mod tests {
         use AgentState::{Busy, Waiting};
         let (prompt, other) = (prompt_of(CLAUDE), prompt_of(&CLAUDE.replace("touch x", "rm -rf y")));
         let deciding = || Deciding::new(prompt.hash.clone(), Key::Letter(b'1'));
+        let stood = |deciding: &mut Deciding| {
+            let waits = Decide::Wait { until: Some(Timestamp(STANDS_MS)), held: None };
+            assert_eq!(deciding.next(&sight(0, Waiting, false), Some(&prompt)), waits);
+            assert_eq!(deciding.next(&sight(STANDS_MS - 1, Waiting, true), Some(&prompt)), waits);
+            let takes = Decide::TakeKeyboard { ms: KEYBOARD_MS };
+            assert_eq!(deciding.next(&sight(STANDS_MS, Waiting, false), Some(&prompt)), takes);
+        };
         let mut taken = deciding();
-        assert_eq!(
-            taken.next(&sight(0, Waiting, false), Some(&prompt)),
-            Decide::TakeKeyboard { ms: KEYBOARD_MS }
-        );
-        assert_eq!(taken.next(&sight(1, Waiting, true), Some(&prompt)), Decide::Press(b"1".to_vec()));
-        assert_eq!(taken.next(&sight(2, Waiting, true), Some(&prompt)), Decide::ReleaseKeyboard);
-        assert!(matches!(taken.next(&sight(3, Waiting, false), Some(&prompt)), Decide::Wait { .. }));
-        assert_eq!(taken.next(&sight(4, Busy, false), None), Decide::Done(Decided::Taken));
+        stood(&mut taken);
+        assert_eq!(taken.next(&sight(501, Waiting, true), Some(&prompt)), Decide::Press(b"1".to_vec()));
+        assert_eq!(taken.next(&sight(502, Waiting, true), Some(&prompt)), Decide::ReleaseKeyboard);
+        assert!(matches!(taken.next(&sight(503, Waiting, false), Some(&prompt)), Decide::Wait { .. }));
+        assert_eq!(taken.next(&sight(504, Busy, false), None), Decide::Done(Decided::Taken));
         // Another prompt came between the question and the key.
         let mut changed = deciding();
-        assert_eq!(
-            changed.next(&sight(0, Waiting, false), Some(&prompt)),
-            Decide::TakeKeyboard { ms: KEYBOARD_MS }
-        );
-        assert_eq!(changed.next(&sight(1, Waiting, true), Some(&other)), Decide::ReleaseKeyboard);
-        assert_eq!(changed.next(&sight(2, Waiting, false), Some(&other)), Decide::Done(Decided::Changed));
+        stood(&mut changed);
+        assert_eq!(changed.next(&sight(501, Waiting, true), Some(&other)), Decide::ReleaseKeyboard);
+        assert_eq!(changed.next(&sight(502, Waiting, false), Some(&other)), Decide::Done(Decided::Changed));
         // Nothing waits.
         assert_eq!(deciding().next(&sight(0, Busy, false), None), Decide::Done(Decided::Changed));
         let mut ignored = deciding();
-        ignored.next(&sight(0, Waiting, true), Some(&prompt));
+        stood(&mut ignored);
+        ignored.next(&sight(501, Waiting, true), Some(&prompt));
         assert_eq!(
             ignored.next(&sight(9_000, Waiting, false), Some(&prompt)),
             Decide::Done(Decided::Ignored)
