@@ -23,12 +23,13 @@ const ROWS: usize = 16;
 const HASH_DIGITS: usize = 12;
 
 impl Prompt {
-    /// `since` is when it began to wait: the same question asked again is another prompt.
-    pub fn read(screen: &Screen, since: Timestamp) -> Self {
-        Self::of(&rules::lowest(&screen.rows(), ROWS), since)
+    /// `since` is when it began to wait: the same question asked again is another prompt. `side_by_side` are the
+    /// answers of a program that writes them into one row.
+    pub fn read(screen: &Screen, since: Timestamp, side_by_side: &[String]) -> Self {
+        Self::of(&rules::lowest(&screen.rows(), ROWS), since, side_by_side)
     }
 
-    fn of(text: &str, since: Timestamp) -> Self {
+    fn of(text: &str, since: Timestamp, side_by_side: &[String]) -> Self {
         let rows: Vec<&str> = text.lines().collect();
         // The question is what stands under the last line across; what is above it is the talk before.
         let begins = rows.iter().rposition(|row| is_line(row) && !is_last_line(row)).map_or(0, |at| at + 1);
@@ -43,10 +44,22 @@ impl Prompt {
             .map(char::from)
             .take(HASH_DIGITS)
             .collect();
-        let choices =
+        let mut choices: Vec<String> =
             shown.iter().filter(|row| rules::is_choice(row)).map(|row| trimmed(row).to_owned()).collect();
+        if choices.is_empty() && shown.iter().any(|row| stand_in(row, side_by_side)) {
+            choices = side_by_side.to_vec();
+        }
         Self { text: shown.join("\n"), hash, choices }
     }
+}
+
+/// All of them stand in this row, in this order.
+fn stand_in(row: &str, words: &[String]) -> bool {
+    !words.is_empty()
+        && words
+            .iter()
+            .try_fold(row, |rest, word| rest.split_once(word.as_str()).map(|(_, rest)| rest))
+            .is_some()
 }
 
 /// A line across, such as a box's.
@@ -69,6 +82,9 @@ fn trimmed(row: &str) -> &str {
 pub struct Approve {
     pub allow: Key,
     pub deny: Key,
+    /// The answers, if it writes them side by side into one row.
+    #[serde(default)]
+    pub side_by_side: Vec<String>,
 }
 
 /// One key of a profile.
@@ -183,14 +199,27 @@ mod tests {
     const CLAUDE: &str = "● Bash(touch x)\n  ⎿  Waiting…\n────────────────\n Bash command\n touch x\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel";
 
     fn prompt_of(text: &str) -> Prompt {
-        Prompt::of(text, Timestamp(1))
+        Prompt::of(text, Timestamp(1), &[])
+    }
+
+    #[test]
+    fn answers_that_stand_side_by_side_are_answers_if_all_of_them_stand_there() {
+        let words = ["Allow once", "Allow always", "Reject"].map(str::to_owned);
+        let asks = |row: &str| {
+            Prompt::of(&format!("△ Permission required\n$ mktemp x\n{row}"), Timestamp(1), &words)
+        };
+        assert_eq!(asks("┃   Allow once   Allow always   Reject      enter confirm").choices, words);
+        for other in ["", "Allow once   Reject", "Reject   Allow always   Allow once", "1. Allow once"] {
+            assert_ne!(asks(other).choices, words, "{other:?}");
+        }
+        assert_eq!(prompt_of("Allow once   Allow always   Reject").choices, [""; 0]);
     }
 
     #[test]
     fn a_prompt_is_the_same_whatever_blinks_and_another_for_another_command() {
         let prompt = prompt_of(CLAUDE);
         assert_eq!(prompt.choices, ["1. Yes", "2. No"]);
-        assert_ne!(Prompt::of(CLAUDE, Timestamp(2)).hash, prompt.hash, "asked again");
+        assert_ne!(Prompt::of(CLAUDE, Timestamp(2), &[]).hash, prompt.hash, "asked again");
         assert!(!prompt.text.contains("Waiting…"), "{}", prompt.text);
         assert_eq!(prompt_of(&CLAUDE.replace('●', "◦")).hash, prompt.hash);
         assert_eq!(prompt_of(&CLAUDE.replace(" ❯ 1", "   1").replace("   2", " ❯ 2")).hash, prompt.hash);

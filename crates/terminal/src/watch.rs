@@ -208,7 +208,9 @@ impl Watch {
 
     /// What it waits for, if it waits.
     pub fn prompt(&self) -> Option<Prompt> {
-        (self.state() == AgentState::Waiting).then(|| Prompt::read(&self.screen, self.verdict().since))
+        let side_by_side = self.profile.approve.as_ref().map_or(&[][..], |approve| &approve.side_by_side);
+        (self.state() == AgentState::Waiting)
+            .then(|| Prompt::read(&self.screen, self.verdict().since, side_by_side))
     }
 
     /// The rows of the screen above its composer; all of them if that is not to be seen.
