@@ -1,14 +1,12 @@
-//! Keeping the file small and the opening quick: snapshots, pruning, checkpoints.
+//! Keeping the file small and the opening quick: snapshots and pruning.
 //!
 //! A snapshot is the whole durable state at one sequence number; records before it are only kept for watchers
 //! that return late. What has ended is history, and leaves after its retention.
 //! Invariant: nothing open is ever pruned; a dedupe key lives at least seven days.
 
-use crate::journal::{Journal, JournalError, wal_of};
+use crate::journal::{Journal, JournalError};
 use crate::rows::{self, ROW_VERSION};
 use rusqlite::{Connection, params};
-use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use synapse_core::ids::Timestamp;
 use synapse_core::record::Archive;
 use synapse_core::state::State;
@@ -49,7 +47,6 @@ impl Journal {
     pub fn take_snapshot(&mut self, state: &State) -> Result<(), JournalError> {
         let body = rows::text(state);
         let crc = rows::checksum(&[&body]);
-        let written = body.len();
         let seq = state.seq.0;
         let horizon = seq.saturating_sub(self.retention.events_kept);
         let change = self.change()?;
@@ -61,7 +58,7 @@ impl Journal {
         change.execute("DELETE FROM journal WHERE seq <= ?1", [horizon])?;
         change.commit()?;
         self.tail = 0;
-        self.checkpointer.note(written);
+        self.checkpointer.committed(&self.db);
         Ok(())
     }
 
@@ -99,6 +96,7 @@ impl Journal {
             change.prepare_cached("DELETE FROM task WHERE seq = ?1")?.execute([seq])?;
         }
         change.commit()?;
+        self.checkpointer.committed(&self.db);
         Ok(doomed.len() == SLICE as usize)
     }
 }
@@ -118,66 +116,4 @@ fn oldest(db: &Connection, cutoff: u64, early: u64, extra: u64) -> Result<Vec<(u
         }
     }
     Ok(doomed)
-}
-
-/// Copies the write-ahead log into the database beside the writer, so that commits do not wait for it.
-pub(crate) struct Checkpointer {
-    /// Bytes written since it was last woken, roughly.
-    written: usize,
-    wake: Option<SyncSender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Checkpointer {
-    const WAKE_BYTES: usize = 4 << 20;
-
-    pub(crate) fn start(path: &Path) -> Self {
-        let (wake, woken) = sync_channel(1);
-        let file = path.to_owned();
-        let name = "checkpoint".to_owned();
-        let thread = std::thread::Builder::new()
-            .name(name)
-            .stack_size(256 << 10)
-            .spawn(move || checkpoints(&file, &woken))
-            .ok();
-        Self { written: 0, wake: Some(wake), thread }
-    }
-
-    pub(crate) fn note(&mut self, bytes: usize) {
-        self.written += bytes;
-        if self.written > Self::WAKE_BYTES
-            && let Some(wake) = &self.wake
-        {
-            self.written = 0;
-            // Full means it is already awake.
-            let _ = wake.try_send(());
-        }
-    }
-}
-
-impl Drop for Checkpointer {
-    fn drop(&mut self) {
-        self.wake = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-const WAL_BYTES_MAX: u64 = 64 << 20;
-
-fn checkpoints(path: &Path, woken: &Receiver<()>) {
-    let mut db: Option<Connection> = None;
-    while woken.recv().is_ok() {
-        // Opened late: most nodes never need it, and a connection costs memory.
-        if db.is_none() {
-            db = Connection::open(path).ok();
-        }
-        // The writer goes on meanwhile; only if it never pauses, and the log grows and grows, must it wait once.
-        let large = std::fs::metadata(wal_of(path)).is_ok_and(|log| log.len() > WAL_BYTES_MAX);
-        let sql = if large { "PRAGMA wal_checkpoint(RESTART)" } else { "PRAGMA wal_checkpoint(PASSIVE)" };
-        if let Some(db) = &db {
-            let _ = db.query_row(sql, [], |_| Ok(()));
-        }
-    }
 }

@@ -6,7 +6,8 @@
 //! Invariant: sequence numbers have no gap; a row that fails its checksum stops the opening, never the truth.
 //! Not here: what records mean (`synapse-core`), snapshots and pruning (`compact`), views (`history`).
 
-use crate::compact::{Checkpointer, Retention};
+use crate::checkpoint::Checkpointer;
+use crate::compact::Retention;
 use crate::history::{KeptTask, KeptTaskOut};
 use crate::own::DIRECT;
 use crate::rows::{self, BadRow, ROW_VERSION};
@@ -71,7 +72,7 @@ impl Journal {
         let found = schema::ask(&db, path)?;
         schema::configure(&db).map_err(broken)?;
         schema::migrate(&mut db, found).map_err(broken)?;
-        let checkpointer = Checkpointer::start(path);
+        let checkpointer = Checkpointer::start(path, &mut db).map_err(broken)?;
         let mut journal = Self { db, path: path.to_owned(), retention, tail: 0, begun: false, checkpointer };
         let state =
             journal.load().map_err(|e| OpenError::Damaged { path: shown(path), why: e.to_string() })?;
@@ -184,7 +185,7 @@ impl cycle::Journal for Journal {
             return Err(e);
         }
         self.tail += entries.len() as u64;
-        self.checkpointer.note(entries.iter().map(|entry| 2 * entry.record.weight()).sum());
+        self.checkpointer.committed(&self.db);
         Ok(())
     }
 

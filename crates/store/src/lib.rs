@@ -5,6 +5,7 @@
 pub mod audit;
 pub mod browse;
 pub mod check;
+mod checkpoint;
 pub mod compact;
 pub mod ended;
 pub mod files;

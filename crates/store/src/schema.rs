@@ -210,14 +210,17 @@ pub(crate) fn migrate(db: &mut Connection, found: u32) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// How long a lock of another is waited for.
+pub(crate) const LOCK_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
 pub(crate) fn configure(db: &Connection) -> rusqlite::Result<()> {
-    db.busy_timeout(std::time::Duration::from_secs(5))?;
+    db.busy_timeout(LOCK_PATIENCE)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     // FULL: a commit returns after fsync. This is the promise; nothing here may weaken it.
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "cache_size", -4000)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
-    // Checkpoints stall whoever commits; `compact` runs them on another connection.
+    // Checkpoints stall whoever commits; `checkpoint` runs them on another connection.
     db.pragma_update(None, "wal_autocheckpoint", 0)?;
     db.pragma_update(None, "journal_size_limit", 16 << 20)?;
     db.set_prepared_statement_cache_capacity(32);
