@@ -102,12 +102,19 @@ impl AgentId {
     }
 }
 
-/// A task's identity: 16 random bytes. Its first 8 hex digits are unique among a node's open tasks (CLI-5).
+/// A task's identity: 10 random bytes, then the time at which it began, in milliseconds. Its first 8 hex digits are unique among a node's open tasks (CLI-5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId([u8; 16]);
 
 impl TaskId {
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Random where a short name is, and at its end in the order of time, which keeps an index of ids compact.
+    pub fn begun(at: Timestamp, random: [u8; 16]) -> Self {
+        let mut bytes = random;
+        bytes[10..].copy_from_slice(&at.0.to_be_bytes()[2..]);
         Self(bytes)
     }
 

@@ -14,8 +14,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use synapse_core::agents::Agent;
 use synapse_core::cycle;
-use synapse_core::effect::{Command, Draft, Facts, Fresh, Input, Serves};
-use synapse_core::ids::{AgentId, AskId, LinkId, Seq, TaskId, Timestamp, WatcherId};
+use synapse_core::effect::{Command, Draft, EndedTask, Facts, Fresh, Input, Serves};
+use synapse_core::ids::{AgentId, AskId, LinkId, Seq, TaskId, TaskRef, Timestamp, WatcherId};
 use synapse_core::message::Key;
 use synapse_core::policy::Caller;
 use synapse_core::record::Entry;
@@ -258,13 +258,13 @@ impl Driver {
                     }
                 }
                 if let Some(task) = &draft.continues {
-                    facts.ended = self.journal.ended(task)?;
+                    facts.ended = self.ended(task)?;
                 }
             }
             Command::Reply { task: Some(task), .. }
             | Command::Cancel { task, .. }
             | Command::Task { task } => {
-                facts.ended = self.journal.ended(task)?;
+                facts.ended = self.ended(task)?;
             }
             Command::Reply { task: None, .. } => {
                 let agent = caller.agent().unwrap_or(self.agent.id);
@@ -273,6 +273,11 @@ impl Driver {
             _ => {}
         }
         Ok(facts)
+    }
+
+    /// What the journal has of a task that is not open.
+    fn ended(&self, task: &TaskRef) -> Result<Option<EndedTask>, JournalError> {
+        if self.hub.state().tasks_named(task).is_empty() { self.journal.ended(task, now()) } else { Ok(None) }
     }
 
     fn fresh(&mut self, command: &Command) -> Fresh {

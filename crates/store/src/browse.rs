@@ -155,12 +155,11 @@ impl History {
 
     /// How a task ended, if it has.
     pub fn ended(&self, task: &TaskId) -> Result<Option<Past>, JournalError> {
-        let sql = "SELECT seq, at, body, crc FROM task WHERE id = ?1 ORDER BY seq DESC LIMIT 1";
-        let mut ask = self.db.prepare_cached(sql)?;
+        let mut ask = self.db.prepare_cached(rows::whole_id!("SELECT seq, at, body, crc"))?;
         ask.query_row([task.to_string()], |row| Ok(read_ended(row))).optional()?.transpose()
     }
 
-    /// Ended tasks whose id begins so; at most two, which is enough to know that it is not one.
+    /// Ended tasks whose id begins so; at most two, which is enough to know that it is not one. Looks at all of them.
     pub fn tasks_like(&self, start: &str) -> Result<Vec<TaskId>, JournalError> {
         let sql = "SELECT DISTINCT id FROM task WHERE id >= ?1 AND id <= ?1 || 'g' LIMIT 2";
         let mut ask = self.db.prepare_cached(sql)?;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-use synapse_core::ids::{MessageId, Seq, TaskId, TaskRef};
+use synapse_core::ids::{MessageId, Seq, TaskId, TaskRef, Timestamp};
 use synapse_core::message::{Body, Letter};
 use synapse_core::receipt::Trail;
 use synapse_core::record::{Archive, Entry, Record, Said};
@@ -44,13 +44,14 @@ impl History {
         Ok(Self { db })
     }
 
-    pub fn task(&self, name: &TaskRef) -> Result<Option<(Ending, Archive)>, JournalError> {
-        journal::find_task(&self.db, name)
+    /// By its id, or by a part of it if it is among those that began last.
+    pub fn task(&self, name: &TaskRef, now: Timestamp) -> Result<Option<(Ending, Archive)>, JournalError> {
+        journal::find_task(&self.db, name, now)
     }
 
     /// The record with which it ended; none if it has not, or is pruned.
     pub fn end_of(&self, task: &TaskId) -> Result<Option<Seq>, JournalError> {
-        let mut ask = self.db.prepare_cached("SELECT seq FROM task WHERE id = ?1")?;
+        let mut ask = self.db.prepare_cached(rows::whole_id!("SELECT seq"))?;
         Ok(ask.query_row([task.to_string()], |row| row.get(0)).optional()?.map(Seq))
     }
 

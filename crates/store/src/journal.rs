@@ -154,9 +154,9 @@ impl Journal {
         Ok(Some(Body::kept(&body)))
     }
 
-    /// The latest ended task whose id begins so.
-    pub fn ended(&self, name: &TaskRef) -> Result<Option<EndedTask>, JournalError> {
-        let found = find_task(&self.db, name)?;
+    /// The ended task of this id; by a part of it, one of those that began last.
+    pub fn ended(&self, name: &TaskRef, now: Timestamp) -> Result<Option<EndedTask>, JournalError> {
+        let found = find_task(&self.db, name, now)?;
         Ok(found.and_then(|(_, archive)| ended_of(archive)))
     }
 
@@ -227,20 +227,40 @@ fn ended_of(archive: Archive) -> Option<EndedTask> {
     Some(EndedTask { id: task.id, agent: task.agent, state: task.state, requester: task.requester, message })
 }
 
-pub(crate) fn find_task(db: &Connection, name: &TaskRef) -> Result<Option<(Ending, Archive)>, JournalError> {
-    let sql = "SELECT seq, body, crc FROM task WHERE id >= ?1 AND id <= ?1 || 'g' ORDER BY seq DESC LIMIT 1";
-    one_task(db, sql, name.as_str())
+/// So many tasks that began last are found by a part of their id. It bounds what a wrong one costs.
+const SHORT_NAMES_MAX: u32 = 10_000;
+const BY_SHORT_NAME: &str = "SELECT max(seq)
+    FROM (SELECT seq, id FROM task WHERE substr(id, 21) <= ?2 ORDER BY substr(id, 21) DESC LIMIT ?3)
+    WHERE id >= ?1 AND id <= ?1 || 'g'";
+
+pub(crate) fn find_task(
+    db: &Connection,
+    name: &TaskRef,
+    now: Timestamp,
+) -> Result<Option<(Ending, Archive)>, JournalError> {
+    if let Ok(id) = TaskId::parse(name.as_str()) {
+        return task_of(db, &id);
+    }
+    let mut ask = db.prepare_cached(BY_SHORT_NAME)?;
+    let upto = format!("{:012x}", now.0);
+    let seq: Option<u64> = ask.query_row(params![name.as_str(), upto, SHORT_NAMES_MAX], |row| row.get(0))?;
+    let Some(seq) = seq else { return Ok(None) };
+    one_task(db, "SELECT seq, body, crc FROM task WHERE seq = ?1", params![seq])
 }
 
 /// The ended task of this id.
 pub(crate) fn task_of(db: &Connection, id: &TaskId) -> Result<Option<(Ending, Archive)>, JournalError> {
-    one_task(db, "SELECT seq, body, crc FROM task WHERE id = ?1", &id.to_string())
+    one_task(db, rows::whole_id!("SELECT seq, body, crc"), [id.to_string()])
 }
 
-fn one_task(db: &Connection, sql: &str, id: &str) -> Result<Option<(Ending, Archive)>, JournalError> {
+fn one_task(
+    db: &Connection,
+    sql: &str,
+    asked: impl rusqlite::Params,
+) -> Result<Option<(Ending, Archive)>, JournalError> {
     let mut ask = db.prepare_cached(sql)?;
     let row: Option<(u64, String, u32)> =
-        ask.query_row([id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional()?;
+        ask.query_row(asked, |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional()?;
     let Some((seq, body, crc)) = row else { return Ok(None) };
     let kept: KeptTask = rows::read("task", seq, &body, crc)?;
     Ok(Some((kept.ending, kept.archive)))
@@ -361,4 +381,30 @@ pub(crate) fn wal_of(path: &Path) -> PathBuf {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
     wal.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever names a task costs a look at a few pages of one index, whole name or short, and of a whole name in a
+    /// journal of version 3 as well.
+    #[test]
+    fn no_name_of_a_task_makes_anybody_read_all_tasks() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(&dir.path().join("journal.db"), Retention::default()).unwrap();
+        let plan = |sql: &str| {
+            let mut ask = journal.db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let steps = ask.raw_query().mapped(|row| row.get::<_, String>(3));
+            steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+        };
+        let whole = rows::whole_id!("SELECT seq");
+        assert_eq!(plan(whole), "SEARCH task USING COVERING INDEX task_by_tail (<expr>=? AND id=?)");
+        let short = plan(BY_SHORT_NAME);
+        assert!(short.contains("SEARCH task USING COVERING INDEX task_by_tail (<expr><?)"), "{short}");
+        assert!(!short.contains("TEMP B-TREE"), "{short}");
+        let sql = "DROP INDEX task_by_tail; CREATE INDEX task_by_id ON task (id);";
+        journal.db.execute_batch(sql).unwrap();
+        assert_eq!(plan(whole), "SEARCH task USING COVERING INDEX task_by_id (id=?)");
+    }
 }

@@ -40,6 +40,17 @@ pub(crate) fn who(who: &Who) -> String {
     }
 }
 
+/// A task by its whole id, for the index that begins with the end of it. Version 3 has one of whole ids.
+macro_rules! whole_id {
+    ($what:literal) => {
+        concat!(
+            $what,
+            " FROM task WHERE id = ?1 AND substr(id, 21) = substr(?1, 21) ORDER BY seq DESC LIMIT 1"
+        )
+    };
+}
+pub(crate) use whole_id;
+
 pub(crate) fn text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("records are plain data and always have a JSON form")
 }

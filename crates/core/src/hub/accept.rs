@@ -174,7 +174,7 @@ impl Hub {
             id,
             from: from.clone(),
             to,
-            task: continues.unwrap_or_else(|| self.free_task_id(nth(fresh.task, n))),
+            task: continues.unwrap_or_else(|| self.free_task_id(now, nth(fresh.task, n))),
             priority: draft.priority,
             expects: draft.expects,
             chain,
@@ -186,9 +186,9 @@ impl Hub {
     }
 
     /// The short form must name one open task only; a clash moves on to the next free one.
-    fn free_task_id(&self, mut bytes: [u8; 16]) -> TaskId {
+    fn free_task_id(&self, now: Timestamp, mut bytes: [u8; 16]) -> TaskId {
         loop {
-            let id = TaskId::from_bytes(bytes);
+            let id = TaskId::begun(now, bytes);
             if !self.state.has_task_like(&id) {
                 return id;
             }

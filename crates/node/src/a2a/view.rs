@@ -1,6 +1,7 @@
 //! Looking a task up, open or ended, as far as it is the caller's.
 
 use super::{Engine, is_interrupted, is_own, other_answer};
+use crate::driver::now;
 use std::sync::Arc;
 use synapse_a2a::fault::Fault;
 use synapse_a2a::from_core::{self, Much, Seen};
@@ -104,7 +105,7 @@ impl Engine {
             Ok((Answer::Task { task, at }, _)) => Known::Open { task, at },
             Ok(_) => return Err(other_answer()),
             Err(Refusal::TaskEnded { .. }) => {
-                let found = self.app.archive(move |history| history.task(&reference)).await;
+                let found = self.app.archive(move |history| history.task(&reference, now())).await;
                 let found = found.map_err(|refusal| Fault::of(&refusal))?;
                 let (ending, archive) = found.ok_or_else(|| Fault::no_such_task(&name))?;
                 Known::Ended { ending, archive: Box::new(archive), at: Seq(u64::MAX), heard: None }

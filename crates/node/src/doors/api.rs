@@ -1,6 +1,7 @@
 //! `/api/v1`: receipts, tasks, replies, cancels, agents. Open ones from memory, ended ones from the archive.
 
 use super::{Refused, Shared, read_body, unexpected};
+use crate::driver::now;
 use crate::{audit, post};
 use axum::Json;
 use axum::body::Body;
@@ -79,7 +80,7 @@ pub(super) async fn task(
         Ok((Answer::Task { task, .. }, _)) => TaskView::new(&task, None),
         Ok(_) => return Err(unexpected()),
         Err(Refusal::TaskEnded { .. }) => {
-            let found = app.archive(move |history| history.task(&name)).await?;
+            let found = app.archive(move |history| history.task(&name, now())).await?;
             let (ending, archive) = found.ok_or(Refusal::NoSuchTask { task: raw })?;
             TaskView::new(&archive.task, Some(&ending))
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::rig::{Rig, number, sql};
+use crate::rig::{MORNING, Rig, number, sql};
 use synapse_core::effect::Serves;
 use synapse_core::ids::{MessageId, TaskRef};
 use synapse_store::{History, Journal, OpenError, Retention};
@@ -84,7 +84,7 @@ fn a_row_of_the_archive_that_changed_is_named_when_it_is_asked_for() {
     let (journal, _) = Journal::open(&path, Retention::default()).unwrap();
     db.execute("UPDATE task SET body = body || ' '", []).unwrap();
     let history = History::open(&path).unwrap();
-    for error in [journal.ended(&task).unwrap_err(), history.task(&task).unwrap_err()] {
+    for error in [journal.ended(&task, MORNING).unwrap_err(), history.task(&task, MORNING).unwrap_err()] {
         assert_eq!(error.to_string(), format!("row {row} of task does not match its checksum"));
     }
     let error = history.trail(&message).unwrap_err().to_string();

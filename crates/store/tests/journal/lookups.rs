@@ -1,6 +1,6 @@
 //! Finding again what was said: repeats by their key, ended tasks, trails, events.
 
-use crate::rig::{Rig, agent_id, key_of, user};
+use crate::rig::{Rig, agent_id, key_of, sql, user};
 use synapse_core::effect::{Answer, Command, Effect, Report, Serves, Taken};
 use synapse_core::ids::{Seq, TaskRef};
 use synapse_core::message::{Body, Content, Expects};
@@ -79,16 +79,16 @@ fn an_ended_task_is_found_by_its_id_and_by_eight_digits_of_it() {
     let (first, second) = (one_story(&mut rig, "mine-1"), one_story(&mut rig, "mine-2"));
     let named = |name: &str| TaskRef::parse(name).unwrap();
     for name in [first.task.to_string(), first.task.short()] {
-        let ended = rig.journal.ended(&named(&name)).unwrap().unwrap();
+        let ended = rig.journal.ended(&named(&name), rig.now).unwrap().unwrap();
         assert_eq!((ended.id, ended.state), (first.task, TaskState::Completed));
         assert_eq!(ended.message, first.message);
     }
-    assert_eq!(rig.journal.ended(&named("00000000")).unwrap(), None);
+    assert_eq!(rig.journal.ended(&named("00000000"), rig.now).unwrap(), None);
     assert_eq!(rig.journal.last_ended(&agent_id(0).to_string()).unwrap().unwrap().id, second.task);
     assert_eq!(rig.journal.last_ended(&agent_id(1).to_string()).unwrap(), None);
     let open = rig.send("wait", 1, None, Expects::Answer);
     let open = taken(rig.turn(vec![open]));
-    assert_eq!(rig.journal.ended(&open.task.into()).unwrap(), None, "an open task has not ended");
+    assert_eq!(rig.journal.ended(&open.task.into(), rig.now).unwrap(), None, "an open task has not ended");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn the_archive_tells_all_of_an_ended_task() {
     let mut rig = rig();
     let taken = one_story(&mut rig, "mine-1");
     let history = History::open(&rig.path).unwrap();
-    let (ending, archive) = history.task(&taken.task.into()).unwrap().unwrap();
+    let (ending, archive) = history.task(&taken.task.into(), rig.now).unwrap().unwrap();
     assert_eq!(ending.answer.unwrap().content().unwrap().as_text(), "did mine-1");
     assert_eq!((archive.task.state, archive.dead_letter), (TaskState::Completed, false));
     assert_eq!(archive.task.messages, std::slice::from_ref(&taken.message));
@@ -178,8 +178,30 @@ fn a_task_that_was_canceled_while_it_waited_is_in_the_archive() {
         rig.ask(user(), Command::Cancel { task: waiting.task.into(), why: "changed my mind".into() });
     rig.turn(vec![cancel]);
     let history = History::open(&rig.path).unwrap();
-    let (ending, _) = history.task(&waiting.task.into()).unwrap().unwrap();
+    let (ending, _) = history.task(&waiting.task.into(), rig.now).unwrap().unwrap();
     assert_eq!((ending.state, ending.why.as_str()), (TaskState::Canceled, "changed my mind"));
     let (_, trail) = history.trail(&waiting.message).unwrap().unwrap();
     assert_eq!((trail.reached(), trail.hold()), (Some(Step::Stored), Some("canceled: changed my mind")));
+}
+
+#[test]
+fn a_short_name_is_one_of_the_tasks_that_began_last() {
+    let mut rig = rig();
+    let taken = one_story(&mut rig, "mine-1");
+    let short = TaskRef::parse(&taken.task.short()).unwrap();
+    let found = |rig: &Rig| rig.journal.ended(&short, rig.now).unwrap().map(|ended| ended.id);
+    assert_eq!(found(&rig), Some(taken.task));
+    let later = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+                 INSERT INTO task (seq, at, id, agent, dead, body, crc)
+                 SELECT 1000000 + i, at, printf('ffffffff%012x', i) || ?1, agent, dead, body, crc FROM task, n";
+    let began_later = format!("{:012x}", rig.now.0);
+    let of_another_time = "ffffffffffff";
+    // Ids of version 3 end with anything, and are in nobody's way.
+    for (end, still) in [(of_another_time, true), (&*began_later, false)] {
+        let db = sql(&rig.path);
+        db.execute(later, [end]).unwrap();
+        assert_eq!(found(&rig).is_some(), still, "beside 10,000 that end with {end}");
+        assert_eq!(rig.journal.ended(&taken.task.into(), rig.now).unwrap().unwrap().id, taken.task);
+        db.execute("DELETE FROM task WHERE seq > 1000000", []).unwrap();
+    }
 }

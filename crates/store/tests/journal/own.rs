@@ -107,6 +107,8 @@ fn tasks_of_version_1_are_found() {
     sql(&path)
         .execute_batch(
             "CREATE TABLE trail (message TEXT PRIMARY KEY);
+             DROP INDEX task_by_tail;
+             CREATE INDEX task_by_id ON task (id);
              DROP INDEX task_by_who;
              ALTER TABLE task DROP COLUMN who;
              ALTER TABLE task DROP COLUMN context;

@@ -21,7 +21,7 @@ use synapse_store::{Journal, Retention};
 
 pub(crate) const DAY_MS: u64 = 24 * 3_600_000;
 /// Where the clock of every story starts.
-const MORNING: Timestamp = Timestamp(1_790_000_000_000);
+pub(crate) const MORNING: Timestamp = Timestamp(1_790_000_000_000);
 const AGENTS: u8 = 3;
 
 /// splitmix64.
@@ -136,7 +136,7 @@ impl Rig {
 
     /// What the journal knows of the things that a command names, as a node asks for it.
     fn facts(&self, caller: &Caller, command: &Command) -> Facts {
-        let ended = |name: &TaskRef| self.journal.ended(name).unwrap();
+        let ended = |name: &TaskRef| self.journal.ended(name, self.now).unwrap();
         match command {
             Command::Send(draft) => {
                 let key = |id: &MessageId| Key { who: caller.sender().who, message: id.clone() }.text();
