@@ -3,7 +3,7 @@
 //! Invariant: an answer carries the id of its request, and `null` if that could not be read.
 
 use crate::fault::{Fault, Kind};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// A call as it came in.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,15 +58,22 @@ pub fn read(bytes: &[u8]) -> Result<Call, NoCall> {
 }
 
 pub fn answer(id: &Value, result: Result<Value, Fault>) -> Value {
-    match result {
-        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err(fault) => json!({ "jsonrpc": "2.0", "id": id, "error": fault.json_rpc() }),
-    }
+    let (name, value) = match result {
+        Ok(result) => ("result", result),
+        Err(fault) => ("error", fault.json_rpc()),
+    };
+    // Not `json!`, which would copy all of it.
+    Value::Object(Map::from_iter([
+        ("jsonrpc".to_owned(), "2.0".into()),
+        ("id".to_owned(), id.clone()),
+        (name.to_owned(), value),
+    ]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     /// J4, J9: each broken envelope gets its own code, with the id where there is one.
     #[test]

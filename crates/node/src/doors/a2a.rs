@@ -87,7 +87,8 @@ fn event_text(event: &Event, data: impl Fn(&pb::StreamResponse) -> Value) -> Str
 
 fn answer(status: u16, value: &Value, content_type: &'static str) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = (status, value.to_string()).into_response();
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    let mut response = (status, text).into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
