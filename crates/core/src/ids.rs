@@ -111,7 +111,7 @@ impl TaskId {
         Self(bytes)
     }
 
-    /// Random where a short name is, and at its end in the order of time, which keeps an index of ids compact.
+    /// Random where a short name is, and at its end in the order of time, which keeps an index that begins there compact.
     pub fn begun(at: Timestamp, random: [u8; 16]) -> Self {
         let mut bytes = random;
         bytes[10..].copy_from_slice(&at.0.to_be_bytes()[2..]);
