@@ -28,6 +28,11 @@ pub async fn decide(app: &Shared, caller: &Caller, allow: bool, prompt: String) 
             let why = "the agent waits for something else now, or for nothing; `synapse inbox --approvals` shows it";
             Err(Refusal::bad_field("prompt", why))
         }
+        Decided::Unmarked => {
+            let why = "at its terminal Enter would take another answer than this one, so nothing was pressed; \
+                       answer there with `synapse attach`";
+            Err(Refusal::bad_field("prompt", why))
+        }
         decided => Ok(decided),
     }
 }

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// So many pages of log are copied together: 8 MB.
-const PAGES: u32 = 2_048;
+/// So many pages of log are copied together: 16 MB.
+const PAGES: u32 = 4_096;
 
 pub(crate) struct Checkpointer {
     /// How long the log is.
@@ -150,14 +150,14 @@ mod tests {
         let reading = reader.transaction().unwrap();
         let count = |db: &Connection| db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, u32>(0));
         assert_eq!(count(&reading).unwrap(), 10);
-        fill(&db, &mut checkpointer, 4 * PAGES);
+        fill(&db, &mut checkpointer, 2 * PAGES);
         let held = log();
-        assert!(held > 4 * u64::from(PAGES) * 4_096, "{held} bytes of log");
+        assert!(held > 2 * u64::from(PAGES) * 4_096, "{held} bytes of log");
         assert_eq!(count(&reading).unwrap(), 10);
         reading.commit().unwrap();
-        fill(&db, &mut checkpointer, 4 * PAGES);
-        assert_eq!(count(&db).unwrap(), 10 + 8 * PAGES);
-        fill(&db, &mut checkpointer, 4 * PAGES);
+        fill(&db, &mut checkpointer, 2 * PAGES);
+        assert_eq!(count(&db).unwrap(), 10 + 4 * PAGES);
+        fill(&db, &mut checkpointer, 2 * PAGES);
         assert!(log() <= held + 2 * u64::from(PAGES) * 4_120, "{} bytes of log, {held} before", log());
     }
 }

@@ -227,7 +227,7 @@ pub(crate) fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "temp_store", "MEMORY")?;
     // Checkpoints stall whoever commits; `checkpoint` runs them on another connection.
     db.pragma_update(None, "wal_autocheckpoint", 0)?;
-    db.pragma_update(None, "journal_size_limit", 16 << 20)?;
+    db.pragma_update(None, "journal_size_limit", 64 << 20)?;
     db.set_prepared_statement_cache_capacity(32);
     Ok(())
 }

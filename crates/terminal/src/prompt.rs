@@ -17,6 +17,8 @@ pub struct Prompt {
     /// Names this one question; nothing that only blinks counts.
     pub hash: String,
     pub choices: Vec<String>,
+    /// Which of choices that stand side by side is marked, and taken by Enter; none if that cannot be told.
+    pub marked: Option<usize>,
 }
 
 const ROWS: usize = 16;
@@ -26,7 +28,13 @@ impl Prompt {
     /// `since` is when it began to wait: the same question asked again is another prompt. `side_by_side` are the
     /// answers of a program that writes them into one row.
     pub fn read(screen: &Screen, since: Timestamp, side_by_side: &[String]) -> Self {
-        Self::of(&rules::lowest(&screen.rows(), ROWS), since, side_by_side)
+        let rows = screen.rows();
+        let marked = rows.iter().rposition(|row| places_in(row, side_by_side).is_some()).and_then(|row| {
+            let places = places_in(&rows[row], side_by_side)?;
+            let papers: Vec<_> = places.iter().map(|column| screen.paper(row, *column)).collect();
+            odd_one(&papers)
+        });
+        Self { marked, ..Self::of(&rules::lowest(&rows, ROWS), since, side_by_side) }
     }
 
     fn of(text: &str, since: Timestamp, side_by_side: &[String]) -> Self {
@@ -46,20 +54,31 @@ impl Prompt {
             .collect();
         let mut choices: Vec<String> =
             shown.iter().filter(|row| rules::is_choice(row)).map(|row| trimmed(row).to_owned()).collect();
-        if choices.is_empty() && shown.iter().any(|row| stand_in(row, side_by_side)) {
+        if choices.is_empty() && shown.iter().any(|row| places_in(row, side_by_side).is_some()) {
             choices = side_by_side.to_vec();
         }
-        Self { text: shown.join("\n"), hash, choices }
+        Self { text: shown.join("\n"), hash, choices, marked: None }
     }
 }
 
-/// All of them stand in this row, in this order.
-fn stand_in(row: &str, words: &[String]) -> bool {
-    !words.is_empty()
-        && words
-            .iter()
-            .try_fold(row, |rest, word| rest.split_once(word.as_str()).map(|(_, rest)| rest))
-            .is_some()
+/// The columns at which these words stand in a row, if all of them do, in this order.
+fn places_in(row: &str, words: &[String]) -> Option<Vec<usize>> {
+    let mut from = 0;
+    let places = words.iter().map(|word| {
+        let at = from + row[from..].find(word.as_str())?;
+        from = at + word.len();
+        Some(row[..at].chars().count())
+    });
+    places.collect::<Option<Vec<usize>>>().filter(|places| !places.is_empty())
+}
+
+/// The one that is unlike all others, which are alike.
+fn odd_one<T: PartialEq>(all: &[T]) -> Option<usize> {
+    let is_odd = |n: &usize| {
+        let mut others = all.iter().enumerate().filter(|(m, _)| m != n).map(|(_, other)| other);
+        others.next().is_some_and(|first| *first != all[*n] && others.all(|other| other == first))
+    };
+    (0..all.len()).find(is_odd).filter(|_| all.len() > 2)
 }
 
 /// A line across, such as a box's.
@@ -82,7 +101,8 @@ fn trimmed(row: &str) -> &str {
 pub struct Approve {
     pub allow: Key,
     pub deny: Key,
-    /// The answers, if it writes them side by side into one row.
+    /// The answers, if it writes them side by side into one row. Enter takes the marked one: it allows only while that
+    /// is the first.
     #[serde(default)]
     pub side_by_side: Vec<String>,
 }
@@ -124,6 +144,8 @@ impl Key {
 pub struct Deciding {
     hash: String,
     key: Key,
+    /// Enter is to take the first of answers that stand side by side.
+    takes_first: bool,
     /// When the prompt was first seen to be the one that is meant.
     seen_at: Option<Timestamp>,
     pressed_at: Option<Timestamp>,
@@ -147,6 +169,8 @@ pub enum Decided {
     Changed,
     /// The key was pressed, and the prompt is still there.
     Ignored,
+    /// Enter would take another answer than the one that is meant, or nobody knows which: nothing was pressed.
+    Unmarked,
 }
 
 const KEYBOARD_MS: u32 = 3_000;
@@ -156,8 +180,9 @@ const PATIENCE_MS: u64 = 5_000;
 const STANDS_MS: u64 = 500;
 
 impl Deciding {
-    pub fn new(hash: String, key: Key) -> Self {
-        Self { hash, key, seen_at: None, pressed_at: None, outcome: None }
+    pub fn new(hash: String, key: Key, side_by_side: &[String]) -> Self {
+        let takes_first = key == Key::Enter && !side_by_side.is_empty();
+        Self { hash, key, takes_first, seen_at: None, pressed_at: None, outcome: None }
     }
 
     /// `prompt` is what it waits for, if it waits.
@@ -169,6 +194,9 @@ impl Deciding {
         let stands_at = self.seen_at.get_or_insert(sight.now).plus_ms(STANDS_MS);
         match self.pressed_at {
             None if !same => self.ends(sight, prompt, Decided::Changed),
+            None if self.takes_first && prompt.is_some_and(|prompt| prompt.marked != Some(0)) => {
+                self.ends(sight, prompt, Decided::Unmarked)
+            }
             None if stands_at > sight.now => Decide::Wait { until: Some(stands_at), held: None },
             None if !sight.keyboard => Decide::TakeKeyboard { ms: KEYBOARD_MS },
             None => {
@@ -237,7 +265,7 @@ mod tests {
     fn a_key_is_pressed_once_and_only_for_the_prompt_it_was_meant_for() {
         use AgentState::{Busy, Waiting};
         let (prompt, other) = (prompt_of(CLAUDE), prompt_of(&CLAUDE.replace("touch x", "rm -rf y")));
-        let deciding = || Deciding::new(prompt.hash.clone(), Key::Letter(b'1'));
+        let deciding = || Deciding::new(prompt.hash.clone(), Key::Letter(b'1'), &[]);
         let stood = |deciding: &mut Deciding| {
             let waits = Decide::Wait { until: Some(Timestamp(STANDS_MS)), held: None };
             assert_eq!(deciding.next(&sight(0, Waiting, false), Some(&prompt)), waits);
@@ -265,6 +293,42 @@ mod tests {
             ignored.next(&sight(9_000, Waiting, false), Some(&prompt)),
             Decide::Done(Decided::Ignored)
         );
+    }
+
+    /// As OpenCode draws it: the marked answer has another paper.
+    #[test]
+    fn enter_is_pressed_only_for_the_answer_that_is_meant() {
+        let words = ["Allow once", "Allow always", "Reject"].map(str::to_owned);
+        let drawn = |papers: [u8; 3]| {
+            let mut screen = Screen::new(crate::screen::Size::new(80, 10), 0);
+            let row: String = words
+                .iter()
+                .zip(papers)
+                .map(|(word, paper)| format!("\x1b[{paper}m {word} \x1b[0m  "))
+                .collect();
+            screen.feed(
+                format!("\r\n┃ △ Permission required\r\n┃ $ mktemp x\r\n┃ {row}").as_bytes(),
+                &mut Vec::new(),
+            );
+            Prompt::read(&screen, Timestamp(1), &words)
+        };
+        for (papers, marked) in [
+            ([43, 49, 49], Some(0)),
+            ([49, 43, 49], Some(1)),
+            ([44, 44, 7], Some(2)),
+            ([49, 49, 49], None),
+            ([41, 42, 43], None),
+        ] {
+            let prompt = drawn(papers);
+            assert_eq!((prompt.marked, &*prompt.choices), (marked, &words[..]), "{papers:?}");
+            let mut allows = Deciding::new(prompt.hash.clone(), Key::Enter, &words);
+            let first = allows.next(&sight(0, AgentState::Waiting, false), Some(&prompt));
+            let refused = first == Decide::Done(Decided::Unmarked);
+            assert_eq!(refused, marked != Some(0), "{papers:?}: {first:?}");
+            let mut denies = Deciding::new(prompt.hash.clone(), Key::Escape, &words);
+            let first = denies.next(&sight(0, AgentState::Waiting, false), Some(&prompt));
+            assert!(matches!(first, Decide::Wait { .. }), "{papers:?}: {first:?}");
+        }
     }
 
     #[test]

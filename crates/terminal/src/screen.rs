@@ -18,7 +18,7 @@ use alacritty_terminal::grid::Dimensions;
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::Flags;
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
-use alacritty_terminal::vte::ansi::{NamedColor, Processor, Rgb, Timeout};
+use alacritty_terminal::vte::ansi::{Color, NamedColor, Processor, Rgb, Timeout};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -329,6 +329,16 @@ impl Screen {
         }
         text.truncate(text.trim_end().len());
         text
+    }
+
+    /// What a character stands on.
+    pub(crate) fn paper(&self, row: usize, column: usize) -> Option<(Color, bool)> {
+        let grid = self.term.grid();
+        let line =
+            i32::try_from(row).ok().filter(|_| row < grid.screen_lines() && column < grid.columns())?;
+        let cell = &grid[Line(line)][Column(column)];
+        let is_inverse = cell.flags.contains(Flags::INVERSE);
+        Some((if is_inverse { cell.fg } else { cell.bg }, is_inverse))
     }
 
     /// All rows.

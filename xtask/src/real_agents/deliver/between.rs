@@ -57,13 +57,36 @@ fn decide(stage: &mut Stage, decision: Decision) -> anyhow::Result<()> {
     match decision {
         Decision::KeyDenies => drop(stage.press("\u{1b}")),
         Decision::CommandDenies => drop(by_command(stage, "deny")?),
-        Decision::CommandAllows => drop(by_command(stage, "approve")?),
+        Decision::CommandAllows => {
+            if stage.cli.name == MARKS {
+                nothing_is_taken_by_enter(stage)?;
+            }
+            drop(by_command(stage, "approve")?);
+        }
     }
     arrives(stage, place, &sent, "meanwhile")?;
     settle(stage)?;
     came_once(stage, place, &sent)?;
     let (ran, wanted) = (made(stage, &tag)?, usize::from(decision == Decision::CommandAllows));
     ensure!(ran == wanted, "the tool ran {ran} times, not {wanted}");
+    Ok(())
+}
+
+/// The program whose Enter takes whichever answer is marked.
+const MARKS: &str = "opencode";
+
+/// While another answer than the first is marked, `approve` presses nothing and says so.
+fn nothing_is_taken_by_enter(stage: &mut Stage) -> anyhow::Result<()> {
+    const RIGHT: &str = "\u{1b}[C";
+    const LEFT: &str = "\u{1b}[D";
+    stage.press(RIGHT);
+    let is_refused = |stage: &Stage| {
+        by_command(stage, "approve").is_err_and(|e| e.to_string().contains("nothing was pressed"))
+    };
+    std::thread::sleep(HOLDS);
+    ensure!(is_refused(stage), "another answer is marked, and it was taken:\n{}", stage.recorder.screen());
+    stage.press(LEFT);
+    std::thread::sleep(HOLDS);
     Ok(())
 }
 

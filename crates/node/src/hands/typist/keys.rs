@@ -33,7 +33,12 @@ const WAIT_MS: u64 = 30_000;
 impl Typist {
     pub(super) fn wished(&mut self, wish: Wish) {
         match wish {
-            Wish::Decide { hash, key, reply } => self.deciding = Some((Deciding::new(hash, key), reply)),
+            Wish::Decide { hash, key, reply } => {
+                let watch = self.seat.watch();
+                let side_by_side =
+                    watch.profile().approve.as_ref().map_or(&[][..], |keys| &keys.side_by_side);
+                self.deciding = Some((Deciding::new(hash, key, side_by_side), reply));
+            }
             Wish::Press { keys, wait, reply } => match self.taken() {
                 Some(taken) if !wait => drop(reply.send(Err(taken))),
                 _ => {
