@@ -17,7 +17,7 @@ use crate::schema::make_private;
 use filling::Fill;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use synapse_core::Timestamp;
 use synapse_core::message::Body;
 
@@ -27,6 +27,8 @@ mod filling;
 const VERSION: u32 = 1;
 /// How many hits of the index are looked at in vain before a search gives up.
 const LOOKS_MAX: usize = 50_000;
+/// How long others that make it or fill it are waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// How far back a search without an index goes.
 pub const SCAN_MAX: usize = 50_000;
 
@@ -105,8 +107,8 @@ impl Index {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let mut db = Connection::open_with_flags(path, flags)?;
-        db.busy_timeout(Duration::from_secs(20))?;
-        db.pragma_update(None, "journal_mode", "WAL")?;
+        db.busy_timeout(PATIENCE)?;
+        use_log(&db)?;
         // What a power cut takes away is indexed again; it must only not be half.
         db.pragma_update(None, "synchronous", "NORMAL")?;
         db.pragma_update(None, "cache_size", -8000)?;
@@ -315,6 +317,19 @@ pub fn text_of(past: &Past) -> Option<String> {
 /// That a message was seen, or done with, is no text that anybody wrote.
 fn is_told(state: synapse_core::task::TaskState) -> bool {
     state != synapse_core::task::TaskState::Completed
+}
+
+/// Several may turn a new file to a log at once. SQLite refuses all but one of them at once, whatever its patience.
+fn use_log(db: &Connection) -> rusqlite::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match db.pragma_update(None, "journal_mode", "WAL") {
+            Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            turned => return turned,
+        }
+    }
 }
 
 fn beyond_use(code: ErrorCode, why: String) -> rusqlite::Error {
