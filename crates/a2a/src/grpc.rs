@@ -7,7 +7,7 @@ use crate::operation::{Reply, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use prost::Message;
 use prost_types::Any;
 use std::time::Duration;
@@ -186,6 +186,90 @@ pub fn reply(reply: &Reply) -> Vec<u8> {
     }
 }
 
+/// How a call of ours ended, as whoever was called says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    pub code: i32,
+    pub message: String,
+    /// Why, in the words of the protocol.
+    pub reason: Option<String>,
+    pub field: Option<String>,
+    pub retry_after_s: Option<u64>,
+}
+
+impl Told {
+    /// From the trailers, or from the head of an answer that is nothing else; none if they do not say it.
+    pub fn read(from: &HeaderMap) -> Option<Self> {
+        let text = |name: &HeaderName| from.get(name).and_then(|raw| raw.to_str().ok());
+        let code = text(&STATUS)?.parse().ok()?;
+        let message = text(&MESSAGE).map(|raw| percent_decode_str(raw).decode_utf8_lossy().into_owned());
+        // Both ways to pad are in use.
+        let details = text(&DETAILS).and_then(|raw| STANDARD_NO_PAD.decode(raw.trim_end_matches('=')).ok());
+        let details =
+            details.and_then(|bytes| rpc::Status::decode(bytes.as_slice()).ok()).unwrap_or_default();
+        let mut told = Self { code, message: message.unwrap_or(details.message), ..Self::default() };
+        for one in &details.details {
+            let bytes = one.value.as_slice();
+            match one.type_url.rsplit('/').next() {
+                Some("google.rpc.ErrorInfo") => {
+                    let info = rpc::ErrorInfo::decode(bytes).unwrap_or_default();
+                    if info.domain == DOMAIN && !info.reason.is_empty() {
+                        told.retry_after_s =
+                            info.metadata.get("retryAfterSeconds").and_then(|raw| raw.parse().ok());
+                        told.reason = Some(info.reason);
+                    }
+                }
+                Some("google.rpc.BadRequest") => {
+                    let bad = rpc::BadRequest::decode(bytes).unwrap_or_default();
+                    told.field = bad.field_violations.into_iter().next().map(|first| first.field);
+                }
+                _ => {}
+            }
+        }
+        Some(told)
+    }
+}
+
+/// The messages of an answer, out of pieces of bytes.
+#[derive(Debug, Default)]
+pub struct Messages {
+    bytes: Vec<u8>,
+    /// Where the next message begins.
+    from: usize,
+}
+
+impl Messages {
+    pub fn take_in(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..std::mem::take(&mut self.from));
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next one that is whole. An error says why there will be none.
+    pub fn next(&mut self, bytes_max: usize) -> Result<Option<&[u8]>, String> {
+        let rest = &self.bytes[self.from..];
+        let Some((head, rest)) = rest.split_first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+        let [compressed, length @ ..] = *head;
+        if compressed != 0 {
+            return Err("a message is compressed, which it was not asked to be".into());
+        }
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        if length > bytes_max {
+            return Err(format!("a message is {length} bytes long; {bytes_max} are read"));
+        }
+        if rest.len() < length {
+            return Ok(None);
+        }
+        let start = self.from + HEAD_BYTES;
+        self.from = start + length;
+        Ok(Some(&self.bytes[start..start + length]))
+    }
+
+    /// Whether a message has begun and is not whole.
+    pub fn is_cut(&self) -> bool {
+        self.from < self.bytes.len()
+    }
+}
+
 /// How long the caller waits, as `grpc-timeout` says it: up to eight digits and a unit. What is none is as if it was not there.
 pub fn timeout(raw: &str) -> Option<Duration> {
     let (digits, unit) = raw.split_at_checked(raw.len().checked_sub(1)?)?;
@@ -235,6 +319,63 @@ mod tests {
             let bad = rpc::BadRequest::decode(details.details[1].value.as_slice()).unwrap();
             assert_eq!(bad.field_violations[0].field, "message.parts");
         }
+    }
+
+    /// R5: what one side writes, the other reads; and what others write, with or without padding.
+    #[test]
+    fn a_status_is_read_as_it_was_written() {
+        for kind in Kind::ALL {
+            let fault =
+                Fault { retry_after_s: Some(7), ..Fault::params("message.parts", "it is 100 % wrong ✗") };
+            let (headers, _) = written(&Status::Fault(Fault { kind, ..fault.clone() }));
+            let told = Told {
+                code: kind.codes().grpc.0,
+                message: fault.message,
+                reason: Some(kind.codes().reason.into()),
+                field: fault.field,
+                retry_after_s: Some(7),
+            };
+            assert_eq!(Told::read(&headers), Some(told));
+        }
+        assert_eq!(Told::read(&written(&Status::Ok).0), Some(Told::default()));
+        let other = |pairs: &[(&'static str, &'static str)]| {
+            let pair = |(name, value): &(&'static str, &'static str)| {
+                (HeaderName::from_static(name), HeaderValue::from_static(value))
+            };
+            Told::read(&pairs.iter().map(pair).collect())
+        };
+        assert_eq!(other(&[]), None);
+        assert_eq!(other(&[("grpc-status", "fine")]), None);
+        let gone = Told { code: 5, message: "gone".into(), ..Told::default() };
+        assert_eq!(other(&[("grpc-status", "5"), ("grpc-message", "gone")]), Some(gone.clone()));
+        let padded = [("grpc-status", "5"), ("grpc-status-details-bin", "CAUSBGdvbmU=")];
+        assert_eq!(other(&padded), Some(gone));
+        let garbage = [("grpc-status", "13"), ("grpc-status-details-bin", "%%%")];
+        assert_eq!(other(&garbage), Some(Told { code: 13, ..Told::default() }));
+    }
+
+    #[test]
+    fn messages_come_out_however_their_bytes_are_cut() {
+        let tasks = ["a", "", "ccc"].map(|id| pb::Task { id: id.into(), ..pb::Task::default() });
+        let bytes: Vec<u8> = tasks.iter().flat_map(frame).collect();
+        for size in 1..=bytes.len() {
+            let (mut messages, mut found) = (Messages::default(), Vec::new());
+            for piece in bytes.chunks(size) {
+                messages.take_in(piece);
+                while let Some(message) = messages.next(100).unwrap() {
+                    found.push(pb::Task::decode(message).unwrap());
+                }
+            }
+            assert_eq!((&found[..], messages.is_cut()), (&tasks[..], false), "in pieces of {size}");
+        }
+        let told = |bytes: &[u8]| {
+            let mut messages = Messages::default();
+            messages.take_in(bytes);
+            messages.next(100).map(|found| found.map(<[u8]>::to_vec))
+        };
+        assert!(told(b"\x01\0\0\0\x01x").unwrap_err().contains("compressed"));
+        assert!(told(b"\0\0\0\0\x65").unwrap_err().contains("101 bytes"));
+        assert_eq!(told(b"\0\0\0\0\x02x"), Ok(None));
     }
 
     /// Whatever a caller wrote, a head stays within what callers take, and is one.

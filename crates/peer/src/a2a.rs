@@ -14,13 +14,14 @@ mod find;
 mod follow;
 #[cfg(test)]
 mod fuzz;
+mod grpc;
 mod picture;
 mod sse;
 mod trust;
 mod url;
 mod v03;
 
-pub use card::{Card, Interface};
+pub use card::{At, Card, Interface};
 pub use error::AskError;
 pub use find::{Found, Look, again, look};
 pub use follow::{Begin, Ears};
@@ -37,7 +38,8 @@ use card::Credential;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::Value;
 use std::time::Duration;
-use synapse_a2a::pb;
+use synapse_a2a::wire::from_json;
+use synapse_a2a::{Kind, pb};
 
 /// A task may bring files.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -51,7 +53,7 @@ const PAGE: u32 = 20;
 #[derive(Debug)]
 pub struct Agent {
     pub card: Card,
-    pub at: Interface,
+    pub at: At,
     web: web::Client,
     secret: Option<(HeaderName, HeaderValue)>,
 }
@@ -77,8 +79,8 @@ impl Agent {
         with: &Credentials,
         allow_hosts: &[String],
     ) -> Result<Self, AskError> {
-        let at = found.interface(allow_hosts)?.clone();
-        let secret = secret(&found.card, &at, with)?;
+        let at = found.place(allow_hosts)?;
+        let secret = secret(&found.card, at.url(), with)?;
         Ok(Self { card: found.card, at, web, secret })
     }
 
@@ -123,16 +125,52 @@ impl Agent {
     async fn ask<T: serde::de::DeserializeOwned>(&self, ask: Ask<'_>, shape: Shape) -> Result<T, AskError> {
         let mut request = self.request(&ask)?;
         let whole = if matches!(ask, Ask::Send(_)) { SENT_WITHIN } else { ANSWER_WITHIN };
-        request.limits = Limits { whole, answer_bytes_max: ANSWER_BYTES_MAX, ..Limits::default() };
+        request.limits =
+            Limits { whole, quiet: whole, answer_bytes_max: ANSWER_BYTES_MAX, ..Limits::default() };
+        let at = match &self.at {
+            At::Json(at) => at,
+            At::Grpc(_) => {
+                let mut stream = self.web.stream_h2(request).await?;
+                self.check_grpc(&stream)?;
+                let answer =
+                    grpc::answer(&ask, &mut stream, ANSWER_BYTES_MAX).await.map_err(|e| self.seen(e))?;
+                return from_json(answer).map_err(|fault| call::not_understood(&fault.message));
+            }
+        };
         let answer = self.web.fetch(request).await?;
         self.check_status(answer.status, &answer.headers)?;
         check_media(&content_type(&answer.headers), answer.status.as_u16())?;
-        call::read(&self.at, shape, answer.status.as_u16(), &answer.body)
+        call::read(at, shape, answer.status.as_u16(), &answer.body)
+    }
+
+    fn check_grpc(&self, stream: &web::Streaming) -> Result<(), AskError> {
+        self.check_status(stream.status, &stream.headers)?;
+        let media = content_type(&stream.headers);
+        if grpc::is_grpc(&media) {
+            return Ok(());
+        }
+        match stream.status.as_u16() {
+            200..300 => Err(call::not_understood(&format!("it is {media:?}, where gRPC was asked for"))),
+            status => Err(AskError::of_http(status, &Value::Null)),
+        }
+    }
+
+    /// gRPC has its own way to say that a caller is not let in.
+    fn seen(&self, error: AskError) -> AskError {
+        let status = match &error {
+            AskError::Refused { kind: Some(Kind::Unauthenticated), .. } => 401,
+            AskError::Refused { kind: Some(Kind::Denied), .. } => 403,
+            _ => return error,
+        };
+        AskError::NotLetIn { status, had_secret: self.secret.is_some(), wants: self.card.credential.clone() }
     }
 
     /// With what proves who we are (E13).
     fn request(&self, ask: &Ask<'_>) -> Result<web::Request, AskError> {
-        let mut request = ask.request(&self.at)?;
+        let mut request = match &self.at {
+            At::Json(at) => ask.request(at)?,
+            At::Grpc(at) => grpc::request(ask, at)?,
+        };
         if let Some((name, value)) = &self.secret {
             request.headers.insert(name.clone(), value.clone());
         }
@@ -143,7 +181,7 @@ impl Agent {
     fn check_status(&self, status: StatusCode, headers: &HeaderMap) -> Result<(), AskError> {
         if status.is_redirection() {
             let to = headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
-            let host = self.at.url.origin().host.clone();
+            let host = self.at.url().origin().host.clone();
             return Err(web::WebError::Redirected { host, status: status.as_u16(), to }.into());
         }
         if matches!(status.as_u16(), 401 | 403) {
@@ -192,12 +230,12 @@ impl Words<'_> {
 /// The secret in the header that the card asks for; not for a wire on which others could read it.
 fn secret(
     card: &Card,
-    at: &Interface,
+    at: &HttpUrl,
     with: &Credentials,
 ) -> Result<Option<(HeaderName, HeaderValue)>, AskError> {
     let unusable = |why: String| AskError::Unusable { why };
     let Some(secret) = with.secret().map_err(|e| unusable(e.to_string()))? else { return Ok(None) };
-    let origin = at.url.origin();
+    let origin = at.origin();
     if !origin.is_https && !origin.is_loopback() {
         let why =
             format!("the token is not sent to {origin}, where others could read it on the way; use https://");
@@ -260,10 +298,7 @@ mod tests {
         let path = dir.path().join("token");
         synapse_store::files::create_private(&path, b"s3c:r3t\n").unwrap();
         let with = Credentials { token_file: Some(path), ..Credentials::default() };
-        let at = |raw: &str| {
-            let url = HttpUrl::parse(raw).unwrap();
-            Interface { url, binding: card::Binding::JsonRpc, version: card::Version::V10, tenant: None }
-        };
+        let at = |raw: &str| HttpUrl::parse(raw).unwrap();
         let table = [
             (json!({ "type": "http", "scheme": "bearer" }), "authorization", "Bearer s3c:r3t"),
             (json!({ "type": "http", "scheme": "basic" }), "authorization", "Basic czNjOnIzdA=="),

@@ -20,7 +20,7 @@ pub use error::{Wait, WebError};
 pub use target::{Reach, Rules, Target, TargetFault};
 
 use bytes::{Bytes, BytesMut};
-use dial::{Guarded, Lookup};
+use dial::{Lookup, Running};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -124,10 +124,12 @@ pub struct Streaming {
     pub host: String,
     pub status: StatusCode,
     pub headers: HeaderMap,
+    /// What came after the body.
+    pub trailers: HeaderMap,
     body: Incoming,
     limits: Limits,
     bytes: usize,
-    _connection: Guarded,
+    _connection: Running,
 }
 
 /// Calls URLs. Cheap to clone; all share one configuration of TLS, which is read when it is first needed.
@@ -187,13 +189,18 @@ impl Client {
         let connecting = self.connect(&target, limits);
         let slow = WebError::Slow { host: host.clone(), wait: Wait::Connection, after: limits.connect };
         let mut guarded = tokio::time::timeout(limits.connect, connecting).await.unwrap_or(Err(slow))?;
-        let (head, body) = guarded.send(message, &host).await?.into_parts();
-        let (status, headers) = (head.status, head.headers);
-        Ok(Streaming { host, status, headers, body, limits, bytes: 0, _connection: guarded })
+        let response = guarded.send(message, &host).await?;
+        Ok(Streaming::new(host, response, limits, guarded.into_running()))
     }
 }
 
 impl Streaming {
+    fn new(host: String, response: http::Response<Incoming>, limits: Limits, running: Running) -> Self {
+        let (head, body) = response.into_parts();
+        let (status, headers, trailers) = (head.status, head.headers, HeaderMap::new());
+        Self { host, status, headers, trailers, body, limits, bytes: 0, _connection: running }
+    }
+
     /// As of a whole answer.
     pub fn success(self) -> Result<Self, WebError> {
         match refusal(&self.host, self.status, &self.headers) {
@@ -211,7 +218,13 @@ impl Streaming {
     async fn piece(&mut self) -> Result<Option<Bytes>, WebError> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|e| dial::broken(&self.host, &e))?;
-            let Ok(data) = frame.into_data() else { continue };
+            let data = match frame.into_data() {
+                Ok(data) => data,
+                Err(other) => {
+                    self.trailers.extend(other.into_trailers().unwrap_or_default());
+                    continue;
+                }
+            };
             self.bytes = self.bytes.saturating_add(data.len());
             if self.bytes > self.limits.answer_bytes_max {
                 let bytes_max = self.limits.answer_bytes_max;

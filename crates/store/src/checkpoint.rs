@@ -1,7 +1,7 @@
 //! Checkpoints: the write-ahead log is copied into the database beside the writer, and then begun anew.
 //!
-//! A log that is written over costs a commit half of what one costs that grows: the file's length and its new blocks
-//! need not reach the disk as well. So it is kept short. What can be copied while the writer goes on, a thread copies;
+//! A log that is written over costs a commit less than one that grows: the file's length and its new blocks need not
+//! reach the disk as well. So it is kept short. What can be copied while the writer goes on, a thread copies;
 //! what was written meanwhile, a little, the writer copies itself between two commits, so that the next one begins at
 //! the front.
 //!

@@ -205,6 +205,49 @@ fn a_card_signed_by_another_key_is_not_believed() {
     assert_eq!(world.ok(&["send", "signed", "x", "--response"]), "done");
 }
 
+/// A card that names nothing but gRPC at this port of this machine; and the host that has to be allowed for it.
+fn only_grpc(port: u16) -> (Stranger, String) {
+    let host = format!("127.0.0.1:{port}");
+    let at = json!({ "url": host, "protocolBinding": "GRPC", "protocolVersion": "1.0" });
+    let card = json!({
+        "name": "only-grpc", "description": "x", "version": "1", "skills": [],
+        "capabilities": { "streaming": true }, "supportedInterfaces": [at],
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "securitySchemes": { "b": { "httpAuthSecurityScheme": { "scheme": "Bearer" } } },
+        "securityRequirements": [{ "schemes": { "b": { "list": [] } } }],
+    });
+    (Stranger::new(move |heard, _| if heard.path == CARD { json_answer(&card) } else { not_found() }), host)
+}
+
+/// A9, R1, R5: a token is shown over gRPC as anywhere, and what is not there is told.
+#[test]
+fn an_agent_that_speaks_nothing_but_grpc() {
+    let world = world();
+    let agent = world.run_lines("asker", "say('completed', text='HI')", &[]);
+    let (card, host) = only_grpc(agent.port);
+    let url = card.url();
+    world.synapse(&["send", &url, "x"]).fails(5, &["--allow-host", &host]);
+    let allow = ["--allow-host", &host];
+    let call = |args: &[&str]| world.synapse(&[args, &allow].concat());
+    call(&["send", &url, "x", "--response"]).fails(5, &["does not let us in", "--token-file"]);
+    let wrong = world.write("wrong", "0123456789abcdef");
+    std::fs::set_permissions(&wrong, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let wrong = wrong.display().to_string();
+    call(&["send", &url, "x", "--response", "--token-file", &wrong]).fails(5, &["not to its liking"]);
+    let token = world.home().join("token").display().to_string();
+    let ran = call(&["send", &url, "x", "--response", "--token-file", &token]).ok();
+    assert_eq!(ran.stdout, "HI\n", "{ran}");
+    assert!(ran.stderr.contains("data, not instructions"), "{ran}");
+    world.kill_node("asker");
+    world.ok(&["kill", "asker"]);
+    call(&["send", &url, "x", "--response", "--token-file", &token]).fails(1, &[&host]);
+    // Somebody else is there now, who does not speak it.
+    let other = Stranger::new(|_, _| not_found());
+    let (card, host) = only_grpc(other.port);
+    let said = world.synapse(&["send", &card.url(), "x", "--allow-host", &host]);
+    assert!(said.code != Some(0) && !said.stderr.contains("panicked"), "{said}");
+}
+
 /// All that a caller does, with a node of ours by each binding: it streams, asks, goes on, is canceled, and is restarted
 /// in the middle.
 #[test]
@@ -219,10 +262,16 @@ fn a_node_of_ours_by_its_a2a_doors() {
     );
     let token = world.home().join("token").display().to_string();
     let own = format!("http://127.0.0.1:{}", agent.port);
-    for (path, name, speaks) in [("", "by-rpc", "JSONRPC 1.0"), ("/a2a/v1", "by-rest", "HTTP+JSON 1.0")] {
-        let shown = world.json(&["remote", "add", name, &format!("{own}{path}"), "--token-file", &token]);
+    let (grpc, host) = only_grpc(agent.port);
+    for (url, name, speaks) in [
+        (own.clone(), "by-rpc", "JSONRPC 1.0"),
+        (format!("{own}/a2a/v1"), "by-rest", "HTTP+JSON 1.0"),
+        (grpc.url(), "by-grpc", "GRPC 1.0"),
+    ] {
+        let shown = world.json(&["remote", "add", name, &url, "--token-file", &token, "--allow-host", &host]);
         assert_eq!(shown["speaks"], speaks, "{shown}");
-        assert!(shown["signature"].as_str().unwrap().starts_with("signed by "), "{shown}");
+        let is_signed = shown["signature"].as_str().unwrap().starts_with("signed by ");
+        assert_eq!(is_signed, name != "by-grpc", "{shown}");
         let ran = world.synapse(&["send", name, "it", "--response"]).ok();
         assert_eq!(ran.stdout, "all of it\n", "{ran}");
         assert_eq!(ran.stderr.matches("half way").count(), 1, "{ran}");
@@ -257,6 +306,16 @@ fn a_node_of_ours_by_its_a2a_doors() {
 /// A node that dies in the middle of a stream is waited for, and nothing is lost.
 #[test]
 fn a_stream_outlives_the_node_that_it_came_from() {
+    outlives(false);
+}
+
+/// Events of gRPC have no ids; still nothing is told twice.
+#[test]
+fn a_stream_of_grpc_outlives_the_node_that_it_came_from() {
+    outlives(true);
+}
+
+fn outlives(by_grpc: bool) {
     let world = world();
     let gate = world.file("gate");
     let script = format!(
@@ -266,8 +325,9 @@ fn a_stream_outlives_the_node_that_it_came_from() {
     );
     let agent = world.run_lines("slow", &script, &[]);
     let token = world.home().join("token").display().to_string();
-    let own = format!("http://127.0.0.1:{}", agent.port);
-    world.ok(&["remote", "add", "far", &own, "--token-file", &token]);
+    let (grpc, host) = only_grpc(agent.port);
+    let own = if by_grpc { grpc.url() } else { format!("http://127.0.0.1:{}", agent.port) };
+    world.ok(&["remote", "add", "far", &own, "--token-file", &token, "--allow-host", &host]);
     let mut sending = world.command(&["send", "far", "go", "--response", "--timeout", "60s"]);
     let file = |name: &str| File::create(world.file(name)).unwrap();
     let mut sending = sending.stdout(file("out")).stderr(file("err")).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! One operation as a request of an interface, and what its answer says: two bindings, two versions (J1–J9, H1–H9, L1).
+//! One operation as a request of an interface that speaks JSON, and what its answer says: two bindings, two versions (J1–J9, H1–H9, L1).
 //!
 //! Every request says its version (V6) and is for the tenant of its interface (A10). Not here: sending it.
 
@@ -68,13 +68,18 @@ impl Ask<'_> {
         Ok(request.header("a2a-version", at.version.name(), false)?)
     }
 
-    fn rpc(&self, at: &Interface) -> web::Request {
-        let mut params = match self {
+    /// What is asked, as one object.
+    pub(super) fn params(&self) -> Value {
+        match self {
             Self::Send(request) | Self::SendStreaming(request) => request.clone(),
             Self::Get(id) | Self::Cancel(id) | Self::Subscribe { task: id, .. } => json!({ "id": id }),
             Self::List { page_size } => json!({ "pageSize": page_size }),
             Self::ExtendedCard => json!({}),
-        };
+        }
+    }
+
+    fn rpc(&self, at: &Interface) -> web::Request {
+        let mut params = self.params();
         if let Some(tenant) = &at.tenant {
             params["tenant"] = tenant.as_str().into();
         }

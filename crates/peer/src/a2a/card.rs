@@ -21,6 +21,7 @@ pub struct Card {
     /// Known callers are shown more.
     pub has_extended: bool,
     pub interfaces: Vec<Interface>,
+    pub grpc: Vec<GrpcInterface>,
     /// Why the others are not used, in the order of the card.
     pub passed_over: Vec<String>,
     pub credential: Credential,
@@ -35,6 +36,53 @@ pub struct Interface {
     pub binding: Binding,
     pub version: Version,
     pub tenant: Option<String>,
+}
+
+/// One way to call it by gRPC, which is spoken in 1.0 alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrpcInterface {
+    /// Only an origin.
+    pub url: HttpUrl,
+    pub tenant: Option<String>,
+}
+
+/// Where and how an agent is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum At {
+    Json(Interface),
+    Grpc(GrpcInterface),
+}
+
+impl At {
+    pub fn url(&self) -> &HttpUrl {
+        match self {
+            Self::Json(at) => &at.url,
+            Self::Grpc(at) => &at.url,
+        }
+    }
+
+    pub fn binding(&self) -> &'static str {
+        match self {
+            Self::Json(at) => at.binding.name(),
+            Self::Grpc(_) => "GRPC",
+        }
+    }
+
+    pub fn version(&self) -> &'static str {
+        match self {
+            Self::Json(at) => at.version.name(),
+            Self::Grpc(_) => Version::V10.name(),
+        }
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(at) => at.fmt(f),
+            Self::Grpc(at) => write!(f, "GRPC 1.0 at {}", at.url),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,12 +139,12 @@ impl Card {
         let text = |name: &str, max: usize| {
             object.get(name).and_then(Value::as_str).unwrap_or_default().chars().take(max).collect::<String>()
         };
-        let (interfaces, passed_over) = if list(&value["supportedInterfaces"]).is_empty() {
+        let (interfaces, grpc, passed_over) = if list(&value["supportedInterfaces"]).is_empty() {
             if value["url"].is_string() {
                 of_03(&value)
             } else if let Some(url) = value.pointer("/endpoints/0/url").and_then(Value::as_str) {
                 // Only says where to connect.
-                sort(vec![interface(url, "JSONRPC", "1.0", None)])
+                sort(vec![place(url, "JSONRPC", "1.0", None)])
             } else {
                 return Err("it has neither `supportedInterfaces` nor `url`".into());
             }
@@ -121,56 +169,67 @@ impl Card {
                 || value["supportsAuthenticatedExtendedCard"] == true,
             credential: credential(&value),
             interfaces,
+            grpc,
             passed_over,
             value,
         })
     }
 
-    /// The first that we speak (A9); if one was called by its URL, that one.
-    pub fn pick(&self, at: Option<&HttpUrl>) -> Result<&Interface, String> {
-        let fits = |one: &&Interface| at.is_none_or(|at| one.url == *at);
-        if let Some(found) = self.interfaces.iter().find(fits) {
-            return Ok(found);
+    /// The first that we speak (A9); if one was called by its URL, that one. gRPC is for agents that have nothing else:
+    /// what it streams has no ids, by which a stream that broke is taken up where it was.
+    pub fn pick(&self, at: Option<&HttpUrl>) -> Result<At, String> {
+        let fits = |url: &HttpUrl| at.is_none_or(|at| url == at);
+        if let Some(found) = self.interfaces.iter().find(|one| fits(&one.url)) {
+            return Ok(At::Json(found.clone()));
         }
-        if let Some(at) = at.filter(|_| !self.interfaces.is_empty()) {
-            let there: Vec<String> = self.interfaces.iter().map(|one| one.url.to_string()).collect();
+        if let Some(found) = self.grpc.iter().find(|one| fits(&one.url)) {
+            return Ok(At::Grpc(found.clone()));
+        }
+        let there = self.interfaces.iter().map(|one| &one.url).chain(self.grpc.iter().map(|one| &one.url));
+        let there: Vec<String> = there.map(ToString::to_string).collect();
+        if let Some(at) = at.filter(|_| !there.is_empty()) {
             return Err(format!("its card has no interface at {at}, but at {}", there.join(", ")));
         }
         let why =
             if self.passed_over.is_empty() { "it lists none".into() } else { self.passed_over.join("; ") };
-        Err(format!("none of its interfaces is spoken here (JSONRPC or HTTP+JSON, A2A 1.0 or 0.3): {why}"))
+        Err(format!(
+            "none of its interfaces is spoken here (JSONRPC or HTTP+JSON in A2A 1.0 or 0.3, GRPC in 1.0): {why}"
+        ))
     }
 }
 
-fn of_10(card: &Value) -> (Vec<Interface>, Vec<String>) {
+type Places = (Vec<Interface>, Vec<GrpcInterface>, Vec<String>);
+
+fn of_10(card: &Value) -> Places {
     let read = |one: &Value| {
         let text = |name: &str| one[name].as_str().unwrap_or_default();
-        interface(text("url"), text("protocolBinding"), text("protocolVersion"), one["tenant"].as_str())
+        place(text("url"), text("protocolBinding"), text("protocolVersion"), one["tenant"].as_str())
     };
     sort(list(&card["supportedInterfaces"]).iter().take(LIST_MAX).map(read).collect())
 }
 
 /// The main one first, then the others; 0.3 says what each speaks, not in which version.
-fn of_03(card: &Value) -> (Vec<Interface>, Vec<String>) {
+fn of_03(card: &Value) -> Places {
     // A card of 0.2 has no version, and the same words.
     let version = card["protocolVersion"].as_str().filter(|v| !v.starts_with("0.2")).unwrap_or("0.3");
     let main = card["preferredTransport"].as_str().unwrap_or("JSONRPC");
-    let mut all = vec![interface(card["url"].as_str().unwrap_or_default(), main, version, None)];
+    let mut all = vec![place(card["url"].as_str().unwrap_or_default(), main, version, None)];
     for one in list(&card["additionalInterfaces"]).iter().take(LIST_MAX) {
         let text = |name: &str| one[name].as_str().unwrap_or_default();
         // The main one is often told twice.
         if (one["url"].as_str(), text("transport")) != (card["url"].as_str(), main) {
-            all.push(interface(text("url"), text("transport"), version, None));
+            all.push(place(text("url"), text("transport"), version, None));
         }
     }
     sort(all)
 }
 
-fn interface(url: &str, binding: &str, version: &str, tenant: Option<&str>) -> Result<Interface, String> {
+fn place(url: &str, binding: &str, version: &str, tenant: Option<&str>) -> Result<At, String> {
     let shown: String = format!("{binding} {version} at {url}").chars().take(NAME_CHARS_MAX).collect();
     let binding = match binding {
-        "JSONRPC" => Binding::JsonRpc,
-        "HTTP+JSON" => Binding::HttpJson,
+        "JSONRPC" => Some(Binding::JsonRpc),
+        "HTTP+JSON" => Some(Binding::HttpJson),
+        "GRPC" => None,
         _ => return Err(format!("{shown}: another binding")),
     };
     // V10: what is behind the second number says nothing about what is spoken.
@@ -180,23 +239,43 @@ fn interface(url: &str, binding: &str, version: &str, tenant: Option<&str>) -> R
         (Some("0"), Some("3")) => Version::V03,
         _ => return Err(format!("{shown}: another version")),
     };
+    let tenant = tenant.filter(|tenant| !tenant.is_empty()).map(str::to_owned);
+    let Some(binding) = binding else {
+        let url = grpc_url(url).map_err(|why| format!("{shown}: {why}"))?;
+        return match (version, url.is_bare()) {
+            (Version::V10, true) => Ok(At::Grpc(GrpcInterface { url, tenant })),
+            (Version::V10, false) => {
+                Err(format!("{shown}: a path in its address, which gRPC has no use for"))
+            }
+            (Version::V03, _) => Err(format!("{shown}: gRPC is spoken in 1.0 alone")),
+        };
+    };
     let url = HttpUrl::parse(url).map_err(|why| format!("{shown}: {why}"))?;
     if url.has_query() {
         return Err(format!("{shown}: a query in its URL"));
     }
-    let tenant = tenant.filter(|tenant| !tenant.is_empty()).map(str::to_owned);
-    Ok(Interface { url, binding, version, tenant })
+    Ok(At::Json(Interface { url, binding, version, tenant }))
 }
 
-fn sort(all: Vec<Result<Interface, String>>) -> (Vec<Interface>, Vec<String>) {
-    let (mut spoken, mut passed_over) = (Vec::new(), Vec::new());
+/// An address of gRPC may be `host:port` alone. Then it is encrypted, unless it is on this machine.
+fn grpc_url(raw: &str) -> Result<HttpUrl, String> {
+    if raw.contains("://") {
+        return HttpUrl::parse(raw);
+    }
+    let open = HttpUrl::parse(&format!("http://{raw}"))?;
+    if open.origin().is_loopback() { Ok(open) } else { HttpUrl::parse(&format!("https://{raw}")) }
+}
+
+fn sort(all: Vec<Result<At, String>>) -> Places {
+    let (mut spoken, mut grpc, mut passed_over) = (Vec::new(), Vec::new(), Vec::new());
     for one in all {
         match one {
-            Ok(interface) => spoken.push(interface),
+            Ok(At::Json(interface)) => spoken.push(interface),
+            Ok(At::Grpc(interface)) => grpc.push(interface),
             Err(why) => passed_over.push(why),
         }
     }
-    (spoken, passed_over)
+    (spoken, grpc, passed_over)
 }
 
 /// The first scheme that the card asks for and we have; a token is a bearer's unless it says otherwise.
@@ -288,6 +367,7 @@ mod tests {
     /// A9, A10, L3, L4, V10: the first that we speak, with its URL, version and tenant.
     #[test]
     fn the_first_interface_that_is_spoken() {
+        let by_grpc = |url: &str| json!({ "url": url, "protocolBinding": "GRPC", "protocolVersion": "1.0" });
         let grpc = json!({ "url": "https://a/g", "protocolBinding": "GRPC", "protocolVersion": "1.0" });
         let rpc = json!({ "url": "https://a/r", "protocolBinding": "JSONRPC", "protocolVersion": "1.0.1" });
         let rest = json!({ "url": "https://a/h/", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0", "tenant": "t" });
@@ -296,6 +376,11 @@ mod tests {
         let table = [
             (of_10(json!([grpc, rpc, rest])), "JSONRPC 1.0 at https://a/r"),
             (of_10(json!([rest, rpc])), "HTTP+JSON 1.0 at https://a/h/"),
+            (of_10(json!([by_grpc("https://a:50051")])), "GRPC 1.0 at https://a:50051"),
+            (of_10(json!([by_grpc("a:50051"), rpc])), "JSONRPC 1.0 at https://a/r"),
+            (of_10(json!([next, by_grpc("a:50051")])), "GRPC 1.0 at https://a:50051"),
+            (of_10(json!([by_grpc("127.0.0.1:50051")])), "GRPC 1.0 at http://127.0.0.1:50051"),
+            (of_10(json!([by_grpc("http://b:50051")])), "GRPC 1.0 at http://b:50051"),
             (of_10(json!([next, old, rpc])), "JSONRPC 0.3 at https://a/o"),
             (of_10(json!([grpc, next, rest])), "HTTP+JSON 1.0 at https://a/h/"),
             (
@@ -324,18 +409,26 @@ mod tests {
         ];
         for (card, expected) in table {
             let read = Card::read(card.clone()).unwrap();
-            assert_eq!(read.pick(None).map(ToString::to_string).as_deref(), Ok(expected), "{card}");
+            assert_eq!(read.pick(None).map(|at| at.to_string()).as_deref(), Ok(expected), "{card}");
         }
         let tenant = Card::read(of_10(json!([rest]))).unwrap();
-        assert_eq!(tenant.pick(None).unwrap().tenant.as_deref(), Some("t"));
+        assert_eq!(tenant.interfaces[0].tenant.as_deref(), Some("t"));
     }
 
     #[test]
     fn what_is_not_spoken_is_told() {
         let table = [
             (
-                of_10(json!([{ "url": "https://a", "protocolBinding": "GRPC", "protocolVersion": "1.0" }])),
+                of_10(json!([{ "url": "https://a", "protocolBinding": "SOAP", "protocolVersion": "1.0" }])),
                 "another binding",
+            ),
+            (
+                of_10(json!([{ "url": "https://a", "protocolBinding": "GRPC", "protocolVersion": "0.3" }])),
+                "in 1.0 alone",
+            ),
+            (
+                of_10(json!([{ "url": "https://a/x", "protocolBinding": "GRPC", "protocolVersion": "1.0" }])),
+                "a path",
             ),
             (
                 of_10(
@@ -373,7 +466,7 @@ mod tests {
         let of = |url: &str| json!({ "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" });
         let card = Card::read(of_10(json!([of("https://a/one"), of("https://a/two")]))).unwrap();
         let at = |raw: &str| HttpUrl::parse(raw).unwrap();
-        assert_eq!(card.pick(Some(&at("https://a/two"))).unwrap().url.to_string(), "https://a/two");
+        assert_eq!(card.pick(Some(&at("https://a/two"))).unwrap().url().to_string(), "https://a/two");
         let why = card.pick(Some(&at("https://a/three"))).unwrap_err();
         assert!(why.contains("https://a/one, https://a/two"), "{why}");
     }

@@ -119,7 +119,7 @@ async fn interface(
     if is_grpc {
         return steps::others::grpc(&at.url, &about, probe).await;
     }
-    match super::secret(&found.card, &at, with) {
+    match super::secret(&found.card, &at.url, with) {
         Ok(secret) => probe.show(secret),
         Err(e) => {
             probe.show(None);
@@ -177,9 +177,9 @@ fn allowed(read: &steps::card::Read, at: &Interface, options: &Options) -> Optio
         value["name"] = "?".into();
     }
     let mut card = Card::read(value).ok()?;
-    card.interfaces = vec![at.clone()];
+    (card.interfaces, card.grpc) = (vec![at.clone()], Vec::new());
     let found = Found { card, at: read.at.clone(), meant: None, etag: None, max_age_s: 0 };
-    found.interface(&options.allow_hosts).is_ok().then_some(found)
+    found.place(&options.allow_hosts).is_ok().then_some(found)
 }
 
 fn speaks_old(card: &Value, at: &Interface) -> bool {

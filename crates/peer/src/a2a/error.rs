@@ -1,9 +1,10 @@
-//! Why an agent elsewhere did not do what was asked: one error for both bindings and versions, and what helps (E1).
+//! Why an agent elsewhere did not do what was asked: one error for all bindings and versions, and what helps (E1).
 
 use super::card::Credential;
 use crate::web::WebError;
 use serde_json::Value;
 use synapse_a2a::fault::{DOMAIN, Kind};
+use synapse_a2a::grpc::Told;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AskError {
@@ -108,6 +109,30 @@ impl AskError {
         Self::told(by_status, i64::from(status), &message, &error["details"])
     }
 
+    /// The status with which a call of gRPC ended.
+    pub(super) fn of_grpc(told: Told) -> Self {
+        let by_code = match told.code {
+            5 => Some(Kind::TaskNotFound),
+            7 => Some(Kind::Denied),
+            8 => Some(Kind::TooMany),
+            12 => Some(Kind::Unsupported),
+            13 => Some(Kind::Internal),
+            14 => Some(Kind::Stopping),
+            16 => Some(Kind::Unauthenticated),
+            _ => None,
+        };
+        let reason = told.reason.as_deref();
+        let by_reason = Kind::ALL.into_iter().find(|kind| Some(kind.codes().reason) == reason);
+        let words = if told.message.is_empty() { "without a word" } else { &told.message };
+        Self::Refused {
+            kind: by_reason.or(by_code),
+            code: i64::from(told.code),
+            message: short(words),
+            field: told.field.as_deref().map(short),
+            retry_after_s: told.retry_after_s,
+        }
+    }
+
     /// A reason in the details counts more than a code.
     fn told(kind: Option<Kind>, code: i64, message: &Value, details: &Value) -> Self {
         let details = details.as_array().map_or(&[][..], Vec::as_slice);
@@ -187,20 +212,30 @@ mod tests {
     use serde_json::json;
     use synapse_a2a::Fault;
 
-    /// Every row of the table of faults comes back as itself from both bindings.
+    fn by_grpc(fault: &Fault) -> AskError {
+        let mut headers = http::HeaderMap::new();
+        synapse_a2a::grpc::Status::Fault(fault.clone()).write(&mut headers);
+        AskError::of_grpc(Told::read(&headers).unwrap())
+    }
+
+    /// Every row of the table of faults comes back as itself from each binding.
     #[test]
-    fn the_same_fault_by_both_bindings() {
+    fn the_same_fault_by_each_binding() {
         for kind in Kind::ALL {
             let fault = Fault::new(kind, "why");
-            for error in
-                [AskError::of_rpc(&fault.json_rpc()), AskError::of_http(kind.codes().http, &fault.http())]
-            {
+            for error in [
+                AskError::of_rpc(&fault.json_rpc()),
+                AskError::of_http(kind.codes().http, &fault.http()),
+                by_grpc(&fault),
+            ] {
                 assert!(error.is(kind), "{kind:?}: {error:?}");
                 assert!(error.to_string().contains("why"), "{error}");
             }
         }
         let fault = Fault::params("message.parts", "none");
-        for error in [AskError::of_rpc(&fault.json_rpc()), AskError::of_http(400, &fault.http())] {
+        for error in
+            [AskError::of_rpc(&fault.json_rpc()), AskError::of_http(400, &fault.http()), by_grpc(&fault)]
+        {
             assert!(error.to_string().contains("(at message.parts)"), "{error}");
         }
     }

@@ -3,7 +3,7 @@
 //! A card is public: nothing of ours is shown to whoever has it. No redirect is followed, and what a card points to is
 //! the host it came from, or one that the user has named.
 
-use super::card::{Card, Interface};
+use super::card::{At, Card};
 use super::error::AskError;
 use super::url::HttpUrl;
 use crate::web;
@@ -135,9 +135,9 @@ fn max_age_s(headers: &HeaderMap) -> u64 {
 
 impl Found {
     /// The interface to call, if it is where the card is from or where the user allows (A9).
-    pub fn interface(&self, allow_hosts: &[String]) -> Result<&Interface, AskError> {
+    pub fn place(&self, allow_hosts: &[String]) -> Result<At, AskError> {
         let picked = self.card.pick(self.meant.as_ref()).map_err(|why| AskError::NotSpoken { why })?;
-        let (ours, theirs) = (self.at.origin(), picked.url.origin());
+        let (ours, theirs) = (self.at.origin(), picked.url().origin());
         let host = match (theirs.is_https, theirs.port) {
             (true, 443) | (false, 80) => theirs.host.clone(),
             (_, port) => format!("{}:{port}", theirs.host),
@@ -151,7 +151,8 @@ impl Found {
         if is_allowed {
             let why = format!(
                 "its card at {} says to call {}, which is not encrypted; nothing was sent",
-                self.at, picked.url
+                self.at,
+                picked.url()
             );
             return Err(AskError::NotSpoken { why });
         }
@@ -212,8 +213,8 @@ mod tests {
             ("http://169.254.169.254/x", none, "--allow-host 169.254.169.254"),
         ];
         for (to, allowed, words) in table {
-            match found(to).interface(allowed) {
-                Ok(picked) => assert_eq!((picked.url.to_string(), words), (url(to).to_string(), "")),
+            match found(to).place(allowed) {
+                Ok(picked) => assert_eq!((picked.url().to_string(), words), (url(to).to_string(), "")),
                 Err(why) => assert!(!words.is_empty() && why.to_string().contains(words), "{to}: {why}"),
             }
         }

@@ -7,12 +7,14 @@
 use super::call::{self, Ask, Shape, not_understood};
 use super::error::AskError;
 use super::picture::Picture;
-use super::sse::{Reader, SseEvent};
-use super::{Agent, content_type};
-use crate::web::{Limits, Streaming, WebError};
+use super::sse::{EVENT_BYTES_MAX, ID_BYTES_MAX, Reader, SseEvent};
+use super::{Agent, At, Interface, content_type, grpc};
+use crate::web::{Limits, Request, Streaming, WebError};
+use http::HeaderMap;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
+use synapse_a2a::grpc::Messages;
 use synapse_a2a::{Kind, pb};
 
 /// Tries to take a stream up again that brought nothing new.
@@ -28,6 +30,9 @@ const IDS_MAX: usize = 4_096;
 const STREAM_BYTES_MAX: usize = 256 << 20;
 /// Nothing at all for so long: the connection may be dead without anybody having said so.
 const QUIET: Duration = Duration::from_secs(90);
+
+const LAST_EVENT: &str = "last-event-id";
+const FIRST_EVENT: &str = "first-event-id";
 
 /// What one wants to hear, and when it is enough.
 pub struct Ears<'a> {
@@ -48,12 +53,22 @@ pub enum Begin<'a> {
 struct Place {
     last_id: Option<String>,
     seen: VecDeque<String>,
+    /// Of a stream whose events have no ids: how many have come after the first, which is the last id.
+    after_first: u64,
     /// Events that have come at all, and their bytes.
     count: u64,
     bytes: usize,
 }
 
 impl Place {
+    /// The first of events without ids; none of them is known yet.
+    fn begin_anew(&mut self, head: &HeaderMap) -> u64 {
+        let first = head.get(FIRST_EVENT).and_then(|first| first.to_str().ok());
+        self.last_id = first.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
+        self.after_first = 0;
+        0
+    }
+
     /// Whether the event is new; remembers it.
     fn is_new(&mut self, event: &SseEvent) -> bool {
         let Some(id) = &event.id else { return true };
@@ -164,10 +179,14 @@ impl Agent {
         let mut request = self.request(&ask)?;
         let is_first = matches!(ask, Ask::SendStreaming(_));
         if let (Some(id), false) = (&place.last_id, is_first) {
-            request = request.header("last-event-id", id, false)?;
+            request = request.header(LAST_EVENT, id, false)?;
         }
         request.limits =
             Limits { quiet: QUIET, answer_bytes_max: STREAM_BYTES_MAX, whole: QUIET, ..Limits::default() };
+        let at = match &self.at {
+            At::Json(at) => at,
+            At::Grpc(_) => return self.listen_grpc(request, place, picture, ears).await,
+        };
         let mut stream = match self.web.stream(request).await {
             Ok(stream) => stream,
             // Whether it was heard is not known.
@@ -179,7 +198,7 @@ impl Agent {
         self.check_status(stream.status, &stream.headers)?;
         let media = content_type(&stream.headers);
         if media != "text/event-stream" || !stream.status.is_success() {
-            return self.read_alone(stream, &media, picture, ears).await;
+            return self.read_alone(at, stream, &media, picture, ears).await;
         }
         let mut reader = Reader::default();
         loop {
@@ -198,7 +217,66 @@ impl Agent {
                 if place.bytes > STREAM_BYTES_MAX {
                     return Err(not_understood("the events of one task are larger than is kept"));
                 }
-                let told = picture.take_in(call::read_event(&self.at, &event.data)?);
+                let told = picture.take_in(call::read_event(at, &event.data)?);
+                if let Some(told) = told.map_err(|why| not_understood(&why))? {
+                    (ears.hear)(&told);
+                }
+                if picture.is_over() || (ears.enough)(picture) {
+                    return Ok(Ended::Over);
+                }
+            }
+        }
+    }
+
+    /// One connection of a stream of gRPC. Its events have no ids. A node of Synapse tells that of the first one, and what
+    /// followed it again; of others, what was missed is in the task.
+    async fn listen_grpc(
+        &self,
+        request: Request,
+        place: &mut Place,
+        picture: &mut Picture,
+        ears: &Ears<'_>,
+    ) -> Result<Ended, AskError> {
+        let goes_on = request.headers.contains_key(LAST_EVENT);
+        let mut stream = match self.web.stream_h2(request).await {
+            Ok(stream) => stream,
+            Err(e @ (WebError::Dropped { .. } | WebError::Slow { .. })) => {
+                return Ok(Ended::Broken(e.to_string()));
+            }
+            Err(e) => return Err(e.into()),
+        };
+        self.check_grpc(&stream)?;
+        let mut known = if goes_on { place.after_first } else { place.begin_anew(&stream.headers) };
+        let (mut messages, mut is_first) = (Messages::default(), !goes_on);
+        loop {
+            match stream.chunk().await {
+                Ok(Some(bytes)) => messages.take_in(&bytes),
+                Ok(None) => {
+                    grpc::ended(&stream).map_err(|e| self.seen(e))?;
+                    return Ok(Ended::Broken("it ended before the task did".into()));
+                }
+                Err(e) if e.is_passing() => return Ok(Ended::Broken(e.to_string())),
+                Err(e) => return Err(e.into()),
+            }
+            while let Some(message) = messages.next(EVENT_BYTES_MAX).map_err(|why| not_understood(&why))? {
+                place.count += 1;
+                place.bytes = place.bytes.saturating_add(message.len());
+                if place.bytes > STREAM_BYTES_MAX {
+                    return Err(not_understood("the events of one task are larger than is kept"));
+                }
+                let event = grpc::event(message)?;
+                let is_whole = matches!(event.payload, Some(pb::stream_response::Payload::Task(_)));
+                if is_whole && goes_on {
+                    // Some of what followed is gone: this is all of it, and there is nothing to count from.
+                    (known, place.last_id) = (0, None);
+                }
+                if known > 0 {
+                    known -= 1;
+                    continue;
+                }
+                place.after_first += u64::from(!is_first);
+                is_first = false;
+                let told = picture.take_in(event);
                 if let Some(told) = told.map_err(|why| not_understood(&why))? {
                     (ears.hear)(&told);
                 }
@@ -212,6 +290,7 @@ impl Agent {
     /// Where a stream was asked for, one answer came: mostly an error.
     async fn read_alone(
         &self,
+        at: &Interface,
         mut stream: Streaming,
         media: &str,
         picture: &mut Picture,
@@ -226,7 +305,7 @@ impl Agent {
             }
         }
         super::check_media(media, status)?;
-        let event: pb::StreamResponse = call::read(&self.at, Shape::Response, status, &body)?;
+        let event: pb::StreamResponse = call::read(at, Shape::Response, status, &body)?;
         let told = picture.take_in(event).map_err(|why| not_understood(&why))?;
         told.iter().for_each(|told| (ears.hear)(told));
         match picture.is_over() || (ears.enough)(picture) {

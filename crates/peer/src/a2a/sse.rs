@@ -6,7 +6,7 @@
 /// Longest event that is taken, with all its lines; an artifact may come in one piece.
 pub const EVENT_BYTES_MAX: usize = 8 << 20;
 /// Longest id that is given back to a server.
-const ID_BYTES_MAX: usize = 1 << 10;
+pub const ID_BYTES_MAX: usize = 1 << 10;
 
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

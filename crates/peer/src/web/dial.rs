@@ -20,7 +20,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 /// A name with more addresses than these is tried at the first ones; all are judged.
 const TRIED_MAX: usize = 4;
-const HEAD_BYTES_MAX: usize = 64 << 10;
+pub(super) const HEAD_BYTES_MAX: u32 = 64 << 10;
 const HEADERS_MAX: usize = 100;
 
 /// Who knows the addresses of a name.
@@ -34,18 +34,37 @@ pub(super) enum Lookup {
 
 /// A connection that ends with this.
 #[derive(Debug)]
-pub(super) struct Guarded {
-    sender: http1::SendRequest<Full<Bytes>>,
-    running: JoinHandle<()>,
+pub(super) struct Running {
+    task: JoinHandle<()>,
+    /// Of HTTP/1: a connection nobody can send on any more may hang up.
+    _sender: Option<http1::SendRequest<Full<Bytes>>>,
 }
 
-impl Drop for Guarded {
+impl Drop for Running {
     fn drop(&mut self) {
-        self.running.abort();
+        self.task.abort();
     }
 }
 
+impl Running {
+    /// How it ends is told to whoever waits for the answer.
+    pub(super) fn of(connection: impl Future<Output = Result<(), hyper::Error>> + Send + 'static) -> Self {
+        Self { task: tokio::spawn(async { drop(connection.await) }), _sender: None }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Guarded {
+    sender: http1::SendRequest<Full<Bytes>>,
+    running: Running,
+}
+
 impl Guarded {
+    pub(super) fn into_running(mut self) -> Running {
+        self.running._sender = Some(self.sender);
+        self.running
+    }
+
     pub(super) async fn send(
         &mut self,
         message: http::Request<Full<Bytes>>,
@@ -151,14 +170,10 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = http1::Builder::new();
-    builder.max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX);
+    builder.max_buf_size(HEAD_BYTES_MAX as usize).max_headers(HEADERS_MAX);
     let shaken = builder.handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await;
     let (sender, connection) = shaken.map_err(|e| broken(host, &e))?;
-    let run = async {
-        // How it ended is told to whoever waits for the answer.
-        let _ = connection.await;
-    };
-    Ok(Guarded { sender, running: tokio::spawn(run) })
+    Ok(Guarded { sender, running: Running::of(connection) })
 }
 
 pub(super) fn unusable(error: &SetupError) -> WebError {

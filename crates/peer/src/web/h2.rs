@@ -1,7 +1,13 @@
-//! Whether HTTP/2 is spoken somewhere, as gRPC needs it: both sides introduce themselves, and nothing is asked.
+//! HTTP/2, as gRPC needs it: a call, or only whether it is spoken at all.
 
-use super::dial::{dial, unusable};
-use super::{Client, Limits, Wait, WebError};
+use super::dial::{HEAD_BYTES_MAX, Running, broken, dial, unusable};
+use super::target::Target;
+use super::{Client, Limits, Request, Streaming, Wait, WebError};
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use http_body_util::Full;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::sync::Arc;
 use synapse_tls::Trouble;
 use synapse_tls::client;
@@ -19,25 +25,75 @@ impl Client {
         let target = self.check(url)?;
         let host = target.authority();
         let slow = WebError::Slow { host: host.clone(), wait: Wait::Answer, after: limits.whole };
-        let meet = async {
-            let addresses = self.addresses(&target, limits).await?;
-            let stream = dial(&host, &addresses, limits.connect).await?;
-            if !target.is_https {
-                return greet(stream, &host).await;
-            }
-            let mut config = (*self.tls().await?).clone();
-            config.alpn_protocols = vec![b"h2".to_vec()];
-            let name = client::server_name(&target.host.to_string()).map_err(|e| unusable(&e))?;
-            let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-            let stream = shaken.map_err(|e| {
-                let found = Trouble::among(&e).unwrap_or((Trouble::HungUp, e.to_string()));
-                let why = found.0.words(&host, self.options.tls.ca.as_deref(), &found.1);
-                WebError::Untrusted { host: host.clone(), code: found.0.code(), why }
-            })?;
-            greet(stream, &host).await
-        };
+        let meet = async { greet(self.meet(&target, limits).await?, &host).await };
         tokio::time::timeout(limits.whole, meet).await.unwrap_or(Err(slow))
     }
+
+    /// As `stream`, over HTTP/2. What comes after the body is there when the body is read.
+    pub async fn stream_h2(&self, request: Request) -> Result<Streaming, WebError> {
+        let (limits, target) = (request.limits, self.check(&request.url)?);
+        let host = target.authority();
+        let slow = WebError::Slow { host: host.clone(), wait: Wait::Answer, after: limits.whole };
+        tokio::time::timeout(limits.whole, self.open_h2(&target, request)).await.unwrap_or(Err(slow))
+    }
+
+    async fn open_h2(&self, target: &Target, request: Request) -> Result<Streaming, WebError> {
+        let (limits, host) = (request.limits, target.authority());
+        let message = message(target, request)?;
+        let slow = WebError::Slow { host: host.clone(), wait: Wait::Connection, after: limits.connect };
+        let meeting = tokio::time::timeout(limits.connect, self.meet(target, limits));
+        let stream = meeting.await.unwrap_or(Err(slow))?;
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.max_header_list_size(HEAD_BYTES_MAX);
+        let shaken = builder.handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await;
+        let (mut sender, connection) = shaken.map_err(|e| broken(&host, &e))?;
+        let running = Running::of(connection);
+        sender.ready().await.map_err(|e| broken(&host, &e))?;
+        let response = sender.send_request(message).await.map_err(|e| broken(&host, &e))?;
+        Ok(Streaming::new(host, response, limits, running))
+    }
+
+    /// A connection to one of the judged addresses, on which HTTP/2 may be begun.
+    async fn meet(&self, target: &Target, limits: Limits) -> Result<Box<dyn Wire>, WebError> {
+        let host = target.authority();
+        let addresses = self.addresses(target, limits).await?;
+        let stream = dial(&host, &addresses, limits.connect).await?;
+        if !target.is_https {
+            return Ok(Box::new(stream));
+        }
+        let mut config = (*self.tls().await?).clone();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let name = client::server_name(&target.host.to_string()).map_err(|e| unusable(&e))?;
+        let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+        let stream = shaken.map_err(|e| {
+            let found = Trouble::among(&e).unwrap_or((Trouble::HungUp, e.to_string()));
+            let why = found.0.words(&host, self.options.tls.ca.as_deref(), &found.1);
+            WebError::Untrusted { host: host.clone(), code: found.0.code(), why }
+        })?;
+        Ok(Box::new(stream))
+    }
+}
+
+/// Something to read from and write to.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+
+/// What goes over the wire: the host is part of what is asked for, and a connection has no headers of its own.
+fn message(target: &Target, request: Request) -> Result<http::Request<Full<Bytes>>, WebError> {
+    let wrong = |e: &dyn std::fmt::Display| WebError::Request { why: e.to_string() };
+    let scheme = if target.is_https { "https" } else { "http" };
+    let uri = format!("{scheme}://{}{}", target.authority(), target.path);
+    let mut message = http::Request::new(Full::new(request.body));
+    *message.method_mut() = request.method;
+    *message.uri_mut() = uri.parse().map_err(|e: http::uri::InvalidUri| wrong(&e))?;
+    *message.headers_mut() = request.headers;
+    for ours in [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION] {
+        message.headers_mut().remove(ours);
+    }
+    let name = concat!("synapse/", env!("CARGO_PKG_VERSION"));
+    message.headers_mut().entry(header::USER_AGENT).or_insert(HeaderValue::from_static(name));
+    Ok(message)
 }
 
 async fn greet<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, host: &str) -> Result<(), WebError> {

@@ -203,7 +203,7 @@ fn list(home: &Home, json: bool) -> Done {
 /// One remote, for programs; stable. Paths of secrets are told, secrets are not.
 fn view(one: &Remote) -> Value {
     let found = known(&one.card).ok();
-    let interface = found.as_ref().and_then(|found| found.interface(&one.allow_hosts).ok());
+    let interface = found.as_ref().and_then(|found| found.place(&one.allow_hosts).ok());
     let card = found.as_ref().map(|found| &found.card);
     json!({
         "name": one.name,
@@ -214,8 +214,8 @@ fn view(one: &Remote) -> Value {
         "version": card.map(|card| card.version.clone()),
         "skills": card.map(|card| card.skills.clone()),
         "streaming": card.is_some_and(|card| card.streaming),
-        "speaks": interface.map(|at| format!("{} {}", at.binding.name(), at.version.name())),
-        "endpoint": interface.map(|at| at.url.to_string()),
+        "speaks": interface.as_ref().map(|at| format!("{} {}", at.binding(), at.version())),
+        "endpoint": interface.as_ref().map(|at| at.url().to_string()),
         "signature": one.card.signature,
         "signed_by": one.card.signed_by,
         "card_at": one.card.at,

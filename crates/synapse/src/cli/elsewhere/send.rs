@@ -148,7 +148,7 @@ fn reference(to: &Elsewhere, picture: &Picture) -> String {
 pub(in crate::cli) fn all_told(to: &Elsewhere, message_id: Option<&str>, picture: &Picture) -> Value {
     let mut told = json!({
         "agent": to.label,
-        "url": to.agent.at.url.to_string(),
+        "url": to.agent.at.url().to_string(),
         "task_id": picture.task_id(),
         "task": picture.task_id().map(|id| to.task_ref(id)),
         "context_id": picture.context_id(),

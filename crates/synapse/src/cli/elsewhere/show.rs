@@ -28,8 +28,8 @@ pub(in crate::cli) async fn status(of: &Elsewhere, json: bool) -> Done {
         show::json(&json!({
             "agentName": of.label, "remote": true, "card_name": card.name, "description": card.description,
             "version": card.version, "skills": card.skills, "streaming": card.streaming,
-            "endpoint": of.agent.at.url.to_string(), "binding": of.agent.at.binding.name(),
-            "protocol": of.agent.at.version.name(), "tasks": tasks, "untrusted": true,
+            "endpoint": of.agent.at.url().to_string(), "binding": of.agent.at.binding(),
+            "protocol": of.agent.at.version(), "tasks": tasks, "untrusted": true,
         }));
         return Ok(());
     }
