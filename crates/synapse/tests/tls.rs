@@ -4,11 +4,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+use serde_json::json;
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use synapse_testkit::stranger::{CARD, Stranger, json_answer, not_found};
 use synapse_testkit::world::python;
 use synapse_testkit::{Agent, Ran, World};
 use synapse_tls::make::{Authority, Pair, Span};
@@ -207,6 +209,34 @@ fn the_token_still_makes_the_caller_the_user() {
     command.env("SYNAPSE_CA", &ca).env("SYNAPSE_CERT", &cert).env("SYNAPSE_KEY", &key);
     let ran = Ran::new(&["send"], command.env("SYNAPSE_TOKEN_FILE", &token).output().unwrap()).ok();
     assert_eq!(ran.out(), "FROM THE ENVIRONMENT");
+}
+
+/// R2: HTTP/2 is settled in the handshake, and whoever is there is known by its certificate, as anywhere else.
+#[test]
+fn grpc_is_called_over_tls() {
+    let world = world();
+    let dir = certs(&world);
+    let shout = run_strict(&world, &dir);
+    let at = format!("https://localhost:{}", shout.port);
+    let card = json!({
+        "name": "x", "capabilities": { "streaming": true },
+        "supportedInterfaces": [{ "url": at, "protocolBinding": "GRPC", "protocolVersion": "1.0" }],
+    });
+    let card =
+        Stranger::new(move |heard, _| if heard.path == CARD { json_answer(&card) } else { not_found() });
+    let [ca, cert, key] = ["ca.pem", "alice.pem", "alice.key"].map(|name| file(&dir, name));
+    let token = world.home().join("token").display().to_string();
+    let host = format!("localhost:{}", shout.port);
+    let send = |more: &[&str]| {
+        let args =
+            ["send", &card.url(), "hello", "--response", "--token-file", &token, "--allow-host", &host];
+        world.synapse(&[&args[..], more].concat())
+    };
+    assert_eq!(send(&["--ca", &ca, "--cert", &cert, "--key", &key]).ok().out(), "HELLO");
+    let stranger = send(&["--ca", &ca]);
+    assert!(stranger.code != Some(0) && stranger.stderr.contains("certificate"), "{stranger}");
+    let untrusted = send(&["--cert", &cert, "--key", &key]);
+    assert!(untrusted.code != Some(0) && untrusted.stderr.contains(&host), "{untrusted}");
 }
 
 /// A connection outlives the certificate it began with; new ones get the new one; a broken one harms nobody.

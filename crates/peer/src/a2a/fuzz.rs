@@ -3,11 +3,13 @@
 use super::call::{self, Shape};
 use super::card::{Binding, Card, Interface, Version};
 use super::error::AskError;
+use super::grpc;
 use super::picture::Picture;
 use super::sse::Reader;
 use super::url::HttpUrl;
 use super::v03;
 use serde_json::{Map, Value};
+use synapse_a2a::grpc::Messages;
 use synapse_a2a::pb;
 
 const LINES: &[&str] = &[
@@ -33,6 +35,22 @@ fn a_stream_says_the_same_however_it_is_cut() {
         }
         pieces.push(rest);
         assert_eq!(read(vec![text.as_bytes()]), read(pieces), "{text:?}");
+    });
+}
+
+/// Whatever bytes come where messages of gRPC should, however they are cut, there is an end to it.
+#[test]
+fn bytes_that_are_no_messages_do_no_harm() {
+    bolero::check!().with_iterations(20_000).with_type::<Vec<Vec<u8>>>().for_each(|pieces| {
+        let (mut messages, mut picture) = (Messages::default(), Picture::default());
+        for piece in pieces {
+            messages.take_in(piece);
+            while let Ok(Some(message)) = messages.next(1_000) {
+                if let Ok(event) = grpc::event(message) {
+                    let _ = picture.take_in(event);
+                }
+            }
+        }
     });
 }
 

@@ -8,10 +8,12 @@ use http::{HeaderValue, header};
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use synapse_tls::Trouble;
 use synapse_tls::client;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio_rustls::TlsConnector;
 
 /// How a client begins (RFC 9113, 3.4), with settings that say nothing.
@@ -43,13 +45,22 @@ impl Client {
         let slow = WebError::Slow { host: host.clone(), wait: Wait::Connection, after: limits.connect };
         let meeting = tokio::time::timeout(limits.connect, self.meet(target, limits));
         let stream = meeting.await.unwrap_or(Err(slow))?;
+        let trouble = Arc::new(OnceLock::new());
+        let stream = Witness { stream, trouble: trouble.clone() };
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.max_header_list_size(HEAD_BYTES_MAX);
         let shaken = builder.handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await;
-        let (mut sender, connection) = shaken.map_err(|e| broken(&host, &e))?;
+        let failed = |e: hyper::Error| match trouble.get() {
+            None => broken(&host, &e),
+            Some((trouble, told)) => {
+                let why = trouble.words(&host, self.options.tls.ca.as_deref(), told);
+                WebError::Untrusted { host: host.clone(), code: trouble.code(), why }
+            }
+        };
+        let (mut sender, connection) = shaken.map_err(failed)?;
         let running = Running::of(connection);
-        sender.ready().await.map_err(|e| broken(&host, &e))?;
-        let response = sender.send_request(message).await.map_err(|e| broken(&host, &e))?;
+        sender.ready().await.map_err(failed)?;
+        let response = sender.send_request(message).await.map_err(failed)?;
         Ok(Streaming::new(host, response, limits, running))
     }
 
@@ -78,6 +89,46 @@ impl Client {
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+
+/// Notes why TLS gave up: that we are not let in is told after the handshake, and HTTP/2 keeps only the words of it.
+struct Witness {
+    stream: Box<dyn Wire>,
+    trouble: Arc<OnceLock<(Trouble, String)>>,
+}
+
+impl AsyncRead for Witness {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, into);
+        if let Poll::Ready(Err(e)) = &read
+            && let Some(found) = Trouble::among(e)
+        {
+            let _ = self.trouble.set(found);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Witness {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
 
 /// What goes over the wire: the host is part of what is asked for, and a connection has no headers of its own.
 fn message(target: &Target, request: Request) -> Result<http::Request<Full<Bytes>>, WebError> {
