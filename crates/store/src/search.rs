@@ -17,6 +17,7 @@ use crate::schema::make_private;
 use filling::Fill;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use synapse_core::Timestamp;
 use synapse_core::message::Body;
@@ -84,6 +85,10 @@ impl Index {
         progress: Progress<'_>,
         question: impl Fn(&Self) -> Result<T, Fill>,
     ) -> Result<T, IndexError> {
+        // SQLite's locks tell processes apart, and not the threads of one: of a file that was removed and made again under
+        // its name, two threads would each take the shared memory beside it for their own.
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let unusable = |why: String| IndexError::Unusable { path: path.display().to_string(), why };
         for is_last in [false, true] {
             let file = birth(path);

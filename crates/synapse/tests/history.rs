@@ -111,6 +111,31 @@ fn decode(text: &str) -> String {
     out
 }
 
+/// Each makes the index, or finds it made, or finds it gone; all find the same.
+#[test]
+fn several_search_at_once_while_somebody_removes_the_index() {
+    let world = world();
+    let agent = world.run("echo", "cat", &[]);
+    for n in 0..20 {
+        world.ok(&["send", "echo", &format!("concurrent {n}"), "--response"]);
+    }
+    let index = world.agent_dir(&agent.id).join("search.db");
+    std::thread::scope(|scope| {
+        for n in 0..6 {
+            let (world, index) = (&world, &index);
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let found = world.json(&["history", "search", "concurrent", "--max", "100"]);
+                    assert_eq!(found["hits"].as_array().unwrap().len(), 40, "{found}");
+                    if n == 0 {
+                        drop(std::fs::remove_file(index));
+                    }
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn words_of_every_script_are_found_and_no_query_is_an_error() {
     let world = world();
