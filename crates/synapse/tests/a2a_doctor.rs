@@ -57,6 +57,8 @@ fn a_node_of_ours_is_well() {
     assert_eq!(abouts.len(), 6, "the card, two versions of two bindings, and gRPC: {abouts:?}");
     for check in
         ["send", "stream_first", "stream_resume", "list_pages", "card_signature", "grpc_reached", "old_send"]
+            .into_iter()
+            .chain(["grpc_get_unknown", "grpc_error_info", "grpc_unknown_method", "grpc_send"])
     {
         assert_eq!(found(&report, check)["level"], "ok", "{check}: {report:#}");
     }
@@ -176,5 +178,65 @@ fn faults_over_http_json() {
             "{fault}: {report:#}"
         );
         assert!(hit["came"].as_str().unwrap().contains(words), "{fault}: {hit:#}");
+    }
+}
+
+/// Speaks HTTP/2 on a port of this machine, and ends every call so.
+fn ends_calls_with(status: Option<&'static str>) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serve = async move {
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let Ok(mut connection) = h2::server::handshake(stream).await else { return };
+                while let Some(Ok((_, mut respond))) = connection.accept().await {
+                    let mut response = http::Response::builder().header("content-type", "application/grpc");
+                    if let Some(status) = status {
+                        response = response.header("grpc-status", status);
+                    }
+                    respond.send_response(response.body(()).unwrap(), true).unwrap();
+                }
+            });
+        }
+    };
+    std::thread::spawn(|| {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(serve)
+    });
+    port
+}
+
+/// R5: one that speaks HTTP/2 and not quite gRPC.
+#[test]
+fn what_is_wrong_with_grpc_is_found() {
+    let world = world();
+    for (status, findings) in [
+        (None, &[("grpc_get_unknown", "no grpc-status")][..]),
+        (Some("0"), &[("grpc_get_unknown", "status 0"), ("grpc_error_info", "none")]),
+        (
+            Some("5"),
+            &[("grpc_error_info", "none"), ("grpc_unknown_method", "status 5"), ("grpc_send", "status 5")],
+        ),
+    ] {
+        let port = ends_calls_with(status);
+        let at = json!({ "url": format!("127.0.0.1:{port}"), "protocolBinding": "GRPC", "protocolVersion": "1.0" });
+        let card = json!({ "name": "x", "supportedInterfaces": [at] });
+        let server = Stranger::new(move |heard, _| match heard.path.as_str() {
+            "/.well-known/agent-card.json" => json_answer(&card),
+            _ => not_found(),
+        });
+        let host = format!("127.0.0.1:{port}");
+        let (_, report) =
+            examine(&world, &server.url(), &["--allow-host", &host, "--send", "hello", "--wire"]);
+        assert_eq!(found(&report, "grpc_reached")["level"], "ok", "{report:#}");
+        for (check, came) in findings {
+            let finding = found(&report, check);
+            assert_eq!(finding["level"], "wrong", "{finding:#}");
+            assert!(finding["came"].as_str().unwrap().contains(came), "{finding:#}");
+        }
+        let wire = report["wire"].to_string();
+        assert!(wire.contains("/lf.a2a.v1.A2AService/GetTask"), "{wire}");
     }
 }

@@ -16,7 +16,7 @@ mod table;
 pub use finding::{Finding, Level};
 pub use probe::Exchange;
 
-use super::card::{Binding, Card, Interface, Version};
+use super::card::{Binding, Card, GrpcInterface, Interface, Version};
 use super::error::AskError;
 use super::find::Found;
 use super::url::HttpUrl;
@@ -116,9 +116,6 @@ async fn interface(
             format!("it is at another host than the card, {}; nothing was sent there", read.at.origin());
         return probe.find(&table::CARD_HOSTS, &about, "the URL of the interface", Verdict::Off(why));
     };
-    if is_grpc {
-        return steps::others::grpc(&at.url, &about, probe).await;
-    }
     match super::secret(&found.card, &at.url, with) {
         Ok(secret) => probe.show(secret),
         Err(e) => {
@@ -128,6 +125,10 @@ async fn interface(
     }
     // Nothing in it can be guessed to be anybody's.
     let mark = format!("{:x}", SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos());
+    if is_grpc {
+        let at = GrpcInterface { url: at.url, tenant: at.tenant };
+        return steps::others::grpc(&at, &about, probe, &mark, options.send.as_deref()).await;
+    }
     if at.version == Version::V03 {
         return steps::others::old(&at, probe, &mark, options.send.as_deref()).await;
     }

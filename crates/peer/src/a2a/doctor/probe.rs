@@ -7,7 +7,7 @@ use super::finding::{Check, Finding, Verdict, cut};
 use super::judge::stream::{Ending, Heard};
 use super::table::over_http;
 use crate::a2a::sse::Reader;
-use crate::web::{self, Limits, WebError};
+use crate::web::{self, Limits, Wait, WebError};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -146,6 +146,37 @@ impl Probe {
         self.begin(&mut request, patience)?;
         let (begun, exchange) = (Instant::now(), self.exchange(&request));
         let came = self.web.fetch(request).await;
+        let kept = match &came {
+            Ok(answer) => self.answered(exchange, answer.status, &answer.headers, &answer.body, begun),
+            Err(e) => Exchange { failure: Some(e.to_string()), ms: ms_since(begun), ..exchange },
+        };
+        self.keep(kept);
+        came.map_err(NoAnswer::Web)
+    }
+
+    /// One request over HTTP/2, and its whole answer; what came after the body is among the headers.
+    pub(super) async fn call(
+        &mut self,
+        mut request: web::Request,
+        patience: Patience,
+    ) -> Result<web::Response, NoAnswer> {
+        self.begin(&mut request, patience)?;
+        let (begun, exchange, whole) = (Instant::now(), self.exchange(&request), request.limits.whole);
+        let answered = async {
+            let mut stream = self.web.stream_h2(request).await?;
+            let mut body = Vec::new();
+            while let Some(piece) = stream.chunk().await? {
+                body.extend_from_slice(&piece);
+            }
+            let (host, status) = (std::mem::take(&mut stream.host), stream.status);
+            let mut headers = std::mem::take(&mut stream.headers);
+            headers.extend(std::mem::take(&mut stream.trailers));
+            Ok(web::Response { host, status, headers, body: body.into() })
+        };
+        let came = match tokio::time::timeout(whole, answered).await {
+            Ok(came) => came,
+            Err(_) => Err(WebError::Slow { host: exchange.url.clone(), wait: Wait::Answer, after: whole }),
+        };
         let kept = match &came {
             Ok(answer) => self.answered(exchange, answer.status, &answer.headers, &answer.body, begun),
             Err(e) => Exchange { failure: Some(e.to_string()), ms: ms_since(begun), ..exchange },

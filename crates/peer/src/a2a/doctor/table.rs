@@ -250,6 +250,30 @@ pub const GRPC: Check = must(
     "who is called at the URL speaks HTTP/2",
     "put the URL right in the card, or serve gRPC there",
 );
+pub const GRPC_GET: Check = must(
+    "grpc_get_unknown",
+    "10.6",
+    "the status NOT_FOUND (5) for a task that never was",
+    "serve lf.a2a.v1.A2AService there, and end such a call with this status",
+);
+pub const GRPC_INFO: Check = must(
+    "grpc_error_info",
+    "10.6",
+    "errors of A2A have a google.rpc.ErrorInfo among the details of their status, with the reason and the domain a2a-protocol.org",
+    "add it to grpc-status-details-bin",
+);
+pub const GRPC_METHOD: Check = must(
+    "grpc_unknown_method",
+    "10.6",
+    "the status UNIMPLEMENTED (12) for an operation that is none",
+    "end calls of what is not known with this status",
+);
+pub const GRPC_SEND: Check = must(
+    "grpc_send",
+    "10.4",
+    "SendMessage answers with a task or a message",
+    "answer with one message, a SendMessageResponse that holds one of them",
+);
 pub const OTHER_BINDING: Check = must(
     "other_binding",
     "5.8",
@@ -474,6 +498,10 @@ pub(super) const ALL: &[Check] = &[
     ERROR_INFO,
     MEDIA,
     GRPC,
+    GRPC_GET,
+    GRPC_INFO,
+    GRPC_METHOD,
+    GRPC_SEND,
     OTHER_BINDING,
     MESSAGE,
     SEND,

@@ -5,11 +5,14 @@ use super::super::judge::answer::{Outcome, read};
 use super::super::probe::{Patience, Probe};
 use super::super::table;
 use crate::a2a::call::{self, Ask, Shape};
-use crate::a2a::card::{Binding, Interface};
-use crate::a2a::url::HttpUrl;
+use crate::a2a::card::{Binding, GrpcInterface, Interface};
+use crate::a2a::grpc;
 use crate::web;
+use bytes::Bytes;
+use prost::Message as _;
 use serde_json::json;
 use synapse_a2a::fault::Kind;
+use synapse_a2a::grpc::{Messages, Told};
 use synapse_a2a::pb;
 
 /// 0.3: does it answer in the words of 0.3?
@@ -90,19 +93,131 @@ fn made(probe: &Probe, ask: &Ask<'_>, at: &Interface) -> Result<web::Request, St
     ask.request(at).map(|request| probe.as_known(request)).map_err(|e| e.to_string())
 }
 
-/// R1: whether HTTP/2 is spoken there; nothing is asked.
-pub(in super::super) async fn grpc(at: &HttpUrl, about: &str, probe: &mut Probe) {
+/// R1, R5: whether HTTP/2 is spoken there, and gRPC over it.
+pub(in super::super) async fn grpc(
+    at: &GrpcInterface,
+    about: &str,
+    probe: &mut Probe,
+    mark: &str,
+    send: Option<&str>,
+) {
     let asked = "the first frames of HTTP/2";
+    let origin = at.url.origin();
     let verdict = match probe.count() {
         Err(none) => none.verdict(),
-        Ok(limits) => match probe.web().speaks_h2(&at.to_string(), limits).await {
+        Ok(limits) => match probe.web().speaks_h2(&at.url.to_string(), limits).await {
             Err(e) => Verdict::Off(e.to_string()),
-            Ok(()) if at.origin().is_https => Verdict::Ok("HTTP/2, encrypted".into()),
-            Ok(()) if at.origin().is_loopback() => {
-                Verdict::Ok("HTTP/2, not encrypted, on this machine".into())
-            }
+            Ok(()) if origin.is_https => Verdict::Ok("HTTP/2, encrypted".into()),
+            Ok(()) if origin.is_loopback() => Verdict::Ok("HTTP/2, not encrypted, on this machine".into()),
             Ok(()) => Verdict::Warning("HTTP/2, but not encrypted".into()),
         },
     };
+    let is_there = matches!(verdict, Verdict::Ok(_) | Verdict::Warning(_));
     probe.find(&table::GRPC, about, asked, verdict);
+    if !is_there || !grpc_unknown_task(at, about, probe, mark).await {
+        return;
+    }
+    grpc_unknown_method(at, about, probe).await;
+    if let Some(text) = send {
+        grpc_message(at, about, probe, text, mark).await;
+    }
+}
+
+/// Whether calls are answered at all.
+async fn grpc_unknown_task(at: &GrpcInterface, about: &str, probe: &mut Probe, mark: &str) -> bool {
+    const NOT_FOUND: i32 = 5;
+    const DENIED: [i32; 2] = [7, 16];
+    let nobody = format!("synapse-doctor-no-such-task-{mark}");
+    let asked = "GetTask of a task that never was";
+    let told = match called(at, &Ask::Get(&nobody), probe, Patience::Short).await {
+        Ok((told, _)) => told,
+        Err(verdict) => {
+            probe.find(&table::GRPC_GET, about, asked, verdict);
+            return false;
+        }
+    };
+    if DENIED.contains(&told.code) {
+        let why = format!("{}: it wants credentials", words(&told));
+        let verdict = if probe.has_secret() { Verdict::Off(why) } else { Verdict::Skipped(why) };
+        probe.find(&table::GRPC_GET, about, asked, verdict);
+        return false;
+    }
+    let is_right = told.code == NOT_FOUND;
+    let verdict = if is_right { Verdict::Ok(words(&told)) } else { Verdict::Off(words(&told)) };
+    probe.find(&table::GRPC_GET, about, asked, verdict);
+    let verdict = match told.reason.as_deref() {
+        Some(reason) if reason == Kind::TaskNotFound.codes().reason => Verdict::Ok(reason.to_owned()),
+        Some(other) => Verdict::Off(format!("the reason {other:?}")),
+        None => Verdict::Off("none".into()),
+    };
+    probe.find(&table::GRPC_INFO, about, asked, verdict);
+    is_right
+}
+
+async fn grpc_unknown_method(at: &GrpcInterface, about: &str, probe: &mut Probe) {
+    const UNIMPLEMENTED: i32 = 12;
+    let asked = "the operation NoSuchOperation";
+    let verdict = match grpc::request(&Ask::ExtendedCard, at) {
+        Err(e) => Verdict::Skipped(e.to_string()),
+        Ok(mut request) => {
+            request.url = request.url.replace(Ask::ExtendedCard.method(), "NoSuchOperation");
+            match answered(request, probe, Patience::Short).await {
+                Ok((told, _)) if told.code == UNIMPLEMENTED => Verdict::Ok(words(&told)),
+                Ok((told, _)) => Verdict::Off(words(&told)),
+                Err(verdict) => verdict,
+            }
+        }
+    };
+    probe.find(&table::GRPC_METHOD, about, asked, verdict);
+}
+
+async fn grpc_message(at: &GrpcInterface, about: &str, probe: &mut Probe, text: &str, mark: &str) {
+    let ask = Ask::Send(super::call::message(text, &format!("synapse-doctor-{mark}-grpc"), None));
+    let verdict = match called(at, &ask, probe, Patience::Long).await {
+        Err(verdict) => verdict,
+        Ok((told, _)) if told.code != 0 => Verdict::Off(words(&told)),
+        Ok((_, body)) => {
+            let mut messages = Messages::default();
+            messages.take_in(&body);
+            let sent = match messages.next(usize::MAX) {
+                Ok(Some(message)) => pb::SendMessageResponse::decode(message).map_err(|e| e.to_string()),
+                Ok(None) => Err("no message".to_owned()),
+                Err(why) => Err(why),
+            };
+            match sent {
+                Ok(sent) if sent.payload.is_some() => Verdict::Ok("a task or a message".into()),
+                Ok(_) => Verdict::Off("neither a task nor a message".into()),
+                Err(why) => Verdict::Off(why),
+            }
+        }
+    };
+    probe.find(&table::GRPC_SEND, about, format!("SendMessage with {text:?}"), verdict);
+}
+
+/// How a call ended, and what came before that.
+async fn called(
+    at: &GrpcInterface,
+    ask: &Ask<'_>,
+    probe: &mut Probe,
+    patience: Patience,
+) -> Result<(Told, Bytes), Verdict> {
+    let request = grpc::request(ask, at).map_err(|e| Verdict::Skipped(e.to_string()))?;
+    answered(request, probe, patience).await
+}
+
+async fn answered(
+    request: web::Request,
+    probe: &mut Probe,
+    patience: Patience,
+) -> Result<(Told, Bytes), Verdict> {
+    let answer = probe.call(probe.as_known(request), patience).await.map_err(|none| none.verdict())?;
+    let status = answer.status.as_u16();
+    let told = Told::read(&answer.headers);
+    let told = told.ok_or_else(|| Verdict::Off(format!("status {status} of HTTP, and no grpc-status")))?;
+    Ok((told, answer.body))
+}
+
+fn words(told: &Told) -> String {
+    let reason = told.reason.as_deref().unwrap_or_default();
+    format!("status {} {reason} {:?}", told.code, told.message)
 }
