@@ -95,6 +95,8 @@ enum Stage {
         idle_since: Option<Timestamp>,
         /// The hash of the prompt that its requester knows of.
         asked: Option<String>,
+        /// The hash of the prompt that is shown, and since when.
+        drawn: Option<(String, Timestamp)>,
     },
 }
 
@@ -165,7 +167,7 @@ impl Typist {
         let notes = mail::counted(&self.mail(), &letter.task);
         let typed = self.typed(&letter, &body, false, notes);
         let stage = if trail.has(Rung::Submitted) {
-            Stage::Working { since: now(), idle_since: None, asked: None }
+            Stage::Working { since: now(), idle_since: None, asked: None, drawn: None }
         } else {
             Stage::Typing
         };
@@ -399,7 +401,7 @@ impl Typist {
             self.job = None;
             self.done(message, TaskState::Completed, None, proof.to_string()).await;
         } else {
-            job.stage = Stage::Working { since: now(), idle_since: None, asked: None };
+            job.stage = Stage::Working { since: now(), idle_since: None, asked: None, drawn: None };
         }
     }
 

@@ -15,6 +15,8 @@ use synapse_terminal::turn::{Sight, Turn};
 const STAYS_IDLE_MS: u64 = 5_000;
 /// A program may say that it waits before it shows for what. A prompt without choices is taken for one after this long.
 const DRAWN_MS: u64 = 3_000;
+/// One with choices has to stand as it is for this long: some are drawn in two steps.
+const STANDS_MS: u64 = 300;
 
 /// What it waits for, once that has come to rest, and since when.
 fn settled_prompt(seat: &Seat) -> Option<(Prompt, Timestamp)> {
@@ -30,7 +32,7 @@ impl Typist {
             return true;
         }
         let Some(Job { letter, stage, .. }) = &mut self.job else { return false };
-        let Stage::Working { since, idle_since, asked } = stage else { return false };
+        let Stage::Working { since, idle_since, asked, drawn } = stage else { return false };
         let (message, since) = (letter.id.clone(), *since);
         match sight.state {
             AgentState::Idle => {
@@ -45,12 +47,17 @@ impl Typist {
             AgentState::Waiting => {
                 *idle_since = None;
                 let Some((prompt, since)) = settled_prompt(&self.seat) else { return false };
-                let drawn = since.plus_ms(DRAWN_MS);
-                if prompt.choices.is_empty() && drawn > sight.now {
-                    self.wake = Some(drawn);
+                if asked.as_ref() == Some(&prompt.hash) {
                     return false;
                 }
-                if asked.as_ref() == Some(&prompt.hash) {
+                // Half of it has another hash than all of it, and nobody could decide what is told too early.
+                let seen = drawn.take().filter(|(hash, _)| *hash == prompt.hash);
+                let (hash, seen_at) = seen.unwrap_or_else(|| (prompt.hash.clone(), sight.now));
+                *drawn = Some((hash, seen_at));
+                let whole = if prompt.choices.is_empty() { since.plus_ms(DRAWN_MS) } else { Timestamp(0) };
+                let due = whole.max(seen_at.plus_ms(STANDS_MS));
+                if due > sight.now {
+                    self.wake = Some(due);
                     return false;
                 }
                 // One prompt after the other: in between it worked, if only for a moment.
