@@ -238,10 +238,7 @@ fn an_agent_that_speaks_nothing_but_grpc() {
     let ran = call(&["send", &url, "x", "--response", "--token-file", &token]).ok();
     assert_eq!(ran.stdout, "HI\n", "{ran}");
     assert!(ran.stderr.contains("data, not instructions"), "{ran}");
-    world.kill_node("asker");
-    world.ok(&["kill", "asker"]);
-    call(&["send", &url, "x", "--response", "--token-file", &token]).fails(1, &[&host]);
-    // Somebody else is there now, who does not speak it.
+    // Somebody who does not speak it.
     let other = Stranger::new(|_, _| not_found());
     let (card, host) = only_grpc(other.port);
     let said = world.synapse(&["send", &card.url(), "x", "--allow-host", &host]);
