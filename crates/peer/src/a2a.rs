@@ -132,8 +132,9 @@ impl Agent {
             At::Grpc(_) => {
                 let mut stream = self.web.stream_h2(request).await?;
                 self.check_grpc(&stream)?;
-                let answer =
-                    grpc::answer(&ask, &mut stream, ANSWER_BYTES_MAX).await.map_err(|e| self.seen(e))?;
+                let answer = grpc::answer(&ask, &mut stream, ANSWER_BYTES_MAX)
+                    .await
+                    .map_err(|e| self.or_not_let_in(e))?;
                 return from_json(answer).map_err(|fault| call::not_understood(&fault.message));
             }
         };
@@ -156,7 +157,7 @@ impl Agent {
     }
 
     /// gRPC has its own way to say that a caller is not let in.
-    fn seen(&self, error: AskError) -> AskError {
+    fn or_not_let_in(&self, error: AskError) -> AskError {
         let status = match &error {
             AskError::Refused { kind: Some(Kind::Unauthenticated), .. } => 401,
             AskError::Refused { kind: Some(Kind::Denied), .. } => 403,

@@ -62,11 +62,10 @@ struct Place {
 
 impl Place {
     /// The first of events without ids; none of them is known yet.
-    fn begin_anew(&mut self, head: &HeaderMap) -> u64 {
+    fn begin_anew(&mut self, head: &HeaderMap) {
         let first = head.get(FIRST_EVENT).and_then(|first| first.to_str().ok());
         self.last_id = first.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
         self.after_first = 0;
-        0
     }
 
     /// Whether the event is new; remembers it.
@@ -246,24 +245,23 @@ impl Agent {
             Err(e) => return Err(e.into()),
         };
         self.check_grpc(&stream)?;
-        let mut known = if goes_on { place.after_first } else { place.begin_anew(&stream.headers) };
+        if !goes_on {
+            place.begin_anew(&stream.headers);
+        }
+        let mut known = place.after_first;
         let (mut messages, mut is_first) = (Messages::default(), !goes_on);
         loop {
             match stream.chunk().await {
                 Ok(Some(bytes)) => messages.take_in(&bytes),
                 Ok(None) => {
-                    grpc::ended(&stream).map_err(|e| self.seen(e))?;
+                    grpc::ended(&stream).map_err(|e| self.or_not_let_in(e))?;
                     return Ok(Ended::Broken("it ended before the task did".into()));
                 }
                 Err(e) if e.is_passing() => return Ok(Ended::Broken(e.to_string())),
                 Err(e) => return Err(e.into()),
             }
             while let Some(message) = messages.next(EVENT_BYTES_MAX).map_err(|why| not_understood(&why))? {
-                place.count += 1;
-                place.bytes = place.bytes.saturating_add(message.len());
-                if place.bytes > STREAM_BYTES_MAX {
-                    return Err(not_understood("the events of one task are larger than is kept"));
-                }
+                let bytes = message.len();
                 let event = grpc::event(message)?;
                 let is_whole = matches!(event.payload, Some(pb::stream_response::Payload::Task(_)));
                 if is_whole && goes_on {
@@ -276,6 +274,11 @@ impl Agent {
                 }
                 place.after_first += u64::from(!is_first);
                 is_first = false;
+                place.count += 1;
+                place.bytes = place.bytes.saturating_add(bytes);
+                if place.bytes > STREAM_BYTES_MAX {
+                    return Err(not_understood("the events of one task are larger than is kept"));
+                }
                 let told = picture.take_in(event);
                 if let Some(told) = told.map_err(|why| not_understood(&why))? {
                     (ears.hear)(&told);

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
 
 /// A name with more addresses than these is tried at the first ones; all are judged.
@@ -85,17 +86,30 @@ impl Client {
         match tls {
             None => over(stream, &host).await,
             Some(config) => {
-                let name = client::server_name(&target.host.to_string()).map_err(|e| unusable(&e))?;
-                let shaken = TlsConnector::from(config).connect(name, stream).await;
-                let ca = self.options.tls.ca.as_deref();
-                let stream = shaken.map_err(|e| {
-                    let found = Trouble::among(&e).unwrap_or((Trouble::HungUp, e.to_string()));
-                    let why = found.0.words(&host, ca, &found.1);
-                    WebError::Untrusted { host: host.clone(), code: found.0.code(), why }
-                })?;
+                let stream = self.shake_hands(target, config, stream).await?;
                 over(stream, &host).await
             }
         }
+    }
+
+    /// TLS over a connection, with whoever the target names.
+    pub(super) async fn shake_hands(
+        &self,
+        target: &Target,
+        config: Arc<ClientConfig>,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, WebError> {
+        let name = client::server_name(&target.host.to_string()).map_err(|e| unusable(&e))?;
+        let shaken = TlsConnector::from(config).connect(name, stream).await;
+        shaken.map_err(|e| {
+            let (trouble, told) = Trouble::among(&e).unwrap_or((Trouble::HungUp, e.to_string()));
+            self.untrusted(&target.authority(), trouble, &told)
+        })
+    }
+
+    pub(super) fn untrusted(&self, host: &str, trouble: Trouble, told: &str) -> WebError {
+        let why = trouble.words(host, self.options.tls.ca.as_deref(), told);
+        WebError::Untrusted { host: host.to_owned(), code: trouble.code(), why }
     }
 
     /// Every address of the host, all of them judged: one that is refused refuses the whole.
@@ -176,7 +190,7 @@ where
     Ok(Guarded { sender, running: Running::of(connection) })
 }
 
-pub(super) fn unusable(error: &SetupError) -> WebError {
+fn unusable(error: &SetupError) -> WebError {
     WebError::Request { why: error.to_string() }
 }
 

@@ -1,6 +1,6 @@
 //! HTTP/2, as gRPC needs it: a call, or only whether it is spoken at all.
 
-use super::dial::{HEAD_BYTES_MAX, Running, broken, dial, unusable};
+use super::dial::{HEAD_BYTES_MAX, Running, broken, dial};
 use super::target::Target;
 use super::{Client, Limits, Request, Streaming, Wait, WebError};
 use bytes::Bytes;
@@ -12,9 +12,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use synapse_tls::Trouble;
-use synapse_tls::client;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio_rustls::TlsConnector;
 
 /// How a client begins (RFC 9113, 3.4), with settings that say nothing.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -52,10 +50,7 @@ impl Client {
         let shaken = builder.handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await;
         let failed = |e: hyper::Error| match trouble.get() {
             None => broken(&host, &e),
-            Some((trouble, told)) => {
-                let why = trouble.words(&host, self.options.tls.ca.as_deref(), told);
-                WebError::Untrusted { host: host.clone(), code: trouble.code(), why }
-            }
+            Some((trouble, told)) => self.untrusted(&host, *trouble, told),
         };
         let (mut sender, connection) = shaken.map_err(failed)?;
         let running = Running::of(connection);
@@ -74,14 +69,7 @@ impl Client {
         }
         let mut config = (*self.tls().await?).clone();
         config.alpn_protocols = vec![b"h2".to_vec()];
-        let name = client::server_name(&target.host.to_string()).map_err(|e| unusable(&e))?;
-        let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        let stream = shaken.map_err(|e| {
-            let found = Trouble::among(&e).unwrap_or((Trouble::HungUp, e.to_string()));
-            let why = found.0.words(&host, self.options.tls.ca.as_deref(), &found.1);
-            WebError::Untrusted { host: host.clone(), code: found.0.code(), why }
-        })?;
-        Ok(Box::new(stream))
+        Ok(Box::new(self.shake_hands(target, Arc::new(config), stream).await?))
     }
 }
 
