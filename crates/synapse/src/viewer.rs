@@ -382,8 +382,8 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
                 }
                 if leads || viewer.role == Role::Reader { Ok(()) } else { look_on(viewer) }
             }
-            Tell::Composer(composer) => {
-                viewer.at().composer(composer);
+            Tell::Composer { composer, typed } => {
+                viewer.at().composer(composer, typed);
                 viewer.show_line()
             }
             Tell::Suspended => {

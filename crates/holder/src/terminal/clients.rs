@@ -28,6 +28,8 @@ pub(super) struct Client {
     /// When it last took something.
     moved: Instant,
     pub(super) size: (u16, u16),
+    /// How many bytes of input came from it.
+    pub(super) typed: u64,
     /// Something came from it, as far as is known.
     pub(super) is_ready: bool,
     /// Output was not queued for it: it is shown everything anew once it has read what waits.
@@ -49,6 +51,7 @@ impl Client {
             since: now,
             moved: now,
             size: (0, 0),
+            typed: 0,
             is_ready: true,
             is_behind: false,
             is_gone: false,

@@ -58,6 +58,8 @@ pub(super) struct Desk {
     state: Option<Tell>,
     /// What the node said last of the place where the person writes.
     composer: Composer,
+    /// How many typed bytes this node was told of.
+    typed_told: u64,
     input: VecDeque<u8>,
     /// Keys of people, while the node has the keyboard.
     held: Vec<u8>,
@@ -101,6 +103,7 @@ impl Desk {
             colours: None,
             state: None,
             composer: Composer::default(),
+            typed_told: 0,
             input: VecDeque::new(),
             held: Vec::new(),
             keyboard_until: None,

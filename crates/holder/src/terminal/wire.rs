@@ -57,8 +57,11 @@ pub enum Ask {
         ink: Rgb,
         paper: Rgb,
     },
-    /// What the node sees of the place where the person writes.
-    Composer(Composer),
+    /// What the node sees of the place where the person writes, knowing of so many bytes that it was told were typed.
+    Composer {
+        composer: Composer,
+        typed: Option<u64>,
+    },
     /// What the person at this terminal should know.
     Notice(String),
     /// The person does not want to type for now: what waits for that may come.
@@ -117,8 +120,12 @@ pub enum Tell {
         state: String,
         why: String,
     },
-    /// The place where the person writes; told to viewers, as often as the node says it.
-    Composer(Composer),
+    /// The place where the person writes, after so many bytes of this client's input; told to whoever leads, as often as
+    /// the node says it.
+    Composer {
+        composer: Composer,
+        typed: Option<u64>,
+    },
     /// What the person should know; told to the viewer who leads.
     Notice(String),
     /// The person who leads does not want to type for now; told to the node.
@@ -252,9 +259,15 @@ fn read_colours(content: &[u8]) -> Option<(Rgb, Rgb)> {
     Some((ink, paper))
 }
 
-fn read_composer(content: &[u8]) -> Option<Composer> {
-    let ([mark], _) = front::<1>(content)?;
-    Composer::of(mark)
+/// The number came later: who does not say it is older.
+fn read_composer(content: &[u8]) -> Option<(Composer, Option<u64>)> {
+    let ([mark], rest) = front::<1>(content)?;
+    Some((Composer::of(mark)?, front::<8>(rest).map(|(typed, _)| u64::from_le_bytes(typed))))
+}
+
+fn composer_frame(out: &mut Vec<u8>, kind: u8, composer: Composer, typed: Option<u64>) {
+    let typed = typed.map(u64::to_le_bytes);
+    frame(out, kind, &[&[composer.mark()], typed.as_ref().map_or(&[][..], |typed| typed)]);
 }
 
 impl Ask {
@@ -276,7 +289,7 @@ impl Ask {
             Self::Take => frame(out, b't', &[]),
             Self::State { state, why } => frame(out, b's', &[state.as_bytes(), b"\n", why.as_bytes()]),
             Self::Colours { ink, paper } => frame(out, b'o', &[ink, paper]),
-            Self::Composer(composer) => frame(out, b'm', &[&[composer.mark()]]),
+            Self::Composer { composer, typed } => composer_frame(out, b'm', *composer, *typed),
             Self::Notice(words) => frame(out, b'n', &[words.as_bytes()]),
             Self::Yield => frame(out, b'y', &[]),
         }
@@ -305,7 +318,7 @@ impl Ask {
             b't' => Some(Self::Take),
             b's' => read_state(&content).map(|(state, why)| Self::State { state, why }),
             b'o' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
-            b'm' => read_composer(&content).map(Self::Composer),
+            b'm' => read_composer(&content).map(|(composer, typed)| Self::Composer { composer, typed }),
             b'n' => String::from_utf8(content).ok().map(Self::Notice),
             b'y' => Some(Self::Yield),
             _ => None,
@@ -331,7 +344,7 @@ impl Tell {
             Self::Suspended => frame(out, b'S', &[]),
             Self::Colours { ink, paper } => frame(out, b'C', &[ink, paper]),
             Self::State { state, why } => frame(out, b'Z', &[state.as_bytes(), b"\n", why.as_bytes()]),
-            Self::Composer(composer) => frame(out, b'M', &[&[composer.mark()]]),
+            Self::Composer { composer, typed } => composer_frame(out, b'M', *composer, *typed),
             Self::Notice(words) => frame(out, b'N', &[words.as_bytes()]),
             Self::Yield => frame(out, b'Y', &[]),
             Self::Ended { code, signaled } => {
@@ -360,7 +373,7 @@ impl Tell {
             b'S' => Some(Self::Suspended),
             b'C' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
             b'Z' => read_state(&content).map(|(state, why)| Self::State { state, why }),
-            b'M' => read_composer(&content).map(Self::Composer),
+            b'M' => read_composer(&content).map(|(composer, typed)| Self::Composer { composer, typed }),
             b'N' => String::from_utf8(content).ok().map(Self::Notice),
             b'Y' => Some(Self::Yield),
             b'E' => front::<4>(&content).and_then(|(code, rest)| {
@@ -445,7 +458,8 @@ mod tests {
             Ask::Take,
             Ask::State { state: "idle".into(), why: "it\nreports".into() },
             Ask::Colours { ink: [1, 2, 3], paper: [0, 255, 0] },
-            Ask::Composer(Composer::Prompt),
+            Ask::Composer { composer: Composer::Prompt, typed: None },
+            Ask::Composer { composer: Composer::Empty, typed: Some(u64::MAX) },
             Ask::Notice("1 waiting".into()),
             Ask::Yield,
         ];
@@ -461,7 +475,8 @@ mod tests {
             Tell::Suspended,
             Tell::State { state: "busy".into(), why: String::new() },
             Tell::Colours { ink: [9, 9, 9], paper: [1, 0, 1] },
-            Tell::Composer(Composer::Empty),
+            Tell::Composer { composer: Composer::Empty, typed: None },
+            Tell::Composer { composer: Composer::Other, typed: Some(7) },
             Tell::Notice("1 waiting".into()),
             Tell::Yield,
             Tell::Ended { code: -1, signaled: true },

@@ -1,7 +1,9 @@
 //! What viewers are told of the place where a person writes: whether a key would begin something new there, or could be
 //! the answer to a question.
 //!
-//! And what they are told of mail that waits because a person writes. What was just typed is not shown yet, so that it is empty is believed, and said again, a moment after the last key.
+//! And what they are told of mail that waits because a person writes. What was just typed is not shown yet, so that it is
+//! empty is believed, and said again, a moment after the program has printed something since the last key; or, if it
+//! prints nothing, somewhat later.
 //! Not here: how the composer is read (`synapse-terminal`), what a viewer does with it (the binary).
 
 use std::time::Duration;
@@ -11,22 +13,36 @@ use synapse_terminal::composer::Holds;
 use synapse_terminal::turn::{Held, Sight};
 use tokio::time::Instant;
 
-/// How long a program may take to show what was typed.
+/// How long a program that prints may take to show what was typed.
 const ECHO: Duration = Duration::from_millis(150);
+/// How long one that prints nothing may take.
+const SILENCE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Place {
     told: Option<Composer>,
     /// When an empty composer may be believed again.
     pub(super) due: Option<Instant>,
+    /// Nothing was printed since the last key.
+    is_silent: bool,
+    /// How many typed bytes we were told of.
+    typed: u64,
     /// The mail that was last told of.
     mail: Option<String>,
 }
 
 impl Place {
     /// A person pressed keys.
-    pub(super) fn typed(&mut self) {
-        (self.told, self.due) = (None, Some(Instant::now() + ECHO));
+    pub(super) fn typed(&mut self, bytes: usize) {
+        self.typed += bytes as u64;
+        (self.told, self.due, self.is_silent) = (None, Some(Instant::now() + SILENCE), true);
+    }
+
+    /// The program printed something.
+    pub(super) fn printed(&mut self) {
+        if std::mem::take(&mut self.is_silent) && self.due.is_some() {
+            self.due = Some(Instant::now() + ECHO);
+        }
     }
 
     /// What is to be said now, if anything.
@@ -39,7 +55,7 @@ impl Place {
             return None;
         }
         self.told = Some(seen);
-        Some(Ask::Composer(seen))
+        Some(Ask::Composer { composer: seen, typed: Some(self.typed) })
     }
 
     /// Mail waits, for a reason: if that is the person at the keyboard, they are told so, once.

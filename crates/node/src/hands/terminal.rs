@@ -370,11 +370,14 @@ impl<'a> Sitting<'a> {
                 let size = self.hand.seat.watch().screen().size();
                 self.restart(size, &drawn);
             }
-            Tell::Output(bytes) => return bytes.is_empty() || self.printed(&bytes).await,
+            Tell::Output(bytes) => {
+                self.place.printed();
+                return bytes.is_empty() || self.printed(&bytes).await;
+            }
             Tell::Typed(bytes) => {
                 self.hand.seat.watch().input(now(), &bytes);
                 self.typist.person_typed();
-                self.place.typed();
+                self.place.typed(bytes.len());
             }
             Tell::Keyboard(yours) => self.typist.has_keyboard(yours),
             Tell::Closed(closed) => self.hand.seat.watch().closed(now(), closed),
@@ -389,7 +392,7 @@ impl<'a> Sitting<'a> {
             }
             Tell::Colours { ink, paper } => self.hand.seat.watch().set_colours(ink, paper),
             Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } => {}
-            Tell::Composer(_) | Tell::Notice(_) => {}
+            Tell::Composer { .. } | Tell::Notice(_) => {}
         }
         true
     }

@@ -52,6 +52,8 @@ pub(super) struct At {
     composer: Composer,
     /// Something was typed to the program since the composer was last told to be empty.
     touched: bool,
+    /// How many bytes were given to the program in all.
+    given: u64,
     /// The beginning of a key whose end has not come, and how much of it was passed on already.
     pending: Vec<u8>,
     passed: usize,
@@ -117,15 +119,25 @@ const HINTS_MAX: usize = 6;
 
 impl Default for At {
     fn default() -> Self {
-        Self { state: State::Free, composer: Composer::Other, touched: false, pending: Vec::new(), passed: 0 }
+        Self {
+            state: State::Free,
+            composer: Composer::Other,
+            touched: false,
+            given: 0,
+            pending: Vec::new(),
+            passed: 0,
+        }
     }
 }
 
 impl At {
-    /// What the node says of the composer; told only to whoever leads.
-    pub(super) fn composer(&mut self, composer: Composer) {
+    /// What the node says of the composer, knowing of so many bytes that we gave; told only to whoever leads.
+    pub(super) fn composer(&mut self, composer: Composer, typed: Option<u64>) {
         self.composer = composer;
-        self.touched = false;
+        // What was said before it knew of our last keys says nothing about them.
+        if typed.is_none_or(|typed| typed == self.given) {
+            self.touched = false;
+        }
     }
 
     /// Our keys no longer count, until the composer is told again. What was kept back is dropped.
@@ -155,6 +167,16 @@ impl At {
 
     /// Takes keys as they were read. `names` is asked only when somebody may be meant.
     pub(super) fn hear(&mut self, bytes: &[u8], names: &mut dyn FnMut() -> Vec<Name>) -> Vec<Said> {
+        let said = self.heard(bytes, names);
+        let given = said.iter().map(|said| match said {
+            Said::Pass(bytes) => bytes.len() as u64,
+            Said::Send(_) | Said::Lost => 0,
+        });
+        self.given += given.sum::<u64>();
+        said
+    }
+
+    fn heard(&mut self, bytes: &[u8], names: &mut dyn FnMut() -> Vec<Name>) -> Vec<Said> {
         let mut said = Vec::new();
         let mut all = std::mem::take(&mut self.pending);
         all.extend_from_slice(bytes);

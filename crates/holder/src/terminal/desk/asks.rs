@@ -19,7 +19,12 @@ impl Desk {
                 self.tell_role(Role::Recorder, &Tell::Typed(bytes.clone()));
                 self.input.extend(bytes);
             }
-            (Ask::Input(bytes), Some(_)) if leads => self.typed(bytes),
+            (Ask::Input(bytes), Some(_)) => {
+                self.clients[n].typed += bytes.len() as u64;
+                if leads {
+                    self.typed(bytes);
+                }
+            }
             (Ask::Resize { columns, rows }, Some(_)) => {
                 self.clients[n].size = (columns, rows);
                 self.fit();
@@ -46,9 +51,13 @@ impl Desk {
                 self.tell_role(Role::Recorder, &told);
                 self.state = Some(told);
             }
-            (Ask::Composer(composer), Some(Role::Node)) => {
-                self.composer = composer;
-                self.tell_composer();
+            (Ask::Composer { composer, typed }, Some(Role::Node)) => {
+                // What it saw before it knew of the last keys it will say again.
+                let is_stale = typed.is_some_and(|typed| typed != self.typed_told);
+                if composer != Composer::Empty || !is_stale {
+                    self.composer = composer;
+                    self.tell_composer();
+                }
             }
             (Ask::Notice(words), Some(Role::Node)) => {
                 if let Some(leader) = self.leader() {
@@ -77,7 +86,7 @@ impl Desk {
             for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Node)) {
                 client.is_gone = true;
             }
-            self.composer = Composer::Other;
+            (self.composer, self.typed_told) = (Composer::Other, 0);
             self.tell_composer();
         }
         if role == Role::Leader {
@@ -152,7 +161,10 @@ impl Desk {
     /// Whoever leads knows where keys would go.
     pub(super) fn tell_composer(&mut self) {
         if let Some(leader) = self.leader() {
-            self.clients[leader].tell(&Tell::Composer(self.composer));
+            // Keys that are held back will be in it.
+            let composer = if self.held.is_empty() { self.composer } else { Composer::Other };
+            let client = &mut self.clients[leader];
+            client.tell(&Tell::Composer { composer, typed: Some(client.typed) });
         }
     }
 
@@ -195,6 +207,7 @@ impl Desk {
         if self.composer == Composer::Empty {
             self.composer = Composer::Other;
         }
+        self.typed_told += bytes.len() as u64;
         let typed = Tell::Typed(bytes);
         self.tell_role(Role::Node, &typed);
         self.tell_role(Role::Recorder, &typed);

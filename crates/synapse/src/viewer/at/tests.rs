@@ -17,7 +17,7 @@ fn names() -> Vec<Name> {
 
 fn ready() -> At {
     let mut at = At::default();
-    at.composer(Composer::Empty);
+    at.composer(Composer::Empty, None);
     at
 }
 
@@ -214,7 +214,7 @@ fn a_pasted_line_is_sent_on_enter() {
 fn only_at_an_empty_composer_and_only_who_leads() {
     let after = |composer: Composer| {
         let mut at = ready();
-        at.composer(composer);
+        at.composer(composer, None);
         let said = at.hear(b"@shout x\r", &mut names);
         told(&at, said)
     };
@@ -225,7 +225,14 @@ fn only_at_an_empty_composer_and_only_who_leads() {
     let mut at = ready();
     at.hear(b"x", &mut names);
     assert_eq!(at.hear(b"@", &mut names), [Said::Pass(b"@".to_vec())]);
-    at.composer(Composer::Empty);
+    at.composer(Composer::Empty, None);
+    assert_eq!(at.hear(b"@", &mut names), []);
+    // What was said before the last keys were known there says nothing of them.
+    let mut at = ready();
+    at.hear(b"x", &mut names);
+    at.composer(Composer::Empty, Some(0));
+    assert_eq!(at.hear(b"@", &mut names), [Said::Pass(b"@".to_vec())]);
+    at.composer(Composer::Empty, Some(2));
     assert_eq!(at.hear(b"@", &mut names), []);
     at.looks_on();
     assert_eq!(at.shown(), None, "what was kept back is dropped");
@@ -239,13 +246,13 @@ fn nothing_is_given_to_a_program_that_asks() {
     for (first, then) in [("@shout y", "\u{1b}"), ("@sh", "y"), ("@s", "\r"), ("@s", "\u{1b}[A")] {
         let mut at = ready();
         at.hear(first.as_bytes(), &mut names);
-        at.composer(Composer::Prompt);
+        at.composer(Composer::Prompt, None);
         assert_eq!(at.hear(then.as_bytes(), &mut names), [Said::Lost], "{first} {then:?}");
     }
     // A line can still be sent.
     let mut at = ready();
     at.hear(b"@shout y", &mut names);
-    at.composer(Composer::Prompt);
+    at.composer(Composer::Prompt, None);
     assert_eq!(at.shown().unwrap().hint, "Enter: send to shout  Esc: drop it");
     assert!(matches!(at.hear(b"\r", &mut names)[..], [Said::Send(_)]));
 }
