@@ -3,13 +3,15 @@
 //!
 //! 0.3 has two JSONs for the same things ([`Form`]). JSON-RPC has that of its schema: `kind` says what something is,
 //! states and roles are small words. HTTP+JSON has that of its proto: names of enums, `content` where the schema has
-//! `parts`. Everything here rewrites JSON into JSON; types and checks are those of 1.0.
+//! `parts`; so has gRPC, whose messages become it. Everything here rewrites JSON into JSON; types and checks are those
+//! of 1.0.
 //!
 //! What 0.3 cannot hold is left out: the media type and the name of a text, tenants, all but the first scheme of a
 //! webhook. Not here: doors and streams (`synapse-node`).
 
 mod card;
 mod data;
+pub mod grpc;
 mod push;
 pub mod rest;
 #[cfg(test)]
@@ -34,7 +36,7 @@ use serde_json::{Map, Value, json};
 pub enum Form {
     /// Of its schema, with `kind`: JSON-RPC.
     Rpc,
-    /// Of its proto: HTTP+JSON.
+    /// Of its proto: HTTP+JSON, and gRPC by way of it.
     Rest,
 }
 
@@ -154,10 +156,7 @@ pub fn read_reply(request: &Request, value: Value, form: Form) -> Result<Reply, 
             Ok((name, _)) => Err(Fault::params("result", format!("a {name} is no answer to a message"))),
             Err(fault) => Err(fault),
         },
-        Request::Get(_) | Request::Cancel(_) => {
-            let task = data::fields("result", value).and_then(|task| task::task_to_new("result", task, form));
-            task.and_then(from_json).map(Reply::Task)
-        }
+        Request::Get(_) | Request::Cancel(_) => read_task(value, form).map(Reply::Task),
         Request::CreatePush(_) | Request::GetPush(_) => {
             push::to_new("result", value).and_then(from_json).map(Reply::Push)
         }
@@ -167,6 +166,11 @@ pub fn read_reply(request: &Request, value: Value, form: Form) -> Result<Reply, 
         Request::List(_) | Request::SendStreaming(_) | Request::Subscribe(_) => Err(no_list()),
     };
     reply.map_err(bad_answer)
+}
+
+pub fn read_task(value: Value, form: Form) -> Result<pb::Task, Fault> {
+    let task = data::fields("result", value).and_then(|task| task::task_to_new("result", task, form));
+    task.and_then(from_json).map_err(bad_answer)
 }
 
 /// One event of a stream.

@@ -148,7 +148,7 @@ pub fn verb(method: &str, path: &str) -> Word {
         ("POST", "/api/v1/shared") => "share",
         ("GET", "/api/v1/inbox/stream") => "join",
         ("GET" | "HEAD", _) => "read",
-        (_, path) => path.strip_prefix(GRPC).map_or("", grpc_verb),
+        (_, path) => grpc_operation(path).map_or("", grpc_verb),
     };
     if !known.is_empty() {
         return Cow::Borrowed(known);
@@ -163,7 +163,10 @@ pub fn verb(method: &str, path: &str) -> Word {
     Cow::Owned(plain(&word, PATH_CHARS_MAX))
 }
 
-const GRPC: &str = "/lf.a2a.v1.A2AService/";
+/// The operation that a path of gRPC calls, in 1.0 or in 0.3.
+fn grpc_operation(path: &str) -> Option<&str> {
+    path.strip_prefix("/lf.a2a.v1.A2AService/").or_else(|| path.strip_prefix("/a2a.v1.A2AService/"))
+}
 
 /// The operations of A2A, by the names that gRPC calls them. What is none is a call.
 // tidy: table
@@ -179,7 +182,10 @@ fn grpc_verb(operation: &str) -> &'static str {
         | "SubscribeToTask"
         | "GetTaskPushNotificationConfig"
         | "ListTaskPushNotificationConfigs"
-        | "GetExtendedAgentCard" => "read",
+        | "GetExtendedAgentCard"
+        | "TaskSubscription"
+        | "ListTaskPushNotificationConfig"
+        | "GetAgentCard" => "read",
         _ => "call",
     }
 }
@@ -189,7 +195,7 @@ pub fn changes_state(method: &str, path: &str) -> bool {
     // What a program tells of itself many times a turn is no act.
     let quiet = matches!(method, "GET" | "HEAD" | "OPTIONS")
         || path == "/api/v1/signal"
-        || path.strip_prefix(GRPC).is_some_and(|operation| grpc_verb(operation) == "read");
+        || grpc_operation(path).is_some_and(|operation| grpc_verb(operation) == "read");
     !quiet || path == "/api/v1/inbox/stream"
 }
 
@@ -313,6 +319,8 @@ mod tests {
             ("POST", "/lf.a2a.v1.A2AService/GetTask", "read", false),
             ("POST", "/lf.a2a.v1.A2AService/SubscribeToTask", "read", false),
             ("POST", "/lf.a2a.v1.A2AService/Nonsense", "call", true),
+            ("POST", "/a2a.v1.A2AService/SendMessage", "send", true),
+            ("POST", "/a2a.v1.A2AService/TaskSubscription", "read", false),
         ];
         for (method, path, expected, changes) in table {
             assert_eq!(

@@ -279,7 +279,8 @@ fn interfaces(base: &str) -> Vec<Interface> {
     let mut all: Vec<Interface> = SERVED.iter().map(at).collect();
     if let Some(url) = grpc(base) {
         let after_10 = all.iter().take_while(|one| one.version == V10).count();
-        all.insert(after_10, Interface { url, binding: "GRPC", version: V10 });
+        all.insert(after_10, Interface { url: url.clone(), binding: "GRPC", version: V10 });
+        all.push(Interface { url, binding: "GRPC", version: V03 });
     }
     all
 }
@@ -313,6 +314,7 @@ mod tests {
             "GRPC 1.0 localhost:8100",
             "JSONRPC 0.3 http://localhost:8100/api/v1/agent",
             "HTTP+JSON 0.3 http://localhost:8100/a2a",
+            "GRPC 0.3 localhost:8100",
         ];
         assert_eq!(shown("http://localhost:8100"), all);
         assert_eq!(shown("https://box.example")[2], "GRPC 1.0 box.example:443");

@@ -110,7 +110,8 @@ pub fn router(app: Shared) -> Router {
     router
         .route("/openapi.json", axum::routing::get(ops::openapi))
         .route("/a2a/v1/{*path}", axum::routing::any(a2a::rest::serve))
-        .route(a2a::grpc::ROUTE, axum::routing::post(a2a::grpc::serve))
+        .route(a2a::grpc::ROUTES[0], axum::routing::post(a2a::grpc::serve))
+        .route(a2a::grpc::ROUTES[1], axum::routing::post(a2a::grpc::serve))
         .fallback(ops::nowhere)
         .method_not_allowed_fallback(ops::wrong_method)
         .layer(middleware::from_fn_with_state(app.clone(), admit))

@@ -19,7 +19,6 @@ mod picture;
 mod sse;
 mod trust;
 mod url;
-mod v03;
 
 pub use card::{At, Card, Interface};
 pub use error::AskError;
@@ -129,10 +128,10 @@ impl Agent {
             Limits { whole, quiet: whole, answer_bytes_max: ANSWER_BYTES_MAX, ..Limits::default() };
         let at = match &self.at {
             At::Json(at) => at,
-            At::Grpc(_) => {
+            At::Grpc(at) => {
                 let mut stream = self.web.stream_h2(request).await?;
                 self.check_grpc(&stream)?;
-                let answer = grpc::answer(&ask, &mut stream, ANSWER_BYTES_MAX)
+                let answer = grpc::answer(&ask, at.version, &mut stream, ANSWER_BYTES_MAX)
                     .await
                     .map_err(|e| self.or_not_let_in(e))?;
                 return from_json(answer).map_err(|fault| call::not_understood(&fault.message));

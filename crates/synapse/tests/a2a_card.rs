@@ -69,6 +69,7 @@ fn anybody_reads_the_card_and_it_is_true() {
             format!("GRPC 1.0 localhost:{}", agent.port),
             format!("JSONRPC 0.3 {base}/api/v1/agent"),
             format!("HTTP+JSON 0.3 {base}/a2a"),
+            format!("GRPC 0.3 localhost:{}", agent.port),
         ]
     );
     assert_eq!(card["securityRequirements"], json!([{ "schemes": { "bearer": { "list": [] } } }]));
@@ -350,7 +351,7 @@ fn the_official_sdk_verifies_the_card() {
         "{told}"
     );
     assert_eq!((&told["schemes"], &told["required"]), (&json!(["bearer"]), &json!([["bearer"]])));
-    assert_eq!(told["interfaces"].as_array().unwrap().len(), 5);
+    assert_eq!(told["interfaces"].as_array().unwrap().len(), 6);
     for seen in told["seen"].as_array().unwrap() {
         assert_eq!(seen[1], format!("{base}/.well-known/jwks.json"));
     }
@@ -370,7 +371,11 @@ fn the_sdk_of_03_reads_the_same_card() {
     for path in [CARD, AGENT_JSON] {
         let expected = json!({
             "url": format!("{base}/api/v1/agent"), "transport": "JSONRPC", "version": "0.3.0",
-            "interfaces": [["JSONRPC", format!("{base}/api/v1/agent")], ["HTTP+JSON", format!("{base}/a2a")]],
+            "interfaces": [
+                ["JSONRPC", format!("{base}/api/v1/agent")],
+                ["HTTP+JSON", format!("{base}/a2a")],
+                ["GRPC", format!("localhost:{}", agent.port)],
+            ],
             "security": [{ "bearer": [] }], "scheme": "Bearer", "extended": true, "skills": ["tr"],
         });
         assert_eq!(told[path], expected);

@@ -54,7 +54,7 @@ fn a_node_of_ours_is_well() {
         .map(|finding| finding["about"].as_str().unwrap())
         .collect();
     abouts.dedup();
-    assert_eq!(abouts.len(), 6, "the card, two versions of two bindings, and gRPC: {abouts:?}");
+    assert_eq!(abouts.len(), 7, "the card, and two versions of three bindings: {abouts:?}");
     for check in
         ["send", "stream_first", "stream_resume", "list_pages", "card_signature", "grpc_reached", "old_send"]
             .into_iter()

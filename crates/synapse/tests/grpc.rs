@@ -158,7 +158,8 @@ fn what_is_no_call_is_told_so() {
         assert_eq!(told.headers.contains_key("grpc-accept-encoding"), body == compressed, "{told:?}");
     }
     let path = format!("{PREFIX}GetTask");
-    let heads: [(&str, Headers<'_>, u16, Option<i32>); 11] = [
+    let of_03 = "/a2a.v1.A2AService/GetTask";
+    let heads: [(&str, Headers<'_>, u16, Option<i32>); 16] = [
         (&path, &[GRPC, VERSION], 200, NOT_FOUND),
         (&path, &[("content-type", "application/grpc+proto"), VERSION], 200, NOT_FOUND),
         (&path, &[("content-type", "Application/gRPC; x=y"), VERSION], 200, NOT_FOUND),
@@ -170,6 +171,12 @@ fn what_is_no_call_is_told_so() {
         (&path, &[("content-type", "application/json"), VERSION], 415, None),
         (&path, &[("content-type", "application/grpc-web+proto"), VERSION], 415, None),
         ("/grpc.health.v1.Health/Check", &[GRPC], 200, Some(12)),
+        // In 0.3 `tasks/ID` is the name of a task; this one has none.
+        (of_03, &[GRPC], 200, Some(3)),
+        (of_03, &[GRPC, ("a2a-version", "0.3")], 200, Some(3)),
+        (of_03, &[GRPC, VERSION], 200, Some(9)),
+        ("/a2a.v1.A2AService/ListTasks", &[GRPC], 200, Some(12)),
+        (of_03, &[], 415, None),
     ];
     for (path, headers, http, grpc) in heads {
         let told = connection.ask(request("localhost", path, headers), &good);

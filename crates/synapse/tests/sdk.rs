@@ -81,7 +81,7 @@ fn python_calls_every_operation_over_every_binding() {
 fn python_of_0_3_calls_as_it_always_did() {
     let Some(kit) = kit("python-0.3.") else { return };
     let mut expected = vec![("card", "resolve resolve-agent-json".to_owned())];
-    expected.extend(["JSONRPC", "HTTP+JSON"].map(|binding| (binding, PYTHON_03.to_owned())));
+    expected.extend(["JSONRPC", "HTTP+JSON", "GRPC"].map(|binding| (binding, PYTHON_03.to_owned())));
     check(&kit.join("bin/python"), "python_03.py", &[], &expected);
 }
 
@@ -98,6 +98,7 @@ fn javascript_calls_every_operation_over_every_binding() {
     // What the SDK loses there is written in the script.
     let lost = ["list", "error-version", "stream", "parts", "extended-card"];
     expected.push(("HTTP+JSON/0.3", without(&lost)));
+    expected.push(("GRPC/0.3", without(&["list", "error-version", "stream", "parts"])));
     check(Path::new("node"), "js.mjs", &[kit.to_str().unwrap()], &expected);
 }
 
@@ -133,9 +134,14 @@ fn allowed(world: &World, url: &str) -> Vec<String> {
 #[test]
 fn our_client_calls_the_server_of_the_python_sdk() {
     let Some(kit) = kit("python-1.") else { return };
-    for (binding, version) in
-        [("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("GRPC", "1.0"), ("JSONRPC", "0.3"), ("HTTP+JSON", "0.3")]
-    {
+    for (binding, version) in [
+        ("JSONRPC", "1.0"),
+        ("HTTP+JSON", "1.0"),
+        ("GRPC", "1.0"),
+        ("JSONRPC", "0.3"),
+        ("HTTP+JSON", "0.3"),
+        ("GRPC", "0.3"),
+    ] {
         let world = world();
         let (_server, url) = server(&kit, binding, version);
         let secret = world.write("secret", SECRET);

@@ -15,7 +15,8 @@ use crate::shell;
 const ARROWS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("dialects", &["core"]),
-    ("a2a", &["core", "dialects"]),
+    ("a2a", &["a2a-v03", "core", "dialects"]),
+    ("a2a-v03", &[]),
     ("store", &["core"]),
     ("holder", &[]),
     ("tls", &[]),

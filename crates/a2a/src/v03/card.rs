@@ -69,6 +69,38 @@ pub(super) fn to_old(mut new: Fields, form: Form) -> Result<Value, Fault> {
     Ok(Value::Object(old))
 }
 
+/// As the proto of 0.3 has it: there too what is required is in lists that are called so.
+pub(super) fn to_proto(mut new: Fields) -> Result<Value, Fault> {
+    let required = new.get("securityRequirements").cloned();
+    let skills = list(new.get("skills").cloned());
+    new.remove("securityRequirements");
+    let mut old = to_old(new, Form::Rest)?;
+    if let Some(required) = required {
+        old["security"] = required;
+    }
+    for (skill, new) in old["skills"].as_array_mut().into_iter().flatten().zip(skills) {
+        if let Some(required) = new.get("securityRequirements") {
+            skill["security"] = required.clone();
+        }
+    }
+    Ok(old)
+}
+
+/// A card that came as the proto has it, as the schema has it.
+pub(super) fn of_proto(mut card: Value) -> Value {
+    let to_schema = |holder: &mut Value| {
+        if let Some(security) = holder.get_mut("security") {
+            *security = security_to_old(security.take());
+        }
+    };
+    to_schema(&mut card);
+    card.get_mut("skills").and_then(Value::as_array_mut).into_iter().flatten().for_each(to_schema);
+    for scheme in card.get_mut("securitySchemes").and_then(Value::as_object_mut).into_iter().flatten() {
+        *scheme.1 = scheme_to_old(scheme.1.take(), Form::Rpc);
+    }
+    card
+}
+
 fn interfaces_to_old(new: Option<Value>) -> Vec<Value> {
     let all = list(new);
     let is_old =

@@ -1,6 +1,7 @@
-//! Things of 1.0 that 0.3 can hold, taken through it and back, in both of its forms.
+//! Things of 1.0 that 0.3 can hold, taken through it and back, in both of its forms and as messages of protobuf.
 
 use super::*;
+use crate::grpc::unframe;
 use proptest::prelude::*;
 
 fn some_text() -> impl Strategy<Value = String> {
@@ -115,6 +116,18 @@ proptest! {
             prop_assert_eq!(&read, &event, "by way of {}", old);
             prop_assert_eq!(is_last, matches!(event.payload, Some(Told::StatusUpdate(_))) && is_final(&event));
         }
+        let framed = grpc::event(&event).unwrap();
+        let (read, is_last) = grpc::read_event(unframe(&framed).unwrap()).unwrap();
+        prop_assert_eq!(&read, &event, "by way of gRPC");
+        prop_assert_eq!(is_last, matches!(event.payload, Some(Told::StatusUpdate(_))) && is_final(&event));
+    }
+
+    /// Whatever bytes arrive are read or refused.
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes: Vec<u8>, n in 0usize..GRPC.len()) {
+        let _ = grpc::request(GRPC[n], &bytes);
+        let _ = grpc::read_event(&bytes);
+        let _ = grpc::read_reply(&Request::ExtendedCard(Default::default()), &bytes);
     }
 
     /// What a client of 0.3 would write is what a server of 0.3 reads, in both bindings.
@@ -128,6 +141,8 @@ proptest! {
         let (verb, path, body) = rest::write_request(&request).unwrap();
         let path = rest::read_path(&verb, path.strip_prefix("/v1/").unwrap()).unwrap();
         prop_assert_eq!(&rest::request(path, "", body.unwrap().to_string().as_bytes()).unwrap(), &request);
+        let (method, framed) = grpc::write_request(&request).unwrap();
+        prop_assert_eq!(&grpc::request(method, unframe(&framed).unwrap()).unwrap(), &request);
     }
 
     /// Whatever arrives is read or refused.
@@ -144,7 +159,88 @@ proptest! {
     }
 }
 
-/// The requests that a client writes without a message, over both bindings.
+// tidy: table
+const GRPC: &[&str] = &[
+    "SendMessage",
+    "SendStreamingMessage",
+    "GetTask",
+    "CancelTask",
+    "TaskSubscription",
+    "CreateTaskPushNotificationConfig",
+    "GetTaskPushNotificationConfig",
+    "ListTaskPushNotificationConfig",
+    "DeleteTaskPushNotificationConfig",
+    "GetAgentCard",
+];
+
+/// L1: all ten by their names; what is garbage, or names nothing, is told as such.
+#[test]
+fn calls_of_grpc_by_name() {
+    for method in GRPC {
+        assert_eq!(
+            grpc::request(method, b"\xff\xff\xff\xff").map_err(|fault| fault.kind).err(),
+            match *method {
+                // It has no fields, so that nothing in it matters.
+                "GetAgentCard" => None,
+                _ => Some(Kind::Request),
+            },
+            "{method}"
+        );
+    }
+    let told = |method: &str, message: &[u8]| grpc::request(method, message).unwrap_err();
+    assert!(told("ListTasks", b"").message.contains("lf.a2a.v1.A2AService"));
+    assert_eq!(told("NoSuch", b"").kind, Kind::Method);
+    for name in ["", "tasks/", "t", "tasks/a/b", "task/t", "tasks/t/pushNotificationConfigs/p"] {
+        let message = synapse_a2a_v03::GetTaskRequest { name: name.into(), history_length: 0 };
+        let fault = told("GetTask", &prost::Message::encode_to_vec(&message));
+        assert_eq!((fault.kind, fault.field.as_deref()), (Kind::Params, Some("name")), "{name}");
+        let message =
+            synapse_a2a_v03::GetTaskPushNotificationConfigRequest { name: name.replace("Configs", "") };
+        let fault = told("GetTaskPushNotificationConfig", &prost::Message::encode_to_vec(&message));
+        assert_eq!(fault.kind, Kind::Params, "{name}");
+    }
+}
+
+/// What is answered, as a server writes it and a client reads it.
+#[test]
+fn answers_of_grpc_there_and_back() {
+    let task = json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_CANCELED" } });
+    let webhook = json!({ "taskId": "t", "id": "p", "url": "u", "token": "x", "authentication": { "scheme": "Bearer", "credentials": "s" } });
+    let card = json!({
+        "name": "n", "description": "d", "version": "1",
+        "supportedInterfaces": [{ "url": "a:1", "protocolBinding": "GRPC", "protocolVersion": "0.3" }],
+        "capabilities": { "streaming": true, "extendedAgentCard": true },
+        "securitySchemes": { "b": { "httpAuthSecurityScheme": { "scheme": "Bearer", "description": "x" } } },
+        "securityRequirements": [{ "schemes": { "b": { "list": ["s"] } } }],
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{ "id": "s", "name": "s", "description": "d", "tags": ["t"],
+            "securityRequirements": [{ "schemes": { "b": { "list": [] } } }] }],
+    });
+    let asked = |name: &str, params: Value| Request::of_method(name, params).unwrap();
+    let of_webhook = json!({ "taskId": "t", "id": "p" });
+    for (request, reply) in [
+        (asked("GetTask", json!({ "id": "t" })), Reply::Task(from_json(task.clone()).unwrap())),
+        (asked("CancelTask", json!({ "id": "t" })), Reply::Task(from_json(task.clone()).unwrap())),
+        (asked("SendMessage", json!({})), Reply::Sent(from_json(json!({ "task": task })).unwrap())),
+        (
+            asked("SendMessage", json!({})),
+            Reply::Sent(from_json(json!({ "message": { "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "x" }] } })).unwrap()),
+        ),
+        (asked("GetTaskPushNotificationConfig", of_webhook.clone()), Reply::Push(from_json(webhook.clone()).unwrap())),
+        (
+            asked("ListTaskPushNotificationConfigs", json!({ "taskId": "t" })),
+            Reply::Pushes(from_json(json!({ "configs": [webhook], "nextPageToken": "n" })).unwrap()),
+        ),
+        (asked("DeleteTaskPushNotificationConfig", of_webhook), Reply::Nothing),
+        (asked("GetExtendedAgentCard", json!({})), Reply::Card(Box::new(from_json(card).unwrap()))),
+    ] {
+        let framed = grpc::reply(&reply).unwrap();
+        assert_eq!(grpc::read_reply(&request, unframe(&framed).unwrap()).unwrap(), reply);
+    }
+    assert_eq!(grpc::reply(&Reply::Tasks(Default::default())).unwrap_err().kind, Kind::Unsupported);
+}
+
+/// The requests that a client writes without a message, over all bindings.
 #[test]
 fn the_other_requests_there_and_back() {
     let requests = [
@@ -169,6 +265,13 @@ fn the_other_requests_there_and_back() {
         let path = rest::read_path(&verb, path.strip_prefix("/v1/").unwrap()).unwrap();
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         assert_eq!(rest::request(path, query, body.as_bytes()).unwrap(), request);
+        // An id with a slash cannot be named there, and is refused rather than taken for another.
+        let (method, framed) = grpc::write_request(&request).unwrap();
+        let read = grpc::request(method, unframe(&framed).unwrap());
+        match name {
+            "GetTask" => assert_eq!(read.unwrap_err().kind, Kind::Params),
+            _ => assert_eq!(read.unwrap(), request),
+        }
     }
     let list = Request::List(pb::ListTasksRequest::default());
     assert_eq!(write_request(&list).unwrap_err().kind, Kind::Unsupported);

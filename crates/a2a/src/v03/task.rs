@@ -41,7 +41,7 @@ pub(super) fn task_to_new(at: &str, mut task: Fields, form: Form) -> Result<Valu
 fn status_to_new(at: &str, status: Value, form: Form) -> Result<Value, Fault> {
     let mut status = fields(at, status)?;
     rewrite(&mut status, "state", |state| {
-        if state == CANCELLED {
+        if state == CANCELLED || state == "cancelled" {
             return Ok(CANCELED.into());
         }
         word(STATES, state).map_err(|_| Fault::params(format!("{at}.state"), "it is no state of a task"))
@@ -66,19 +66,9 @@ fn artifact_to_new(at: &str, artifact: Value, form: Form) -> Result<Value, Fault
 /// What a stream or the answer to a message tells, with the name that 1.0 has for it.
 pub(super) fn told_to_new(old: Value, form: Form) -> Result<(&'static str, Value), Fault> {
     let mut told = fields("result", old)?;
-    let (name, mut told) = match form {
-        Form::Rpc => (kind_of(&told)?, told),
-        Form::Rest => {
-            let names = [
-                ("task", ["task", "task"]),
-                ("message", ["message", "msg"]),
-                ("statusUpdate", ["statusUpdate", "status_update"]),
-                ("artifactUpdate", ["artifactUpdate", "artifact_update"]),
-            ];
-            let found = names.into_iter().find_map(|(name, all)| Some((name, take(&mut told, &all)?)));
-            let (name, inside) = found.ok_or_else(nothing_known)?;
-            (name, fields(name, inside)?)
-        }
+    let (name, mut told) = match envelope(&mut told) {
+        Some((name, inside)) => (name, fields(name, inside)?),
+        None => (kind_of(&told)?, told),
     };
     told.remove("kind");
     let told = match name {
@@ -96,6 +86,20 @@ pub(super) fn told_to_new(old: Value, form: Form) -> Result<(&'static str, Value
         }
     };
     Ok((name, told))
+}
+
+/// Around it, as the proto has it. Some tell it over HTTP+JSON as over JSON-RPC, where `kind` says what it is.
+fn envelope(told: &mut Fields) -> Option<(&'static str, Value)> {
+    let names = [
+        ("task", ["task", "task"]),
+        ("message", ["message", "msg"]),
+        ("statusUpdate", ["statusUpdate", "status_update"]),
+        ("artifactUpdate", ["artifactUpdate", "artifact_update"]),
+    ];
+    match told.contains_key("kind") {
+        true => None,
+        false => names.into_iter().find_map(|(name, all)| Some((name, take(told, &all)?))),
+    }
 }
 
 fn nothing_known() -> Fault {

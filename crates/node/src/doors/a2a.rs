@@ -1,7 +1,8 @@
 //! A2A over HTTP: JSON-RPC, HTTP+JSON and gRPC, thin above one engine.
 //!
 //! All bindings have the same operations; each has its own envelope, paths and form of errors. JSON-RPC and HTTP+JSON
-//! speak 1.0 and 0.3 at the same places; the version that a caller asks for tells which (V7, V11).
+//! speak 1.0 and 0.3 at the same places; the version that a caller asks for tells which (V7, V11). Over gRPC each has a
+//! service of its own.
 
 pub(super) mod grpc;
 mod old;

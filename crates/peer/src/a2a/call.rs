@@ -4,14 +4,15 @@
 
 use super::card::{Binding, Interface, Version};
 use super::error::AskError;
-use super::v03;
 use crate::web;
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use synapse_a2a::pb;
-use synapse_a2a::wire::from_json;
+use synapse_a2a::operation::Request;
+use synapse_a2a::v03::{self, Form};
+use synapse_a2a::wire::{from_json, to_json};
+use synapse_a2a::{Fault, pb};
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,9 +56,10 @@ impl Ask<'_> {
 
     /// The request without credentials.
     pub(super) fn request(&self, at: &Interface) -> Result<web::Request, AskError> {
-        let request = match at.binding {
-            Binding::JsonRpc => self.rpc(at),
-            Binding::HttpJson => self.rest(at),
+        let request = match (at.binding, at.version) {
+            (Binding::JsonRpc, _) => self.rpc(at)?,
+            (Binding::HttpJson, Version::V10) => self.rest(at),
+            (Binding::HttpJson, Version::V03) => self.rest_of_03(at)?,
         };
         let accept = match (self.is_stream(), at.binding) {
             (true, _) => "text/event-stream, application/json, application/a2a+json",
@@ -78,17 +80,36 @@ impl Ask<'_> {
         }
     }
 
-    fn rpc(&self, at: &Interface) -> web::Request {
-        let mut params = self.params();
-        if let Some(tenant) = &at.tenant {
-            params["tenant"] = tenant.as_str().into();
-        }
+    /// What is asked, for what has it written otherwise.
+    pub(super) fn operation(&self) -> Result<Request, AskError> {
+        Request::of_method(self.method(), self.params()).map_err(unusable)
+    }
+
+    fn rpc(&self, at: &Interface) -> Result<web::Request, AskError> {
         let (method, params) = match at.version {
-            Version::V10 => (self.method(), params),
-            Version::V03 => (v03::method(self.method()), v03::params(at.binding, params)),
+            Version::V10 => {
+                let mut params = self.params();
+                if let Some(tenant) = &at.tenant {
+                    params["tenant"] = tenant.as_str().into();
+                }
+                (self.method(), params)
+            }
+            Version::V03 => v03::write_request(&self.operation()?).map_err(unusable)?,
         };
         let call = json!({ "jsonrpc": "2.0", "id": RPC_ID, "method": method, "params": params });
-        web::Request::post(&at.url.to_string(), "application/json", call.to_string())
+        Ok(web::Request::post(&at.url.to_string(), "application/json", call.to_string()))
+    }
+
+    fn rest_of_03(&self, at: &Interface) -> Result<web::Request, AskError> {
+        let (mut verb, path, body) = v03::rest::write_request(&self.operation()?).map_err(unusable)?;
+        if matches!(self, Self::Subscribe { by_post: true, .. }) {
+            verb = Method::POST;
+        }
+        let url = at.url.below(path.trim_start_matches('/')).to_string();
+        Ok(match verb {
+            Method::GET => web::Request::get(&url),
+            _ => web::Request::post(&url, "application/json", body.unwrap_or_else(|| json!({})).to_string()),
+        })
     }
 
     fn rest(&self, at: &Interface) -> web::Request {
@@ -99,36 +120,25 @@ impl Ask<'_> {
             Self::Get(id) => (Method::GET, format!("tasks/{}", encoded(id))),
             Self::List { page_size } => (Method::GET, format!("tasks?pageSize={page_size}")),
             Self::Cancel(id) => (Method::POST, format!("tasks/{}:cancel", encoded(id))),
-            Self::ExtendedCard => {
-                let path = if at.version == Version::V03 { "card" } else { "extendedAgentCard" };
-                (Method::GET, path.to_owned())
-            }
+            Self::ExtendedCard => (Method::GET, "extendedAgentCard".to_owned()),
             Self::Subscribe { task, by_post } => (
                 if *by_post { Method::POST } else { Method::GET },
                 format!("tasks/{}:subscribe", encoded(task)),
             ),
         };
-        let path = match (at.version, &at.tenant) {
-            (Version::V03, _) => format!("v1/{path}"),
-            (Version::V10, Some(tenant)) => format!("{}/{path}", encoded(tenant)),
-            (Version::V10, None) => path,
+        let path = match &at.tenant {
+            Some(tenant) => format!("{}/{path}", encoded(tenant)),
+            None => path,
         };
         let url = at.url.below(&path).to_string();
         if verb == Method::GET {
             return web::Request::get(&url);
         }
-        let body = match (self, at.version) {
-            (Self::Send(request) | Self::SendStreaming(request), Version::V10) => request.clone(),
-            (Self::Send(request) | Self::SendStreaming(request), Version::V03) => {
-                v03::params(at.binding, request.clone())
-            }
-            _ => json!({}),
+        let body = match self {
+            Self::Send(request) | Self::SendStreaming(request) => request.to_string(),
+            _ => json!({}).to_string(),
         };
-        let media = match at.version {
-            Version::V10 => "application/a2a+json",
-            Version::V03 => "application/json",
-        };
-        web::Request::post(&url, media, body.to_string())
+        web::Request::post(&url, "application/a2a+json", body)
     }
 }
 
@@ -156,11 +166,30 @@ pub(super) fn read<T: DeserializeOwned>(
         (_, None) => return Err(not_understood("it is no JSON")),
     };
     let result = match (at.version, what) {
-        (Version::V10, _) | (_, Shape::Card) => result,
-        (Version::V03, Shape::Response) => v03::response(result),
-        (Version::V03, Shape::Task) => v03::task(result),
+        (Version::V10, _) | (_, Shape::Card) => Ok(result),
+        (Version::V03, Shape::Response) => {
+            v03::read_event(result, at.binding.form()).and_then(|(told, _)| to_json(&told))
+        }
+        (Version::V03, Shape::Task) => {
+            v03::read_task(result, at.binding.form()).and_then(|task| to_json(&task))
+        }
     };
-    from_json(result).map_err(|fault| not_understood(&fault.message))
+    result.and_then(from_json).map_err(|fault| not_understood(&fault.message))
+}
+
+/// What cannot be asked so is the asker's to change.
+pub(super) fn unusable(fault: Fault) -> AskError {
+    AskError::Unusable { why: fault.message }
+}
+
+impl Binding {
+    /// Which of the two JSONs of 0.3 it has.
+    fn form(self) -> Form {
+        match self {
+            Self::JsonRpc => Form::Rpc,
+            Self::HttpJson => Form::Rest,
+        }
+    }
 }
 
 /// Of what kind a result is.
@@ -224,7 +253,7 @@ mod tests {
             (Ask::Send(message.clone()), "SendMessage", "POST message:send", "message/send"),
             (Ask::SendStreaming(message), "SendStreamingMessage", "POST message:stream", "message/stream"),
             (Ask::Get("a/b"), "GetTask", "GET tasks/a%2Fb", "tasks/get"),
-            (Ask::List { page_size: 7 }, "ListTasks", "GET tasks?pageSize=7", "tasks/list"),
+            (Ask::List { page_size: 7 }, "ListTasks", "GET tasks?pageSize=7", ""),
             (Ask::Cancel("t"), "CancelTask", "POST tasks/t:cancel", "tasks/cancel"),
             (
                 Ask::ExtendedCard,
@@ -248,6 +277,11 @@ mod tests {
         for (ask, method, rest, old) in asks {
             for tenant in [None, Some("ac me")] {
                 for (version, name) in [(V10, method), (V03, old)] {
+                    if name.is_empty() {
+                        let none = ask.request(&at(JsonRpc, version, tenant)).unwrap_err();
+                        assert!(none.to_string().contains("0.3 of A2A has no list of tasks"), "{none}");
+                        continue;
+                    }
                     let request = ask.request(&at(JsonRpc, version, tenant)).unwrap();
                     assert_eq!((request.method, request.url.as_str()), (Method::POST, "https://a.example/x"));
                     assert_eq!(request.headers["a2a-version"], version.name());
@@ -262,6 +296,9 @@ mod tests {
                 assert_eq!(request.url, format!("https://a.example/x/{below}{path}"));
                 assert_eq!(request.method.as_str(), verb);
                 assert_eq!(request.headers["a2a-version"], "1.0");
+                if old.is_empty() {
+                    continue;
+                }
                 let request = ask.request(&at(HttpJson, V03, tenant)).unwrap();
                 // The one path that has another name there.
                 let path = if ask == Ask::ExtendedCard { "card" } else { path };

@@ -38,11 +38,12 @@ pub struct Interface {
     pub tenant: Option<String>,
 }
 
-/// One way to call it by gRPC, which is spoken in 1.0 alone.
+/// One way to call it by gRPC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrpcInterface {
     /// Only an origin.
     pub url: HttpUrl,
+    pub version: Version,
     pub tenant: Option<String>,
 }
 
@@ -71,7 +72,7 @@ impl At {
     pub fn version(&self) -> &'static str {
         match self {
             Self::Json(at) => at.version.name(),
-            Self::Grpc(_) => Version::V10.name(),
+            Self::Grpc(at) => at.version.name(),
         }
     }
 }
@@ -80,7 +81,7 @@ impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Json(at) => at.fmt(f),
-            Self::Grpc(at) => write!(f, "GRPC 1.0 at {}", at.url),
+            Self::Grpc(at) => write!(f, "GRPC {} at {}", at.version.name(), at.url),
         }
     }
 }
@@ -193,7 +194,7 @@ impl Card {
         let why =
             if self.passed_over.is_empty() { "it lists none".into() } else { self.passed_over.join("; ") };
         Err(format!(
-            "none of its interfaces is spoken here (JSONRPC or HTTP+JSON in A2A 1.0 or 0.3, GRPC in 1.0): {why}"
+            "none of its interfaces is spoken here (JSONRPC, HTTP+JSON or GRPC, in A2A 1.0 or 0.3): {why}"
         ))
     }
 }
@@ -242,12 +243,9 @@ fn place(url: &str, binding: &str, version: &str, tenant: Option<&str>) -> Resul
     let tenant = tenant.filter(|tenant| !tenant.is_empty()).map(str::to_owned);
     let Some(binding) = binding else {
         let url = grpc_url(url).map_err(|why| format!("{shown}: {why}"))?;
-        return match (version, url.is_bare()) {
-            (Version::V10, true) => Ok(At::Grpc(GrpcInterface { url, tenant })),
-            (Version::V10, false) => {
-                Err(format!("{shown}: a path in its address, which gRPC has no use for"))
-            }
-            (Version::V03, _) => Err(format!("{shown}: gRPC is spoken in 1.0 alone")),
+        return match url.is_bare() {
+            true => Ok(At::Grpc(GrpcInterface { url, version, tenant })),
+            false => Err(format!("{shown}: a path in its address, which gRPC has no use for")),
         };
     };
     let url = HttpUrl::parse(url).map_err(|why| format!("{shown}: {why}"))?;
@@ -381,6 +379,10 @@ mod tests {
             (of_10(json!([next, by_grpc("a:50051")])), "GRPC 1.0 at https://a:50051"),
             (of_10(json!([by_grpc("127.0.0.1:50051")])), "GRPC 1.0 at http://127.0.0.1:50051"),
             (of_10(json!([by_grpc("http://b:50051")])), "GRPC 1.0 at http://b:50051"),
+            (
+                json!({ "name": "a", "url": "b:50051", "protocolVersion": "0.3.0", "preferredTransport": "GRPC" }),
+                "GRPC 0.3 at https://b:50051",
+            ),
             (of_10(json!([next, old, rpc])), "JSONRPC 0.3 at https://a/o"),
             (of_10(json!([grpc, next, rest])), "HTTP+JSON 1.0 at https://a/h/"),
             (
@@ -421,10 +423,6 @@ mod tests {
             (
                 of_10(json!([{ "url": "https://a", "protocolBinding": "SOAP", "protocolVersion": "1.0" }])),
                 "another binding",
-            ),
-            (
-                of_10(json!([{ "url": "https://a", "protocolBinding": "GRPC", "protocolVersion": "0.3" }])),
-                "in 1.0 alone",
             ),
             (
                 of_10(json!([{ "url": "https://a/x", "protocolBinding": "GRPC", "protocolVersion": "1.0" }])),

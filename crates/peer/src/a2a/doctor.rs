@@ -126,7 +126,7 @@ async fn interface(
     // Nothing in it can be guessed to be anybody's.
     let mark = format!("{:x}", SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos());
     if is_grpc {
-        let at = GrpcInterface { url: at.url, tenant: at.tenant };
+        let at = GrpcInterface { url: at.url, version: at.version, tenant: at.tenant };
         return steps::others::grpc(&at, &about, probe, &mark, options.send.as_deref()).await;
     }
     if at.version == Version::V03 {
@@ -157,7 +157,7 @@ fn place(read: &steps::card::Read, declared: &Declared, is_grpc: bool) -> Result
     };
     let version = match minor(&declared.version).as_str() {
         "1.0" => Version::V10,
-        "0.3" if !is_grpc => Version::V03,
+        "0.3" => Version::V03,
         _ => return Err(Verdict::Skipped("the version is not known here".into())),
     };
     let raw = if is_grpc && !declared.url.contains("://") {

@@ -5,6 +5,7 @@
 //! a server that repeats or forgets events does no harm.
 
 use super::call::{self, Ask, Shape, not_understood};
+use super::card::Version;
 use super::error::AskError;
 use super::picture::Picture;
 use super::sse::{EVENT_BYTES_MAX, ID_BYTES_MAX, Reader, SseEvent};
@@ -184,7 +185,7 @@ impl Agent {
             Limits { quiet: QUIET, answer_bytes_max: STREAM_BYTES_MAX, whole: QUIET, ..Limits::default() };
         let at = match &self.at {
             At::Json(at) => at,
-            At::Grpc(_) => return self.listen_grpc(request, place, picture, ears).await,
+            At::Grpc(at) => return self.listen_grpc(at.version, request, place, picture, ears).await,
         };
         let mut stream = match self.web.stream(request).await {
             Ok(stream) => stream,
@@ -231,6 +232,7 @@ impl Agent {
     /// followed it again; of others, what was missed is in the task.
     async fn listen_grpc(
         &self,
+        version: Version,
         request: Request,
         place: &mut Place,
         picture: &mut Picture,
@@ -262,7 +264,7 @@ impl Agent {
             }
             while let Some(message) = messages.next(EVENT_BYTES_MAX).map_err(|why| not_understood(&why))? {
                 let bytes = message.len();
-                let event = grpc::event(message)?;
+                let event = grpc::event(version, message)?;
                 let is_whole = matches!(event.payload, Some(pb::stream_response::Payload::Task(_)));
                 if is_whole && goes_on {
                     // Some of what followed is gone: this is all of it, and there is nothing to count from.

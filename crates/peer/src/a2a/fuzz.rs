@@ -1,13 +1,12 @@
 //! What strangers could say that nobody thought of: pieces of streams and of documents, put together at random.
 
-use super::call::{self, Shape};
-use super::card::{Binding, Card, Interface, Version};
+use super::call::{self, Ask, Shape};
+use super::card::{Binding, Card, GrpcInterface, Interface, Version};
 use super::error::AskError;
 use super::grpc;
 use super::picture::Picture;
 use super::sse::Reader;
 use super::url::HttpUrl;
-use super::v03;
 use serde_json::{Map, Value};
 use synapse_a2a::grpc::Messages;
 use synapse_a2a::pb;
@@ -46,8 +45,10 @@ fn bytes_that_are_no_messages_do_no_harm() {
         for piece in pieces {
             messages.take_in(piece);
             while let Ok(Some(message)) = messages.next(1_000) {
-                if let Ok(event) = grpc::event(message) {
-                    let _ = picture.take_in(event);
+                for version in [Version::V10, Version::V03] {
+                    if let Ok(event) = grpc::event(version, message) {
+                        let _ = picture.take_in(event);
+                    }
                 }
             }
         }
@@ -153,7 +154,9 @@ fn no_document_brings_the_caller_down() {
             let _ = AskError::of_http(418, &value).to_string();
         }
         let _ = (picture.answer(), picture.says(), picture.state());
-        let _ = v03::params(Binding::JsonRpc, value.clone());
+        let (ask, version) = (Ask::Send(value.clone()), Version::V03);
+        let grpc = GrpcInterface { url: HttpUrl::parse("https://a").unwrap(), version, tenant: None };
+        let _ = (ask.request(&ways[1]), ask.request(&ways[3]), grpc::request(&ask, &grpc));
         if let Ok(card) = Card::read(value) {
             let _ = card.pick(None);
         }

@@ -43,15 +43,16 @@ from webhook import Webhook
 
 PATIENCE_S = 40
 UNKNOWN = '0123456789abcdef0123456789abcdef'
-BINDINGS = ('JSONRPC', 'HTTP+JSON')
+BINDINGS = ('JSONRPC', 'HTTP+JSON', 'GRPC')
 
-# What JSON-RPC and HTTP call each error.
+# What JSON-RPC, HTTP and gRPC call each error.
+Code = grpc.StatusCode
 NOT_FOUND, NOT_CANCELABLE, UNSUPPORTED, MEDIA, PARAMS = (
-    (-32001, (404,)),
-    (-32002, (400, 409)),
-    (-32004, (400, 501)),
-    (-32005, (400, 415)),
-    (-32602, (400, 422)),
+    (-32001, (404,), (Code.NOT_FOUND,)),
+    (-32002, (400, 409), (Code.FAILED_PRECONDITION, Code.UNIMPLEMENTED)),
+    (-32004, (400, 501), (Code.UNIMPLEMENTED, Code.FAILED_PRECONDITION)),
+    (-32005, (400, 415), (Code.INVALID_ARGUMENT, Code.UNIMPLEMENTED)),
+    (-32602, (400, 422), (Code.INVALID_ARGUMENT,)),
 )
 
 
@@ -65,9 +66,31 @@ class Token(CredentialService):
         return self.secret
 
 
-def channel(url):
-    place = urllib.parse.urlsplit(url if '://' in url else f'//{url}')
-    return grpc.aio.insecure_channel(place.netloc)
+class Login:
+    """Over gRPC, this SDK asks no interceptor of its own: its users give one to the channel."""
+
+    def __init__(self, secret):
+        self.metadata = (('authorization', f'Bearer {secret}'),) if secret else ()
+
+    async def call(self, go_on, details, request):
+        metadata = (*(details.metadata or ()), *self.metadata)
+        return await go_on(details._replace(metadata=grpc.aio.Metadata(*metadata)), request)
+
+
+class LoginOnce(Login, grpc.aio.UnaryUnaryClientInterceptor):
+    intercept_unary_unary = Login.call
+
+
+class LoginStream(Login, grpc.aio.UnaryStreamClientInterceptor):
+    intercept_unary_stream = Login.call
+
+
+def channels(secret):
+    def channel(url):
+        place = urllib.parse.urlsplit(url if '://' in url else f'//{url}')
+        return grpc.aio.insecure_channel(place.netloc, interceptors=[LoginOnce(secret), LoginStream(secret)])
+
+    return channel
 
 
 class Side:
@@ -85,7 +108,7 @@ class Side:
         bearer = {'Authorization': f'Bearer {secret}'} if secret and self.binding == 'HTTP+JSON' else {}
         config = ClientConfig(
             httpx_client=httpx.AsyncClient(timeout=PATIENCE_S, headers=bearer),
-            grpc_channel_factory=channel,
+            grpc_channel_factory=channels(secret),
             supported_transports=[self.binding],
             use_client_preference=True,
             **how,
@@ -144,7 +167,7 @@ async def all_of(stream):
 
 async def refused(error, waiting):
     """The call must end with this error, in the form that the old SDK gives it for its binding."""
-    code, statuses = error
+    code, statuses, codes = error
     try:
         got = await waiting
     except A2AClientJSONRPCError as refusal:
@@ -152,6 +175,8 @@ async def refused(error, waiting):
         assert refusal.error.message, refusal
     except A2AClientHTTPError as refusal:
         assert refusal.status_code in statuses, refusal
+    except grpc.aio.AioRpcError as refusal:
+        assert refusal.code() in codes and refusal.details(), refusal
     else:
         raise AssertionError(f'{code} was expected; this came: {got}')
 
@@ -176,8 +201,8 @@ async def send(side):
     equal((task.kind, task.status.state), ('task', TaskState.completed))
     equal(answer_of(task), 'hello over there')
     assert task.id and task.context_id, task
-    # Over HTTP+JSON, this SDK lets the time go when it reads a task.
-    assert task.status.timestamp or side.binding == 'HTTP+JSON', task
+    # Out of messages of protobuf, this SDK does not read the time of a task.
+    assert task.status.timestamp or side.binding != 'JSONRPC', task
     equal((task.history[0].role, text_of(task.history[0].parts)), (Role.user, 'hello over there'))
 
 
@@ -344,9 +369,9 @@ async def error_not_found(side):
     await refused(NOT_FOUND, side.end(UNKNOWN))
     await refused(NOT_FOUND, side.send('x', task=UNKNOWN))
     # Over HTTP+JSON, this SDK calls whatever is no stream a 400.
-    code, statuses = NOT_FOUND
+    code, statuses, codes = NOT_FOUND
     unknown = side.streaming.resubscribe(TaskIdParams(id=UNKNOWN))
-    await refused((code, (*statuses, 400)), all_of(unknown))
+    await refused((code, (*statuses, 400), codes), all_of(unknown))
 
 
 async def error_ended(side):
@@ -372,6 +397,8 @@ async def unauthenticated(side):
             got = await stranger.get_task(TaskQueryParams(id=UNKNOWN))
         except A2AClientHTTPError as error:
             equal(error.status_code, 401)
+        except grpc.aio.AioRpcError as error:
+            equal(error.code(), Code.UNAUTHENTICATED)
         else:
             raise AssertionError(f'a stranger was answered: {got}')
 

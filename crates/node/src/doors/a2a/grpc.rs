@@ -1,4 +1,5 @@
-//! gRPC: the service `lf.a2a.v1.A2AService`, over HTTP/2 on the port and the socket of everything else (R1–R6).
+//! gRPC: the services `lf.a2a.v1.A2AService` and, for 0.3, `a2a.v1.A2AService`, over HTTP/2 on the port and the socket of
+//! everything else (R1–R6).
 //!
 //! Messages are framed and read here by hand, since a call is one body in and one or more messages out; so it has the
 //! bounds, the log and the rights of every other request. What other requests say with their status is said in
@@ -6,7 +7,7 @@
 
 mod events;
 
-use super::{body_of, last_mark, version, with_fault};
+use super::{body_of, last_mark, perform, version, with_fault};
 use crate::a2a::{Done, Engine};
 use crate::card::Called;
 use crate::doors::Shared;
@@ -16,14 +17,63 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, Version, header};
 use http_body_util::{BodyExt as _, Full};
 use std::convert::Infallible;
-use synapse_a2a::check;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::grpc::{self, CONTENT_TYPE, Status};
+use synapse_a2a::operation::{self, Reply};
+use synapse_a2a::{check, pb, v03};
 use synapse_core::policy::Caller;
 use synapse_dialects::error::ErrorBody;
 use tokio::time::Instant;
 
-pub(in crate::doors) const ROUTE: &str = "/lf.a2a.v1.A2AService/{method}";
+pub(in crate::doors) const ROUTES: [&str; 2] =
+    ["/lf.a2a.v1.A2AService/{method}", "/a2a.v1.A2AService/{method}"];
+
+/// A version of the protocol, which over gRPC is a service: its path tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Service(check::Version);
+
+impl Service {
+    /// The service, and the operation that is called.
+    fn of(path: &str) -> (Self, &str) {
+        match path.strip_prefix(v03::grpc::PREFIX) {
+            Some(method) => (Self(check::Version::V03), method),
+            None => (Self(check::Version::V10), path.strip_prefix(grpc::PREFIX).unwrap_or_default()),
+        }
+    }
+
+    /// Whoever says a version must mean the one that is spoken there. Callers of 0.3 never say one.
+    fn check(self, said: check::Version) -> Result<(), Fault> {
+        let message = match self.0 {
+            own if own == said => return Ok(()),
+            check::Version::V10 => {
+                "this service speaks 1.0: send `a2a-version: 1.0`; version 0.3 is spoken by a2a.v1.A2AService"
+            }
+            check::Version::V03 => "this service speaks 0.3; version 1.0 is spoken by lf.a2a.v1.A2AService",
+        };
+        Err(Fault { field: Some("A2A-Version".into()), ..Fault::new(Kind::Version, message) })
+    }
+
+    fn request(self, method: &str, message: &[u8]) -> Result<operation::Request, Fault> {
+        match self.0 {
+            check::Version::V10 => grpc::request(method, message),
+            check::Version::V03 => v03::grpc::request(method, message),
+        }
+    }
+
+    fn reply(self, reply: &Reply) -> Result<Vec<u8>, Fault> {
+        match self.0 {
+            check::Version::V10 => Ok(grpc::reply(reply)),
+            check::Version::V03 => v03::grpc::reply(reply),
+        }
+    }
+
+    fn event(self, event: &pb::StreamResponse) -> Result<Vec<u8>, Fault> {
+        match self.0 {
+            check::Version::V10 => Ok(grpc::frame(event)),
+            check::Version::V03 => v03::grpc::event(event),
+        }
+    }
+}
 
 pub(in crate::doors) async fn serve(
     State(app): State<Shared>,
@@ -40,44 +90,45 @@ pub(in crate::doors) async fn serve(
     let timeout = headers.get("grpc-timeout").and_then(|raw| grpc::timeout(raw.to_str().ok()?));
     let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let engine = Engine::new(app.clone(), caller).called(called);
-    let done = dispatch(&app, engine, &uri, &headers, body);
+    let (service, method) = Service::of(uri.path());
+    let asked = async {
+        service.check(version(&headers, &uri)?)?;
+        dispatch(&app, engine, (service, method), &headers, body).await
+    };
     let done = match until {
-        None => done.await,
-        Some(until) => tokio::time::timeout_at(until, done).await.unwrap_or(Err(Status::Late)),
+        None => asked.await,
+        Some(until) => tokio::time::timeout_at(until, asked).await.unwrap_or(Err(Status::Late)),
     };
     match done {
-        Ok(Done::Reply(reply)) => {
-            let trailers = std::future::ready(Some(Ok::<_, Infallible>(trailers(&Status::Ok))));
-            answer(Body::new(Full::from(grpc::reply(&reply)).with_trailers(trailers)))
-        }
+        Ok(Done::Reply(reply)) => match service.reply(&reply) {
+            Ok(message) => {
+                let trailers = std::future::ready(Some(Ok::<_, Infallible>(trailers(&Status::Ok))));
+                answer(Body::new(Full::from(message).with_trailers(trailers)))
+            }
+            Err(fault) => refused(&fault.into()),
+        },
         Ok(Done::Stream(events)) => {
-            let after = last_mark(&headers).filter(|_| uri.path().ends_with("/SubscribeToTask"));
-            events::told(app, events, after.is_some(), until).await
+            let goes_on = last_mark(&headers).is_some() && SUBSCRIBE.contains(&method);
+            events::told(app, service, events, goes_on, until).await
         }
         Err(status) => refused(&status),
     }
 }
 
+/// What 1.0 and 0.3 call it.
+const SUBSCRIBE: [&str; 2] = ["SubscribeToTask", "TaskSubscription"];
+
 async fn dispatch(
     app: &Shared,
     engine: Engine,
-    uri: &Uri,
+    (service, method): (Service, &str),
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Done, Status> {
-    match version(headers, uri)? {
-        check::Version::V10 => {}
-        check::Version::V03 => {
-            let message = "version 0.3 of A2A is not spoken over gRPC; send `a2a-version: 1.0`";
-            let fault = Fault { field: Some("A2A-Version".into()), ..Fault::new(Kind::Version, message) };
-            return Err(fault.into());
-        }
-    }
-    let method = uri.path().strip_prefix(grpc::PREFIX).unwrap_or_default();
     let bytes = body_of(app, body).await?;
-    let request = grpc::request(method, grpc::unframe(&bytes)?)?;
+    let request = service.request(method, grpc::unframe(&bytes)?)?;
     drop(bytes);
-    Ok(engine.perform(request, last_mark(headers)).await?)
+    Ok(perform(&engine, service.0, request, last_mark(headers)).await?)
 }
 
 /// Whether this is a call of gRPC, and wants to be answered as one.

@@ -254,7 +254,7 @@ pub const GRPC_GET: Check = must(
     "grpc_get_unknown",
     "10.6",
     "the status NOT_FOUND (5) for a task that never was",
-    "serve lf.a2a.v1.A2AService there, and end such a call with this status",
+    "serve lf.a2a.v1.A2AService there, or a2a.v1.A2AService for 0.3, and end such a call with this status",
 );
 pub const GRPC_INFO: Check = must(
     "grpc_error_info",

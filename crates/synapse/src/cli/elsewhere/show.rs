@@ -16,7 +16,9 @@ pub(in crate::cli) async fn status(of: &Elsewhere, json: bool) -> Done {
     let tasks = match of.agent.tasks().await {
         Ok(tasks) => tasks,
         // 0.3 has no list; others do not tell whoever asks.
-        Err(AskError::Refused { .. } | AskError::NotUnderstood { .. }) => Vec::new(),
+        Err(AskError::Unusable { .. } | AskError::Refused { .. } | AskError::NotUnderstood { .. }) => {
+            Vec::new()
+        }
         Err(e) => return Err(of.fail(&e)),
     };
     let card = &of.agent.card;

@@ -3,7 +3,7 @@
 //! Messages have no ids. So the head of a stream has the mark of its first event, and its end that of its last: whoever
 //! comes back with the first hears all that followed, and knows how much of it is not new.
 
-use super::{answer, refused, trailers};
+use super::{Service, answer, refused, trailers};
 use crate::a2a::{Event, Mark, Stream};
 use crate::doors::Shared;
 use axum::body::Body;
@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use synapse_a2a::fault::{Fault, Kind};
-use synapse_a2a::grpc::{self, Status};
+use synapse_a2a::grpc::Status;
 use synapse_a2a::pb::{self, TaskState, stream_response::Payload};
 use tokio::time::{Instant, Sleep};
 
@@ -26,7 +26,13 @@ fn mark_of(mark: Mark) -> Option<HeaderValue> {
 }
 
 /// `goes_on` with one that broke off; `until` is when the caller no longer waits.
-pub(super) async fn told(app: Shared, mut events: Stream, goes_on: bool, until: Option<Instant>) -> Response {
+pub(super) async fn told(
+    app: Shared,
+    service: Service,
+    mut events: Stream,
+    goes_on: bool,
+    until: Option<Instant>,
+) -> Response {
     // Of one that goes on the first may be a long time coming; of all others it is soon there.
     let first = match until {
         _ if goes_on => None,
@@ -41,7 +47,8 @@ pub(super) async fn told(app: Shared, mut events: Stream, goes_on: bool, until: 
         Some(Event::Gap) | None => None,
     };
     let late = until.map(|until| Box::pin(tokio::time::sleep_until(until)));
-    let mut response = answer(Body::new(Told { app, first, events, late, last: None, is_over: false }));
+    let mut response =
+        answer(Body::new(Told { app, service, first, events, late, last: None, is_over: false }));
     response.headers_mut().extend(mark.map(|mark| (FIRST_EVENT, mark)));
     response
 }
@@ -49,6 +56,7 @@ pub(super) async fn told(app: Shared, mut events: Stream, goes_on: bool, until: 
 /// The events of a task as messages, then how the stream ended.
 struct Told {
     app: Shared,
+    service: Service,
     first: Option<Event>,
     events: Stream,
     late: Option<Pin<Box<Sleep>>>,
@@ -133,7 +141,10 @@ impl http_body::Body for Told {
             let frame = match event {
                 Some(Event::Told { mark, response }) => {
                     told.last = Some((mark, End::of(&response)));
-                    Frame::data(grpc::frame(&*response).into())
+                    match told.service.event(&response) {
+                        Ok(message) => Frame::data(message.into()),
+                        Err(fault) => told.over(&fault.into()),
+                    }
                 }
                 // The task as it is now follows, and that is how a caller knows.
                 Some(Event::Gap) => continue,

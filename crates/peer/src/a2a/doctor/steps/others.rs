@@ -5,12 +5,11 @@ use super::super::judge::answer::{Outcome, read};
 use super::super::probe::{Patience, Probe};
 use super::super::table;
 use crate::a2a::call::{self, Ask, Shape};
-use crate::a2a::card::{Binding, GrpcInterface, Interface};
+use crate::a2a::card::{Binding, GrpcInterface, Interface, Version};
 use crate::a2a::grpc;
 use crate::web;
 use bytes::Bytes;
-use prost::Message as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use synapse_a2a::fault::Kind;
 use synapse_a2a::grpc::{Messages, Told};
 use synapse_a2a::pb;
@@ -145,6 +144,10 @@ async fn grpc_unknown_task(at: &GrpcInterface, about: &str, probe: &mut Probe, m
     let is_right = told.code == NOT_FOUND;
     let verdict = if is_right { Verdict::Ok(words(&told)) } else { Verdict::Off(words(&told)) };
     probe.find(&table::GRPC_GET, about, asked, verdict);
+    // 0.3 says nothing of details.
+    if at.version == Version::V03 {
+        return is_right;
+    }
     let verdict = match told.reason.as_deref() {
         Some(reason) if reason == Kind::TaskNotFound.codes().reason => Verdict::Ok(reason.to_owned()),
         Some(other) => Verdict::Off(format!("the reason {other:?}")),
@@ -160,7 +163,8 @@ async fn grpc_unknown_method(at: &GrpcInterface, about: &str, probe: &mut Probe)
     let verdict = match grpc::request(&Ask::ExtendedCard, at) {
         Err(e) => Verdict::Skipped(e.to_string()),
         Ok(mut request) => {
-            request.url = request.url.replace(Ask::ExtendedCard.method(), "NoSuchOperation");
+            let service = request.url.rsplit_once('/').map_or("", |(service, _)| service);
+            request.url = format!("{service}/NoSuchOperation");
             match answered(request, probe, Patience::Short).await {
                 Ok((told, _)) if told.code == UNIMPLEMENTED => Verdict::Ok(words(&told)),
                 Ok((told, _)) => Verdict::Off(words(&told)),
@@ -172,7 +176,11 @@ async fn grpc_unknown_method(at: &GrpcInterface, about: &str, probe: &mut Probe)
 }
 
 async fn grpc_message(at: &GrpcInterface, about: &str, probe: &mut Probe, text: &str, mark: &str) {
-    let ask = Ask::Send(super::call::message(text, &format!("synapse-doctor-{mark}-grpc"), None));
+    let ask = Ask::Send(super::call::message(
+        text,
+        &format!("synapse-doctor-{mark}-grpc-{}", at.version.name()),
+        None,
+    ));
     let verdict = match called(at, &ask, probe, Patience::Long).await {
         Err(verdict) => verdict,
         Ok((told, _)) if told.code != 0 => Verdict::Off(words(&told)),
@@ -180,12 +188,13 @@ async fn grpc_message(at: &GrpcInterface, about: &str, probe: &mut Probe, text: 
             let mut messages = Messages::default();
             messages.take_in(&body);
             let sent = match messages.next(usize::MAX) {
-                Ok(Some(message)) => pb::SendMessageResponse::decode(message).map_err(|e| e.to_string()),
+                Ok(Some(message)) => grpc::answer_of(&ask, at.version, message).map_err(|e| e.to_string()),
                 Ok(None) => Err("no message".to_owned()),
                 Err(why) => Err(why),
             };
+            let is_one = |sent: &Value| sent["task"].is_object() || sent["message"].is_object();
             match sent {
-                Ok(sent) if sent.payload.is_some() => Verdict::Ok("a task or a message".into()),
+                Ok(sent) if is_one(&sent) => Verdict::Ok("a task or a message".into()),
                 Ok(_) => Verdict::Off("neither a task nor a message".into()),
                 Err(why) => Verdict::Off(why),
             }
