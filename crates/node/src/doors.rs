@@ -18,6 +18,7 @@ mod signal;
 mod stream;
 mod well_known;
 
+use self::a2a::Spoken;
 use crate::audit::{self, Audit};
 use crate::auth::{Gate, Peer, is_public};
 use crate::card::{Called, Cards};
@@ -183,11 +184,11 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     app.look_at_settings();
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::unknown);
     audit::note(|facts| facts.from(peer.address()));
-    let path = a2a::path_of(&request).to_owned();
+    let spoken = Spoken::of(&request);
     let is_http1 = request.version() < Version::HTTP_2;
     let admitted = match may_enter(&app, &peer, &request) {
         Ok(()) => match app.gate.caller(&peer, request.headers()).await {
-            Ok(Caller::Stranger) if a2a::is_operation(&path) => {
+            Ok(Caller::Stranger) if spoken.is_some() => {
                 Ok(app.gate.anyone(&peer).await.unwrap_or(Caller::Stranger))
             }
             caller => caller,
@@ -198,7 +199,7 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
         Ok(_) if let Some(refusal) = other_version(&request) => refusal,
         Ok(Caller::Stranger) if !is_public(&peer, request.method(), request.uri().path()) => {
             app.metrics.unproven(Unproven::Missing);
-            refuse(&path, app.gate.unnamed(&peer))
+            refuse(spoken, app.gate.unnamed(&peer))
         }
         Ok(caller) => {
             audit::note(|facts| facts.caller(&caller));
@@ -206,14 +207,14 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
             request.extensions_mut().insert(called.clone());
             request.extensions_mut().insert(caller);
             let mut answer = next.run(request).await;
-            if a2a::is_operation(&path) {
+            if spoken.is_some() {
                 a2a::tell_extensions(&app, &called, answer.headers_mut());
             }
             answer
         }
-        Err(Refusal::BadField { field, why }) => bad_origin(&path, format!("{field}: {why}")),
+        Err(Refusal::BadField { field, why }) => bad_origin(spoken, format!("{field}: {why}")),
         Err(refusal) => {
-            let mut answer = refuse(&path, refusal);
+            let mut answer = refuse(spoken, refusal);
             // The body was not read; this connection is of no more use. One of HTTP/2 does not depend on it.
             if is_http1 {
                 answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -226,10 +227,11 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     answer
 }
 
-/// In the form that callers of this path read.
-fn refuse(path: &str, refusal: Refusal) -> Response {
-    match a2a::refuse(path, Fault::of(&refusal)) {
-        Some(answer) => {
+/// In the form that the caller reads.
+fn refuse(spoken: Option<Spoken>, refusal: Refusal) -> Response {
+    match spoken {
+        Some(spoken) => {
+            let answer = spoken.refuse(Fault::of(&refusal));
             audit::note(|facts| facts.refusal(&refusal));
             answer
         }
@@ -237,12 +239,13 @@ fn refuse(path: &str, refusal: Refusal) -> Response {
     }
 }
 
-fn bad_origin(path: &str, why: String) -> Response {
-    let answer = a2a::refuse(path, Fault::new(Kind::Denied, &why));
+fn bad_origin(spoken: Option<Spoken>, why: String) -> Response {
+    let answer = match spoken {
+        Some(spoken) => spoken.refuse(Fault::new(Kind::Denied, &why)),
+        None => (StatusCode::FORBIDDEN, axum::Json(ErrorBody::new("bad_origin", why))).into_response(),
+    };
     audit::note(|facts| facts.code("bad_origin"));
-    answer.unwrap_or_else(|| {
-        (StatusCode::FORBIDDEN, axum::Json(ErrorBody::new("bad_origin", why))).into_response()
-    })
+    answer
 }
 
 /// Every answer says of which version it is.

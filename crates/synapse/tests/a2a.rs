@@ -396,6 +396,11 @@ fn who_proves_nothing_is_not_let_in() {
         answer.text()
     );
     assert_eq!(answer.json()["error"]["details"][0]["reason"], "UNAUTHENTICATED", "{}", answer.text());
+    // As 0.3 has it: no version, and no envelope.
+    let answer = agent.tcp().ask("GET", "/a2a/v1/tasks/x", &[], b"");
+    assert_eq!((answer.status, answer.header("content-type")), (401, Some("application/json")));
+    let told = answer.json();
+    assert!(told["message"].is_string() && told.get("error").is_none(), "{}", answer.text());
     let grpc = |metadata: &[(&str, &str)]| {
         let called = Client::new(agent.tcp(), metadata).call("GetTask", &json!({ "id": "x" }));
         called.unwrap_err().0

@@ -30,14 +30,18 @@ impl Eyes {
         eyes
     }
 
-    /// Waits until it is on the screen.
+    /// Waits until it is, or for a moment was, on the screen: a terminal that is read late shows much at once.
     fn wait_for(&mut self, part: &str) {
+        const PIECE_BYTES: usize = 256;
         let (screen, seen) = (&mut self.screen, &mut self.seen);
+        let mut was_there = screen.rows().iter().any(|row| row.contains(part));
         self.pty.wait_until(&format!("{part:?} is on the screen"), |bytes| {
-            screen.feed(&bytes[*seen..], &mut Vec::new());
+            for piece in bytes[*seen..].chunks(PIECE_BYTES) {
+                screen.feed(piece, &mut Vec::new());
+                was_there |= screen.rows().iter().any(|row| row.contains(part));
+            }
             *seen = bytes.len();
-            let rows = screen.rows();
-            if rows.iter().any(|row| row.contains(part)) { Ok(()) } else { Err(rows.join("\n")) }
+            if was_there { Ok(()) } else { Err(screen.rows().join("\n")) }
         });
     }
 }

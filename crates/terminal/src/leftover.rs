@@ -36,6 +36,8 @@ const SETTLES_MS: u64 = 1_000;
 const KEYBOARD_MS: u32 = 3_000;
 /// The keyboard is not asked for again within this.
 const ASK_MS: u64 = 1_000;
+/// So long after a key the composer may be half drawn, and be read as something else or as nothing.
+const REDRAWN_MS: u64 = 500;
 
 impl Leftover {
     /// The turn that this text began was stopped.
@@ -51,14 +53,20 @@ impl Leftover {
     pub fn next(&mut self, sight: &Sight) -> Back {
         let touched = sight.person_at.is_some_and(|at| at >= self.since);
         let over = self.since.plus_ms(COMES_BACK_MS);
-        let idle = sight.state == AgentState::Idle;
-        if touched || !idle || over <= sight.now || self.presses > self.typed.erase_presses_max() {
+        let asks = matches!(sight.state, AgentState::Waiting | AgentState::Error | AgentState::Offline);
+        if touched || asks || over <= sight.now || self.presses > self.typed.erase_presses_max() {
             return if sight.keyboard { Back::ReleaseKeyboard } else { Back::Done };
         }
-        match (self.is_there(sight), sight.keyboard, self.pressed_at) {
+        // For a moment it may look busy once more; a key is pressed only while it does not.
+        let is_there = self.is_there(sight) && sight.state == AgentState::Idle;
+        let is_gone = self.pressed_at.is_some() && sight.composer == Holds::Empty;
+        match (is_there, sight.keyboard, self.pressed_at) {
+            (false, true, Some(at)) if !is_gone && at.plus_ms(REDRAWN_MS) > sight.now => {
+                Back::Wait { until: at.plus_ms(REDRAWN_MS) }
+            }
             (false, true, _) => Back::ReleaseKeyboard,
-            (false, false, Some(_)) => Back::Done,
-            (false, false, None) => Back::Wait { until: over },
+            (false, false, _) if is_gone => Back::Done,
+            (false, false, _) => Back::Wait { until: over },
             (true, false, _) => match self.asked_at.map(|at| at.plus_ms(ASK_MS)) {
                 Some(until) if until > sight.now => Back::Wait { until },
                 _ => {
@@ -120,6 +128,24 @@ mod tests {
         assert_eq!(left.next(&sight(150, Holds::Empty, false)), Back::Done);
     }
 
+    /// Between a key and what comes of it, the composer is drawn anew, and may be read as anything.
+    #[test]
+    fn a_composer_that_is_half_drawn_is_waited_for() {
+        let mut left = Leftover::new(ours(), Timestamp(0));
+        let whole = || text(ours().as_str());
+        assert_eq!(left.next(&sight(0, whole(), false)), Back::TakeKeyboard { ms: KEYBOARD_MS });
+        assert_eq!(left.next(&sight(10, whole(), true)), Back::Press(ERASE));
+        let half = Back::Wait { until: Timestamp(10 + REDRAWN_MS) };
+        assert_eq!(left.next(&sight(20, Holds::Unknown, true)), half);
+        assert_eq!(left.next(&sight(30, text("another"), true)), half);
+        assert_eq!(left.next(&sight(100, text("[A2A:0b78765b:user]"), true)), Back::Press(ERASE));
+        // What stays something else is not ours.
+        assert_eq!(left.next(&sight(100 + REDRAWN_MS, text("another"), true)), Back::ReleaseKeyboard);
+        let wait = Back::Wait { until: Timestamp(COMES_BACK_MS) };
+        assert_eq!(left.next(&sight(110 + REDRAWN_MS, text("another"), false)), wait);
+        assert_eq!(left.next(&sight(120 + REDRAWN_MS, Holds::Empty, false)), Back::Done);
+    }
+
     #[test]
     fn nothing_is_typed_until_it_is_clear_whether_it_comes_back() {
         let left = Leftover::new(ours(), Timestamp(100));
@@ -139,6 +165,10 @@ mod tests {
         let whole = sight(10, text(ours().as_str()), false);
         check(Sight { person_at: Some(Timestamp(5)), ..whole.clone() }, Back::Done);
         check(Sight { state: AgentState::Waiting, ..whole.clone() }, Back::Done);
+        // Nothing is pressed while it works, and nothing is given up either.
+        let busy = Sight { state: AgentState::Busy, ..whole.clone() };
+        check(busy.clone(), Back::Wait { until: Timestamp(COMES_BACK_MS) });
+        check(Sight { keyboard: true, ..busy }, Back::ReleaseKeyboard);
         check(Sight { now: Timestamp(COMES_BACK_MS), ..whole }, Back::Done);
         // The keyboard goes back in any case.
         check(sight(COMES_BACK_MS, Holds::Empty, true), Back::ReleaseKeyboard);

@@ -18,7 +18,6 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
 use serde_json::Value;
 use synapse_a2a::check::Version;
 use synapse_a2a::fault::Kind;
-use synapse_a2a::grpc::PREFIX;
 use synapse_a2a::operation::{self, Reply};
 use synapse_a2a::v03::{self, Form};
 use synapse_a2a::wire::to_json;
@@ -94,9 +93,39 @@ fn answer(status: u16, value: &Value, content_type: &'static str) -> Response {
     response
 }
 
-/// The path that says in which form this request is to be refused: calls of gRPC are answered as such wherever they go.
-pub(super) fn path_of(request: &Request<Body>) -> &str {
-    if grpc::is_call(request) { PREFIX } else { request.uri().path() }
+/// How a request speaks A2A, and so in which form it is to be refused (E2, E21).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spoken {
+    Rpc,
+    Rest(Version),
+    /// Calls of gRPC are answered as such wherever they go.
+    Grpc,
+}
+
+impl Spoken {
+    /// None if it is no A2A.
+    pub(super) fn of(request: &Request<Body>) -> Option<Self> {
+        match request.uri().path() {
+            _ if grpc::is_call(request) => Some(Self::Grpc),
+            rpc::PATH => Some(Self::Rpc),
+            path if path.starts_with(rest::PREFIX) => {
+                Some(Self::Rest(version(request.headers(), request.uri()).unwrap_or(Version::V10)))
+            }
+            _ => None,
+        }
+    }
+
+    /// For a caller that was not let in.
+    pub(super) fn refuse(self, fault: Fault) -> Response {
+        match self {
+            Self::Rpc => {
+                let told = json_rpc::answer(&Value::Null, Err(fault.clone()));
+                with_fault(answer(fault.kind.codes().http, &told, rpc::JSON), &fault)
+            }
+            Self::Rest(version) => rest::failed(&fault, version),
+            Self::Grpc => grpc::refused(&fault.into()),
+        }
+    }
 }
 
 /// Which extensions hold for what was asked.
@@ -105,23 +134,6 @@ pub(super) fn tell_extensions(app: &Shared, called: &Called, headers: &mut Heade
     if let Some(value) = HeaderValue::from_str(&active).ok().filter(|_| !active.is_empty()) {
         headers.insert(extensions::HEADER, value);
     }
-}
-
-/// Whether it is a place of one of the bindings.
-pub(super) fn is_operation(path: &str) -> bool {
-    path == rpc::PATH || path == PREFIX || path.starts_with(rest::PREFIX)
-}
-
-/// A caller that was not let in, told so as its binding does (E2, E21); none if the path is no A2A.
-pub(super) fn refuse(path: &str, fault: Fault) -> Option<Response> {
-    let status = fault.kind.codes().http;
-    let response = match path {
-        rpc::PATH => answer(status, &json_rpc::answer(&Value::Null, Err(fault.clone())), rpc::JSON),
-        path if path.starts_with(rest::PREFIX) => answer(status, &fault.http(), rest::A2A_JSON),
-        PREFIX => return Some(grpc::refused(&fault.into())),
-        _ => return None,
-    };
-    Some(with_fault(response, &fault))
 }
 
 /// What every faulty answer has, whatever its form.

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
-use synapse_a2a::Fault;
-use synapse_a2a::jcs;
+use synapse_a2a::check::Version;
+use synapse_a2a::{Fault, jcs};
 
 /// Long enough that nobody asks at every message, short enough that a change is known soon.
 const MAX_AGE: &str = "public, max-age=300";
@@ -54,7 +54,7 @@ pub(super) async fn keys(State(app): State<Shared>) -> Response {
 fn answer(made: Result<std::sync::Arc<Made>, Fault>, asked: &HeaderMap) -> Response {
     let made = match made {
         Ok(made) => made,
-        Err(fault) => return super::a2a::rest::failed(&fault),
+        Err(fault) => return super::a2a::rest::failed(&fault, Version::V10),
     };
     let mut response = match is_known(&made, asked) {
         true => StatusCode::NOT_MODIFIED.into_response(),

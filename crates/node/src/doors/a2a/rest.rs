@@ -15,7 +15,7 @@ use synapse_a2a::rest::{self, Path};
 use synapse_a2a::v03::{self, Form};
 use synapse_core::policy::Caller;
 
-pub(super) const A2A_JSON: &str = "application/a2a+json";
+const A2A_JSON: &str = "application/a2a+json";
 /// What 0.3 answers with: its media type came later.
 const JSON: &str = "application/json";
 pub(super) const PREFIX: &str = "/a2a/v1/";
@@ -46,13 +46,16 @@ pub(in crate::doors) async fn serve(
         Ok(Done::Reply(reply)) => reply_json(&reply, version, Form::Rest),
         Err(fault) => Err(fault),
     };
-    let media = if version == Version::V10 { A2A_JSON } else { JSON };
     match written {
-        Ok(value) => answer(200, &value, media),
-        Err(fault) => {
-            let (status, value) = fault_json(&fault, version);
-            with_fault(answer(status, &value, media), &fault)
-        }
+        Ok(value) => answer(200, &value, media(version)),
+        Err(fault) => failed(&fault, version),
+    }
+}
+
+fn media(version: Version) -> &'static str {
+    match version {
+        Version::V10 => A2A_JSON,
+        Version::V03 => JSON,
     }
 }
 
@@ -63,8 +66,9 @@ fn fault_json(fault: &Fault, version: Version) -> (u16, serde_json::Value) {
     }
 }
 
-pub(in crate::doors) fn failed(fault: &Fault) -> Response {
-    with_fault(answer(fault.kind.codes().http, &fault.http(), A2A_JSON), fault)
+pub(in crate::doors) fn failed(fault: &Fault, version: Version) -> Response {
+    let (status, value) = fault_json(fault, version);
+    with_fault(answer(status, &value, media(version)), fault)
 }
 
 async fn dispatch(

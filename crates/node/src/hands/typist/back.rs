@@ -9,7 +9,10 @@ use synapse_terminal::turn::Sight;
 impl Typist {
     /// The turn of the last message has been stopped.
     pub(super) fn may_come_back(&mut self) {
-        self.left = self.last.take().map(|typed| Leftover::new(typed, now()));
+        // A second stop finds nothing new: what the first one stopped may still come back.
+        if let Some(typed) = self.last.take() {
+            self.left = Some(Leftover::new(typed, now()));
+        }
     }
 
     /// Not while a message is on its way into the composer.

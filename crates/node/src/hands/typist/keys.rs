@@ -165,7 +165,8 @@ impl Typist {
     /// What was cut is told on its task.
     async fn turn_stopped(&mut self, stopped: Stopped, why: &str, task: Option<TaskId>) {
         tracing::info!(?stopped, why, "a turn was to be stopped");
-        if stopped == Stopped::Stopped {
+        // One that goes on may have heard it nevertheless, and be slow to show it.
+        if matches!(stopped, Stopped::Stopped | Stopped::StillBusy) {
             self.may_come_back();
         }
         let cut = matches!(stopped, Stopped::Stopped) || task.is_some();
