@@ -263,11 +263,6 @@ impl Messages {
         self.from = start + length;
         Ok(Some(&self.bytes[start..start + length]))
     }
-
-    /// Whether a message has begun and is not whole.
-    pub fn is_cut(&self) -> bool {
-        self.from < self.bytes.len()
-    }
 }
 
 /// How long the caller waits, as `grpc-timeout` says it: up to eight digits and a unit. What is none is as if it was not there.
@@ -366,7 +361,7 @@ mod tests {
                     found.push(pb::Task::decode(message).unwrap());
                 }
             }
-            assert_eq!((&found[..], messages.is_cut()), (&tasks[..], false), "in pieces of {size}");
+            assert_eq!(found, tasks, "in pieces of {size}");
         }
         let told = |bytes: &[u8]| {
             let mut messages = Messages::default();

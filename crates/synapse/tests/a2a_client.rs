@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use synapse_testkit::World;
 use synapse_testkit::stranger::{
     CARD, Heard, Stranger, answer, card, error, here, json_answer, not_found, result, task, text,
@@ -298,6 +299,35 @@ fn a_stream_that_breaks_anywhere_goes_on_without_loss_and_without_repeat() {
     let stranger = cutting(Knows::Resume, 10);
     world.synapse(&["send", &stranger.url(), "go", "--response"]).fails(1, &["not known", "--message-id"]);
     assert_eq!(stranger.methods(), ["SendStreamingMessage"]);
+}
+
+/// A stream that says what is known and ends, again and again: it is followed on, but not in haste.
+#[test]
+fn a_server_that_only_repeats_itself_is_not_hurried() {
+    let subscribed = Mutex::new(0_usize);
+    let stranger = Stranger::writing(move |heard, port, stream| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+        let say = |stream: &mut TcpStream, state: &str| {
+            let event = json!({ "jsonrpc": "2.0", "id": 1, "result": { "task": task(state, text("done")) } });
+            drop(stream.write_all(format!("{head}data: {event}\n\n").as_bytes()));
+        };
+        match (heard.path.as_str(), heard.method()) {
+            (CARD, _) => drop(stream.write_all(&json_answer(&card(&here(port, "/rpc"), true)))),
+            (_, "SendStreamingMessage") => say(stream, "TASK_STATE_WORKING"),
+            (_, "SubscribeToTask") => {
+                let mut subscribed = subscribed.lock().unwrap();
+                *subscribed += 1;
+                say(stream, if *subscribed < 6 { "TASK_STATE_WORKING" } else { "TASK_STATE_COMPLETED" });
+            }
+            (_, "GetTask") => drop(stream.write_all(&result(&task("TASK_STATE_COMPLETED", text("done"))))),
+            _ => drop(stream.write_all(&not_found())),
+        }
+    });
+    let began = Instant::now();
+    let ran = world().synapse(&["send", &stranger.url(), "go", "--response", "--timeout", "60s"]);
+    assert_eq!((ran.code, ran.out().as_str()), (Some(0), "done"), "{ran}");
+    // 0.1, 0.2, 0.4, 0.8 and 1.6 s between the six.
+    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
 /// L1–L3, V12: a server that has only 0.3, by each of its bindings, with and without streams.

@@ -14,7 +14,7 @@ use crate::web::{Limits, Request, Streaming, WebError};
 use http::HeaderMap;
 use serde_json::Value;
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use synapse_a2a::grpc::Messages;
 use synapse_a2a::{Kind, pb};
 
@@ -139,7 +139,7 @@ impl Agent {
         let (mut tries, mut pause, mut by_post) = (0, PAUSE_MIN, false);
         let mut why = String::new();
         while tries < TRIES_MAX {
-            let before = place.count;
+            let (count, changes, began) = (place.count, picture.changes(), Instant::now());
             match self.listen(Ask::Subscribe { task: id, by_post }, &mut place, picture, ears).await {
                 Ok(Ended::Over) => return self.make_whole(id, picture).await,
                 Ok(Ended::Broken(broken)) => why = broken,
@@ -158,8 +158,12 @@ impl Agent {
                 }
                 Err(e) => return Err(e),
             }
-            if place.count > before {
-                (tries, pause) = (0, PAUSE_MIN);
+            // Whoever tells of the task is alive; but if that is all it tells, it is asked less and less often.
+            if place.count > count {
+                tries = 0;
+            }
+            if picture.changes() > changes || began.elapsed() >= PAUSE_MAX {
+                pause = PAUSE_MIN;
             }
             tries += 1;
             tokio::time::sleep(pause).await;

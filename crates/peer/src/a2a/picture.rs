@@ -16,6 +16,8 @@ pub struct Picture {
     message: Option<pb::Message>,
     /// The last message of a status that was told.
     told: Option<String>,
+    /// How often something came that was not known.
+    changes: u64,
 }
 
 /// What an agent elsewhere has answered.
@@ -51,6 +53,11 @@ impl Picture {
             None => TaskState::Submitted,
             Some(task) => state_of(task),
         }
+    }
+
+    /// Grows with everything that was not known.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// It will not change, or not without us.
@@ -97,20 +104,27 @@ impl Picture {
         match payload {
             Payload::Message(message) if self.task.is_none() => self.message = Some(message),
             // Beside a task, a message is only a word on the way.
-            Payload::Message(message) => return Ok(Some(text_of(&message.parts)).filter(|t| !t.is_empty())),
+            Payload::Message(message) => {
+                self.changes += 1;
+                return Ok(Some(text_of(&message.parts)).filter(|t| !t.is_empty()));
+            }
             Payload::Task(task) => {
                 self.is_ours(&task.id)?;
                 self.put_task(task);
             }
             Payload::StatusUpdate(update) => {
                 self.is_ours(&update.task_id)?;
-                let status = update.status.ok_or("a status event without a status")?;
-                self.task_of(update.task_id, update.context_id).status = Some(status);
+                let status = Some(update.status.ok_or("a status event without a status")?);
+                let task = self.task_of(update.task_id, update.context_id);
+                let is_new = task.status != status;
+                task.status = status;
+                self.changes += u64::from(is_new);
             }
             Payload::ArtifactUpdate(update) => {
                 self.is_ours(&update.task_id)?;
                 let artifact = update.artifact.ok_or("an artifact event without an artifact")?;
                 put_artifact(self.task_of(update.task_id, update.context_id), artifact, update.append)?;
+                self.changes += 1;
             }
         }
         Ok(self.news())
@@ -144,8 +158,12 @@ impl Picture {
     }
 
     fn put_task(&mut self, mut task: pb::Task) {
+        let known = self.task.take().unwrap_or_default();
+        let is_new =
+            known.status != task.status || !task.artifacts.is_empty() && known.artifacts != task.artifacts;
+        self.changes += u64::from(is_new);
         // Some leave artifacts out where they tell of a task again.
-        if let Some(known) = self.task.take().filter(|_| task.artifacts.is_empty()) {
+        if task.artifacts.is_empty() {
             task.artifacts = known.artifacts;
         }
         self.task = Some(task);
@@ -269,6 +287,28 @@ mod tests {
         assert_eq!((picture.state(), picture.is_over()), (TaskState::Completed, true));
         assert_eq!(picture.answer().unwrap().text, "one two\nthree");
         assert_eq!(picture.answer().unwrap().parts[2], json!({ "text": "three" }));
+    }
+
+    /// What is told again is no change.
+    #[test]
+    fn only_what_was_not_known_is_a_change() {
+        let mut picture = Picture::default();
+        let mut whole = task("WORKING");
+        whole["task"]["artifacts"] = json!([{ "artifactId": "a", "parts": [{ "text": "x" }] }]);
+        for (value, changes) in [
+            (task("SUBMITTED"), 1),
+            (task("SUBMITTED"), 1),
+            (status("WORKING", None), 2),
+            (status("WORKING", None), 2),
+            (task("WORKING"), 2),
+            (piece("a", "x", false), 3),
+            (whole, 3),
+            (task("WORKING"), 3),
+            (task("COMPLETED"), 4),
+        ] {
+            picture.take_in(event(value.clone())).unwrap();
+            assert_eq!(picture.changes(), changes, "{value}");
+        }
     }
 
     #[test]
