@@ -115,7 +115,7 @@ pub fn write_request(request: &Request) -> Result<(&'static str, Value), Fault> 
 }
 
 fn no_list() -> Fault {
-    Fault::new(Kind::Unsupported, "version 0.3 of A2A has no list of tasks")
+    Fault::new(Kind::Unsupported, "version 0.3 of A2A has no list of tasks, but over HTTP+JSON")
 }
 
 /// The `result` of a JSON-RPC answer, or the body of an HTTP+JSON one.
@@ -163,7 +163,10 @@ pub fn read_reply(request: &Request, value: Value, form: Form) -> Result<Reply, 
         Request::ListPush(_) => push::list_to_new(value).and_then(from_json).map(Reply::Pushes),
         Request::DeletePush(_) => Ok(Reply::Nothing),
         Request::ExtendedCard(_) => read_card(value).map(|card| Reply::Card(Box::new(card))),
-        Request::List(_) | Request::SendStreaming(_) | Request::Subscribe(_) => Err(no_list()),
+        Request::List(_) => read_tasks(value, form).map(Reply::Tasks),
+        Request::SendStreaming(_) | Request::Subscribe(_) => {
+            Err(Fault::new(Kind::Internal, "a stream has events and no answer"))
+        }
     };
     reply.map_err(bad_answer)
 }
@@ -171,6 +174,11 @@ pub fn read_reply(request: &Request, value: Value, form: Form) -> Result<Reply, 
 pub fn read_task(value: Value, form: Form) -> Result<pb::Task, Fault> {
     let task = data::fields("result", value).and_then(|task| task::task_to_new("result", task, form));
     task.and_then(from_json).map_err(bad_answer)
+}
+
+/// Only HTTP+JSON has it in 0.3.
+pub fn read_tasks(value: Value, form: Form) -> Result<pb::ListTasksResponse, Fault> {
+    task::tasks_to_new(value, form).and_then(from_json).map_err(bad_answer)
 }
 
 /// One event of a stream.

@@ -106,7 +106,7 @@ impl Agent {
 
     /// The newest tasks of ours.
     pub async fn tasks(&self) -> Result<Vec<TaskLine>, AskError> {
-        let page: pb::ListTasksResponse = self.ask(Ask::List { page_size: PAGE }, Shape::Response).await?;
+        let page: pb::ListTasksResponse = self.ask(Ask::List { page_size: PAGE }, Shape::Page).await?;
         let line = |task: pb::Task| TaskLine { state: picture::state_of(&task).name(), id: task.id };
         Ok(page.tasks.into_iter().take(PAGE as usize).map(line).collect())
     }

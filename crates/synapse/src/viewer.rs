@@ -102,6 +102,7 @@ pub fn view(person: Person, home: &Home, agent: AgentId, role: Role) -> io::Resu
             other => break other,
         }
         viewer.line.hang_up();
+        viewer.at().connection_broke();
         match viewer.connect(socket) {
             Ok(next) => stream = next,
             Err(_) => break Ok(Left::Lost),

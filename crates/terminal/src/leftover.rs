@@ -36,13 +36,17 @@ const SETTLES_MS: u64 = 1_000;
 const KEYBOARD_MS: u32 = 3_000;
 /// The keyboard is not asked for again within this.
 const ASK_MS: u64 = 1_000;
-/// So long after a key the composer may be half drawn, and be read as something else or as nothing.
+/// So long after a key the composer may be half drawn, and be read as something else.
 const REDRAWN_MS: u64 = 500;
 
 impl Leftover {
     /// The turn that this text began was stopped.
     pub fn new(typed: Typed, since: Timestamp) -> Self {
         Self { typed, since, asked_at: None, pressed_at: None, presses: 0 }
+    }
+
+    pub fn into_typed(self) -> Typed {
+        self.typed
     }
 
     /// Until when nothing else may be typed.
@@ -65,7 +69,7 @@ impl Leftover {
                 Back::Wait { until: at.plus_ms(REDRAWN_MS) }
             }
             (false, true, _) => Back::ReleaseKeyboard,
-            (false, false, _) if is_gone => Back::Done,
+            // Also when it is gone: what was only half drawn may turn out to be there.
             (false, false, _) => Back::Wait { until: over },
             (true, false, _) => match self.asked_at.map(|at| at.plus_ms(ASK_MS)) {
                 Some(until) if until > sight.now => Back::Wait { until },
@@ -125,7 +129,11 @@ mod tests {
         assert_eq!(left.next(&sight(70, text("[A2A:0b78765b:user]"), true)), wait);
         assert_eq!(left.next(&sight(130, text("[A2A:0b78765b:user]"), true)), Back::Press(ERASE));
         assert_eq!(left.next(&sight(140, Holds::Empty, true)), Back::ReleaseKeyboard);
-        assert_eq!(left.next(&sight(150, Holds::Empty, false)), Back::Done);
+        assert_eq!(
+            left.next(&sight(150, Holds::Empty, false)),
+            Back::Wait { until: Timestamp(COMES_BACK_MS) }
+        );
+        assert_eq!(left.next(&sight(COMES_BACK_MS, Holds::Empty, false)), Back::Done);
     }
 
     /// Between a key and what comes of it, the composer is drawn anew, and may be read as anything.
@@ -143,7 +151,12 @@ mod tests {
         assert_eq!(left.next(&sight(100 + REDRAWN_MS, text("another"), true)), Back::ReleaseKeyboard);
         let wait = Back::Wait { until: Timestamp(COMES_BACK_MS) };
         assert_eq!(left.next(&sight(110 + REDRAWN_MS, text("another"), false)), wait);
-        assert_eq!(left.next(&sight(120 + REDRAWN_MS, Holds::Empty, false)), Back::Done);
+        assert_eq!(left.next(&sight(120 + REDRAWN_MS, Holds::Empty, false)), wait);
+        let again = 130 + ASK_MS;
+        assert_eq!(
+            left.next(&sight(again, text("[A2A:0b78765b:user]"), false)),
+            Back::TakeKeyboard { ms: KEYBOARD_MS }
+        );
     }
 
     #[test]

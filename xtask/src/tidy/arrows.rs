@@ -15,8 +15,8 @@ use crate::shell;
 const ARROWS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("dialects", &["core"]),
-    ("a2a", &["a2a-v03", "core", "dialects"]),
     ("a2a-v03", &[]),
+    ("a2a", &["a2a-v03", "core", "dialects"]),
     ("store", &["core"]),
     ("holder", &[]),
     ("tls", &[]),

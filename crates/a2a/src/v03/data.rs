@@ -6,7 +6,9 @@
 use super::Form;
 use crate::fault::Fault;
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use base64::alphabet;
+use base64::engine::general_purpose::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value, json};
 
 pub(super) type Fields = Map<String, Value>;
@@ -14,7 +16,14 @@ pub(super) type Fields = Map<String, Value>;
 /// In the metadata of a data part of 0.3, which is always an object: its `value` is meant. Other implementations do so too.
 const WRAPPED: &str = "data_part_compat";
 
-const ROLES: &[(&str, &str)] = &[("user", "ROLE_USER"), ("agent", "ROLE_AGENT")];
+const ROLES: &[(&str, &str)] =
+    &[("user", "ROLE_USER"), ("agent", "ROLE_AGENT"), ("unspecified", "ROLE_UNSPECIFIED")];
+
+/// With or without padding, as protobuf reads it too.
+const READS: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const READS_STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, READS);
+const READS_URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, READS);
 
 /// An object, without what is `null`.
 pub(super) fn fields(at: &str, value: Value) -> Result<Fields, Fault> {
@@ -102,7 +111,7 @@ pub(super) fn part_to_new(at: &str, old: Value, form: Form) -> Result<Value, Fau
         "data" => {
             let mut data = inside.ok_or_else(missing)?;
             if is_proto {
-                data = fields(&format!("{at}.data"), data)?.remove("data").unwrap_or_else(|| json!({}));
+                data = inner_data(fields(&format!("{at}.data"), data)?);
             }
             Map::from_iter([("data".to_owned(), unwrapped(data, &mut metadata))])
         }
@@ -114,6 +123,14 @@ pub(super) fn part_to_new(at: &str, old: Value, form: Form) -> Result<Value, Fau
     };
     insert(&mut new, "metadata", metadata);
     Ok(Value::Object(new))
+}
+
+/// In the proto data is wrapped once more. Some do not do so.
+fn inner_data(mut data: Fields) -> Value {
+    match data.get("data").is_some_and(Value::is_object) && data.len() == 1 {
+        true => data.remove("data").unwrap_or_default(),
+        false => Value::Object(data),
+    }
 }
 
 fn only_one(at: &str, part: &Fields) -> Result<&'static str, Fault> {
@@ -160,7 +177,7 @@ fn file_to_new(at: &str, mut file: Fields, is_proto: bool) -> Result<Fields, Fau
 /// The Python and Java libraries of 0.3 encode the bytes of a file twice in HTTP+JSON; others do so once, as its proto
 /// says. What comes out as base64 after it was decoded was encoded twice.
 fn base64_to_new(text: &str, may_be_twice: bool) -> Option<String> {
-    let decode = |text: &[u8]| STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok();
+    let decode = |text: &[u8]| READS_STANDARD.decode(text).or_else(|_| READS_URL_SAFE.decode(text)).ok();
     let once = decode(text.as_bytes())?;
     let is_twice = may_be_twice && !once.is_empty() && STANDARD.decode(&once).is_ok();
     match is_twice {

@@ -162,8 +162,18 @@ fn send_to_proto(asked: &pb::SendMessageRequest) -> Result<old::SendMessageReque
 /// The answer to a request, as a server that speaks 0.3 gave it.
 pub fn read_reply(request: &Request, message: &[u8]) -> Result<Reply, Fault> {
     let json = match request {
-        Request::Send(_) => as_json(&read::<old::SendMessageResponse>(message)?),
-        Request::Get(_) | Request::Cancel(_) => as_json(&read::<old::Task>(message)?),
+        Request::Send(_) => {
+            let mut sent: old::SendMessageResponse = read(message)?;
+            if let Some(old::send_message_response::Payload::Task(task)) = &mut sent.payload {
+                drop_bad_time(&mut task.status);
+            }
+            as_json(&sent)
+        }
+        Request::Get(_) | Request::Cancel(_) => {
+            let mut task: old::Task = read(message)?;
+            drop_bad_time(&mut task.status);
+            as_json(&task)
+        }
         Request::CreatePush(_) | Request::GetPush(_) => {
             as_json(&read::<old::TaskPushNotificationConfig>(message)?)
         }
@@ -180,7 +190,27 @@ pub fn read_reply(request: &Request, message: &[u8]) -> Result<Reply, Fault> {
 
 /// One event of a stream, as a server that speaks 0.3 gave it; and whether it says that nothing more comes.
 pub fn read_event(message: &[u8]) -> Result<(pb::StreamResponse, bool), Fault> {
-    read_told(as_json(&read::<old::StreamResponse>(message)?)?, Form::Rest)
+    use old::stream_response::Payload;
+    let mut told: old::StreamResponse = read(message)?;
+    match &mut told.payload {
+        Some(Payload::Task(task)) => drop_bad_time(&mut task.status),
+        Some(Payload::StatusUpdate(update)) => drop_bad_time(&mut update.status),
+        Some(Payload::Msg(_) | Payload::ArtifactUpdate(_)) | None => {}
+    }
+    read_told(as_json(&told)?, Form::Rest)
+}
+
+/// A time that says none is no reason to lose the task.
+fn drop_bad_time(status: &mut Option<old::TaskStatus>) {
+    // From the year 1 to the year 9999, as JSON has them.
+    const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+    if let Some(status) = status {
+        let is_time = |at: &_| {
+            let pbjson_types::Timestamp { seconds, nanos } = at;
+            SECONDS.contains(seconds) && (0..1_000_000_000).contains(nanos)
+        };
+        status.timestamp = status.timestamp.take().filter(is_time);
+    }
 }
 
 fn read<T: Message + Default>(message: &[u8]) -> Result<T, Fault> {

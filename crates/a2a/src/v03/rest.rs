@@ -3,7 +3,7 @@
 //! The specification of 0.3 gives no codes of HTTP; these are the ones of its Python library, which others follow.
 
 use super::data::Fields;
-use super::{Form, no_list, push, read_request, send, written};
+use super::{Form, push, read_request, send, written};
 use crate::fault::{Fault, Kind};
 use crate::operation::Request;
 use crate::rest::{Path, Row, asked};
@@ -99,7 +99,10 @@ pub fn write_request(request: &Request) -> Result<(Method, String, Option<Value>
         Request::ListPush(list) => (Method::GET, format!("{}/{PUSH}", task(&list.task_id)), None),
         Request::DeletePush(delete) => (Method::DELETE, webhook(&delete.task_id, &delete.id), None),
         Request::ExtendedCard(_) => (Method::GET, "/v1/card".into(), None),
-        Request::List(_) => return Err(no_list()),
+        Request::List(list) => {
+            let query = list.page_size.map(|size| format!("?pageSize={size}")).unwrap_or_default();
+            (Method::GET, format!("/v1/tasks{query}"), None)
+        }
     })
 }
 

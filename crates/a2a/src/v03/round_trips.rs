@@ -273,6 +273,55 @@ fn the_other_requests_there_and_back() {
             _ => assert_eq!(read.unwrap(), request),
         }
     }
-    let list = Request::List(pb::ListTasksRequest::default());
+    let list = Request::List(pb::ListTasksRequest { page_size: Some(7), ..Default::default() });
     assert_eq!(write_request(&list).unwrap_err().kind, Kind::Unsupported);
+    assert_eq!(grpc::write_request(&list).unwrap_err().kind, Kind::Unsupported);
+    let (verb, path, body) = rest::write_request(&list).unwrap();
+    let (path, query) = path.split_once('?').unwrap();
+    let path = rest::read_path(&verb, path.strip_prefix("/v1/").unwrap()).unwrap();
+    assert_eq!((rest::request(path, query, b"").unwrap(), body), (list.clone(), None));
+    let tasks = json!({ "tasks": [{ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_CANCELED" },
+        "history": [{ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "x" }] }] }], "totalSize": 1, "pageSize": 7 });
+    let page = Reply::Tasks(from_json(tasks).unwrap());
+    let told = write_reply(&page, Form::Rest).unwrap();
+    assert_eq!(read_reply(&list, told, Form::Rest).unwrap(), page);
+}
+
+/// What servers of 0.3 write that its words do not quite allow, and that costs nobody the task.
+#[test]
+fn what_is_a_little_wrong_is_read() {
+    let state = |word: &str| {
+        let task = json!({ "kind": "task", "id": "t", "contextId": "c", "status": { "state": word, "message": "x" } });
+        read_task(task, Form::Rpc).map(|task| task.status.unwrap().state())
+    };
+    for (word, expected) in [
+        ("cancelled", pb::TaskState::Canceled),
+        ("TASK_STATE_CANCELLED", pb::TaskState::Canceled),
+        ("input_required", pb::TaskState::InputRequired),
+        ("COMPLETED", pb::TaskState::Completed),
+        ("", pb::TaskState::Unspecified),
+        ("unknown", pb::TaskState::Unspecified),
+    ] {
+        assert_eq!(state(word).unwrap(), expected, "{word}");
+    }
+    assert!(state("flying").is_err());
+    let part = |part: Value| {
+        let message = json!({ "msg": { "messageId": "m", "role": "ROLE_UNSPECIFIED", "content": [part] } });
+        let (event, _) = read_event(message, Form::Rest).unwrap();
+        serde_json::to_value(event).unwrap()["message"]["parts"][0].clone()
+    };
+    // Base64 without padding; data that is not wrapped, and data that is.
+    assert_eq!(part(json!({ "file": { "fileWithBytes": "AAE", "mimeType": "a/b" } }))["raw"], "AAE=");
+    assert_eq!(part(json!({ "file": { "fileWithBytes": "-_8", "mimeType": "a/b" } }))["raw"], "+/8=");
+    assert_eq!(part(json!({ "data": { "a": "b" } }))["data"], json!({ "a": "b" }));
+    assert_eq!(part(json!({ "data": { "data": { "a": "b" } } }))["data"], json!({ "a": "b" }));
+    // A time that is none, over gRPC.
+    let time = pbjson_types::Timestamp { seconds: i64::MAX, nanos: -1 };
+    let status = synapse_a2a_v03::TaskStatus { state: 2, timestamp: Some(time), ..Default::default() };
+    let task = synapse_a2a_v03::Task { id: "t".into(), status: Some(status), ..Default::default() };
+    let get = Request::of_method("GetTask", json!({ "id": "t" })).unwrap();
+    let Reply::Task(task) = grpc::read_reply(&get, &prost::Message::encode_to_vec(&task)).unwrap() else {
+        panic!("no task")
+    };
+    assert_eq!(task.status.unwrap().timestamp, None);
 }

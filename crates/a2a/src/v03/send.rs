@@ -66,11 +66,16 @@ pub(super) fn send_to_old(mut new: Fields, form: Form) -> Result<Value, Fault> {
     if let Some(Value::Object(message)) = new.remove("message") {
         old.insert("message".into(), message_to_old(message, form)?);
     }
-    let configuration = match new.remove("configuration") {
-        Some(Value::Object(configuration)) => configuration,
-        _ => Map::new(),
-    };
-    old.insert("configuration".into(), configuration_to_old(configuration, form)?);
+    match (new.remove("configuration"), form) {
+        (Some(Value::Object(configuration)), _) => {
+            old.insert("configuration".into(), configuration_to_old(configuration, form)?);
+        }
+        // What says nothing waits in the schema, and does not in the proto.
+        (_, Form::Rest) => {
+            old.insert("configuration".into(), configuration_to_old(Map::new(), form)?);
+        }
+        (_, Form::Rpc) => {}
+    }
     insert(&mut old, "metadata", new.remove("metadata"));
     Ok(Value::Object(old))
 }

@@ -22,7 +22,6 @@ const STATES: &[(&str, &str)] = &[
     ("unknown", "TASK_STATE_UNSPECIFIED"),
 ];
 
-/// The proto of 0.3 writes this one with two l.
 const CANCELLED: &str = "TASK_STATE_CANCELLED";
 const CANCELED: &str = "TASK_STATE_CANCELED";
 
@@ -41,18 +40,27 @@ pub(super) fn task_to_new(at: &str, mut task: Fields, form: Form) -> Result<Valu
 fn status_to_new(at: &str, status: Value, form: Form) -> Result<Value, Fault> {
     let mut status = fields(at, status)?;
     rewrite(&mut status, "state", |state| {
-        if state == CANCELLED || state == "cancelled" {
-            return Ok(CANCELED.into());
-        }
-        word(STATES, state).map_err(|_| Fault::params(format!("{at}.state"), "it is no state of a task"))
+        state_to_new(state).map_err(|()| Fault::params(format!("{at}.state"), "it is no state of a task"))
     })?;
-    if let Some(message) = take(&mut status, &["message", "update"]) {
+    if let Some(message) = take(&mut status, &["message", "update"]).filter(Value::is_object) {
         status.insert("message".into(), message_to_new(&format!("{at}.message"), message, form)?);
     }
     // Times of 0.3 are any text; one that says no time is no reason to lose the task.
     let at = status.remove("timestamp").and_then(|raw| time::read("timestamp", raw.as_str()?).ok());
     insert(&mut status, "timestamp", at.map(|at| time::show(at).into()));
     Ok(Value::Object(status))
+}
+
+/// Some write it in capitals or with another stroke, or with two l, as the proto of 0.3 does.
+fn state_to_new(state: Value) -> Result<Value, ()> {
+    let Value::String(raw) = &state else { return Ok(state) };
+    let text = raw.strip_prefix("TASK_STATE_").unwrap_or(raw).to_ascii_lowercase().replace('_', "-");
+    let text = match text.as_str() {
+        "cancelled" => "canceled",
+        "" | "unspecified" => "unknown",
+        text => text,
+    };
+    word(STATES, text.into())
 }
 
 fn artifact_to_new(at: &str, artifact: Value, form: Form) -> Result<Value, Fault> {
@@ -143,6 +151,14 @@ pub(super) fn task_to_old(task: Value, form: Form) -> Result<Value, Fault> {
 pub(super) fn tasks_to_old(page: Value, form: Form) -> Result<Value, Fault> {
     let mut page = object(page)?;
     rewrite(&mut page, "tasks", |list| each("tasks", list, |_, task| task_to_old(task, form)))?;
+    Ok(Value::Object(page))
+}
+
+pub(super) fn tasks_to_new(page: Value, form: Form) -> Result<Value, Fault> {
+    let mut page = fields("result", page)?;
+    rewrite(&mut page, "tasks", |list| {
+        each("result.tasks", list, |at, task| task_to_new(at, fields(at, task)?, form))
+    })?;
     Ok(Value::Object(page))
 }
 

@@ -82,3 +82,34 @@ pub(super) fn seen(sight: &Sight) -> Composer {
         _ => Composer::Other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty(typed: u64) -> Option<Ask> {
+        Some(Ask::Composer { composer: Composer::Empty, typed: Some(typed) })
+    }
+
+    /// What was typed is not on the screen at once: until it can be, an empty composer is not believed.
+    #[tokio::test(start_paused = true)]
+    async fn after_a_key_an_empty_composer_is_believed_later() {
+        let mut place = Place::default();
+        assert_eq!(place.tell(Composer::Empty), empty(0));
+        assert_eq!(place.tell(Composer::Empty), None, "once");
+        place.typed(3);
+        assert_eq!(place.tell(Composer::Empty), None);
+        tokio::time::advance(ECHO).await;
+        assert_eq!(place.tell(Composer::Empty), None, "nothing was printed yet");
+        place.printed();
+        assert_eq!(place.tell(Composer::Empty), None);
+        tokio::time::advance(ECHO).await;
+        assert_eq!(place.tell(Composer::Empty), empty(3));
+        // What is not empty is told at once; and what prints nothing is believed after a second.
+        place.typed(1);
+        let other = Ask::Composer { composer: Composer::Other, typed: Some(4) };
+        assert_eq!(place.tell(Composer::Other), Some(other));
+        tokio::time::advance(SILENCE).await;
+        assert_eq!(place.tell(Composer::Empty), empty(4));
+    }
+}

@@ -370,10 +370,7 @@ impl<'a> Sitting<'a> {
                 let size = self.hand.seat.watch().screen().size();
                 self.restart(size, &drawn);
             }
-            Tell::Output(bytes) => {
-                self.place.printed();
-                return bytes.is_empty() || self.printed(&bytes).await;
-            }
+            Tell::Output(bytes) => return bytes.is_empty() || self.printed(&bytes).await,
             Tell::Typed(bytes) => {
                 self.hand.seat.watch().input(now(), &bytes);
                 self.typist.person_typed();
@@ -418,6 +415,7 @@ impl<'a> Sitting<'a> {
         let (old, new) = bytes.split_at(known.min(bytes.len()));
         self.upto += bytes.len() as u64;
         self.picture_at = Some(Instant::now() + PICTURE_QUIET);
+        self.place.printed();
         let answers = {
             let mut watch = self.hand.seat.watch();
             drop(watch.output(now(), old));

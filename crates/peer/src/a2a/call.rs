@@ -170,6 +170,9 @@ pub(super) fn read<T: DeserializeOwned>(
         (Version::V03, Shape::Response) => {
             v03::read_event(result, at.binding.form()).and_then(|(told, _)| to_json(&told))
         }
+        (Version::V03, Shape::Page) => {
+            v03::read_tasks(result, at.binding.form()).and_then(|page| to_json(&page))
+        }
         (Version::V03, Shape::Task) => {
             v03::read_task(result, at.binding.form()).and_then(|task| to_json(&task))
         }
@@ -196,6 +199,8 @@ impl Binding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Task,
+    /// Of a list of tasks.
+    Page,
     /// As it came: a signature covers what is in it.
     Card,
     /// One of several: an answer to a message, or an event.
@@ -296,9 +301,6 @@ mod tests {
                 assert_eq!(request.url, format!("https://a.example/x/{below}{path}"));
                 assert_eq!(request.method.as_str(), verb);
                 assert_eq!(request.headers["a2a-version"], "1.0");
-                if old.is_empty() {
-                    continue;
-                }
                 let request = ask.request(&at(HttpJson, V03, tenant)).unwrap();
                 // The one path that has another name there.
                 let path = if ask == Ask::ExtendedCard { "card" } else { path };

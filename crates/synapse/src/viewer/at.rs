@@ -52,8 +52,8 @@ pub(super) struct At {
     composer: Composer,
     /// Something was typed to the program since the composer was last told to be empty.
     touched: bool,
-    /// How many bytes were given to the program in all.
-    given: u64,
+    /// How many bytes were given to the program in all; not known of a connection that is not the first.
+    given: Option<u64>,
     /// The beginning of a key whose end has not come, and how much of it was passed on already.
     pending: Vec<u8>,
     passed: usize,
@@ -123,7 +123,7 @@ impl Default for At {
             state: State::Free,
             composer: Composer::Other,
             touched: false,
-            given: 0,
+            given: Some(0),
             pending: Vec::new(),
             passed: 0,
         }
@@ -135,9 +135,15 @@ impl At {
     pub(super) fn composer(&mut self, composer: Composer, typed: Option<u64>) {
         self.composer = composer;
         // What was said before it knew of our last keys says nothing about them.
-        if typed.is_none_or(|typed| typed == self.given) {
+        let is_stale = typed.zip(self.given).is_some_and(|(typed, given)| typed != given);
+        if !is_stale {
             self.touched = false;
         }
+    }
+
+    /// Of what we gave some may not have arrived, and the other side counts anew.
+    pub(super) fn connection_broke(&mut self) {
+        self.given = None;
     }
 
     /// Our keys no longer count, until the composer is told again. What was kept back is dropped.
@@ -172,7 +178,8 @@ impl At {
             Said::Pass(bytes) => bytes.len() as u64,
             Said::Send(_) | Said::Lost => 0,
         });
-        self.given += given.sum::<u64>();
+        let given = given.sum::<u64>();
+        self.given = self.given.map(|before| before + given);
         said
     }
 
@@ -218,6 +225,7 @@ impl At {
         match std::mem::replace(&mut self.state, State::Free) {
             State::Free => self.free(token, key, passed, names, said),
             State::Elsewhere => {
+                self.touched = true;
                 pass(said, &key[passed..]);
                 if token != Token::PasteEnds {
                     self.state = State::Elsewhere;

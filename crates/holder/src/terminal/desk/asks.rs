@@ -162,7 +162,10 @@ impl Desk {
     pub(super) fn tell_composer(&mut self) {
         if let Some(leader) = self.leader() {
             // Keys that are held back will be in it.
-            let composer = if self.held.is_empty() { self.composer } else { Composer::Other };
+            let composer = match self.composer {
+                Composer::Empty if !self.held.is_empty() => Composer::Other,
+                composer => composer,
+            };
             let client = &mut self.clients[leader];
             client.tell(&Tell::Composer { composer, typed: Some(client.typed) });
         }
@@ -246,4 +249,95 @@ pub(in crate::terminal) fn within(columns: u16, rows: u16) -> (u16, u16) {
     let columns = columns.clamp(1, SIDE_MAX);
     let rows_max = u16::try_from(CELLS_MAX / u32::from(columns)).unwrap_or(SIDE_MAX).min(SIDE_MAX);
     (columns, rows.clamp(1, rows_max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::clients::Client;
+    use super::*;
+    use crate::terminal::wire::Frames;
+    use rustix::pty::{OpenptFlags, openpt};
+    use std::io::Read as _;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::mpsc::channel;
+
+    /// A desk without a program, with a node and a person at it.
+    struct Room {
+        desk: Desk,
+        person: UnixStream,
+        _node: UnixStream,
+        _dir: tempfile::TempDir,
+    }
+
+    const NODE: usize = 0;
+    const PERSON: usize = 1;
+
+    impl Room {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+            let socket = UnixListener::bind(dir.path().join("s")).unwrap();
+            let (ears, _) = UnixStream::pair().unwrap();
+            let mut desk = Desk::new(master, socket, ears, channel().1, (80, 24)).unwrap();
+            let [node, person] = [Role::Node, Role::Viewer].map(|role| {
+                let (ours, theirs) = UnixStream::pair().unwrap();
+                desk.clients.push(Client::new(ours).unwrap());
+                desk.asked(desk.clients.len() - 1, Ask::Hello { role, columns: 80, rows: 24 });
+                theirs
+            });
+            Self { desk, person, _node: node, _dir: dir }
+        }
+
+        fn says(&mut self, composer: Composer, typed: u64) {
+            self.desk.asked(NODE, Ask::Composer { composer, typed: Some(typed) });
+        }
+
+        /// What the person was told of the composer since this was last asked.
+        fn told(&mut self) -> Vec<(Composer, Option<u64>)> {
+            self.desk.let_go();
+            self.person.set_nonblocking(true).unwrap();
+            let (mut frames, mut bytes) = (Frames::default(), vec![0; 1 << 16]);
+            while let Ok(read @ 1..) = self.person.read(&mut bytes) {
+                frames.feed(&bytes[..read]);
+            }
+            let mut told = Vec::new();
+            while let Some(tell) = frames.next_tell().unwrap() {
+                if let Tell::Composer { composer, typed } = tell {
+                    told.push((composer, typed));
+                }
+            }
+            told
+        }
+    }
+
+    #[test]
+    fn an_empty_composer_is_told_only_by_who_knew_of_the_last_keys() {
+        let mut room = Room::new();
+        room.told();
+        room.says(Composer::Empty, 0);
+        assert_eq!(room.told(), [(Composer::Empty, Some(0))]);
+        room.desk.asked(PERSON, Ask::Input(b"mail".to_vec()));
+        room.says(Composer::Empty, 0);
+        assert_eq!(room.told(), [], "it did not know yet");
+        room.says(Composer::Other, 0);
+        room.says(Composer::Empty, 4);
+        assert_eq!(room.told(), [(Composer::Other, Some(4)), (Composer::Empty, Some(4))]);
+    }
+
+    /// Keys that wait for the node will be in it; a prompt is one all the same.
+    #[test]
+    fn keys_that_are_held_back_are_no_empty_composer() {
+        let mut room = Room::new();
+        room.desk.asked(NODE, Ask::Keyboard { ms: 60_000 });
+        room.desk.asked(PERSON, Ask::Input(b"x".to_vec()));
+        room.told();
+        room.says(Composer::Empty, 0);
+        room.says(Composer::Prompt, 0);
+        assert_eq!(room.told(), [(Composer::Other, Some(1)), (Composer::Prompt, Some(1))]);
+        room.desk.asked(NODE, Ask::Keyboard { ms: 0 });
+        room.says(Composer::Empty, 0);
+        assert_eq!(room.told(), [], "the key has come, and is not known yet");
+        room.says(Composer::Empty, 1);
+        assert_eq!(room.told(), [(Composer::Empty, Some(1))]);
+    }
 }

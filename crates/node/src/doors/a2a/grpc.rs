@@ -53,6 +53,14 @@ impl Service {
         Err(Fault { field: Some("A2A-Version".into()), ..Fault::new(Kind::Version, message) })
     }
 
+    /// The operation by which a stream is taken up.
+    fn subscribe(self) -> &'static str {
+        match self.0 {
+            check::Version::V10 => "SubscribeToTask",
+            check::Version::V03 => "TaskSubscription",
+        }
+    }
+
     fn request(self, method: &str, message: &[u8]) -> Result<operation::Request, Fault> {
         match self.0 {
             check::Version::V10 => grpc::request(method, message),
@@ -108,15 +116,12 @@ pub(in crate::doors) async fn serve(
             Err(fault) => refused(&fault.into()),
         },
         Ok(Done::Stream(events)) => {
-            let goes_on = last_mark(&headers).is_some() && SUBSCRIBE.contains(&method);
+            let goes_on = last_mark(&headers).is_some() && method == service.subscribe();
             events::told(app, service, events, goes_on, until).await
         }
         Err(status) => refused(&status),
     }
 }
-
-/// What 1.0 and 0.3 call it.
-const SUBSCRIBE: [&str; 2] = ["SubscribeToTask", "TaskSubscription"];
 
 async fn dispatch(
     app: &Shared,

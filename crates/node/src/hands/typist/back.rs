@@ -3,16 +3,22 @@
 use super::{Stage, Typist};
 use crate::driver::now;
 use synapse_holder::terminal::wire::Ask;
+use synapse_terminal::interrupt::Stopped;
 use synapse_terminal::leftover::{Back, Leftover};
 use synapse_terminal::turn::Sight;
 
 impl Typist {
-    /// The turn of the last message has been stopped.
-    pub(super) fn may_come_back(&mut self) {
+    /// The turn of the last message was to be stopped, and has been, as far as is seen.
+    pub(super) fn may_come_back(&mut self, stopped: Stopped) {
+        let typed = match stopped {
+            Stopped::Stopped => self.last.take(),
+            // It may have heard it nevertheless, and be slow to show it; or be stopped by the next try.
+            Stopped::StillBusy => self.last.clone(),
+            Stopped::NothingRan | Stopped::Ended => return,
+        };
         // A second stop finds nothing new: what the first one stopped may still come back.
-        if let Some(typed) = self.last.take() {
-            self.left = Some(Leftover::new(typed, now()));
-        }
+        let typed = typed.or_else(|| self.left.take().map(Leftover::into_typed));
+        self.left = typed.map(|typed| Leftover::new(typed, now()));
     }
 
     /// Not while a message is on its way into the composer.

@@ -165,10 +165,7 @@ impl Typist {
     /// What was cut is told on its task.
     async fn turn_stopped(&mut self, stopped: Stopped, why: &str, task: Option<TaskId>) {
         tracing::info!(?stopped, why, "a turn was to be stopped");
-        // One that goes on may have heard it nevertheless, and be slow to show it.
-        if matches!(stopped, Stopped::Stopped | Stopped::StillBusy) {
-            self.may_come_back();
-        }
+        self.may_come_back(stopped);
         let cut = matches!(stopped, Stopped::Stopped) || task.is_some();
         let working =
             self.job.as_ref().is_some_and(|job| matches!(job.stage, Stage::Working { .. }) || task.is_some());

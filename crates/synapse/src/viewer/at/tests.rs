@@ -234,6 +234,12 @@ fn only_at_an_empty_composer_and_only_who_leads() {
     assert_eq!(at.hear(b"@", &mut names), [Said::Pass(b"@".to_vec())]);
     at.composer(Composer::Empty, Some(2));
     assert_eq!(at.hear(b"@", &mut names), []);
+    // On another connection everything is counted anew; it is believed as it comes.
+    let mut at = ready();
+    at.hear(b"x", &mut names);
+    at.connection_broke();
+    at.composer(Composer::Empty, Some(0));
+    assert_eq!(at.hear(b"@", &mut names), []);
     at.looks_on();
     assert_eq!(at.shown(), None, "what was kept back is dropped");
     assert_eq!(at.hear(b"@", &mut names), [Said::Pass(b"@".to_vec())]);

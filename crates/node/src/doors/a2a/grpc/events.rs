@@ -113,7 +113,8 @@ impl Told {
         if is_whole {
             return Status::Ok;
         }
-        let why = "the stream broke off; SubscribeToTask with last-event-id goes on with it";
+        let operation = self.service.subscribe();
+        let why = format!("the stream broke off; {operation} with last-event-id goes on with it");
         Fault::new(Kind::Stopping, why).into()
     }
 }
