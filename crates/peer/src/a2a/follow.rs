@@ -42,6 +42,16 @@ pub struct Ears<'a> {
     pub enough: &'a (dyn Fn(&Picture) -> bool + Sync),
 }
 
+impl Ears<'_> {
+    /// Whether that was enough, or the last.
+    fn take_in(&self, event: pb::StreamResponse, picture: &mut Picture) -> Result<bool, AskError> {
+        if let Some(told) = picture.take_in(event).map_err(|why| not_understood(&why))? {
+            (self.hear)(&told);
+        }
+        Ok(picture.is_over() || (self.enough)(picture))
+    }
+}
+
 /// How hearing of a task begins.
 pub enum Begin<'a> {
     /// With a message that begins it, or goes on with it.
@@ -67,6 +77,16 @@ impl Place {
         let first = head.get(FIRST_EVENT).and_then(|first| first.to_str().ok());
         self.last_id = first.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
         self.after_first = 0;
+    }
+
+    /// Counts one more event.
+    fn count(&mut self, bytes: usize) -> Result<(), AskError> {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.bytes > STREAM_BYTES_MAX {
+            true => Err(not_understood("the events of one task are larger than is kept")),
+            false => Ok(()),
+        }
     }
 
     /// Whether the event is new; remembers it.
@@ -216,16 +236,8 @@ impl Agent {
                 if event.data.is_empty() || !place.is_new(&event) {
                     continue;
                 }
-                place.count += 1;
-                place.bytes = place.bytes.saturating_add(event.data.len());
-                if place.bytes > STREAM_BYTES_MAX {
-                    return Err(not_understood("the events of one task are larger than is kept"));
-                }
-                let told = picture.take_in(call::read_event(at, &event.data)?);
-                if let Some(told) = told.map_err(|why| not_understood(&why))? {
-                    (ears.hear)(&told);
-                }
-                if picture.is_over() || (ears.enough)(picture) {
+                place.count(event.data.len())?;
+                if ears.take_in(call::read_event(at, &event.data)?, picture)? {
                     return Ok(Ended::Over);
                 }
             }
@@ -280,16 +292,8 @@ impl Agent {
                 }
                 place.after_first += u64::from(!is_first);
                 is_first = false;
-                place.count += 1;
-                place.bytes = place.bytes.saturating_add(bytes);
-                if place.bytes > STREAM_BYTES_MAX {
-                    return Err(not_understood("the events of one task are larger than is kept"));
-                }
-                let told = picture.take_in(event);
-                if let Some(told) = told.map_err(|why| not_understood(&why))? {
-                    (ears.hear)(&told);
-                }
-                if picture.is_over() || (ears.enough)(picture) {
+                place.count(bytes)?;
+                if ears.take_in(event, picture)? {
                     return Ok(Ended::Over);
                 }
             }
@@ -314,10 +318,7 @@ impl Agent {
             }
         }
         super::check_media(media, status)?;
-        let event: pb::StreamResponse = call::read(at, Shape::Response, status, &body)?;
-        let told = picture.take_in(event).map_err(|why| not_understood(&why))?;
-        told.iter().for_each(|told| (ears.hear)(told));
-        match picture.is_over() || (ears.enough)(picture) {
+        match ears.take_in(call::read(at, Shape::Response, status, &body)?, picture)? {
             true => Ok(Ended::Over),
             false => Ok(Ended::Broken("it answered once, and did not stream".into())),
         }
