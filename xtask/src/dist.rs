@@ -1,4 +1,5 @@
-//! The archive people download: one stripped binary, the licence, the readme, and a checksum.
+//! The archive people download: one stripped binary, the licence, the readme, and a checksum. Beside it, what the binary
+//! is made of (`sbom`).
 //!
 //! Everything lands in `target/dist`; nothing is sent anywhere.
 
@@ -8,9 +9,10 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::shell;
+use crate::{audit, sbom, shell};
 
-/// Builds with the `dist` profile and packs `synapse-<version>-<target>.tar.gz` beside its SHA-256.
+/// Builds with the `dist` profile and packs `synapse-<version>-<target>.tar.gz` beside its SHA-256 and its
+/// bill of materials.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     shell::show(root, &["cargo", "build", "--package", "synapse", "--profile", "dist", "--locked"], &[])?;
     let metadata =
@@ -42,6 +44,12 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let sum = shell::read(&dist, &["sha256sum", &archive])?;
     fs::write(dist.join(format!("{archive}.sha256")), &sum).context("writing the checksum")?;
     print!("{sum}");
+
+    let lock = fs::read_to_string(root.join("Cargo.lock")).context("reading Cargo.lock")?;
+    let bom = sbom::of(&audit::metadata(root, &["--filter-platform", target])?, &lock, "synapse")?;
+    let file = dist.join(format!("{name}.cdx.json"));
+    fs::write(&file, format!("{bom:#}\n")).with_context(|| format!("writing {}", file.display()))?;
+    println!("{}", file.display());
     Ok(())
 }
 

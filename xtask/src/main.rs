@@ -7,14 +7,18 @@
 //! Exit codes: 0 all is well, 1 a chore found something, 2 the command line
 //! made no sense.
 
+mod audit;
 mod bench;
 mod dist;
 mod golden;
+mod interop;
 mod mock_llm;
 mod needs;
+mod proto;
 mod real_agents;
 mod record;
 mod rows;
+mod sbom;
 mod sdk;
 mod shell;
 mod sim;
@@ -39,6 +43,10 @@ usage: cargo xtask <chore>
   mock-llm [--port N] [--log FILE] [--script FILE]
                     that mock alone, until it is ended
   sdk               fetch the official SDKs of A2A that the tests are called by, into target/sdk
+  interop [--write] [NAME]...
+                    other makers' frameworks call us and are called by us; --write into docs/a2a-interop.md
+  audit [--refresh] licences, advisories and duplicates among the dependencies; --refresh fetches the advisories
+  proto [--check]   write the code of the A2A messages from their protos; --check compares instead
   rows              which test holds which row of A2A, into docs/a2a-rows.md
   golden [--bless]  compare the golden files; --bless writes what the code says now
   record            the demo in a real terminal, into docs/demo.cast and docs/demo.svg
@@ -57,6 +65,9 @@ enum Chore {
     RealAgents { words: Vec<String> },
     MockLlm { words: Vec<String> },
     Sdk,
+    Interop { words: Vec<String> },
+    Audit { refresh: bool },
+    Proto { check: bool },
     Rows,
     Golden { bless: bool },
     Record,
@@ -100,6 +111,13 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
             Ok(Chore::MockLlm { words: words.iter().map(ToString::to_string).collect() })
         }
         ["sdk"] => Ok(Chore::Sdk),
+        ["interop", words @ ..] => {
+            Ok(Chore::Interop { words: words.iter().map(ToString::to_string).collect() })
+        }
+        ["audit"] => Ok(Chore::Audit { refresh: false }),
+        ["audit", "--refresh"] => Ok(Chore::Audit { refresh: true }),
+        ["proto"] => Ok(Chore::Proto { check: false }),
+        ["proto", "--check"] => Ok(Chore::Proto { check: true }),
         ["rows"] => Ok(Chore::Rows),
         ["golden"] => Ok(Chore::Golden { bless: false }),
         ["golden", "--bless"] => Ok(Chore::Golden { bless: true }),
@@ -121,6 +139,9 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::RealAgents { words } => real_agents::run(&root, &words),
         Chore::MockLlm { words } => mock_llm::run(&words),
         Chore::Sdk => sdk::ensure_all(&root),
+        Chore::Interop { words } => interop::run(&root, &words),
+        Chore::Audit { refresh } => audit::run(&root, refresh),
+        Chore::Proto { check } => proto::run(&root, check),
         Chore::Rows => rows::run(&root),
         Chore::Golden { bless } => golden::run(&root, bless),
         Chore::Record => record::run(&root),

@@ -25,16 +25,62 @@ enum Fetcher {
 pub(crate) const PYTHON_1: Kit = Kit {
     folder: "python-1.3.0",
     with: Fetcher::Pip,
-    packages: &["a2a-sdk[grpc,http-server,signing]==1.3.0", "uvicorn==0.54.0"],
+    // The last two verify signatures without the SDK.
+    packages: &[
+        "a2a-sdk[grpc,http-server,signing]==1.3.0",
+        "uvicorn==0.54.0",
+        "jwcrypto==1.6.1",
+        "rfc8785==0.1.4",
+    ],
 };
 
-const PYTHON_03: Kit =
+pub(crate) const PYTHON_03: Kit =
     Kit { folder: "python-0.3.26", with: Fetcher::Pip, packages: &["a2a-sdk[grpc,http-server]==0.3.26"] };
 
-const JS: Kit = Kit {
+/// What checks `/openapi.json`, and a node against it.
+const OPENAPI: Kit = Kit {
+    folder: "python-openapi",
+    with: Fetcher::Pip,
+    packages: &["openapi-spec-validator==0.9.0", "schemathesis==4.32.5", "hypothesis==6.170.15"],
+};
+
+pub(crate) const JS: Kit = Kit {
     folder: "js",
     with: Fetcher::Npm,
     packages: &["@a2a-js/sdk@1.3.0", "@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0"],
+};
+
+/// Frameworks of other makers, for `cargo xtask interop`; these are fetched only there.
+pub(crate) const PYTHON_02: Kit =
+    Kit { folder: "python-0.2.16", with: Fetcher::Pip, packages: &["a2a-sdk==0.2.16", "uvicorn==0.54.0"] };
+pub(crate) const ADK: Kit = Kit {
+    folder: "google-adk",
+    with: Fetcher::Pip,
+    packages: &["google-adk[a2a]==2.13.0", "a2a-sdk==1.3.0"],
+};
+pub(crate) const LANGGRAPH: Kit = Kit {
+    folder: "langgraph",
+    with: Fetcher::Pip,
+    packages: &["langgraph-api==0.16.7", "langgraph==1.2.22", "langgraph-cli[inmem]==0.4.40"],
+};
+pub(crate) const CREWAI: Kit =
+    Kit { folder: "crewai", with: Fetcher::Pip, packages: &["crewai[a2a]==1.15.30", "uvicorn==0.54.0"] };
+pub(crate) const STRANDS: Kit =
+    Kit { folder: "strands", with: Fetcher::Pip, packages: &["strands-agents[a2a]==1.62.0"] };
+pub(crate) const FASTA2A_06: Kit = Kit {
+    folder: "fasta2a-0.6.1",
+    with: Fetcher::Pip,
+    packages: &["fasta2a==0.6.1", "uvicorn==0.54.0", "httpx==0.28.1"],
+};
+pub(crate) const FASTA2A_2: Kit = Kit {
+    folder: "fasta2a-2.1.1",
+    with: Fetcher::Pip,
+    packages: &["fasta2a==2.1.1", "uvicorn==0.54.0", "httpx==0.28.1"],
+};
+pub(crate) const PYDANTIC_AI: Kit = Kit {
+    folder: "pydantic-ai",
+    with: Fetcher::Pip,
+    packages: &["pydantic-ai-slim==2.62.0", "fasta2a[pydantic-ai]==2.1.1", "uvicorn==0.54.0"],
 };
 
 const LIST: &str = "fetched";
@@ -46,7 +92,7 @@ pub(crate) fn python(root: &Path, kit: &Kit) -> PathBuf {
 
 /// Makes sure that all are there.
 pub(crate) fn ensure_all(root: &Path) -> anyhow::Result<()> {
-    for kit in [&PYTHON_1, &PYTHON_03, &JS] {
+    for kit in [&PYTHON_1, &PYTHON_03, &OPENAPI, &JS] {
         ensure(root, kit)?;
     }
     Ok(())
@@ -114,7 +160,10 @@ mod tests {
 
     #[test]
     fn every_package_has_an_exact_version() {
-        for package in [&PYTHON_1, &PYTHON_03, &JS].iter().flat_map(|kit| kit.packages) {
+        let frameworks =
+            [&PYTHON_02, &ADK, &LANGGRAPH, &CREWAI, &STRANDS, &FASTA2A_06, &FASTA2A_2, &PYDANTIC_AI];
+        let official = [&PYTHON_1, &PYTHON_03, &OPENAPI, &JS];
+        for package in official.iter().chain(&frameworks).flat_map(|kit| kit.packages) {
             let version = package.rsplit_once(['=', '@']).map(|(_, version)| version);
             let exact =
                 version.is_some_and(|v| v.split('.').count() == 3 && !v.contains(['*', '^', '~', '>']));

@@ -46,6 +46,8 @@ const STEPS: &[Step] = &[
             &[],
         ),
     ),
+    always("audit", Act::Run(&["cargo", "xtask", "audit"], &[])),
+    always("generated code", Act::Run(&["cargo", "xtask", "proto", "--check"], &[])),
     always("compiles for macOS", Act::Call(check_for_macos)),
     always("build", Act::Run(&["cargo", "build", "--workspace", "--locked"], &[])),
     always(
@@ -73,6 +75,7 @@ const STEPS: &[Step] = &[
             &[("SYNAPSE_CRASH_ROUNDS", "20")],
         ),
     ),
+    only_full("frameworks of other makers", Act::Run(&["cargo", "xtask", "interop"], &[])),
     only_full("all real CLIs", Act::Call(all_real_clis)),
     only_full(
         "sixty rounds of kills that nobody notices",

@@ -40,6 +40,8 @@ pub struct Description {
     pub mtls: bool,
     /// Callers need not prove anything.
     pub open: bool,
+    pub streaming: bool,
+    pub push_notifications: bool,
     pub extensions: Vec<pb::AgentExtension>,
 }
 
@@ -54,6 +56,35 @@ pub struct Interface {
     pub url: String,
     pub binding: &'static str,
     pub version: &'static str,
+}
+
+/// How the protocol travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    JsonRpc,
+    HttpJson,
+    Grpc,
+}
+
+impl Binding {
+    /// By its name in settings and flags.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "jsonrpc" => Some(Self::JsonRpc),
+            "http" => Some(Self::HttpJson),
+            "grpc" => Some(Self::Grpc),
+            _ => None,
+        }
+    }
+
+    /// Its name on a card.
+    pub fn on_card(self) -> &'static str {
+        match self {
+            Self::JsonRpc => "JSONRPC",
+            Self::HttpJson => "HTTP+JSON",
+            Self::Grpc => "GRPC",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +108,8 @@ impl Description {
             }),
             version: self.version.clone(),
             capabilities: Some(pb::AgentCapabilities {
-                streaming: Some(true),
-                push_notifications: Some(true),
+                streaming: Some(self.streaming),
+                push_notifications: Some(self.push_notifications),
                 extensions: self.extensions.clone(),
                 // Where callers prove nothing there is nobody whom more could be told (A16).
                 extended_agent_card: Some(!self.open),
@@ -133,6 +164,11 @@ fn requirements(mtls: bool) -> Vec<pb::SecurityRequirement> {
     let ways: &[&[&str]] = if mtls { &[&[MTLS], &[MTLS, BEARER]] } else { &[&[BEARER]] };
     let all = |names: &[&str]| names.iter().map(|name| ((*name).into(), pb::StringList::default())).collect();
     ways.iter().map(|names| pb::SecurityRequirement { schemes: all(names) }).collect()
+}
+
+/// The card with nothing that 1.0 does not know, for readers that refuse unknown fields (measured A8).
+pub fn strict_document(card: &pb::AgentCard) -> Result<Value, Fault> {
+    to_json(card)
 }
 
 /// The card as one document for both versions: with the fields of 0.3 if it has interfaces of 0.3.

@@ -17,8 +17,12 @@ pub fn message(request: &pb::SendMessageRequest) -> Result<&pb::Message, Fault> 
     if message.message_id.is_empty() {
         return Err(Fault::params("message.messageId", "it is missing; make one up that you have not used"));
     }
-    if message.role() == pb::Role::Unspecified {
-        return Err(Fault::params("message.role", "it is missing; ROLE_USER is who sends"));
+    match message.role() {
+        pb::Role::User => {}
+        pb::Role::Unspecified => return Err(Fault::params("message.role", "it is missing; send ROLE_USER")),
+        pb::Role::Agent => {
+            return Err(Fault::params("message.role", "only the agent sends as ROLE_AGENT; send ROLE_USER"));
+        }
     }
     if message.parts.is_empty() {
         return Err(Fault::params("message.parts", "at least one is needed"));
@@ -103,7 +107,7 @@ mod tests {
     use crate::wire::from_json;
     use serde_json::json;
 
-    /// G8, G14, G16: what lacks something is refused, and the field is named.
+    /// G8, G14, G16: what lacks something is refused, and the field is named; so is a message from "the agent" (finding A8).
     #[test]
     fn messages_that_lack_something() {
         let whole = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "hi" }] });
@@ -121,6 +125,7 @@ mod tests {
             (json!({}), "message"),
             (without("messageId"), "message.messageId"),
             (without("role"), "message.role"),
+            (with("role", json!("ROLE_AGENT")), "message.role"),
             (without("parts"), "message.parts"),
             (with("parts", json!([])), "message.parts"),
             (with("parts", json!(vec![json!({ "text": "a" }); PARTS_MAX + 1])), "message.parts"),

@@ -4,14 +4,14 @@
 //! message of a status that stays "working".
 
 use crate::pb;
-use crate::to_core::{OWN, caller_message_id};
+use crate::to_core::OWN;
 use crate::wire::{timestamp, to_struct};
 use pb::part::Content as Inside;
 use pb::stream_response::Payload;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use synapse_core::ids::Timestamp;
-use synapse_core::message::{Body, Content, Letter, Part, Piece};
+use synapse_core::message::{Body, Content, FileRef, Letter, Part, Piece};
 use synapse_core::record::{Entry, Record, Said};
 use synapse_core::task::{Ending, Task, TaskState};
 
@@ -26,6 +26,20 @@ pub struct Seen<'a> {
     /// Those that opened and continued it, oldest first.
     pub messages: &'a [(Arc<Letter>, Body)],
     pub said: &'a [Said],
+    pub links: &'a FileLinks,
+}
+
+/// Where callers fetch the files of their messages: these are too large to come with each look at a task.
+#[derive(Debug, Clone, Default)]
+pub struct FileLinks {
+    pub base: String,
+    pub query: String,
+}
+
+impl FileLinks {
+    fn url(&self, task: &str, file: &FileRef) -> String {
+        format!("{}/{task}/{}{}", self.base, file.sha256.hex(), self.query)
+    }
 }
 
 /// How much of a task is told.
@@ -39,8 +53,10 @@ pub struct Much {
 pub fn task(seen: &Seen<'_>, much: Much) -> pb::Task {
     let (id, context) = (seen.task.id.to_string(), seen.task.conversation());
     let skipped = seen.messages.len().saturating_sub(much.history.unwrap_or(usize::MAX));
-    let history =
-        seen.messages[skipped..].iter().map(|(letter, body)| asked(letter, body, &context)).collect();
+    let history = seen.messages[skipped..]
+        .iter()
+        .map(|(letter, body)| asked(letter, body, &context, seen.links))
+        .collect();
     pb::Task {
         status: Some(status(seen)),
         artifacts: if much.artifacts { artifacts(seen) } else { Vec::new() },
@@ -84,8 +100,13 @@ fn status(seen: &Seen<'_>) -> pb::TaskStatus {
 }
 
 /// What the caller said.
-fn asked(letter: &Letter, body: &Body, context: &str) -> pb::Message {
+fn asked(letter: &Letter, body: &Body, context: &str, links: &FileLinks) -> pb::Message {
     let mut content = body.content().unwrap_or_default();
+    for part in &mut content.parts {
+        if let Piece::File(file) = &part.piece {
+            part.piece = Piece::Url(links.url(&letter.task.to_string(), file));
+        }
+    }
     let own = content.metadata.remove(OWN);
     let texts = |name: &str| -> Vec<String> {
         let list = own.as_ref().and_then(|own| own.get(name)?.as_array());
@@ -93,7 +114,7 @@ fn asked(letter: &Letter, body: &Body, context: &str) -> pb::Message {
     };
     let (extensions, reference_task_ids) = (texts("extensions"), texts("referenceTaskIds"));
     pb::Message {
-        message_id: caller_message_id(&letter.sender_id),
+        message_id: letter.sender_id.as_sent(),
         context_id: context.to_owned(),
         task_id: letter.task.to_string(),
         role: pb::Role::User.into(),
@@ -143,6 +164,8 @@ fn part(part: &Part, metadata: Map<String, Value>) -> pb::Part {
             Inside::Raw(base64::engine::general_purpose::STANDARD.decode(base64).unwrap_or_default())
         }
         Piece::Data(data) => Inside::Data(serde_json::from_value(data.clone()).unwrap_or_default()),
+        // Only messages of callers have files, and `asked` has made links of them.
+        Piece::File(file) => Inside::Text(format!("sha256:{}", file.sha256.hex())),
     };
     pb::Part {
         content: Some(content),
@@ -273,6 +296,7 @@ mod tests {
             id: TaskId::parse("00112233445566778899aabbccddeeff").unwrap(),
             caller_id: None,
             context: Some(ContextId::parse("talk").unwrap()),
+            tenant: None,
             asks: None,
             agent: AgentId::derive("host", "/w", &AgentType::parse("claude").unwrap(), None),
             requester: Sender::user(Proof::Socket),
@@ -307,6 +331,8 @@ mod tests {
             bytes: 5,
             accepted_at: Timestamp(1_000),
             follow_up: false,
+            context: task.context.clone(),
+            tenant: None,
         };
         (Arc::new(letter), body)
     }
@@ -337,7 +363,13 @@ mod tests {
             answer: Some(Body::of(&Content::text("42"))),
             direct: false,
         };
-        let seen = Seen { task: &task, ending: Some(&ending), messages: &messages, said: &said };
+        let seen = Seen {
+            task: &task,
+            ending: Some(&ending),
+            messages: &messages,
+            said: &said,
+            links: &FileLinks::default(),
+        };
         let told = to_json(&super::task(&seen, ALL)).unwrap();
         let id = task.id.to_string();
         assert_eq!(
@@ -367,13 +399,13 @@ mod tests {
     fn a_task_that_asks_or_failed_says_what_and_why() {
         let asks = Body::of(&Content::text("which one?"));
         let task = Task { asks: Some(asks), ..some_task(TaskState::InputRequired) };
-        let seen = Seen { task: &task, ending: None, messages: &[], said: &[] };
+        let seen = Seen { task: &task, ending: None, messages: &[], said: &[], links: &FileLinks::default() };
         let status = super::task(&seen, ALL).status.unwrap();
         let message = status.message.unwrap();
         assert_eq!(message.role(), pb::Role::Agent);
         assert_eq!(message.parts[0].content, Some(Inside::Text("which one?".into())));
         let task = some_task(TaskState::Failed);
-        let seen = Seen { task: &task, ending: None, messages: &[], said: &[] };
+        let seen = Seen { task: &task, ending: None, messages: &[], said: &[], links: &FileLinks::default() };
         let message = super::task(&seen, ALL).status.unwrap().message.unwrap();
         assert_eq!(message.parts[0].content, Some(Inside::Text("because".into())));
     }

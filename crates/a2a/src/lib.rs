@@ -1,8 +1,7 @@
 //! A2A 1.0 as data, and 0.3 beside it: its types, its faults, and how they translate from and to the core's words.
 //!
-//! The types are the official ones, generated from the protocol's proto, and the same for all three bindings. No sockets
-//! and no clocks, though the generated types bring the gRPC library along; of the world
-//! only randomness, for signatures. Not here: routes and streams (`synapse-node`), calls to other servers (`synapse-peer`).
+//! The types are generated from the protocol's proto (`synapse-a2a-v1`), and the same for all three bindings. No sockets
+//! and no clocks; of the world only randomness, for signatures. Not here: routes and streams (`synapse-node`), calls to other servers (`synapse-peer`).
 
 pub mod card;
 pub mod check;
@@ -12,6 +11,7 @@ pub mod from_core;
 pub mod grpc;
 pub mod jcs;
 pub mod json_rpc;
+pub mod lenient;
 pub mod operation;
 pub mod page;
 pub mod rest;
@@ -20,5 +20,5 @@ pub mod to_core;
 pub mod v03;
 pub mod wire;
 
-pub use a2a_pb::protojson as pb;
 pub use fault::{Fault, Kind};
+pub use synapse_a2a_v1 as pb;

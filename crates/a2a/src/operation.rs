@@ -57,6 +57,24 @@ impl Request {
     }
 }
 
+impl Request {
+    /// The tenant that it names; empty if none.
+    pub fn tenant(&self) -> &str {
+        match self {
+            Self::Send(request) | Self::SendStreaming(request) => &request.tenant,
+            Self::Get(request) => &request.tenant,
+            Self::List(request) => &request.tenant,
+            Self::Cancel(request) => &request.tenant,
+            Self::Subscribe(request) => &request.tenant,
+            Self::CreatePush(config) => &config.tenant,
+            Self::GetPush(request) => &request.tenant,
+            Self::ListPush(request) => &request.tenant,
+            Self::DeletePush(request) => &request.tenant,
+            Self::ExtendedCard(request) => &request.tenant,
+        }
+    }
+}
+
 impl Reply {
     pub fn to_json(&self) -> Result<Value, Fault> {
         match self {

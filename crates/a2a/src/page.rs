@@ -6,6 +6,7 @@
 use crate::check;
 use crate::fault::Fault;
 use crate::pb;
+use crate::to_core;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -35,7 +36,8 @@ pub fn read(request: &pb::ListTasksRequest) -> Result<Wanted, Fault> {
     };
     let context = Some(request.context_id.clone()).filter(|context| !context.is_empty());
     let mut hash = DefaultHasher::new();
-    (&context, state, since).hash(&mut hash);
+    let tenant = to_core::tenant(&request.tenant)?;
+    (&tenant, &context, state, since).hash(&mut hash);
     let question = hash.finish();
     let below = match request.page_token.as_str() {
         "" => None,
@@ -46,7 +48,7 @@ pub fn read(request: &pb::ListTasksRequest) -> Result<Wanted, Fault> {
             )
         })?),
     };
-    let listing = Listing { context, state, since, below, max: size + 1 };
+    let listing = Listing { tenant, context, state, since, below, max: size + 1 };
     let artifacts = request.include_artifacts.unwrap_or(false);
     Ok(Wanted { listing, size, history, artifacts, question })
 }

@@ -63,6 +63,28 @@ impl Path {
     }
 }
 
+/// Every verb and path below the prefix of the binding.
+pub fn rows() -> impl Iterator<Item = (&'static str, String)> {
+    listed(ROWS)
+}
+
+pub(crate) fn listed(rows: &'static [Row]) -> impl Iterator<Item = (&'static str, String)> {
+    rows.iter().map(|(verb, pattern, ..)| (*verb, pattern.join("/")))
+}
+
+/// The verbs that a path takes; none if there is no such path.
+pub fn verbs(path: &str) -> Vec<&'static str> {
+    verbs_among(ROWS, path)
+}
+
+pub(crate) fn verbs_among(rows: &[Row], path: &str) -> Vec<&'static str> {
+    let reads = |verb: &&str| {
+        http::Method::from_bytes(verb.as_bytes())
+            .is_ok_and(|verb| Path::read_among(rows, &verb, path).is_ok())
+    };
+    ["GET", "POST", "DELETE"].into_iter().filter(reads).collect()
+}
+
 fn fits(row: &Row, verb: &str, pieces: &[String]) -> Option<Path> {
     let (row_verb, pattern, method, has_body) = *row;
     if verb != row_verb || pieces.len() != pattern.len() {
@@ -188,6 +210,15 @@ mod tests {
         for (verb, raw) in wrong {
             assert_eq!(Path::read(&verb, raw).unwrap_err().kind, Kind::Method, "{verb} {raw}");
         }
+    }
+
+    /// Finding A9: a path that exists says which verbs it takes.
+    #[test]
+    fn wrong_verb_is_told_the_right_ones() {
+        assert_eq!(verbs("tasks/t1:subscribe"), ["GET", "POST"]);
+        assert_eq!(verbs("acme/tasks/t1/pushNotificationConfigs/c1"), ["GET", "DELETE"]);
+        assert_eq!(verbs("nothing/at/all"), [""; 0]);
+        assert!(rows().any(|row| row == ("POST", "tasks/{id}:cancel".to_owned())));
     }
 
     /// H4, H5: what a query says has its type, and what is none is refused with its name.

@@ -9,14 +9,18 @@ use crate::pb;
 use crate::wire::{from_struct, whole_numbers};
 use pb::part::Content as Inside;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use synapse_core::effect::Draft;
-use synapse_core::ids::{ContextId, MessageId, TaskId, TaskRef};
-use synapse_core::message::{Body, Content, Expects, Part, Piece, Priority};
+use synapse_core::ids::{ContextId, MessageId, TaskId, TaskRef, Tenant};
+use synapse_core::message::{Body, Content, Expects, FileRef, Part, Piece, Priority};
 use synapse_core::routes::Target;
 use synapse_dialects::parse;
 
 /// Where A2A's own things are in the metadata of a content.
 pub(crate) const OWN: &str = "a2a";
+
+/// Files of a message, by the number of their part.
+pub type Files = BTreeMap<usize, FileRef>;
 
 /// What an agent takes and gives: media types, with `*` for any.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +30,8 @@ pub struct Modes<'a> {
 }
 
 /// The message of a request, for this agent. The context is the caller's, if it named one.
-pub fn draft(request: &pb::SendMessageRequest, modes: Modes<'_>) -> Result<Draft, Fault> {
+/// Parts whose bytes were put into files have those in `files`, by their number.
+pub fn draft(request: &pb::SendMessageRequest, modes: Modes<'_>, files: &Files) -> Result<Draft, Fault> {
     let message = check::message(request)?;
     let configuration = request.configuration.as_ref();
     let accepted = configuration.map(|c| &c.accepted_output_modes[..]).unwrap_or_default();
@@ -44,7 +49,7 @@ pub fn draft(request: &pb::SendMessageRequest, modes: Modes<'_>) -> Result<Draft
     if !own.is_empty() {
         metadata.insert(OWN.into(), Value::Object(own));
     }
-    let content = Content { parts: parts(&message.parts, modes)?, metadata };
+    let content = Content { parts: parts(&message.parts, modes, files)?, metadata };
     let draft = Draft {
         to: Target::Here,
         sender_id: Some(message_id(&message.message_id)?),
@@ -55,6 +60,7 @@ pub fn draft(request: &pb::SendMessageRequest, modes: Modes<'_>) -> Result<Draft
         continues: task(&message.task_id)?,
         caller_task_id: None,
         context: context(&message.context_id)?,
+        tenant: tenant(&request.tenant)?,
         timeout_ms: None,
         sent_at: None,
         watcher: None,
@@ -96,19 +102,6 @@ pub fn message_id(raw: &str) -> Result<MessageId, Fault> {
     MessageId::parse(&id).map_err(|_| Fault::params("message.messageId", "it is longer than 128 bytes"))
 }
 
-/// What the caller called it.
-pub(crate) fn caller_message_id(id: &MessageId) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = id.as_str().as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = (byte == b'~').then(|| after.get(..2)).flatten();
-        let code = code.and_then(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
-        bytes.push(code.unwrap_or(byte));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| id.to_string())
-}
-
 /// A task that a message goes on with. An id that cannot be one of ours is unknown, as any other (S10).
 pub fn task(raw: &str) -> Result<Option<TaskRef>, Fault> {
     if raw.is_empty() {
@@ -127,6 +120,14 @@ pub fn context(raw: &str) -> Result<Option<ContextId>, Fault> {
         return Ok(None);
     }
     ContextId::parse(raw).map(Some).map_err(|bad| Fault::params("message.contextId", bad.to_string()))
+}
+
+/// The namespace that a request works in; none if it names none.
+pub fn tenant(raw: &str) -> Result<Option<Tenant>, Fault> {
+    if raw.is_empty() {
+        return Ok(None);
+    }
+    Tenant::parse(raw).map(Some).map_err(|bad| Fault::params("tenant", bad.to_string()))
 }
 
 fn priority(metadata: &mut Map<String, Value>) -> Result<Priority, Fault> {
@@ -159,7 +160,7 @@ fn own_things(message: &pb::Message) -> Map<String, Value> {
     own
 }
 
-fn parts(parts: &[pb::Part], modes: Modes<'_>) -> Result<Vec<Part>, Fault> {
+fn parts(parts: &[pb::Part], modes: Modes<'_>, files: &Files) -> Result<Vec<Part>, Fault> {
     let read = |(n, part): (usize, &pb::Part)| {
         let field = format!("message.parts[{n}]");
         let media = media_type(part);
@@ -167,7 +168,11 @@ fn parts(parts: &[pb::Part], modes: Modes<'_>) -> Result<Vec<Part>, Fault> {
             let message = format!("{field}: {media} is not taken here; {} are", modes.input.join(", "));
             return Err(Fault { field: Some(field), ..Fault::new(Kind::ContentType, message) });
         }
-        one_part(&field, part)
+        let read = one_part(&field, part)?;
+        Ok(match files.get(&n) {
+            Some(file) => Part { piece: Piece::File(*file), ..read },
+            None => read,
+        })
     };
     let parts: Vec<Part> = parts.iter().enumerate().map(read).collect::<Result<_, _>>()?;
     if parts.iter().all(|part| matches!(&part.piece, Piece::Text(text) if text.trim().is_empty())) {
@@ -247,7 +252,7 @@ mod tests {
         Modes { input: &["text/plain", "application/json"], output: &["text/plain", "application/json"] };
 
     fn read(message: Value) -> Result<Draft, Fault> {
-        draft(&from_json(json!({ "message": message })).unwrap(), TEXT)
+        draft(&from_json(json!({ "message": message })).unwrap(), TEXT, &Files::new())
     }
 
     #[test]
@@ -260,7 +265,7 @@ mod tests {
         }))
         .unwrap();
         let id = draft.sender_id.unwrap();
-        assert_eq!(caller_message_id(&id), "m 1/ä~");
+        assert_eq!(id.as_sent(), "m 1/ä~");
         assert_eq!((draft.priority.level(), draft.expects), (10, Expects::Answer));
         assert_eq!(draft.context.unwrap().as_str(), "talk 7");
         let content = draft.body.content().unwrap();
@@ -276,7 +281,7 @@ mod tests {
     #[test]
     fn any_id_of_a_caller_comes_back_as_it_was() {
         for raw in ["a", ".a", "~", "~41", "a b", "ü", "{\"x\":1}", "a/b?c#d", &"x".repeat(128)] {
-            assert_eq!(caller_message_id(&message_id(raw).unwrap()), raw);
+            assert_eq!(message_id(raw).unwrap().as_sent(), raw);
         }
         assert_eq!(message_id(&"x".repeat(129)).unwrap_err().field.as_deref(), Some("message.messageId"));
     }
@@ -312,7 +317,7 @@ mod tests {
         let ask = |modes: Value| {
             let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "a" }] });
             let request = json!({ "message": message, "configuration": { "acceptedOutputModes": modes } });
-            draft(&from_json(request).unwrap(), TEXT).map(|_| ()).map_err(|fault| fault.kind)
+            draft(&from_json(request).unwrap(), TEXT, &Files::new()).map(|_| ()).map_err(|fault| fault.kind)
         };
         assert_eq!(ask(json!([])), Ok(()));
         assert_eq!(ask(json!(["image/png", "text/plain; charset=utf-8"])), Ok(()));

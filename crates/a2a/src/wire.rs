@@ -182,7 +182,7 @@ mod tests {
             type_name::<pb::ListTasksRequest>(),
             type_name::<pb::TaskPushNotificationConfig>(),
         ] {
-            assert!(name.starts_with("a2a_pb::"), "{name}");
+            assert!(name.starts_with("synapse_a2a_v1::"), "{name}");
         }
     }
 

@@ -3,9 +3,11 @@
 //! Not here: deciding (`hub`), carrying out (`synapse-node`).
 
 use crate::agents::{Agent, AgentState, Context, Heartbeat, Presence};
-use crate::ids::{AgentId, AskId, ContextId, LinkId, MessageId, Seq, TaskId, TaskRef, Timestamp, WatcherId};
+use crate::ids::{
+    AgentId, AskId, ContextId, LinkId, MessageId, Seq, TaskId, TaskRef, Tenant, Timestamp, WatcherId,
+};
 use crate::listing::Listing;
-use crate::message::{Body, Chain, Digest, Expects, Letter, Priority};
+use crate::message::{Body, Chain, Digest, Expects, Key, Letter, Priority, Who};
 use crate::policy::{Caller, Rules};
 use crate::receipt::{Step, Trail};
 use crate::record::{Entry, Said};
@@ -188,10 +190,20 @@ pub struct Draft {
     pub caller_task_id: Option<String>,
     /// The conversation that its task belongs to, if it opens one.
     pub context: Option<ContextId>,
+    /// The tenant that it is sent under, over A2A.
+    pub tenant: Option<Tenant>,
     pub timeout_ms: Option<u64>,
     pub sent_at: Option<Timestamp>,
     /// Who follows its task from this message on. It is let go once the task has ended.
     pub watcher: Option<WatcherId>,
+}
+
+impl Draft {
+    /// The dedupe key that it has if this caller sends it; none without an id of the caller's.
+    pub fn key(&self, who: Who) -> Option<Key> {
+        let message = self.sender_id.clone()?;
+        Some(Key { who, tenant: self.tenant.clone(), message })
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -199,6 +199,19 @@ impl MessageId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// As its sender wrote it: over A2A, bytes that an id cannot hold come in as `~` and two hex digits.
+    pub fn as_sent(&self) -> String {
+        let mut bytes = Vec::new();
+        let mut rest = self.as_str().as_bytes();
+        while let Some((&byte, after)) = rest.split_first() {
+            let code = (byte == b'~').then(|| after.get(..2)).flatten();
+            let code = code.and_then(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
+            bytes.push(code.unwrap_or(byte));
+            rest = if code.is_some() { &after[2..] } else { after };
+        }
+        String::from_utf8(bytes).unwrap_or_else(|_| self.to_string())
+    }
 }
 
 impl<'de> Deserialize<'de> for MessageId {
@@ -231,6 +244,36 @@ impl ContextId {
 }
 
 impl<'de> Deserialize<'de> for ContextId {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let raw = std::borrow::Cow::<'_, str>::deserialize(from)?;
+        Self::parse(&raw).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A name that a caller of A2A works under; callers keep the tasks of several tenants apart with it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Tenant(Box<str>);
+
+impl Tenant {
+    pub const BYTES_MAX: usize = 128;
+
+    /// No `/`: dedupe keys and rows of tasks join it to other names with one.
+    pub fn parse(raw: &str) -> Result<Self, BadId> {
+        let fits = (1..=Self::BYTES_MAX).contains(&raw.len());
+        if fits && !raw.chars().any(|c| c.is_control() || c == '/') {
+            Ok(Self(raw.into()))
+        } else {
+            Err(bad("tenant", raw, "it must be 1 to 128 bytes without `/` and control characters"))
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Tenant {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let raw = std::borrow::Cow::<'_, str>::deserialize(from)?;
         Self::parse(&raw).map_err(serde::de::Error::custom)
@@ -378,6 +421,7 @@ macro_rules! shown_as_text {
 shown_as_hex!(AgentId);
 shown_as_hex!(TaskId);
 shown_as_text!(ContextId);
+shown_as_text!(Tenant);
 shown_as_text!(MessageId);
 shown_as_text!(Label);
 shown_as_text!(AgentType);

@@ -4,12 +4,14 @@
 //! the place that it had then, so none is told twice and none is passed over because it moved to the front.
 //! Tasks that have ended are in the store, which follows the same rule.
 
-use crate::ids::{TaskId, Timestamp};
+use crate::ids::{TaskId, Tenant, Timestamp};
 use crate::task::{Move, Task, TaskState};
 
 /// Which tasks, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
+    /// Only tasks of this tenant; of none if there is none.
+    pub tenant: Option<Tenant>,
     pub context: Option<String>,
     pub state: Option<TaskState>,
     /// Their state is of this time or later.
@@ -42,7 +44,8 @@ impl Listing {
 
     /// Whether it is one of all that the pages tell.
     pub fn wants(&self, task: &Task, opened: Timestamp) -> bool {
-        self.state.is_none_or(|state| state == task.state)
+        self.tenant == task.tenant
+            && self.state.is_none_or(|state| state == task.state)
             && self.since.is_none_or(|since| changed(&task.history, opened) >= since)
             && self.context.as_ref().is_none_or(|context| *context == task.conversation())
     }
@@ -65,6 +68,7 @@ mod tests {
             id: TaskId::parse("0123456789abcdef0123456789abcdef").unwrap(),
             caller_id: None,
             context: None,
+            tenant: None,
             agent: AgentId::derive("h", "/", &AgentType::parse("sh").unwrap(), None),
             requester: Sender::user(Proof::Socket),
             expects: Expects::Answer,
@@ -82,7 +86,8 @@ mod tests {
         }
     }
 
-    const ALL: Listing = Listing { context: None, state: None, since: None, below: None, max: 9 };
+    const ALL: Listing =
+        Listing { tenant: None, context: None, state: None, since: None, below: None, max: 9 };
 
     fn after(at: u64, as_of: u64) -> Listing {
         let id = TaskId::parse("00000000000000000000000000000000").unwrap();

@@ -4,7 +4,7 @@
 //! up to 1 MB, kept only in the journal). The core decides on heads alone.
 //! Not here: how a body looks on any wire (`synapse-dialects`).
 
-use crate::ids::{AgentId, BadId, Label, MessageId, TaskId, Timestamp};
+use crate::ids::{AgentId, BadId, ContextId, Label, MessageId, TaskId, Tenant, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -35,6 +35,11 @@ impl Priority {
 
     pub fn level(self) -> u8 {
         self.0
+    }
+
+    /// On the 1–5 scale that people and scripts use; levels between two of its steps round up.
+    pub fn to_five(self) -> u8 {
+        self.0.div_ceil(2)
     }
 
     /// A note is kept and shown when the agent asks; it is never pushed at it.
@@ -197,6 +202,14 @@ impl Content {
         Self { parts: vec![Part::text(text)], metadata: serde_json::Map::new() }
     }
 
+    /// The files that are kept beside the journal.
+    pub fn files(&self) -> impl Iterator<Item = (&Part, &FileRef)> {
+        self.parts.iter().filter_map(|part| match &part.piece {
+            Piece::File(file) => Some((part, file)),
+            _ => None,
+        })
+    }
+
     /// All text parts, one after another.
     pub fn as_text(&self) -> String {
         let texts: Vec<&str> = self
@@ -233,11 +246,31 @@ pub enum Piece {
     Url(String),
     /// Bytes, in base64.
     Raw(String),
+    /// Bytes that are kept in a file of their own. Only a node makes these; no wire has them.
+    File(FileRef),
+}
+
+/// A file that came with a message and is too large to stand in it: its digest, by which it is kept, and its size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileRef {
+    pub sha256: Digest,
+    pub bytes: u64,
 }
 
 /// Tells same content from other content under one key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// 64 hex digits.
+    pub fn hex(&self) -> String {
+        AgentId::from_bytes(self.0).to_string()
+    }
+}
 
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -266,29 +299,33 @@ impl<'de> Deserialize<'de> for Digest {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key {
     pub who: Who,
+    /// Two tenants of one caller may use the same id for two messages.
+    pub tenant: Option<Tenant>,
     pub message: MessageId,
 }
 
 impl Key {
     /// The key as text: senders apart by a character that no id contains, and one sender's ids in order.
     pub fn text(&self) -> String {
-        let message = self.message.as_str();
-        let mut text = String::with_capacity(message.len() + 2);
-        match &self.who {
-            Who::User => text.push('u'),
-            Who::Agent(id) => {
-                text.push('a');
-                text.push_str(&id.to_string());
-            }
-            Who::Named(name) => {
-                text.push('n');
-                text.push_str(name.as_str());
-            }
-        }
+        let mut text = owner(&self.who, self.tenant.as_ref());
         text.push('/');
-        text.push_str(message);
+        text.push_str(self.message.as_str());
         text
     }
+}
+
+/// A caller, and the tenant it works under, as one text: whose messages and tasks something is.
+pub fn owner(who: &Who, tenant: Option<&Tenant>) -> String {
+    let mut text = match who {
+        Who::User => "u".to_owned(),
+        Who::Agent(id) => format!("a{id}"),
+        Who::Named(name) => format!("n{name}"),
+    };
+    if let Some(tenant) = tenant {
+        text.push('/');
+        text.push_str(tenant.as_str());
+    }
+    text
 }
 
 /// The head of one accepted message.
@@ -309,11 +346,30 @@ pub struct Letter {
     /// It continues a task that already runs (an answer to input-required).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow_up: bool,
+    /// The conversation of its task, if one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextId>,
+    /// The tenant under which it was sent over A2A.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Tenant>,
 }
 
 impl Letter {
     pub fn key(&self) -> Key {
-        Key { who: self.from.who.clone(), message: self.sender_id.clone() }
+        let (who, message) = (self.from.who.clone(), self.sender_id.clone());
+        Key { who, tenant: self.tenant.clone(), message }
+    }
+
+    /// The context that callers see; its task is the context if none was named.
+    pub fn context_id(&self) -> String {
+        self.context.as_ref().map_or_else(|| self.task.to_string(), ToString::to_string)
+    }
+
+    /// Names the conversation among those of all callers and tenants, who may use the same context id. 32 hex digits.
+    pub fn conversation(&self) -> String {
+        let owner = owner(&self.from.who, self.tenant.as_ref());
+        let hash = Sha256::digest(format!("{owner}/{}", self.context_id()).as_bytes());
+        hash[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -325,6 +381,7 @@ mod tests {
     fn priorities_of_both_scales() {
         for (five, ten) in [(1, 2), (2, 4), (3, 6), (4, 8), (5, 10)] {
             assert_eq!(Priority::from_five(five).unwrap().level(), ten);
+            assert_eq!(Priority::new(u64::from(ten)).unwrap().to_five(), u8::try_from(five).unwrap());
         }
         for wrong in [0, 6, u64::MAX] {
             assert!(Priority::from_five(wrong).is_err());
@@ -345,6 +402,21 @@ mod tests {
         let body = Body::of(&content);
         assert_eq!(body.content().unwrap(), content);
         assert_eq!(body.digest(), Body::kept(body.as_str()).digest());
+    }
+
+    /// Finding A8: a tenant has message ids of its own.
+    #[test]
+    fn tenants_do_not_share_message_ids() {
+        let message = MessageId::parse("m1").unwrap();
+        let key = |tenant: Option<&str>| Key {
+            who: Who::User,
+            tenant: tenant.map(|name| Tenant::parse(name).unwrap()),
+            message: message.clone(),
+        };
+        assert_eq!(key(None).text(), "u/m1");
+        assert_eq!(key(Some("acme")).text(), "u/acme/m1");
+        assert_ne!(key(Some("acme")).text(), key(Some("evil")).text());
+        assert!(Tenant::parse("a/b").is_err() && Tenant::parse("").is_err());
     }
 
     #[test]

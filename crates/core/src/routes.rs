@@ -19,11 +19,11 @@ pub enum Target {
 }
 
 impl Target {
-    pub const BYTES_MAX: usize = 160;
+    pub const CHARS_MAX: usize = 160;
 
     pub fn parse(raw: &str) -> Result<Self, crate::ids::BadId> {
         let bad = |rule| crate::ids::BadId { what: "target", raw: raw.chars().take(80).collect(), rule };
-        if raw.is_empty() || raw.len() > Self::BYTES_MAX {
+        if raw.is_empty() || raw.chars().count() > Self::CHARS_MAX {
             return Err(bad("it must be 1 to 160 characters"));
         }
         if raw.chars().any(|c| c.is_control() || c == '/' || c.is_whitespace()) {

@@ -153,6 +153,7 @@ impl State {
                     id: letter.task,
                     caller_id: opens.caller_id.clone(),
                     context: opens.context.clone(),
+                    tenant: letter.tenant.clone(),
                     agent: letter.to,
                     requester: letter.from.clone(),
                     expects: letter.expects,

@@ -6,7 +6,7 @@
 //! Invariant: a terminal state never changes again; every move is in the history with who and why.
 //! Not here: deciding when a task ends (`hub::tasks`), keeping ended ones (`synapse-store`).
 
-use crate::ids::{AgentId, ContextId, MessageId, TaskId, Timestamp};
+use crate::ids::{AgentId, ContextId, MessageId, TaskId, Tenant, Timestamp};
 use crate::message::{Body, Expects, Sender};
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +88,9 @@ pub struct Task {
     /// The conversation it belongs to, if one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextId>,
+    /// The tenant under which it was asked for over A2A; another tenant does not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Tenant>,
     pub agent: AgentId,
     pub requester: Sender,
     pub expects: Expects,

@@ -9,8 +9,8 @@ use serde_json::Value;
 use synapse_core::Refusal;
 use synapse_core::agents::{Agent, Presence};
 use synapse_core::effect::{Command, Place};
-use synapse_core::ids::{MessageId, TaskRef};
-use synapse_core::message::{Body, Content, Letter, Sender};
+use synapse_core::ids::{MessageId, TaskId, TaskRef, Timestamp};
+use synapse_core::message::{Body, Content, Letter, Piece, Sender};
 use synapse_core::receipt::{Happened, Mark, Step, Trail};
 use synapse_core::task::{Ending, Move, Task};
 use utoipa::ToSchema;
@@ -61,8 +61,23 @@ pub struct MessageView {
     pub task_id: String,
     pub from: SenderView,
     pub to: String,
-    /// 1 to 10.
+    /// What its sender calls it: over A2A the client's `messageId`.
+    #[serde(default)]
+    pub client_message_id: String,
+    /// The conversation it belongs to, as its sender names it.
+    #[serde(default)]
+    pub context_id: String,
+    /// The A2A tenant it was sent under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The same conversation as 32 hex digits. Other callers and tenants may use the same `context_id`; this is theirs alone.
+    #[serde(default)]
+    pub conversation: String,
+    /// The inner level, 1 to 10; twice the one that was asked for.
     pub priority: u8,
+    /// 1 (note) to 5 (emergency), as `synapse send --priority` takes it.
+    #[serde(default)]
+    pub send_priority: u8,
     pub response_expected: bool,
     pub follow_up: bool,
     pub accepted_at: String,
@@ -82,6 +97,9 @@ pub struct MessageView {
     /// Why it is not further.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
+    /// Earlier turns of the conversation, oldest first, if the program asked for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<TurnView>,
 }
 
 impl MessageView {
@@ -92,7 +110,12 @@ impl MessageView {
             task_id: letter.task.to_string(),
             from: (&letter.from).into(),
             to: letter.to.to_string(),
+            client_message_id: letter.sender_id.as_sent(),
+            context_id: letter.context_id(),
+            tenant: letter.tenant.as_ref().map(ToString::to_string),
+            conversation: letter.conversation(),
             priority: letter.priority.level(),
+            send_priority: letter.priority.to_five(),
             response_expected: letter.expects == synapse_core::message::Expects::Answer,
             follow_up: letter.follow_up,
             accepted_at: time::show(letter.accepted_at),
@@ -103,6 +126,7 @@ impl MessageView {
             content: content.and_then(|c| serde_json::to_value(c).ok()),
             receipt: trail.and_then(Trail::reached).map(|step| step.name().to_owned()),
             held: trail.and_then(Trail::hold).map(str::to_owned),
+            history: Vec::new(),
         }
     }
 
@@ -113,6 +137,42 @@ impl MessageView {
             parent_message_id: Some(self.message_id.clone()),
             hops: self.hops.saturating_add(1),
         }
+    }
+}
+
+/// One earlier turn of a conversation: a message of the caller, or the agent's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TurnView {
+    /// `user` or `agent`.
+    pub role: String,
+    pub task_id: String,
+    pub at: String,
+    pub text: String,
+    /// All parts, if there are others than text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub content: Option<Value>,
+    /// Of an answer: how its task ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
+impl TurnView {
+    pub fn asked(letter: &Letter, body: &Body) -> Self {
+        Self::new("user", letter.task, letter.accepted_at, body, None)
+    }
+
+    pub fn answered(task: &Task, ending: &Ending, answer: &Body) -> Self {
+        let at = task.history.last().map_or(Timestamp(0), |last| last.at);
+        Self::new("agent", task.id, at, answer, Some(ending.state.name().to_owned()))
+    }
+
+    fn new(role: &str, task: TaskId, at: Timestamp, body: &Body, state: Option<String>) -> Self {
+        let content = body.content().unwrap_or_default();
+        let is_text = content.parts.iter().all(|part| matches!(part.piece, Piece::Text(_)));
+        let parts = (!is_text).then(|| serde_json::to_value(&content).unwrap_or_default());
+        let (role, task_id, text) = (role.to_owned(), task.to_string(), content.as_text());
+        Self { role, task_id, at: time::show(at), text, content: parts, state }
     }
 }
 

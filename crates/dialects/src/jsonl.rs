@@ -71,7 +71,7 @@ pub enum FromProgram {
     },
     Progress {
         text: String,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "parse::optional_whole_number")]
         percent: Option<u8>,
         #[serde(default)]
         message_id: Option<String>,
@@ -92,6 +92,9 @@ pub enum FromProgram {
         bytes: Option<String>,
         #[serde(default)]
         media_type: Option<String>,
+        /// What the part's file is called; `name` is what the artifact is.
+        #[serde(default)]
+        filename: Option<String>,
         #[serde(default)]
         append: bool,
         #[serde(default = "yes")]
@@ -250,6 +253,7 @@ fn artifact_to_core(said: FromProgram) -> Result<Line, Refusal> {
         url,
         bytes,
         media_type,
+        filename,
         append,
         last,
         message_id,
@@ -263,9 +267,11 @@ fn artifact_to_core(said: FromProgram) -> Result<Line, Refusal> {
     part.extend(url.map(|v| ("url".to_owned(), Value::String(v))));
     part.extend(bytes.map(|v| ("raw".to_owned(), Value::String(v))));
     part.extend(media_type.map(|v| ("mediaType".to_owned(), Value::String(v))));
+    part.extend(filename.map(|v| ("filename".to_owned(), Value::String(v))));
     let parts = parts("artifact", serde_json::json!({ "parts": [part] }))?;
     let what = Said::Artifact {
-        id: artifact_id.unwrap_or_else(|| "artifact".into()),
+        // A2A requires an id, and an empty one is none.
+        id: artifact_id.filter(|id| !id.is_empty()).unwrap_or_else(|| "artifact".into()),
         name,
         content: Body::of(&Content { parts, ..Content::default() }),
         append,

@@ -23,7 +23,11 @@ pub struct MessageRequest {
     #[schema(value_type = Object)]
     pub message: Value,
     /// 1 (note) to 5 (emergency); 3 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "parse::optional_whole_number"
+    )]
     #[schema(minimum = 1, maximum = 5)]
     pub priority: Option<u64>,
     /// Speak for an agent of yours.
@@ -41,12 +45,16 @@ pub struct MessageRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// How long the agent may work on it, milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "parse::optional_whole_number"
+    )]
     pub timeout_ms: Option<u64>,
     /// When it was written (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "parse::optional_object")]
     pub chain: Option<ChainField>,
 }
 
@@ -56,6 +64,7 @@ pub struct ChainField {
     pub correlation_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_message_id: Option<String>,
+    #[serde(deserialize_with = "parse::whole_number")]
     pub hops: u8,
 }
 
@@ -120,6 +129,7 @@ pub fn request_to_core(request: MessageRequest) -> Result<Asked, Refusal> {
         continues: request.task_id.as_deref().map(TaskRef::parse).transpose().map_err(at("task_id"))?,
         caller_task_id: None,
         context: None,
+        tenant: None,
         timeout_ms: request.timeout_ms,
         sent_at: request.timestamp.as_deref().map(|raw| time::read("timestamp", raw)).transpose()?,
         watcher: None,
@@ -160,17 +170,17 @@ fn one_part(field: &str, value: Value) -> Result<Part, Refusal> {
     let Value::Object(mut part) = value else {
         return Err(Refusal::bad_field(field, "a part must be an object"));
     };
+    let kinds: Vec<&str> =
+        ["text", "data", "url", "raw", "file"].into_iter().filter(|kind| part.contains_key(*kind)).collect();
+    let [kind] = kinds[..] else {
+        let why = format!("exactly one of text, data, url, raw, file is needed, not {}", kinds.len());
+        return Err(Refusal::bad_field(field, why));
+    };
     if let Some(file) = part.remove("file") {
         return one_file(&format!("{field}.file"), file);
     }
     let media_type = text_of(&mut part, field, &["mediaType", "mimeType"])?;
     let filename = text_of(&mut part, field, &["filename", "name"])?;
-    let kinds: Vec<&str> =
-        ["text", "data", "url", "raw"].into_iter().filter(|kind| part.contains_key(*kind)).collect();
-    let [kind] = kinds[..] else {
-        let why = format!("exactly one of text, data, url, raw is needed, not {}", kinds.len());
-        return Err(Refusal::bad_field(field, why));
-    };
     let inside = part.remove(kind).unwrap_or(Value::Null);
     let piece = match (kind, inside) {
         ("data", data) => {

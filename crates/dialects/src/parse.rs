@@ -3,22 +3,135 @@
 //! serde_json refuses invalid UTF-8, lone surrogates, and nesting beyond 128 levels; a path is added here. What
 //! a sender may nest is less: whatever is taken in goes out again inside of something.
 
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Error, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use std::fmt;
+use std::marker::PhantomData;
 use synapse_core::Refusal;
 
 /// How deep the lists and objects of a sender may be nested in each other.
 pub const DEPTH_MAX: usize = 64;
 
-/// Reads one JSON value of a known shape.
+/// Reads one JSON object of a known shape.
 pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    let mut de = serde_json::Deserializer::from_slice(bytes);
+    let read = object(&mut de).and_then(|value| de.end().map(|()| value));
     // Keeping track of the path costs as much as reading; only what is wrong is read a second time for it.
-    serde_json::from_slice(bytes).or_else(|_| json_with_path(bytes))
+    read.or_else(|_| json_with_path(bytes))
+}
+
+/// Reads an object, and no list: what serde derives for a struct also takes its fields as a list, by their order.
+pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    from.deserialize_map(ObjectVisitor(PhantomData))
+}
+
+/// As [`object`], for a field that may be absent or null.
+pub fn optional_object<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    from.deserialize_option(OptionVisitor(PhantomData))
+}
+
+/// Reads a whole number. JSON has one kind of number, so `3.0` is three; serde takes it for a fraction.
+pub fn whole_number<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<u64>,
+{
+    from.deserialize_any(WholeNumber(PhantomData))
+}
+
+/// As [`whole_number`], for a field that may be absent or null.
+pub fn optional_whole_number<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<u64>,
+{
+    struct Whole<T>(T);
+    impl<'de, T: TryFrom<u64>> Deserialize<'de> for Whole<T> {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            whole_number(from).map(Self)
+        }
+    }
+    Ok(Option::<Whole<T>>::deserialize(from)?.map(|Whole(number)| number))
+}
+
+struct WholeNumber<T>(PhantomData<T>);
+
+impl<T: TryFrom<u64>> Visitor<'_> for WholeNumber<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<T>())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        T::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        let positive = u64::try_from(number).ok();
+        positive
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| E::invalid_value(Unexpected::Signed(number), &self))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+        // Up to here every whole number has a form of its own.
+        const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+        let is_whole = (0.0..=EXACT_MAX).contains(&number) && number.fract() == 0.0;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let whole = is_whole.then_some(number as u64);
+        whole
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| E::invalid_type(Unexpected::Float(number), &self))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+struct OptionVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for OptionVisitor<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or null")
+    }
+
+    fn visit_none<E>(self) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Option<T>, D::Error> {
+        object(from).map(Some)
+    }
 }
 
 fn json_with_path<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let mut de = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut de).map_err(|e| {
+    let read = serde_path_to_error::deserialize::<_, JsonObject<T>>(&mut de);
+    let JsonObject(value) = read.map_err(|e| {
         let path = e.path().to_string();
         // A question mark stands for what was not read far enough to have a name.
         let known = path.trim_end_matches(['?', '.']);
@@ -26,6 +139,14 @@ fn json_with_path<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     })?;
     de.end().map_err(|e| Refusal::bad_field("body", describe(&e)))?;
     Ok(value)
+}
+
+struct JsonObject<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        object(from).map(Self)
+    }
 }
 
 fn describe(error: &serde_json::Error) -> String {
@@ -104,6 +225,29 @@ mod tests {
         assert!(
             json::<serde_json::Value>(deep.as_bytes()).unwrap_err().to_string().contains("recursion limit")
         );
+    }
+
+    /// Finding A9: a struct is written as an object; `[null, null]` is not one, at the top or further in.
+    #[test]
+    fn list_is_not_an_object() {
+        let refused = |raw: &[u8]| json::<Shape>(raw).unwrap_err().to_string();
+        assert!(refused(b"[\"x\", []]").starts_with("body: invalid type: sequence, expected an object"));
+        let chain = br#"{"message": "hi", "chain": ["c", null, 1]}"#;
+        let refusal = json::<crate::message::MessageRequest>(chain).unwrap_err().to_string();
+        assert!(refusal.starts_with("chain: invalid type: sequence"), "{refusal}");
+        let chain = br#"{"message": "hi", "chain": {"correlation_id": "c", "hops": 300}}"#;
+        let refusal = json::<crate::message::MessageRequest>(chain).unwrap_err().to_string();
+        assert!(refusal.starts_with("chain.hops: invalid value"), "{refusal}");
+        let whole = br#"{"message": "hi", "priority": 4.0, "chain": {"correlation_id": "c", "hops": 3.0}}"#;
+        let read = json::<crate::message::MessageRequest>(whole).unwrap();
+        assert_eq!((read.priority, read.chain.map(|chain| chain.hops)), (Some(4), Some(3)));
+        for wrong in ["3.5", "-1", "-1.0", "256.0", "1e300", "\"3\"", "null"] {
+            let raw = format!(r#"{{"message": "hi", "chain": {{"correlation_id": "c", "hops": {wrong}}}}}"#);
+            assert!(json::<crate::message::MessageRequest>(raw.as_bytes()).is_err(), "{wrong}");
+        }
+        let null = br#"{"message": "hi", "chain": null}"#;
+        assert!(json::<crate::message::MessageRequest>(null).unwrap().chain.is_none());
+        assert!(json::<crate::jsonl::FromProgram>(b"[\"seen\"]").is_err());
     }
 
     #[test]

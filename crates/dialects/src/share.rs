@@ -2,7 +2,7 @@
 
 use crate::api::SenderView;
 use crate::message::{ChainField, MessageAccepted};
-use crate::time;
+use crate::{parse, time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use synapse_core::agents::Context;
@@ -30,7 +30,7 @@ impl From<&Context> for ContextView {
 pub struct ShareRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "parse::optional_object")]
     pub chain: Option<ChainField>,
 }
 
@@ -77,7 +77,7 @@ pub struct InterruptRequest {
     pub message_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_expected: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "parse::optional_object")]
     pub chain: Option<ChainField>,
 }
 

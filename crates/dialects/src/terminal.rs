@@ -1,6 +1,7 @@
 //! `GET /api/v1/terminal`: what an agent in a terminal does, and all the evidence for it; and `POST /api/v1/signal`,
 //! how its own hooks add to that.
 
+use crate::parse;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -48,6 +49,9 @@ pub struct TerminalView {
     /// What the program is made to tell besides what it shows.
     #[serde(default)]
     pub tells: TellsView,
+    /// What it waits for, if it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<PromptView>,
 }
 
 /// A usage limit, as the program tells of it.
@@ -98,10 +102,13 @@ pub struct SignalRequest {
     /// The tool that it is about, or the kind of a notification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "parse::optional_object")]
     pub prompt: Option<SignalText>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "parse::optional_object")]
     pub answer: Option<SignalText>,
+    /// What a tool is to run, if the event asks for permission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<SignalText>,
 }
 
 /// A text, and how long it was before it was cut.
@@ -138,6 +145,18 @@ pub struct PromptView {
     pub since: String,
     /// Whether its profile knows the keys that decide.
     pub decidable: bool,
+    /// Whether all that it asks is in `text` and `command`. One that is not complete can be denied and not approved.
+    #[serde(default)]
+    pub complete: bool,
+    /// Why it is not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
+    /// The command, as the program itself tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Where `command` comes from: `hook` or `server`; `screen` if it is only in `text`.
+    #[serde(default)]
+    pub source: String,
 }
 
 /// Keys to press in an agent's terminal.

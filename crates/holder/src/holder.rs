@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::cores;
 use crate::disk;
 use crate::process::ProcessMark;
 use crate::reaper::{Death, Reaper, TreeStands};
@@ -92,8 +93,16 @@ pub fn claim(agent_dir: &Path) -> Result<Claim, HoldError> {
 /// Who holds the agent of `agent_dir` now. Looks only: unlike `claim` it never
 /// stands in the way of a holder that is just starting.
 pub fn holder_of(agent_dir: &Path) -> Option<ProcessMark> {
-    let lock = disk::private().read(true).open(agent_dir.join(LOCK_NAME)).ok()?;
-    read_mark(&lock).filter(ProcessMark::is_alive)
+    recorded_holder(agent_dir).ok()?.filter(ProcessMark::is_alive)
+}
+
+/// The process that the lock of `agent_dir` names, dead or alive; `None` if nobody ever held the agent.
+pub fn recorded_holder(agent_dir: &Path) -> io::Result<Option<ProcessMark>> {
+    match disk::private().read(true).open(agent_dir.join(LOCK_NAME)) {
+        Ok(lock) => Ok(read_mark(&lock)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Holds the agent until it ends. `node` makes the command that starts a node;
@@ -113,7 +122,7 @@ pub fn hold(
     loop {
         let started = Instant::now();
         let death = match start(node()) {
-            Ok(pid) => match watch(&reaper, Some(pid), None, terminal.as_mut())? {
+            Ok(pid) => match watch_node(&reaper, pid, terminal.as_mut())? {
                 Over::Node(death) => death,
                 Over::Paused => continue,
                 Over::Told => return stop(&reaper, Some(pid)),
@@ -183,7 +192,7 @@ pub fn after_death(death: Death, uptime: Duration, last_delay: Option<Duration>)
 }
 
 fn start(mut command: Command) -> Result<u32, HoldError> {
-    match command.spawn() {
+    match cores::spawn(&mut command) {
         // Not waited for through this handle: the reaper sees every death.
         Ok(child) => {
             say(&format!("node {} started", child.id()));
@@ -194,6 +203,19 @@ fn start(mut command: Command) -> Result<u32, HoldError> {
             Err(HoldError::NodeNotStarted { program, source })
         }
     }
+}
+
+/// Watches over a node that was just started; only that process may be the terminal's node.
+fn watch_node(reaper: &Reaper, node: u32, mut terminal: Option<&mut Terminal>) -> io::Result<Over> {
+    if let Some(terminal) = &terminal {
+        // Not reaped yet, so the pid is its own.
+        terminal.node_is(ProcessMark::of(node));
+    }
+    let over = watch(reaper, Some(node), None, terminal.as_deref_mut());
+    if let (Ok(Over::Node(_)), Some(terminal)) = (&over, &terminal) {
+        terminal.node_is(None);
+    }
+    over
 }
 
 /// What ended a time of watching.

@@ -16,21 +16,26 @@
 
 mod bell;
 mod disk;
+mod limit;
 mod os;
 mod tail;
 
+pub mod cores;
 pub mod holder;
 pub mod memory;
+pub mod peer;
 pub mod process;
 pub mod reaper;
 pub mod run_dir;
 pub mod runner;
 pub mod terminal;
 
-pub use holder::{Claim, Ended, HoldError, StartTerminal, claim, hold, holder_of};
+pub use holder::{Claim, Ended, HoldError, StartTerminal, claim, hold, holder_of, recorded_holder};
+pub use limit::SystemLimit;
 pub use os::Job;
-pub use process::{ProcessMark, ancestors, job_of, parent_of, same_program};
+pub use peer::{PinnedProcess, SocketPeer};
+pub use process::{Ancestor, ProcessMark, ancestors, job_of, lineage, parent_of, same_program};
 pub use reaper::{Death, Reaper, TreeStands, descendants};
 pub use run_dir::{Exit, How, RunDir, RunMode, RunSpec, RunState};
-pub use runner::{EXIT_WANT_OF_ROOM, RunError, is_want_of_room, run};
+pub use runner::{EXIT_WANT_OF_ROOM, RunError, run};
 pub use terminal::{Program, Terminal};

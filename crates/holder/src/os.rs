@@ -1,7 +1,7 @@
 //! What only the operating system can tell: who is whose child, since when a
-//! process lives, when a file grew.
+//! process lives, when a command has more input.
 //!
-//! Linux answers from `/proc`, pidfds and inotify. Elsewhere the answers are
+//! Linux answers from `/proc`, pidfds and FIFOs. Elsewhere the answers are
 //! coarser (`os/other.rs`), so that everything still compiles and mostly works.
 //!
 //! Invariant: a process that vanishes while it is looked at is "not there",
@@ -19,6 +19,10 @@ mod other;
 pub(crate) use other::*;
 
 use rustix::process::Pid;
+use std::time::Duration;
+
+/// Where nothing wakes the runner, it looks at its input this often.
+const INPUT_LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// What one look at a process tells about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +33,16 @@ pub(crate) struct Stat {
     pub(crate) is_zombie: bool,
     /// Fixed for the life of a process; differs between two lives of one pid.
     pub(crate) start_time: u64,
+}
+
+/// What the kernel gives us of the process that connected to a socket.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub(crate) enum PeerDescriptor {
+    Process(std::os::fd::OwnedFd),
+    /// It has ended.
+    Gone,
+    /// This kernel tells only a pid.
+    Unsupported,
 }
 
 /// Where a process stands among the jobs of a shell.

@@ -43,6 +43,11 @@ impl ProcessMark {
         os::stat(self.pid).is_some_and(|stat| self.is(&stat)) && self.boot == os::boot_id()
     }
 
+    /// As `is_alive`; an error if a limit of the system kept us from looking.
+    pub fn check_alive(&self) -> io::Result<bool> {
+        Ok(os::look_at(self.pid)?.is_some_and(|stat| self.is(&stat)) && self.boot == os::boot_id())
+    }
+
     /// Asks this very process to end (SIGTERM); says whether it was there to
     /// be asked.
     pub fn terminate(&self) -> bool {
@@ -62,6 +67,38 @@ impl ProcessMark {
     fn is(&self, stat: &os::Stat) -> bool {
         !stat.is_zombie && stat.start_time == self.start_time
     }
+}
+
+/// A process on the way up from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ancestor {
+    pub pid: u32,
+    pub start_time: u64,
+}
+
+/// `pid` and all above it, itself first, up to the first process of the system; `None` if one of them could not be
+/// seen or changed meanwhile.
+///
+/// The way is climbed twice. Whoever was met both times lived in between, so its pid meant it, and the parent that
+/// its child named in the second climb is the process that is listed, not a later one with the same pid.
+pub fn lineage(pid: u32) -> Option<Vec<Ancestor>> {
+    let first = climb(pid)?;
+    (climb(pid)? == first).then_some(first)
+}
+
+fn climb(pid: u32) -> Option<Vec<Ancestor>> {
+    let mut line: Vec<Ancestor> = Vec::with_capacity(16);
+    let mut next = pid;
+    // Process 1 is above everybody. 0 is above whoever was put into our PID namespace from outside.
+    while next > 1 || line.is_empty() {
+        if line.len() >= ANCESTORS_MAX || line.iter().any(|seen| seen.pid == next) {
+            return None;
+        }
+        let stat = os::stat(next).filter(|stat| !stat.is_zombie)?;
+        line.push(Ancestor { pid: next, start_time: stat.start_time });
+        next = stat.parent;
+    }
+    Some(line)
 }
 
 /// `pid` and who started it, upwards: itself first, at most 64. Ends below
@@ -146,6 +183,10 @@ mod tests {
         assert_eq!(line[0], own);
         assert!(parent == 1 || line[1] == parent, "{line:?}");
         assert!(!line.contains(&1) && !line.contains(&0), "{line:?}");
+        let lineage: Vec<u32> = lineage(own).unwrap().iter().map(|seen| seen.pid).collect();
+        assert_eq!(lineage, line);
+        assert_eq!((super::lineage(0), super::lineage(u32::MAX)), (None, None));
+        assert_eq!(super::lineage(1).unwrap().len(), 1);
         assert_eq!(ancestors(0), Vec::<u32>::new());
         assert_eq!(ancestors(u32::MAX), vec![u32::MAX]);
         assert_eq!(parent_of(u32::MAX), None);

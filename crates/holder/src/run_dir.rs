@@ -5,7 +5,7 @@
 //!
 //! Files: `spec.json` what to run; `in` its input, `in.closed` no more of it;
 //! `out` and `err` what it said; `lock` held by the runner; `started` who the
-//! runner is; `cancelled` it is no longer wanted; `exit.json` how it ended;
+//! runner is; `wake` a FIFO that tells the runner of more input; `cancelled` it is no longer wanted; `exit.json` how it ended;
 //! `runner.log` what the runner itself had to say.
 //!
 //! Invariant: `spec.json` and `in` are whole before the directory has its
@@ -22,6 +22,7 @@ use std::process::{Child, Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::disk;
+use crate::os;
 use crate::process::ProcessMark;
 
 /// What to run, and within which bounds.
@@ -37,6 +38,9 @@ pub struct RunSpec {
     pub time_limit_ms: Option<u64>,
     /// How many bytes of standard output are kept before the command is ended.
     pub output_limit: u64,
+    /// How many files the command may open (the soft limit); as many as the runner if absent.
+    #[serde(default)]
+    pub open_files: Option<u64>,
 }
 
 /// How the command gets its input.
@@ -100,6 +104,17 @@ impl RunDir {
     /// Makes the run `parent/name`, or opens it if it was made before; then
     /// `spec` and `first_input` are not looked at.
     pub fn prepare(parent: &Path, name: &str, spec: &RunSpec, first_input: &[u8]) -> io::Result<Self> {
+        Self::prepare_with(parent, name, spec, first_input, &[])
+    }
+
+    /// As `prepare`, with further files for the command, each a name and its bytes.
+    pub fn prepare_with(
+        parent: &Path,
+        name: &str,
+        spec: &RunSpec,
+        first_input: &[u8],
+        files: &[(&str, &[u8])],
+    ) -> io::Result<Self> {
         let path = parent.join(checked(name)?);
         if path.try_exists()? {
             return Self::open(&path);
@@ -110,6 +125,9 @@ impl RunDir {
         disk::write(&draft.join(SPEC), &serde_json::to_vec(spec)?)?;
         disk::write(&draft.join(IN), first_input)?;
         disk::write(&draft.join(LOCK), b"")?;
+        for (file, bytes) in files {
+            disk::write(&draft.join(checked(file)?), bytes)?;
+        }
         disk::sync_folder(&draft)?;
         fs::rename(&draft, &path)?;
         disk::sync_folder(parent)?;
@@ -136,7 +154,7 @@ impl RunDir {
         let Some(runner) = self.runner()? else {
             return Ok(RunState::Prepared);
         };
-        if runner.is_alive() {
+        if runner.check_alive()? {
             return Ok(RunState::Running { pid: runner.pid });
         }
         // It may have ended well between the two looks.
@@ -147,7 +165,7 @@ impl RunDir {
     /// The caller has to wait for the child some time, or it stays a zombie.
     pub fn spawn_runner(&self, mut command: Command) -> io::Result<Child> {
         let log = disk::private().append(true).create(true).open(self.path.join(LOG))?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()
+        crate::cores::spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log))
     }
 
     /// Gives a running command more input; only in `Jsonl` mode, and not after
@@ -162,13 +180,23 @@ impl RunDir {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, why));
         }
         let mut input = disk::private().append(true).open(self.path.join(IN))?;
-        input.write_all(bytes)?;
-        input.sync_data()
+        let before = input.metadata()?.len();
+        if let Err(error) = input.write_all(bytes) {
+            // No half line: the caller may try again.
+            let _ = input.set_len(before);
+            return Err(error);
+        }
+        input.sync_data()?;
+        drop(input);
+        os::wake_input(&self.wake_path());
+        Ok(())
     }
 
     /// Says that no more input will come.
     pub fn close_input(&self) -> io::Result<()> {
-        self.leave_note(IN_CLOSED)
+        self.leave_note(IN_CLOSED)?;
+        os::wake_input(&self.wake_path());
+        Ok(())
     }
 
     /// Ends the command if it runs, and keeps it from starting if it does not
@@ -226,6 +254,18 @@ impl RunDir {
         self.path.join(IN)
     }
 
+    pub(crate) fn wake_path(&self) -> PathBuf {
+        self.path.join(WAKE)
+    }
+
+    /// The last line that a runner wrote about itself; empty if there is none.
+    pub fn runner_said(&self) -> String {
+        let Ok(log) = fs::read(self.path.join(LOG)) else { return String::new() };
+        let from = log.len().saturating_sub(SAID_MAX);
+        let said = String::from_utf8_lossy(&log[from..]).into_owned();
+        said.lines().last().unwrap_or_default().to_owned()
+    }
+
     pub(crate) fn create_out(&self) -> io::Result<File> {
         disk::private().write(true).create(true).truncate(true).open(self.path.join(OUT))
     }
@@ -248,6 +288,12 @@ impl RunDir {
     pub(crate) fn mark_started(&self) -> io::Result<bool> {
         let mark = serde_json::to_vec(&ProcessMark::own()?)?;
         disk::create_once(&self.path, STARTED, &mark)
+    }
+
+    /// Takes the mark back: nothing was started, and the next runner may try.
+    pub(crate) fn unmark_started(&self) -> io::Result<()> {
+        fs::remove_file(self.path.join(STARTED))?;
+        disk::sync_folder(&self.path)
     }
 
     pub(crate) fn write_exit(&self, exit: &Exit) -> io::Result<()> {
@@ -301,6 +347,7 @@ fn remove_if_there(folder: &Path) -> io::Result<()> {
 const SPEC: &str = "spec.json";
 const IN: &str = "in";
 const IN_CLOSED: &str = "in.closed";
+const WAKE: &str = "wake";
 const OUT: &str = "out";
 const ERR: &str = "err";
 const LOCK: &str = "lock";
@@ -308,6 +355,7 @@ const STARTED: &str = "started";
 const CANCELLED: &str = "cancelled";
 const EXIT: &str = "exit.json";
 const LOG: &str = "runner.log";
+const SAID_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -322,6 +370,7 @@ mod tests {
             mode: RunMode::Plain,
             time_limit_ms: None,
             output_limit: 1000,
+            open_files: None,
         }
     }
 

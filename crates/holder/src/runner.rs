@@ -18,7 +18,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::bell::Ringer;
+use crate::limit::SystemLimit;
 use crate::os::InputWatch;
 use crate::reaper::{Death, Reaper, TreeStands};
 use crate::run_dir::{Exit, How, RunDir, RunMode, RunSpec};
@@ -39,18 +42,16 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Nothing was started for want of room on the disk: later it may be.
-    pub fn is_want_of_room(&self) -> bool {
-        matches!(self, Self::Begin { source, .. } if is_want_of_room(source))
+    /// The limit of the system that kept the command from starting; later it may start.
+    pub fn limit(&self) -> Option<SystemLimit> {
+        match self {
+            Self::Begin { source, .. } | Self::Open { source, .. } => SystemLimit::of(source),
+            Self::End { .. } => None,
+        }
     }
 }
 
-/// A full disk passes; most other troubles with it do not.
-pub fn is_want_of_room(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
-/// What a runner exits with for want of room (`EX_TEMPFAIL` of sysexits).
+/// What a runner exits with if a limit of the system kept it from starting the command (`EX_TEMPFAIL` of sysexits).
 pub const EXIT_WANT_OF_ROOM: u8 = 75;
 
 /// Carries out the run in `dir`. Does nothing if a runner did or does already.
@@ -67,7 +68,13 @@ pub fn run(dir: &Path) -> Result<(), RunError> {
     }
     // Fails only if we lead a process group already, which serves as well.
     let _ = rustix::process::setsid();
-    let exit = carry_out(&run, &reaper);
+    let exit = match carry_out(&run, &reaper) {
+        Ok(exit) => exit,
+        Err(source) => {
+            run.unmark_started().map_err(failed)?;
+            return Err(failed(source));
+        }
+    };
     run.write_exit(&exit).map_err(|source| {
         let why = exit.why.clone();
         RunError::End { dir: dir.into(), why, source }
@@ -89,16 +96,18 @@ enum Fault {
     NotKept(io::Error),
 }
 
-fn carry_out(run: &RunDir, reaper: &Reaper) -> Exit {
+/// An error is a limit of the system that kept the command from starting.
+fn carry_out(run: &RunDir, reaper: &Reaper) -> io::Result<Exit> {
     if run.is_cancelled() {
         let why = "cancelled before it started".to_owned();
-        return Exit { how: How::Cancelled, code: None, signal: None, stderr_tail: String::new(), why };
+        return Ok(Exit { how: How::Cancelled, code: None, signal: None, stderr_tail: String::new(), why });
     }
     let (command, pumps) = match start(run, reaper) {
         Ok(started) => started,
-        Err(why) => {
+        Err(StartError::Limit(error)) => return Err(error),
+        Err(StartError::Refused(why)) => {
             let stderr_tail = String::new();
-            return Exit { how: How::NotStarted, code: None, signal: None, stderr_tail, why };
+            return Ok(Exit { how: How::NotStarted, code: None, signal: None, stderr_tail, why });
         }
     };
     let cause = wait_for_end(run.spec(), reaper, command, &pumps);
@@ -113,21 +122,39 @@ fn carry_out(run: &RunDir, reaper: &Reaper) -> Exit {
     let kept = pumps.out.sync_data().and_then(|()| run.write_err(stderr.bytes()));
     let mut exit = told(cause, pumps.fault.get(), run.spec(), readable(stderr.bytes(), SHOWN_MAX));
     add_trouble(&mut exit.why, ended, kept);
-    exit
+    Ok(exit)
 }
 
-/// Starts the pumps and then the command; says in words why it could not.
-fn start(run: &RunDir, reaper: &Reaper) -> Result<(u32, Pumps), String> {
+/// Why the command did not start.
+enum StartError {
+    /// A limit of the system: the same may work later.
+    Limit(io::Error),
+    /// It would fail the next time too; in words.
+    Refused(String),
+}
+
+impl StartError {
+    fn new(error: io::Error, words: impl FnOnce(&io::Error) -> String) -> Self {
+        if SystemLimit::of(&error).is_some() { Self::Limit(error) } else { Self::Refused(words(&error)) }
+    }
+}
+
+/// Starts the pumps and then the command.
+fn start(run: &RunDir, reaper: &Reaper) -> Result<(u32, Pumps), StartError> {
     let spec = run.spec();
     let Some((program, arguments)) = spec.argv.split_first() else {
-        return Err("no command was given".to_owned());
+        return Err(StartError::Refused("no command was given".to_owned()));
     };
     if !spec.cwd.is_dir() {
-        return Err(format!("the folder {} to run in does not exist", spec.cwd.display()));
+        let why = format!("the folder {} to run in does not exist", spec.cwd.display());
+        return Err(StartError::Refused(why));
     }
-    let (pumps, ends) = Pumps::start(run, reaper)
-        .map_err(|error| format!("could not prepare the input and output: {error}"))?;
-    let child = Command::new(program)
+    let (pumps, ends) = Pumps::start(run, reaper).map_err(|error| {
+        StartError::new(error, |error| format!("could not prepare the input and output: {error}"))
+    })?;
+    limit_open_files(spec);
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .current_dir(&spec.cwd)
         .envs(&spec.env)
@@ -135,14 +162,23 @@ fn start(run: &RunDir, reaper: &Reaper) -> Result<(u32, Pumps), String> {
         .process_group(0)
         .stdin(ends.stdin)
         .stdout(ends.stdout)
-        .stderr(ends.stderr)
-        .spawn()
-        .map_err(|error| match error.kind() {
+        .stderr(ends.stderr);
+    let child = crate::cores::spawn(&mut command).map_err(|error| {
+        StartError::new(error, |error| match error.kind() {
             io::ErrorKind::NotFound => format!("command not found: {program}; is it on the PATH?"),
             io::ErrorKind::PermissionDenied => format!("{program} may not be executed: {error}"),
             _ => format!("could not start {program}: {error}"),
-        })?;
+        })
+    })?;
     Ok((child.id(), pumps))
+}
+
+/// The command inherits our limit, and the node raised its own: programs that use `select` cannot have more than 1,024.
+fn limit_open_files(spec: &RunSpec) {
+    let Some(soft) = spec.open_files else { return };
+    let limit = getrlimit(Resource::Nofile);
+    let soft = limit.maximum.map_or(soft, |hard| soft.min(hard));
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(soft), ..limit });
 }
 
 fn wait_for_end<'a>(spec: &RunSpec, reaper: &Reaper, command: u32, pumps: &'a Pumps) -> Cause<'a> {
@@ -273,7 +309,7 @@ fn start_feeding(run: &RunDir, feed: PipeWriter) -> io::Result<()> {
     let feeder: Box<dyn FnOnce() -> io::Result<()> + Send> = match run.spec().mode {
         RunMode::Plain => Box::new(move || copy_all(&input, &feed)),
         RunMode::Jsonl => {
-            let watch = InputWatch::new(&run.input_path(), run.path())?;
+            let watch = InputWatch::new(&run.wake_path())?;
             let run = run.clone();
             Box::new(move || follow(&run, &input, &feed, &watch))
         }

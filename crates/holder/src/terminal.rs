@@ -13,6 +13,7 @@ mod clients;
 mod desk;
 mod gather;
 mod kept;
+pub mod visitors;
 pub mod wire;
 
 use std::collections::BTreeMap;
@@ -28,8 +29,10 @@ use std::thread::JoinHandle;
 use rustix::pty::{OpenptFlags, grantpt, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetpgrp, tcsetwinsize};
 
+use crate::process::ProcessMark;
 use crate::reaper::Death;
 use desk::Desk;
+use visitors::Doorkeeper;
 
 /// What runs in the terminal.
 #[derive(Debug, Clone)]
@@ -56,16 +59,19 @@ pub(crate) enum Order {
     Ended(Death),
     /// The program stopped itself (Ctrl-Z).
     Suspended,
+    /// This process is the node, and no other is; none while there is no node.
+    Node(Option<ProcessMark>),
 }
 
 /// Wakes the desk out of its sleep.
 struct UnixRinger(std::os::unix::net::UnixStream);
 
 impl Terminal {
-    /// Opens a terminal, starts the program in it, and serves whoever connects to `socket`.
+    /// Opens a terminal, starts the program in it, and serves those who connect to `socket` and whom `doorkeeper`
+    /// knows.
     ///
     /// This process must be the leader of its session and have no terminal yet.
-    pub fn start(program: &Program, socket: UnixListener) -> io::Result<Self> {
+    pub fn start(program: &Program, socket: UnixListener, doorkeeper: Doorkeeper) -> io::Result<Self> {
         let size = desk::within(program.columns, program.rows);
         let (master, slave) = open(size.0, size.1)?;
         rustix::process::ioctl_tiocsctty(&slave)?;
@@ -74,7 +80,7 @@ impl Terminal {
         let (ears, rope) = std::os::unix::net::UnixStream::pair()?;
         // Without our end, the master tells when nobody has the program's side any more.
         drop(slave);
-        let desk = Desk::new(master, socket, ears, taken, size)?;
+        let desk = Desk::new(master, socket, ears, taken, size, doorkeeper)?;
         let thread = std::thread::Builder::new()
             .name("desk".into())
             .stack_size(DESK_STACK)
@@ -93,6 +99,11 @@ impl Terminal {
         if let Some(desk) = self.desk.take() {
             let _ = desk.join();
         }
+    }
+
+    /// The holder has started this process as its node, or has none.
+    pub fn node_is(&self, node: Option<ProcessMark>) {
+        self.order(Order::Node(node));
     }
 
     pub fn suspended(&self) {
@@ -136,7 +147,7 @@ fn spawn(program: &Program, slave: &OwnedFd) -> io::Result<u32> {
             None => command.env_remove(variable),
         };
     }
-    let child = command.process_group(0).spawn()?;
+    let child = crate::cores::spawn(command.process_group(0))?;
     let pid = child.id();
     // In front: keys and their signals are the program's. It may have begun to read already and been stopped for
     // it; it is then told to go on.

@@ -14,6 +14,7 @@ use crate::card::{self, Called};
 use crate::decide;
 use crate::doors::Shared;
 use crate::follow::{self, Item};
+use crate::handle::QueuedEntry;
 use std::sync::Arc;
 use std::time::Duration;
 use synapse_a2a::check::{self, Version};
@@ -24,9 +25,9 @@ use synapse_a2a::pb;
 use synapse_a2a::to_core::{self, Decision, Modes};
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command, Draft, Taken};
-use synapse_core::ids::{LinkId, Seq, TaskId, TaskRef};
+use synapse_core::ids::{LinkId, Seq, TaskId, TaskRef, Tenant};
 use synapse_core::policy::Caller;
-use synapse_core::record::{Entry, Record};
+use synapse_core::record::Record;
 use synapse_core::task::{Task, TaskState};
 use synapse_core::watch::Topic;
 use synapse_terminal::prompt::Decided;
@@ -34,8 +35,11 @@ use tokio::sync::mpsc;
 use view::{Heard, Known};
 
 /// What an agent of any kind takes and gives.
-pub const MODES: Modes<'static> =
-    Modes { input: &["text/plain", "application/json"], output: &["text/plain", "application/json"] };
+pub const MODES: Modes<'static> = Modes { input: INPUT, output: &["text/plain", "application/json"] };
+
+/// Bytes of any kind come as `application/octet-stream`, which is also what a file without a media type is.
+const INPUT: &[&str] =
+    &["text/plain", "application/json", "application/octet-stream", "text/markdown", "text/csv"];
 
 /// One caller's requests.
 #[derive(Clone)]
@@ -45,6 +49,10 @@ pub struct Engine {
     called: Called,
     /// What the caller speaks: a webhook is told in it later.
     speaks: Version,
+    /// The namespace of the request: tasks of other tenants are not found (finding A8).
+    tenant: Option<Tenant>,
+    /// The files of the message that the request sends.
+    files: Arc<to_core::Files>,
 }
 
 /// What a request comes to.
@@ -63,12 +71,19 @@ struct Sent {
     /// It was known already, and its task may be over.
     is_repeat: bool,
     /// What happens to its task, beginning with the message.
-    events: Option<mpsc::Receiver<Arc<Entry>>>,
+    events: Option<mpsc::Receiver<QueuedEntry>>,
 }
 
 impl Engine {
     pub fn new(app: Shared, caller: Caller) -> Self {
-        Self { app, caller, called: Called::default(), speaks: Version::V10 }
+        Self {
+            app,
+            caller,
+            called: Called::default(),
+            speaks: Version::V10,
+            tenant: None,
+            files: Arc::default(),
+        }
     }
 
     /// How the node was called, where the binding knows it: what a card tells depends on it.
@@ -79,6 +94,16 @@ impl Engine {
     /// In which version the caller speaks, if it is not the newest.
     pub fn speaking(self, speaks: Version) -> Self {
         Self { speaks, ..self }
+    }
+
+    /// Under a tenant, where the request itself does not name one.
+    pub fn within(self, tenant: Option<Tenant>) -> Self {
+        Self { tenant, ..self }
+    }
+
+    /// With the files of the message that is sent.
+    pub fn bringing(self, files: to_core::Files) -> Self {
+        Self { files: Arc::new(files), ..self }
     }
 
     /// For this node itself, which may see all of its tasks.
@@ -92,6 +117,13 @@ impl Engine {
         if !matches!(request, Request::ExtendedCard(_)) {
             self.called.active(&self.app.cards)?;
         }
+        self.check_declared(&request)?;
+        let within = Self { tenant: to_core::tenant(request.tenant())?, ..self.clone() };
+        within.perform_within(request, after).await
+    }
+
+    /// As `perform`, for the tenant that this engine has.
+    async fn perform_within(&self, request: Request, after: Option<Mark>) -> Result<Done, Fault> {
         crate::audit::note(|facts| match push::has_secrets(&request) {
             true => facts.secret(),
             false => facts.veil(false),
@@ -118,6 +150,39 @@ impl Engine {
         Ok(Done::Reply(reply))
     }
 
+    /// V1: an operation of a capability that the card does not declare is refused, as if it were not there.
+    fn check_declared(&self, request: &Request) -> Result<(), Fault> {
+        let has_push = |send: &pb::SendMessageRequest| {
+            send.configuration.as_ref().is_some_and(|some| some.task_push_notification_config.is_some())
+        };
+        let (streams, pushes) = match request {
+            Request::SendStreaming(send) => (true, has_push(send)),
+            Request::Send(send) => (false, has_push(send)),
+            Request::Subscribe(_) => (true, false),
+            Request::CreatePush(_) | Request::GetPush(_) | Request::ListPush(_) | Request::DeletePush(_) => {
+                (false, true)
+            }
+            Request::Get(_) | Request::List(_) | Request::Cancel(_) | Request::ExtendedCard(_) => {
+                (false, false)
+            }
+        };
+        if streams && !card::declares_streaming(&self.app) {
+            return Err(Fault::new(
+                Kind::Unsupported,
+                "this agent does not stream; use SendMessage and GetTask",
+            ));
+        }
+        if pushes && !card::declares_push(&self.app) {
+            return Err(Fault::new(Kind::PushNotSupported, "this agent sends no push notifications"));
+        }
+        Ok(())
+    }
+
+    /// Puts the bytes of a message's large parts into files.
+    pub async fn store_files(&self, request: &mut Request) -> Result<to_core::Files, Fault> {
+        crate::uploads::store_files(&self.app, &self.caller, request).await
+    }
+
     /// S1–S6.
     async fn send(&self, request: pb::SendMessageRequest) -> Result<pb::SendMessageResponse, Fault> {
         let configuration = request.configuration.clone().unwrap_or_default();
@@ -141,13 +206,13 @@ impl Engine {
     /// T1, T2.
     pub(crate) async fn get(&self, request: pb::GetTaskRequest) -> Result<pb::Task, Fault> {
         let history = check::history_length("historyLength", request.history_length)?;
-        let known = self.known_by_name(&request.id).await?;
+        let known = self.known_by_name(check::id("id", &request.id)?).await?;
         self.tell(&known, Much { history, artifacts: true }).await
     }
 
     /// T12–T14. What a task needs to stop is up to its agent, so it may still be under way in the answer.
     async fn cancel(&self, request: pb::CancelTaskRequest) -> Result<pb::Task, Fault> {
-        let known = self.known_by_name(&request.id).await?;
+        let known = self.known_by_name(check::id("id", &request.id)?).await?;
         // What it asked before is no end of it.
         let (id, moves) = (known.task().id, known.task().history.len());
         if let Some(state) = known.ended() {
@@ -166,7 +231,7 @@ impl Engine {
 
     /// Takes the message of a request: it is on disk when this returns. Whoever waits for what becomes of it is told.
     async fn take(&self, request: &pb::SendMessageRequest, waits: bool) -> Result<Sent, Fault> {
-        let mut draft = to_core::draft(request, MODES)?;
+        let mut draft = to_core::draft(request, MODES, &self.files)?;
         let mut push = self.push_of(request).await?;
         let mut moves = 0;
         if let Some(message) = request.message.as_ref().filter(|message| !message.task_id.is_empty()) {
@@ -191,7 +256,7 @@ impl Engine {
         &self,
         draft: Box<Draft>,
         waits: bool,
-    ) -> Result<(Vec<Taken>, Seq, Option<mpsc::Receiver<Arc<Entry>>>), Refusal> {
+    ) -> Result<(Vec<Taken>, Seq, Option<mpsc::Receiver<QueuedEntry>>), Refusal> {
         if waits {
             let (taken, at, events) = self.app.handle.send(self.caller.clone(), draft).await?;
             return Ok((taken, at, Some(events)));
@@ -264,7 +329,7 @@ impl Engine {
     async fn heard_out(
         &self,
         sent: &Sent,
-        mut events: mpsc::Receiver<Arc<Entry>>,
+        mut events: mpsc::Receiver<QueuedEntry>,
     ) -> Result<Option<Known>, Fault> {
         let mut heard = Heard::default();
         loop {
@@ -335,7 +400,8 @@ fn is_interrupted(state: TaskState) -> bool {
     matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
 }
 
-/// Whether this task is the caller's to see.
-fn is_own(caller: &Caller, task: &Task) -> bool {
-    matches!(caller, Caller::Hand { .. }) || caller.sender().who == task.requester.who
+/// Whether this task is the caller's to see, under this tenant.
+fn is_own(caller: &Caller, tenant: Option<&Tenant>, task: &Task) -> bool {
+    let is_own = caller.sender().who == task.requester.who && tenant == task.tenant.as_ref();
+    is_own || matches!(caller, Caller::Hand { .. })
 }

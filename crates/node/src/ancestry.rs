@@ -2,10 +2,12 @@
 //!
 //! `holders/<pid>` is a claim; the lock of the agent must name the very same living process. Invariant: a
 //! process whose ancestors cannot be seen to the end is nobody's, not the person's. Otherwise a child that
-//! connects and exits could pass its parent's words off as the person's.
+//! connects and exits could pass its parent's words off as the person's, and so could an agent that uses up
+//! the files that this process may open.
 //! Not here: what follows for rights (`auth`), which process a TCP connection is of (`owner`).
 
 use synapse_core::ids::AgentId;
+use synapse_holder::{Ancestor, PinnedProcess, SocketPeer, lineage};
 use synapse_store::holders;
 use synapse_store::home::Home;
 
@@ -16,30 +18,68 @@ pub enum Kin {
     Person,
     /// The agents above it, nearest first.
     Under(Vec<AgentId>),
-    /// It, or one above it, has gone before all could be seen.
+    /// It, or one above it, has gone before all could be seen, or a limit of the system kept us from looking.
     Gone,
 }
 
-pub fn kin(home: &Home, pid: u32) -> Kin {
+/// Where the process at the other end of a Unix socket stands. To be asked when the connection is accepted.
+pub fn of_peer(home: &Home, peer: &SocketPeer) -> Kin {
+    peer.process.as_ref().map_or(Kin::Gone, |process| of_process(home, process))
+}
+
+/// Where a process stands.
+pub fn of_process(home: &Home, process: &PinnedProcess) -> Kin {
     const LOOKS: usize = 3;
-    let Some(ancestors) = (0..LOOKS).find_map(|_| whole_ancestry(pid)) else { return Kin::Gone };
-    let agents: Vec<AgentId> = ancestors.into_iter().filter_map(|ancestor| held_by(home, ancestor)).collect();
+    let Some(line) = (0..LOOKS).find_map(|_| lineage(process.pid)) else { return Kin::Gone };
+    let held = line.into_iter().map(|ancestor| held_by(home, ancestor));
+    let Ok(agents) = held.filter_map(Result::transpose).collect::<Result<Vec<AgentId>, Unreadable>>() else {
+        return Kin::Gone;
+    };
+    // Only now: as long as it lives, all of this was about it and not about a later process with its pid.
+    if !process.is_alive() {
+        return Kin::Gone;
+    }
     if agents.is_empty() { Kin::Person } else { Kin::Under(agents) }
 }
 
-/// The agent that this process holds, now.
-pub fn held_by(home: &Home, pid: u32) -> Option<AgentId> {
-    let id = holders::claimed_by(home, pid)?;
-    let mark = synapse_holder::holder_of(home.agent(&id).path())?;
-    (mark.pid == pid && mark.is_alive()).then_some(id)
+/// The agents above this very process, nearest first.
+pub fn own(home: &Home) -> Kin {
+    PinnedProcess::open(std::process::id()).map_or(Kin::Gone, |process| of_process(home, &process))
 }
 
-/// A process and all above it, if nothing changed while we looked.
-fn whole_ancestry(pid: u32) -> Option<Vec<u32>> {
-    let before = synapse_holder::ProcessMark::of(pid)?;
-    let ancestors = synapse_holder::ancestors(pid);
-    let top = synapse_holder::parent_of(*ancestors.last()?)?;
-    let same = synapse_holder::ProcessMark::of(pid)? == before;
-    // Process 1 is everybody's ancestor; 0 stands above whoever came from outside our pid namespace.
-    (same && top <= 1).then_some(ancestors)
+/// What says which agent a process holds is there, and could not be read.
+#[derive(Debug)]
+pub struct Unreadable;
+
+/// The agent that this process holds, now.
+fn held_by(home: &Home, ancestor: Ancestor) -> Result<Option<AgentId>, Unreadable> {
+    let Some(id) = holders::claimed_by(home, ancestor.pid).map_err(|_| Unreadable)? else { return Ok(None) };
+    let recorded = synapse_holder::recorded_holder(home.agent(&id).path()).map_err(|_| Unreadable)?;
+    let is_holder =
+        recorded.is_some_and(|mark| mark.pid == ancestor.pid && mark.start_time == ancestor.start_time);
+    Ok(is_holder.then_some(id))
+}
+
+/// The holders of all agents that run.
+#[cfg(target_os = "linux")]
+pub fn holders(home: &Home) -> Result<Vec<u32>, Unreadable> {
+    let entries = match std::fs::read_dir(home.root().join("holders")) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(_) => return Err(Unreadable),
+    };
+    let mut pids = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(|_| Unreadable)?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(id) = holders::claimed_by(home, pid).map_err(|_| Unreadable)? else { continue };
+        let Some(mark) = synapse_holder::recorded_holder(home.agent(&id).path()).map_err(|_| Unreadable)?
+        else {
+            continue;
+        };
+        if mark.pid == pid && mark.check_alive().map_err(|_| Unreadable)? {
+            pids.push(pid);
+        }
+    }
+    Ok(pids)
 }

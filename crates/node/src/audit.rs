@@ -194,6 +194,7 @@ pub struct Facts {
     /// What is in `raw` is told by its size and digest alone.
     is_veiled: bool,
     said: Option<(u64, Digest)>,
+    length: Option<u64>,
     body: Option<Body>,
     /// It carries messages that leave a line each.
     pub line_each: bool,
@@ -245,6 +246,13 @@ impl Facts {
         self.raw = bytes::Bytes::new();
     }
 
+    /// It carries keys that a person pressed, which may be a password: only its length is written down. A digest of
+    /// a short text would tell the text.
+    pub fn only_length(&mut self) {
+        self.length = Some(self.raw.len() as u64);
+        self.secret();
+    }
+
     /// What is said, and to whom if that is not the agent of this node.
     pub fn draft(&mut self, draft: &Draft) {
         self.said = Some((draft.body.bytes() as u64, draft.body.digest()));
@@ -252,7 +260,7 @@ impl Facts {
         self.message.clone_from(&draft.sender_id);
         self.target = match &draft.to {
             Target::Here => None,
-            Target::Named(name) => Some(audit::plain(name, Target::BYTES_MAX)),
+            Target::Named(name) => Some(audit::plain(name, Target::CHARS_MAX)),
             Target::Everyone => Some("broadcast".into()),
             Target::Skill(skill) => Some(format!("skill:{skill}")),
         };
@@ -260,7 +268,7 @@ impl Facts {
 
     /// What a program says to another agent.
     pub fn said(&mut self, to: &str, message: &serde_json::Value) {
-        self.target = Some(audit::plain(to, Target::BYTES_MAX));
+        self.target = Some(audit::plain(to, Target::CHARS_MAX));
         self.raw = serde_json::to_vec(message).unwrap_or_default().into();
     }
 
@@ -295,6 +303,7 @@ impl Facts {
         line.task = self.task;
         line.code = self.code.map(Into::into);
         line.body = self.body;
+        line.bytes = self.length;
         if let Some((bytes, digest)) = self.said {
             (line.bytes, line.digest) = (Some(bytes), Some(digest));
         } else if !self.raw.is_empty() {

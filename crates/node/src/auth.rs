@@ -12,7 +12,7 @@ mod peer;
 
 pub use peer::{Peer, TcpPeer, TlsPeer};
 
-use crate::ancestry::{Kin, kin};
+use crate::ancestry::Kin;
 use crate::certified::{as_label, identity, shown};
 use crate::driver::now;
 use crate::metrics::{Metrics, Unproven};
@@ -20,7 +20,7 @@ use crate::network::{Names, authority};
 use crate::outbox;
 use crate::owner::{self, Owner};
 use crate::secrets::{Bearer, Found, Guesses, Secrets};
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, Method, Uri, header};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -178,9 +178,12 @@ impl Gate {
         self.made().rules.clone()
     }
 
-    /// Variables in which secrets are; no agent's command should find them in its environment.
+    /// Variables in which secrets are, now and when the settings were last taken up; nothing that we start may inherit
+    /// them (M6).
     pub fn secret_variables(&self) -> Vec<String> {
-        self.made().of.secrets.values().filter_map(|secret| secret.env.clone()).collect()
+        let mut all = (self.source)().secret_variables();
+        all.extend(self.made().of.secret_variables());
+        all
     }
 
     /// Whether this address may call at all (REST-6). Without a list, all that can reach us may.
@@ -199,6 +202,23 @@ impl Gate {
         }
     }
 
+    /// Which host a request names must be clear: one `Host`, and the same one in an absolute form or `:authority` (L19).
+    pub fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (host, more) = (hosts.next(), hosts.count());
+        if more > 0 {
+            return Err(Refusal::bad_field("Host", format!("there are {} of them; send one", more + 1)));
+        }
+        let host = host.map_or("", |host| host.to_str().unwrap_or("?"));
+        match uri.authority() {
+            Some(named) if !named.as_str().eq_ignore_ascii_case(host) => {
+                let why = format!("the address of the request names {named}, and the header {host:?}");
+                Err(Refusal::bad_field("Host", why))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A browser may be made to send requests here; it cannot be made to forge these two headers.
     pub fn check_origin(&self, peer: &Peer, headers: &HeaderMap) -> Result<(), Refusal> {
         let Peer::Tcp(tcp) = peer else { return Ok(()) };
@@ -212,11 +232,17 @@ impl Gate {
         match text(header::ORIGIN) {
             None => Ok(()),
             Some(origin) if origin.strip_prefix(scheme).is_some_and(|host| self.is_own(tcp, host)) => Ok(()),
+            Some(origin) if self.lists_origin(origin) => Ok(()),
             Some(origin) => Err(Refusal::bad_field(
                 "Origin",
                 format!("{origin:?} may not call this; web pages of others are refused"),
             )),
         }
+    }
+
+    /// Whether the user's settings let pages of this origin call (CORS). Only the whole origin counts, never a part of it.
+    pub fn lists_origin(&self, origin: &str) -> bool {
+        self.made().of.network.origins.iter().any(|listed| listed == origin)
     }
 
     fn is_own(&self, tcp: &TcpPeer, host: &str) -> bool {
@@ -229,7 +255,7 @@ impl Gate {
     pub async fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
         match peer {
             Peer::Unix(peer) => {
-                let caller = peer.caller.get_or_init(|| self.by_ancestry(peer.pid)).clone();
+                let caller = peer.caller.get_or_init(|| self.by_ancestry(&peer.kin)).clone();
                 Ok(outbox::passed_on(caller, headers))
             }
             Peer::Tcp(tcp) => match tcp.certificate() {
@@ -352,11 +378,11 @@ impl Gate {
     }
 
     /// The nearest agent among the ancestors of a process, or else the person; nobody if that cannot be seen.
-    fn by_ancestry(&self, pid: Option<u32>) -> Caller {
-        match pid.map(|pid| kin(&self.home, pid)) {
-            Some(Kin::Person) => Caller::User { proof: Proof::Socket },
-            Some(Kin::Under(agents)) => self.under(&agents, Proof::Socket),
-            Some(Kin::Gone) | None => Caller::Stranger,
+    pub fn by_ancestry(&self, kin: &Kin) -> Caller {
+        match kin {
+            Kin::Person => Caller::User { proof: Proof::Socket },
+            Kin::Under(agents) => self.under(agents, Proof::Socket),
+            Kin::Gone => Caller::Stranger,
         }
     }
 
@@ -465,6 +491,27 @@ mod tests {
     }
 
     /// REST-6: single addresses and ranges, v4 and v6, and one address in both of its forms.
+    /// Finding L19, also for HTTP/2, where `:authority` is the authority of the address.
+    #[test]
+    fn a_request_names_one_host() {
+        let check = |uri: &str, hosts: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(header::HOST, host.parse().unwrap());
+            }
+            Gate::check_host(&uri.parse().unwrap(), &headers).is_ok()
+        };
+        assert!(check("/status", &[]) && check("/status", &["a:1"]) && check("http://A:1/status", &["a:1"]));
+        for (uri, hosts) in [
+            ("/status", &["a:1", "a:1"][..]),
+            ("http://b:1/status", &["a:1"]),
+            ("http://b:1/status", &[]),
+            ("http://x@a:1/status", &["a:1"]),
+        ] {
+            assert!(!check(uri, hosts), "{uri} {hosts:?}");
+        }
+    }
+
     #[test]
     fn the_allow_list() {
         let own = ["127.0.0.1", "10.1.0.0/16", "2001:db8::/32", "::1", " 192.0.2.7 "];

@@ -11,7 +11,7 @@ use crate::a2a::MODES;
 use crate::auth::Peer;
 use crate::doors::Shared;
 use crate::driver::now;
-use crate::launch::{Hand, Launch};
+use crate::launch::{CardOptions, Hand, Launch};
 use crate::network::{Plan, authority, has_port};
 use axum::extract::Request;
 use bytes::Bytes;
@@ -21,7 +21,8 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use synapse_a2a::card::{self, Description, Interface, Provider, V03, V10};
+use synapse_a2a::card::{self, Binding, Description, Interface, Provider, V03, V10};
+use synapse_a2a::check::Version;
 use synapse_a2a::extensions::{self, Extension};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::signing::{self, Key};
@@ -32,17 +33,11 @@ use synapse_store::home::Home;
 use tokio::sync::OnceCell;
 
 pub const JSON_RPC: &str = "/api/v1/agent";
+const REST: &str = "/a2a/v1";
+/// Clients of 0.3 add `/v1/…` themselves.
+const REST_03: &str = "/a2a";
 pub const SPEC: &str = "/openapi.json";
 pub const KEYS: &str = "/.well-known/jwks.json";
-
-/// What this node serves, in the order in which it would be used (A6–A8): binding, version, path.
-const SERVED: [(&str, &str, &str); 4] = [
-    ("JSONRPC", V10, JSON_RPC),
-    ("HTTP+JSON", V10, "/a2a/v1"),
-    ("JSONRPC", V03, JSON_RPC),
-    // Clients of 0.3 add `/v1/…` themselves.
-    ("HTTP+JSON", V03, "/a2a"),
-];
 
 /// Documents that are kept. A node has few names; more than these are names that somebody plays with.
 const MADE_MAX: usize = 32;
@@ -51,7 +46,10 @@ const KEY_BYTES_MAX: usize = 4096;
 /// Which document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Which {
+    /// For clients of 1.0 and of 0.3.
     AgentCard,
+    /// For readers that refuse what 1.0 does not have.
+    StrictCard,
     AgentJson,
 }
 
@@ -105,6 +103,7 @@ pub struct Cards {
     mtls: bool,
     open: bool,
     extensions: Vec<Extension>,
+    options: CardOptions,
     key: OnceCell<Key>,
     /// That there is no key was written to the log: once, since anybody can ask.
     complained: AtomicBool,
@@ -117,7 +116,8 @@ impl Cards {
         let (endpoint, mtls) = (plan.endpoint(port), plan.asks_for_certificates());
         let (key, complained, made) = (OnceCell::new(), AtomicBool::new(false), Mutex::default());
         let (open, extensions) = (launch.listen.open, launch.extensions.clone());
-        Self { description, hand, endpoint, mtls, open, extensions, key, complained, made }
+        let options = launch.card.clone();
+        Self { description, hand, endpoint, mtls, open, extensions, options, key, complained, made }
     }
 
     fn made(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Which, String), Arc<Made>>> {
@@ -194,6 +194,7 @@ fn unsigned(app: &Shared, base: &str, which: Which) -> Result<Value, Fault> {
     let description = describe(app, base);
     match which {
         Which::AgentCard => card::document(&description.card()),
+        Which::StrictCard => card::strict_document(&description.card()),
         Which::AgentJson => {
             // For clients of 0.2, which do not know the scheme; and who reads this has shown a certificate already.
             let card = Description { mtls: false, ..description }.card();
@@ -232,7 +233,7 @@ pub async fn keys(app: &Shared) -> Value {
 }
 
 /// Where this node is, for whoever called so.
-fn base(app: &Shared, called: &Called) -> String {
+pub(crate) fn base(app: &Shared, called: &Called) -> String {
     if let Some(url) = app.gate.public_url() {
         return url;
     }
@@ -254,14 +255,33 @@ fn describe(app: &Shared, base: &str) -> Description {
         description: cards.description.clone().filter(|text| !text.trim().is_empty()).unwrap_or(about),
         version: env!("CARGO_PKG_VERSION").into(),
         provider: provider(app),
-        interfaces: interfaces(base),
+        interfaces: interfaces(base, &bindings(app)),
         input_modes: modes(MODES.input),
         output_modes: modes(MODES.output),
         skills,
         mtls: cards.mtls,
         open: cards.open,
+        streaming: declares_streaming(app),
+        push_notifications: declares_push(app),
         extensions: extensions::on_card(&cards.extensions),
     }
+}
+
+/// Which of the two cards a client is shown: one that says nothing may be of 0.3, as CrewAI and Strands are.
+pub fn for_version(app: &Shared, asked: Option<Version>) -> Which {
+    match asked {
+        Some(Version::V10) => Which::StrictCard,
+        _ if app.settings.get().card.v03 => Which::AgentCard,
+        _ => Which::StrictCard,
+    }
+}
+
+pub fn declares_streaming(app: &Shared) -> bool {
+    !app.cards.options.no_streaming && app.settings.get().card.streaming
+}
+
+pub fn declares_push(app: &Shared) -> bool {
+    !app.cards.options.no_push && app.settings.get().card.push_notifications
 }
 
 /// A11: whole or not at all.
@@ -270,19 +290,33 @@ fn provider(app: &Shared) -> Option<Provider> {
     Some(Provider { organization: set.organization?, url: set.url? })
 }
 
-fn interfaces(base: &str) -> Vec<Interface> {
-    let at = |(binding, version, path): &(&'static str, &'static str, &str)| Interface {
-        url: format!("{base}{path}"),
-        binding,
-        version,
+/// Which bindings the card lists: as the agent was started, or as the settings say now.
+fn bindings(app: &Shared) -> Vec<Binding> {
+    let started_with = &app.cards.options.interfaces;
+    let settings = app.settings.get();
+    let words = if started_with.is_empty() { &settings.card.interfaces } else { started_with };
+    words.iter().filter_map(|word| Binding::parse(word)).collect()
+}
+
+/// In the order of preference, first all of 1.0, then all of 0.3 (A6–A8). A card has at least one interface.
+fn interfaces(base: &str, bindings: &[Binding]) -> Vec<Interface> {
+    let at = |version: &'static str| {
+        move |binding: &Binding| {
+            let url = match (binding, version) {
+                (Binding::JsonRpc, _) => format!("{base}{JSON_RPC}"),
+                (Binding::HttpJson, V03) => format!("{base}{REST_03}"),
+                (Binding::HttpJson, _) => format!("{base}{REST}"),
+                (Binding::Grpc, _) => grpc(base)?,
+            };
+            Some(Interface { url, binding: binding.on_card(), version })
+        }
     };
-    let mut all: Vec<Interface> = SERVED.iter().map(at).collect();
-    if let Some(url) = grpc(base) {
-        let after_10 = all.iter().take_while(|one| one.version == V10).count();
-        all.insert(after_10, Interface { url: url.clone(), binding: "GRPC", version: V10 });
-        all.push(Interface { url, binding: "GRPC", version: V03 });
-    }
-    all
+    let of = |bindings: &[Binding]| -> Vec<Interface> {
+        let all = [V10, V03].into_iter().flat_map(|version| bindings.iter().filter_map(at(version)));
+        all.collect()
+    };
+    let chosen = of(bindings);
+    if chosen.is_empty() { of(&[Binding::JsonRpc]) } else { chosen }
 }
 
 /// As gRPC names its targets: a host and a port. Behind a path it cannot be reached.
@@ -301,13 +335,29 @@ fn grpc(base: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    const ALL: [Binding; 3] = [Binding::JsonRpc, Binding::HttpJson, Binding::Grpc];
+
+    fn shown(base: &str, bindings: &[Binding]) -> Vec<String> {
+        let all = interfaces(base, bindings);
+        all.iter().map(|one| format!("{} {} {}", one.binding, one.version, one.url)).collect()
+    }
+
+    /// Measured A4: only what was chosen, in that order; never none.
+    #[test]
+    fn only_chosen_bindings_are_listed() {
+        let base = "https://box.example/review";
+        assert_eq!(
+            shown(base, &[Binding::HttpJson]),
+            [format!("HTTP+JSON 1.0 {base}/a2a/v1"), format!("HTTP+JSON 0.3 {base}/a2a")]
+        );
+        assert!(shown("http://box:1", &[Binding::Grpc, Binding::JsonRpc])[0].starts_with("GRPC"));
+        assert!(shown(base, &[Binding::Grpc])[0].starts_with("JSONRPC"), "gRPC has no paths");
+    }
+
     /// A6: each interface at its own URL; gRPC only where it can be.
     #[test]
     fn interfaces_of_a_base() {
-        let shown = |base: &str| -> Vec<String> {
-            let all = interfaces(base);
-            all.iter().map(|one| format!("{} {} {}", one.binding, one.version, one.url)).collect()
-        };
+        let shown = |base: &str| shown(base, &ALL);
         let all = [
             "JSONRPC 1.0 http://localhost:8100/api/v1/agent",
             "HTTP+JSON 1.0 http://localhost:8100/a2a/v1",

@@ -158,10 +158,12 @@ async fn answer(
     router.call(request).await
 }
 
-/// Of whom the caller asks is in the address of HTTP/2, and wins over what a header says.
+/// HTTP/2 names the host in `:authority`. A `Host` beside it stays: the doors refuse requests in which the two differ.
 fn with_host(mut request: Request<Body>) -> Request<Body> {
     let authority = request.uri().authority().map(|own| HeaderValue::from_str(own.as_str()));
-    if let Some(Ok(host)) = authority {
+    if let Some(Ok(host)) = authority
+        && !request.headers().contains_key(header::HOST)
+    {
         request.headers_mut().insert(header::HOST, host);
     }
     request

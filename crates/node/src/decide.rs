@@ -17,13 +17,12 @@ pub fn no_terminal() -> Refusal {
 pub async fn decide(app: &Shared, caller: &Caller, allow: bool, prompt: String) -> Result<Decided, Refusal> {
     policy::may(&app.gate.rules(), caller, Verb::Approve, About::default())?;
     let seat = app.seat.as_ref().ok_or_else(no_terminal)?;
-    let keys = seat.watch().profile().approve.clone().ok_or_else(|| {
+    if seat.watch().profile().approve.is_none() {
         let why = "its profile does not say which keys decide; answer at its terminal with `synapse attach`";
-        Refusal::bad_field("agent", why)
-    })?;
-    let key = if allow { keys.allow } else { keys.deny };
+        return Err(Refusal::bad_field("agent", why));
+    }
     audit::note(|facts| facts.note(if allow { "allow" } else { "deny" }));
-    match seat.decide(prompt, key).await.ok_or(Refusal::Stopping)? {
+    match seat.decide(prompt, allow).await.ok_or(Refusal::Stopping)? {
         Decided::Changed => {
             let why = "the agent waits for something else now, or for nothing; `synapse inbox --approvals` shows it";
             Err(Refusal::bad_field("prompt", why))
@@ -32,6 +31,13 @@ pub async fn decide(app: &Shared, caller: &Caller, allow: bool, prompt: String) 
             let why = "at its terminal Enter would take another answer than this one, so nothing was pressed; \
                        answer there with `synapse attach`";
             Err(Refusal::bad_field("prompt", why))
+        }
+        Decided::Doubtful(doubt) => {
+            let why = format!(
+                "{}, so nothing was pressed; look at its terminal with `synapse attach` and answer there, or deny it",
+                doubt.why()
+            );
+            Err(Refusal::bad_field("prompt", &why))
         }
         decided => Ok(decided),
     }

@@ -1,12 +1,16 @@
 //! Doors: thin. Read a request, call a dialect, ask the driver, write the answer.
 //!
-//! Every request passes `admit` first: origin, caller, size. Routes are annotated where they are written, so
-//! `/openapi.json` cannot drift from what is served.
+//! Every request passes `admit` first: origin, caller, size. Routes are annotated where they are written, and
+//! tests compare `/openapi.json` with what is served (`describe`).
 
 mod a2a;
 mod api;
 mod approve;
+mod cors;
+mod describe;
 mod events;
+mod extract;
+mod files;
 mod inbox;
 mod interrupt;
 mod keys;
@@ -23,29 +27,35 @@ use crate::audit::{self, Audit};
 use crate::auth::{Gate, Peer, is_public};
 use crate::card::{Called, Cards};
 use crate::connection::Crowded;
+use crate::conversation;
 use crate::handle::{Handle, Heard};
 use crate::hands::terminal::Seat;
 use crate::metrics::{Metrics, Unproven};
 use crate::push::Push;
 use crate::registrar::Shown;
+use crate::uploads;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{self, MethodRouter};
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_core::Refusal;
 use synapse_core::agents::Agent;
+use synapse_core::message::{Body, Letter, Piece};
 use synapse_core::policy::Caller;
+use synapse_dialects::api::{MessageView, TurnView};
 use synapse_dialects::error::{self, ErrorBody};
 use synapse_dialects::level::{self, Levels};
+use synapse_store::attachments::Attachments;
 use synapse_store::home::Home;
 use synapse_store::{History, JournalError};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
-use utoipa::openapi::RefOr;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// What every door can reach.
@@ -66,6 +76,10 @@ pub struct App {
     /// Whether the stop is to be followed by a new node of the same agent.
     pub restart: AtomicBool,
     pub body_bytes_max: usize,
+    /// Turns of bodies that are larger than that.
+    pub uploads: Arc<Semaphore>,
+    /// Files that came with messages.
+    pub attachments: Attachments,
     pub audit: Audit,
     pub cards: Cards,
     pub push: Push,
@@ -85,6 +99,30 @@ impl App {
         });
         let answer = asked.await.map_err(|_| Refusal::Stopping)?;
         answer.map_err(|e| Refusal::NotStored { why: e.to_string() })
+    }
+
+    /// Earlier turns of a message's conversation. A program can work without them, so a store that cannot be read is logged.
+    pub(crate) async fn turns_before(self: &Arc<Self>, letter: &Letter, max: usize) -> Vec<TurnView> {
+        if max == 0 {
+            return Vec::new();
+        }
+        let asked = letter.clone();
+        let turns = self.archive(move |history| conversation::earlier_turns(history, &asked, max)).await;
+        turns.unwrap_or_else(|refusal| {
+            tracing::warn!(task = %letter.task, %refusal, "earlier turns cannot be read");
+            Vec::new()
+        })
+    }
+
+    /// Tells a program of this machine where the files of its message are.
+    pub(crate) fn show_files(&self, view: &mut MessageView, body: &Body) {
+        let Ok(content) = body.content() else { return };
+        let shown = view.content.as_mut().and_then(|shown| shown.get_mut("parts")?.as_array_mut());
+        for (part, shown) in content.parts.iter().zip(shown.into_iter().flatten()) {
+            if let Piece::File(file) = &part.piece {
+                shown["file"]["path"] = self.attachments.path(file).display().to_string().into();
+            }
+        }
     }
 
     /// Tells the driver of other rules, if the settings have changed.
@@ -108,15 +146,22 @@ struct Description;
 
 pub fn router(app: Shared) -> Router {
     let (router, _) = described().split_for_parts();
+    let router = by_hand().into_iter().fold(router, |router, (path, door)| router.route(path, door));
     router
-        .route("/openapi.json", axum::routing::get(ops::openapi))
-        .route("/a2a/v1/{*path}", axum::routing::any(a2a::rest::serve))
-        .route(a2a::grpc::ROUTES[0], axum::routing::post(a2a::grpc::serve))
-        .route(a2a::grpc::ROUTES[1], axum::routing::post(a2a::grpc::serve))
         .fallback(ops::nowhere)
         .method_not_allowed_fallback(ops::wrong_method)
         .layer(middleware::from_fn_with_state(app.clone(), admit))
         .with_state(app)
+}
+
+/// Doors that an annotation cannot describe: `describe` and its `a2a.json` do.
+fn by_hand() -> [(&'static str, MethodRouter<Shared>); 4] {
+    [
+        (a2a::rpc::PATH_WITH_SLASH, routing::post(a2a::rpc::serve)),
+        ("/a2a/v1/{*path}", routing::any(a2a::rest::serve)),
+        (a2a::grpc::ROUTES[0], routing::post(a2a::grpc::serve)),
+        (a2a::grpc::ROUTES[1], routing::post(a2a::grpc::serve)),
+    ]
 }
 
 fn described() -> OpenApiRouter<Shared> {
@@ -125,6 +170,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(ops::status))
         .routes(routes!(ops::healthz))
         .routes(routes!(ops::metrics))
+        .routes(routes!(ops::openapi))
         .routes(routes!(ops::stop))
         .routes(routes!(ops::restart))
         .routes(routes!(inbox::inbox))
@@ -141,6 +187,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(share::follow))
         .routes(routes!(api::agents))
         .routes(routes!(events::events))
+        .routes(routes!(files::file))
         .routes(routes!(stream::stream))
         .routes(routes!(screen::screen))
         .routes(routes!(screen::terminal))
@@ -154,23 +201,14 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(a2a::rpc::serve))
 }
 
+/// What the annotations say.
+fn generated() -> utoipa::openapi::OpenApi {
+    described().into_openapi()
+}
+
 /// The description of all of it, made when first asked for.
-pub fn description() -> utoipa::openapi::OpenApi {
-    let mut all = described().into_openapi();
-    let items = all.paths.paths.values_mut();
-    let operations = items.flat_map(|item| [&mut item.get, &mut item.post]).flatten();
-    let answers = operations.flat_map(|operation| operation.responses.responses.iter_mut());
-    for (status, answer) in answers {
-        // Every answer must have words of its own (OpenAPI 3.1, Response Object).
-        if let RefOr::T(answer) = answer
-            && answer.description.is_empty()
-        {
-            let number = status.parse().ok().and_then(|status| StatusCode::from_u16(status).ok());
-            let words = number.and_then(|status| status.canonical_reason());
-            answer.description = words.unwrap_or("What went wrong, and what helps").to_owned();
-        }
-    }
-    all
+pub fn description() -> serde_json::Value {
+    describe::document(generated())
 }
 
 /// Before all else: whatever becomes of it is written down (REST-9).
@@ -185,8 +223,16 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::unknown);
     audit::note(|facts| facts.from(peer.address()));
     let spoken = Spoken::of(&request);
+    let page = cors::listed_origin(&app, request.headers());
     let is_http1 = request.version() < Version::HTTP_2;
-    let admitted = match may_enter(&app, &peer, &request) {
+    if let Err(refusal) = Gate::check_host(request.uri(), request.headers()) {
+        let mut answer = last_answer(spoken, refusal, is_http1);
+        app.metrics.request(true);
+        sign(answer.headers_mut());
+        return answer;
+    }
+    let bytes_max = if spoken.is_some() { uploads::body_bytes_max(&app) } else { app.body_bytes_max };
+    let admitted = match may_enter(&app, &peer, &request, bytes_max) {
         Ok(()) => match app.gate.caller(&peer, request.headers()).await {
             Ok(Caller::Stranger) if spoken.is_some() => {
                 Ok(app.gate.anyone(&peer).await.unwrap_or(Caller::Stranger))
@@ -196,6 +242,12 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
         Err(refusal) => Err(refusal),
     };
     let mut answer = match admitted {
+        Ok(_)
+            if page.is_some()
+                && let Some(answer) = cors::preflight(&request) =>
+        {
+            answer
+        }
         Ok(_) if let Some(refusal) = other_version(&request) => refusal,
         Ok(Caller::Stranger) if !is_public(&peer, request.method(), request.uri().path()) => {
             app.metrics.unproven(Unproven::Missing);
@@ -213,17 +265,23 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
             answer
         }
         Err(Refusal::BadField { field, why }) => bad_origin(spoken, format!("{field}: {why}")),
-        Err(refusal) => {
-            let mut answer = refuse(spoken, refusal);
-            // The body was not read; this connection is of no more use. One of HTTP/2 does not depend on it.
-            if is_http1 {
-                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            answer
-        }
+        Err(refusal) => last_answer(spoken, refusal, is_http1),
     };
     app.metrics.request(answer.status().is_client_error() || answer.status().is_server_error());
     sign(answer.headers_mut());
+    if let Some(origin) = page {
+        cors::let_read(origin, answer.headers_mut());
+    }
+    answer
+}
+
+/// A refusal whose request has a body that nobody read: the connection is of no more use. One of HTTP/2 does not
+/// depend on it.
+fn last_answer(spoken: Option<Spoken>, refusal: Refusal, is_http1: bool) -> Response {
+    let mut answer = refuse(spoken, refusal);
+    if is_http1 {
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     answer
 }
 
@@ -248,10 +306,14 @@ fn bad_origin(spoken: Option<Spoken>, why: String) -> Response {
     answer
 }
 
-/// Every answer says of which version it is.
+/// Every answer says of which version it is, and what a browser may do with it: take it for nothing else than it
+/// is, show it to no page of another origin, and keep it only if the door says so (L19).
 fn sign(headers: &mut HeaderMap) {
     headers.insert(level::VERSION_HEADER, HeaderValue::from_static(level::VERSION));
     headers.insert(level::LEVEL_HEADER, HeaderValue::from(level::OWN.newest));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
 /// The refusal of a caller whose version does not understand ours. How we are may be asked by all, and all may
@@ -273,7 +335,7 @@ fn other_version(request: &Request) -> Option<Response> {
 }
 
 /// From where it comes, and how much of it: known before the body is read.
-fn may_enter(app: &App, peer: &Peer, request: &Request) -> Result<(), Refusal> {
+fn may_enter(app: &App, peer: &Peer, request: &Request, bytes_max: usize) -> Result<(), Refusal> {
     app.gate.check_address(peer)?;
     app.gate.check_origin(peer, request.headers())?;
     if request.extensions().get::<Crowded>().is_some() {
@@ -281,9 +343,7 @@ fn may_enter(app: &App, peer: &Peer, request: &Request) -> Result<(), Refusal> {
     }
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
     match length {
-        Some(bytes) if bytes > app.body_bytes_max => {
-            Err(Refusal::TooLarge { bytes, max: app.body_bytes_max })
-        }
+        Some(bytes) if bytes > bytes_max => Err(Refusal::TooLarge { bytes, max: bytes_max }),
         _ => Ok(()),
     }
 }

@@ -6,7 +6,7 @@
 //! Invariant: no effect before its commit. A full disk refuses; it does not stop the node.
 
 use crate::effects::{Effects, Watching};
-use crate::handle::{Handle, Heard, QUEUE_MAX, ToHand};
+use crate::handle::{EventSender, Handle, Heard, QUEUE_MAX, ToHand};
 use crate::metrics::Metrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,9 +16,7 @@ use synapse_core::agents::Agent;
 use synapse_core::cycle;
 use synapse_core::effect::{Command, Draft, EndedTask, Facts, Fresh, Input, Serves};
 use synapse_core::ids::{AgentId, AskId, LinkId, Seq, TaskId, TaskRef, Timestamp, WatcherId};
-use synapse_core::message::Key;
 use synapse_core::policy::Caller;
-use synapse_core::record::Entry;
 use synapse_core::watch::Topic;
 use synapse_core::{Hub, Refusal};
 use synapse_store::{Journal, JournalError};
@@ -39,14 +37,14 @@ pub enum Job {
     Send {
         caller: Caller,
         draft: Box<Draft>,
-        events: mpsc::Sender<Arc<Entry>>,
+        events: EventSender,
         reply: oneshot::Sender<Heard>,
     },
     Follow {
         caller: Caller,
         topic: Topic,
         after: Option<Seq>,
-        sender: mpsc::Sender<Arc<Entry>>,
+        sender: EventSender,
         reply: oneshot::Sender<(WatcherId, Heard)>,
     },
     Link {
@@ -132,6 +130,13 @@ impl Driver {
                 self.effects.later.push(gone);
             }
             self.show_waiting();
+            if turned.failed.is_some() && self.journal.is_gone() {
+                // Its callers were refused. The next node says what is missing, and makes no journal in its place.
+                return Err(cycle::Lost {
+                    commit: JournalError::Gone.to_string(),
+                    recover: "its files are not where they were".to_owned(),
+                });
+            }
             if stop {
                 self.close();
                 return Ok(());
@@ -250,8 +255,8 @@ impl Driver {
         let mut facts = Facts::default();
         match command {
             Command::Send(draft) | Command::Interrupt { draft: Some(draft), .. } => {
-                if let Some(sender_id) = &draft.sender_id {
-                    let key = Key { who: caller.sender().who, message: sender_id.clone() }.text();
+                if let Some(key) = draft.key(caller.sender().who) {
+                    let key = key.text();
                     if !self.hub.recently_accepted(&key) {
                         self.journal.begin()?;
                         facts.prior = self.journal.prior(&key)?;

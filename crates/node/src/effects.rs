@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing here waits. A receiver that is gone or too slow is let go, and the core is told.
 
-use crate::handle::{Heard, ToHand};
+use crate::handle::{EventSender, Heard, ToHand};
 use crate::registrar::Registrar;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const BATCHES_MAX: usize = 16;
 
 /// To whom the events of a watcher go.
 pub(crate) struct Watching {
-    pub(crate) events: mpsc::Sender<Arc<Entry>>,
+    pub(crate) events: EventSender,
     /// It was there for one task, and is let go with it.
     pub(crate) ends_with_task: bool,
 }
@@ -147,7 +147,7 @@ impl Effects {
         let is_last =
             matches!(entry.record, Record::Ended { .. }) && watching.is_some_and(|to| to.ends_with_task);
         let sent = watching.map(|to| to.events.try_send(entry));
-        if matches!(sent, Some(Ok(()))) && !is_last {
+        if sent == Some(true) && !is_last {
             return None;
         }
         self.watchers.remove(&watcher);

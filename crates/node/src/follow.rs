@@ -1,33 +1,37 @@
 //! Following what happens from any point on: from memory if it can, from the journal if it must.
 //!
-//! Invariant: every event once and in order; what was pruned meanwhile is said.
+//! A reader that is slow is not cut off: what it has not read stays in the journal, and is loaded when there is room in
+//! its queue. So a reader that reads nothing costs a fixed amount of memory (M8), and misses nothing.
+//!
+//! Invariant: every event once and in order; what was pruned meanwhile is said, and so is why a stream ends early (A5).
 
 use crate::doors::Shared;
-use crate::handle::Followed;
+use crate::handle::{Followed, QueuedEntry, WATCHER_BYTES_MAX, room_of};
 use std::sync::Arc;
 use synapse_core::Refusal;
 use synapse_core::effect::Input;
 use synapse_core::ids::{Seq, WatcherId};
 use synapse_core::policy::Caller;
-use synapse_core::record::Entry;
 use synapse_core::watch::Topic;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// What a follower is told.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub enum Item {
-    Entry(Arc<Entry>),
+    Entry(QueuedEntry),
     /// So many events are gone, of all topics.
     Gap {
         missing: u64,
     },
+    /// There would be more, and nothing more comes on this stream.
+    Cut(Refusal),
 }
 
-/// Most items that wait for whoever reads; more wait with the driver, which cuts off who is too slow.
+/// Most items that wait for the reader; their bytes are bounded too, by `WATCHER_BYTES_MAX`.
 const ITEMS_MAX: usize = 64;
 
-/// Everything about `topic` after `after`, or from now on. Ends when the reader goes, when it is too slow, or with the
-/// node; whoever comes back with the last place misses nothing.
+/// Everything about `topic` after `after`, or from now on. Ends when the reader goes or with the node; a follower that
+/// returns with the last place misses nothing.
 pub async fn follow(
     app: &Shared,
     caller: Caller,
@@ -37,8 +41,17 @@ pub async fn follow(
     let (items, reader) = mpsc::channel(ITEMS_MAX);
     // The first answer is awaited: a refusal is told as one.
     let first = app.handle.follow(caller.clone(), topic, after).await?;
-    let follower = Follower { app: app.clone(), caller, topic, items };
-    tokio::spawn(follower.run(first, after.unwrap_or(Seq(0))));
+    let after = match &first {
+        Followed::Live { latest, .. } => after.unwrap_or(*latest),
+        Followed::Behind { .. } => after.unwrap_or(Seq(0)),
+    };
+    let room = Arc::new(Semaphore::new(WATCHER_BYTES_MAX as usize));
+    let follower = Follower { app: app.clone(), caller, topic, items, room };
+    tokio::spawn(async move {
+        if let Err(End::Cut(refusal)) = follower.run(first, after).await {
+            let _ = follower.items.send(Item::Cut(refusal)).await;
+        }
+    });
     Ok(reader)
 }
 
@@ -47,76 +60,109 @@ struct Follower {
     caller: Caller,
     topic: Topic,
     items: mpsc::Sender<Item>,
+    /// For what is loaded from the journal, and for what was missed.
+    room: Arc<Semaphore>,
+}
+
+/// Why nothing more is told.
+enum End {
+    ReaderGone,
+    Cut(Refusal),
 }
 
 impl Follower {
-    async fn run(self, first: Followed, mut after: Seq) {
+    async fn run(&self, first: Followed, mut after: Seq) -> Result<std::convert::Infallible, End> {
         let mut followed = first;
         loop {
-            let oldest = match followed {
-                live @ Followed::Live { .. } => return self.live(live).await,
-                Followed::Behind { oldest_in_memory } => oldest_in_memory,
-            };
-            let before = after;
-            while oldest.0 > after.next().0 {
-                match self.page(&mut after).await {
-                    Some(true) => {}
-                    Some(false) => break,
-                    None => return,
-                }
+            match followed {
+                live @ Followed::Live { .. } => self.live(live, &mut after).await?,
+                Followed::Behind { oldest_in_memory } => self.catch_up(oldest_in_memory, &mut after).await?,
             }
-            if after == before && oldest.0 > after.next().0 {
-                // Neither in memory nor in the journal any more.
-                let missing = oldest.0 - after.0 - 1;
-                if self.items.send(Item::Gap { missing }).await.is_err() {
-                    return;
-                }
-                after = Seq(oldest.0 - 1);
-            }
-            followed = match self.app.handle.follow(self.caller.clone(), self.topic, Some(after)).await {
-                Ok(followed) => followed,
-                Err(_) => return,
-            };
+            followed = self.follow_on(after).await?;
         }
     }
 
-    /// One page of the journal; true if there may be more, none if the reader has gone.
-    async fn page(&self, after: &mut Seq) -> Option<bool> {
+    async fn follow_on(&self, after: Seq) -> Result<Followed, End> {
+        const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+        loop {
+            match self.app.handle.follow(self.caller.clone(), self.topic, Some(after)).await {
+                Err(Refusal::Busy) => tokio::time::sleep(PAUSE).await,
+                other => return other.map_err(End::Cut),
+            }
+        }
+    }
+
+    /// From the journal, until what is in memory is next.
+    async fn catch_up(&self, oldest: Seq, after: &mut Seq) -> Result<(), End> {
+        let before = *after;
+        while oldest > after.next() && self.page(after).await? {}
+        if *after == before && oldest > after.next() {
+            // Neither in memory nor in the journal any more.
+            self.send(Item::Gap { missing: oldest.0 - after.0 - 1 }).await?;
+            *after = Seq(oldest.0 - 1);
+        }
+        Ok(())
+    }
+
+    /// One page of the journal; true if there may be more. It is loaded once all before it was taken, and then fills the
+    /// queue: at most `WATCHER_BYTES_MAX` and one event.
+    async fn page(&self, after: &mut Seq) -> Result<bool, End> {
         const PAGE: u64 = 256;
+        let mut room = self.reserve(WATCHER_BYTES_MAX).await?;
         let from = *after;
-        let (entries, gap) = self.app.archive(move |history| history.events(from, PAGE)).await.ok()?;
+        let page =
+            self.app.archive(move |history| history.events(from, PAGE, WATCHER_BYTES_MAX as usize)).await;
+        let (entries, gap) = page.map_err(End::Cut)?;
         if gap {
             let missing = entries.first().map_or(0, |first| first.seq.0.saturating_sub(from.0 + 1));
-            self.items.send(Item::Gap { missing }).await.ok()?;
+            self.send(Item::Gap { missing }).await?;
         }
-        let full = entries.len() as u64 == PAGE;
+        let is_more = !entries.is_empty();
         for entry in entries {
             *after = entry.seq;
             if self.topic.covers(&entry) {
-                self.items.send(Item::Entry(Arc::new(entry))).await.ok()?;
+                // The last may be larger than what is left.
+                let size = usize::try_from(room_of(&entry)).unwrap_or(0).min(room.num_permits());
+                let Some(own) = room.split(size) else { continue };
+                self.send(Item::Entry(QueuedEntry::new(Arc::new(entry), own))).await?;
             }
         }
-        Some(full)
+        Ok(is_more)
     }
 
-    async fn live(&self, live: Followed) {
-        let Followed::Live { id, missed, mut events, .. } = live else { return };
+    /// From memory, until the reader is too slow for it.
+    async fn live(&self, live: Followed, after: &mut Seq) -> Result<(), End> {
+        let Followed::Live { id, missed, mut events, .. } = live else { return Ok(()) };
         let _guard = WatchGuard { app: self.app.clone(), id };
-        for entry in missed.into_iter().filter(|entry| self.topic.covers(entry)) {
-            if self.items.send(Item::Entry(entry)).await.is_err() {
-                return;
-            }
+        for entry in missed {
+            *after = entry.seq;
+            let room = self.reserve(room_of(&entry)).await?;
+            self.send(Item::Entry(QueuedEntry::new(entry, room))).await?;
         }
         loop {
             let entry = tokio::select! {
                 entry = events.recv() => entry,
-                () = self.items.closed() => None,
-                () = self.app.stop.cancelled() => None,
+                () = self.items.closed() => return Err(End::ReaderGone),
+                () = self.app.stop.cancelled() => return Err(End::Cut(Refusal::Stopping)),
             };
-            let Some(entry) = entry else { return };
-            if self.items.send(Item::Entry(entry)).await.is_err() {
-                return;
-            }
+            let Some(entry) = entry else { return Ok(()) };
+            *after = entry.seq;
+            self.send(Item::Entry(entry)).await?;
+        }
+    }
+
+    async fn reserve(&self, bytes: u32) -> Result<OwnedSemaphorePermit, End> {
+        tokio::select! {
+            room = self.room.clone().acquire_many_owned(bytes) => room.map_err(|_| End::ReaderGone),
+            () = self.items.closed() => Err(End::ReaderGone),
+            () = self.app.stop.cancelled() => Err(End::Cut(Refusal::Stopping)),
+        }
+    }
+
+    async fn send(&self, item: Item) -> Result<(), End> {
+        tokio::select! {
+            sent = self.items.send(item) => sent.map_err(|_| End::ReaderGone),
+            () = self.app.stop.cancelled() => Err(End::Cut(Refusal::Stopping)),
         }
     }
 }

@@ -13,13 +13,15 @@ use synapse_core::message::{Body, Letter};
 use synapse_core::policy::Caller;
 use synapse_core::record::Entry;
 use synapse_core::watch::Topic;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// Most jobs that wait for the driver: as many as there may be connections, and no more, since the room for all of
 /// them is taken from the start.
 pub const QUEUE_MAX: usize = 1_024;
-/// Most events that wait for one watcher; a slower one is cut off and comes back with the last id it saw.
+/// Most events that wait for one watcher, and most bytes of them, though one event may be larger. A slower watcher gets
+/// no more from the driver, and reads the rest from the journal.
 const WATCHER_EVENTS_MAX: usize = 256;
+pub(crate) const WATCHER_BYTES_MAX: u32 = 256 << 10;
 
 #[derive(Clone)]
 pub struct Handle {
@@ -55,12 +57,57 @@ pub enum ToHand {
     },
 }
 
+/// An event that waits for a reader, with the room that it takes up until it is dropped.
+#[derive(Debug)]
+pub struct QueuedEntry {
+    entry: Arc<Entry>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl QueuedEntry {
+    pub(crate) fn new(entry: Arc<Entry>, room: OwnedSemaphorePermit) -> Self {
+        Self { entry, _room: room }
+    }
+}
+
+impl std::ops::Deref for QueuedEntry {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
+}
+
+/// The room that an event takes up in a queue of `WATCHER_BYTES_MAX`.
+pub(crate) fn room_of(entry: &Entry) -> u32 {
+    u32::try_from(entry.record.weight()).unwrap_or(u32::MAX).min(WATCHER_BYTES_MAX)
+}
+
+/// The driver's end of a watcher's queue.
+pub struct EventSender {
+    queue: mpsc::Sender<QueuedEntry>,
+    room: Arc<Semaphore>,
+}
+
+impl EventSender {
+    fn channel() -> (Self, mpsc::Receiver<QueuedEntry>) {
+        let (queue, events) = mpsc::channel(WATCHER_EVENTS_MAX);
+        (Self { queue, room: Arc::new(Semaphore::new(WATCHER_BYTES_MAX as usize)) }, events)
+    }
+
+    /// False if there is no room, or nobody reads any more.
+    pub(crate) fn try_send(&self, entry: Arc<Entry>) -> bool {
+        let room = self.room.clone().try_acquire_many_owned(room_of(&entry));
+        room.is_ok_and(|room| self.queue.try_send(QueuedEntry::new(entry, room)).is_ok())
+    }
+}
+
 /// A stream of events, and what was missed before it began.
 pub enum Followed {
     Live {
         id: WatcherId,
         missed: Vec<Arc<Entry>>,
-        events: mpsc::Receiver<Arc<Entry>>,
+        events: mpsc::Receiver<QueuedEntry>,
         latest: Seq,
     },
     /// Events up to here must be read from the journal first.
@@ -82,8 +129,8 @@ impl Handle {
         &self,
         caller: Caller,
         draft: Box<Draft>,
-    ) -> Result<(Vec<Taken>, Seq, mpsc::Receiver<Arc<Entry>>), Refusal> {
-        let (events, told) = mpsc::channel(WATCHER_EVENTS_MAX);
+    ) -> Result<(Vec<Taken>, Seq, mpsc::Receiver<QueuedEntry>), Refusal> {
+        let (events, told) = EventSender::channel();
         let (reply, heard) = oneshot::channel();
         self.put(Job::Send { caller, draft, events, reply })?;
         match heard.await.unwrap_or(Err(Refusal::Stopping))? {
@@ -117,7 +164,7 @@ impl Handle {
         topic: Topic,
         after: Option<Seq>,
     ) -> Result<Followed, Refusal> {
-        let (sender, events) = mpsc::channel(WATCHER_EVENTS_MAX);
+        let (sender, events) = EventSender::channel();
         let (reply, heard) = oneshot::channel();
         self.put(Job::Follow { caller, topic, after, sender, reply })?;
         let (id, answer) = heard.await.unwrap_or((WatcherId(0), Err(Refusal::Stopping)));

@@ -30,6 +30,9 @@ pub struct Launch {
     /// What its program knows of A2A besides the protocol itself.
     #[serde(default)]
     pub extensions: Vec<Extension>,
+    /// What its card declares, where the settings are not to decide.
+    #[serde(default)]
+    pub card: CardOptions,
     pub working_dir: PathBuf,
     pub hostname: String,
     /// The port asked for; otherwise the last one, or the first free from 8100 up.
@@ -39,6 +42,20 @@ pub struct Launch {
     #[serde(default)]
     pub listen: Listen,
     pub hand: Hand,
+}
+
+/// What the card of one agent declares.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CardOptions {
+    /// Bindings by their names in the settings, the preferred one first; empty: as `card.interfaces` says.
+    #[serde(default)]
+    pub interfaces: Vec<String>,
+    /// Streaming is not declared, whatever the settings say.
+    #[serde(default)]
+    pub no_streaming: bool,
+    /// Nor are push notifications.
+    #[serde(default)]
+    pub no_push: bool,
 }
 
 /// Where and how it is to be reached by TCP (REST-8). Paths are absolute.
@@ -97,6 +114,9 @@ pub struct InTerminal {
     pub argv: Vec<String>,
     /// The profile as text. It holds until its file has another that is whole.
     pub profile: String,
+    /// The profile of a project that is not trusted, as text: only what makes us more careful is taken from it.
+    #[serde(default)]
+    pub project_profile: Option<String>,
     /// Where its project was looked for; the working folder if absent.
     #[serde(default)]
     pub profile_folder: Option<PathBuf>,
@@ -150,6 +170,9 @@ pub struct Exec {
     #[serde(default)]
     pub time_limit_ms: Option<u64>,
     pub output_limit: u64,
+    /// How many earlier turns of its conversation the command is given with a message.
+    #[serde(default)]
+    pub history: usize,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
 }

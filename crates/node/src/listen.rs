@@ -2,6 +2,7 @@
 //!
 //! Not here: what is spoken on a connection, and its bounds (`connection`).
 
+use crate::ancestry;
 use crate::auth::Peer;
 use crate::connection::Serving;
 use crate::doors::Shared;
@@ -11,6 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use synapse_holder::SocketPeer;
 use synapse_store::home::socket_address;
 use synapse_tls::Server;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -21,8 +23,8 @@ use tokio_util::task::TaskTracker;
 
 /// For each of both sockets, so that callers by TCP cannot keep the user's own commands out.
 const CONNECTIONS_MAX: u64 = 2_048;
-/// Files that a node needs besides its connections.
-const OTHER_FILES: u64 = 256;
+/// Files that a node needs besides its connections: one for each task that runs, and its journal, folders and pipes.
+const OTHER_FILES: u64 = 512;
 /// Connections from addresses that may not call, at once; further ones are closed unheard.
 const REFUSED_MAX: usize = 32;
 /// Requests over HTTP/2 under way at once, for each of both sockets: of those a connection may have many.
@@ -139,14 +141,15 @@ async fn accept_unix(listener: UnixListener, shop: Shop) {
             pause().await;
             continue;
         };
-        let Ok(cred) = stream.peer_cred() else { continue };
+        let Ok(peer) = SocketPeer::of(&stream) else { continue };
         // The mode of the socket already says so; root of a container may still come by.
-        if cred.uid() != own && cred.uid() != 0 {
-            tracing::warn!(uid = cred.uid(), "another user knocked at the Unix socket");
+        if peer.uid != own && peer.uid != 0 {
+            tracing::warn!(uid = peer.uid, "another user knocked at the Unix socket");
             continue;
         }
-        let pid = cred.pid().and_then(|pid| u32::try_from(pid).ok());
-        shop.take(stream, Peer::unix(pid), room);
+        // Here and not at the first request: by then whoever connected may be gone, and its pid another's.
+        let kin = ancestry::of_peer(&shop.app.home, &peer);
+        shop.take(stream, Peer::unix(kin), room);
     }
 }
 
@@ -180,18 +183,9 @@ async fn accept_tcp(listener: TcpListener, tls: Option<Arc<Handshakes>>, shop: S
     }
 }
 
-/// As many as there are file descriptors for, of which the system gives more if it is asked.
+/// As many as there are file descriptors for.
 fn connections_max() -> usize {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let wanted = 2 * CONNECTIONS_MAX + OTHER_FILES;
-    let limit = getrlimit(Resource::Nofile);
-    let mut files = limit.current.unwrap_or(u64::MAX);
-    let granted = limit.maximum.unwrap_or(u64::MAX).min(wanted);
-    let more = Rlimit { current: Some(granted), ..limit };
-    if files < granted && setrlimit(Resource::Nofile, more).is_ok() {
-        files = granted;
-    }
-    let each = (files.saturating_sub(OTHER_FILES) / 2).clamp(16, CONNECTIONS_MAX);
+    let each = (crate::open_files::allowed().saturating_sub(OTHER_FILES) / 2).clamp(16, CONNECTIONS_MAX);
     usize::try_from(each).unwrap_or(usize::MAX)
 }
 

@@ -9,7 +9,6 @@
 
 use crate::doors::Shared;
 use crate::driver::now;
-use crate::post;
 use http::{HeaderMap, Method};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -326,20 +325,6 @@ pub fn open(working_dir: &std::path::Path, agent: &synapse_store::home::AgentDir
             None
         }
     }
-}
-
-/// Keeps a watch on both folders in which mail arrives, and gives news of some more once they are watched too; by one
-/// watcher: a system has few of them to give.
-pub fn watch(
-    spool: &std::path::Path,
-    outbox: Option<&Outbox>,
-    more: Vec<std::path::PathBuf>,
-) -> (Option<post::Watcher>, Arc<Notify>, Arc<Notify>, Arc<Notify>) {
-    let (mail, calls, news) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let mut folders = vec![(spool.to_owned(), mail.clone())];
-    folders.extend(outbox.map(|outbox| (outbox.spool().arrivals().to_owned(), calls.clone())));
-    let more = more.into_iter().map(|dir| (dir, news.clone())).collect();
-    (post::watch(&folders, more), mail, calls, news)
 }
 
 #[cfg(test)]

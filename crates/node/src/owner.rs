@@ -1,16 +1,19 @@
-//! Whose a TCP connection from this machine is: a stolen token does not make an agent the person.
+//! Finds the process behind a TCP connection from this machine: a stolen token does not make an agent the person.
 //!
 //! The kernel lists connections with the number of the socket at the other end, and each process with the
 //! sockets it has open. So the process is found, and from it the agent. Looked up once for each connection that
 //! brings a secret, off the async threads, and within bounds.
 //!
-//! Invariant: a process under an agent is never taken for the person because it was quick, hid its open files, or
-//! passed its socket from child to child. Not here: systems other than Linux, where nothing is seen.
+//! Invariant: a process under an agent is never taken for the person because it was quick, hid its open files,
+//! passed its socket from child to child, or put it where no process has it. A socket of our own user that no
+//! process can be seen to have is nobody's. Not here: systems other than Linux, where nothing is seen.
 
 #[cfg(target_os = "linux")]
 use crate::ancestry::{self, Kin};
 use std::net::SocketAddr;
 use synapse_core::ids::AgentId;
+#[cfg(target_os = "linux")]
+use synapse_holder::PinnedProcess;
 use synapse_store::home::Home;
 
 /// Who has the other end.
@@ -20,31 +23,39 @@ pub enum Owner {
     Agents(Vec<AgentId>),
     /// A process that no agent started.
     Person,
-    /// Not a process that we could see, and none under an agent: another machine, another user, a container.
+    /// Not a process that we could see, and none under an agent: another machine, another user, a forwarded port.
     Elsewhere,
     /// It may be anybody's; says why.
     Nobody(&'static str),
 }
 
+#[cfg(target_os = "linux")]
+const UNREADABLE: &str = "the processes of the agents of this machine could not be listed";
+
 /// Finds the process whose connection goes from `remote` to us at `local`.
 #[cfg(target_os = "linux")]
 pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
     const LOOKS: usize = 4;
+    let is_near = remote.ip().to_canonical().is_loopback() || remote.ip() == local.ip();
     let mut before = None;
     for _ in 0..LOOKS {
         let socket = match linux::socket_of(remote, local) {
             linux::Row::Socket(socket) => socket,
-            linux::Row::OfUser => return Owner::Elsewhere,
-            linux::Row::None if !remote.ip().to_canonical().is_loopback() => return Owner::Elsewhere,
+            linux::Row::OfUser(uid) => return of_another_user(home, uid),
+            linux::Row::None | linux::Row::Unreadable if !is_near => return Owner::Elsewhere,
             // The list may miss a row when others change meanwhile.
             linux::Row::None => continue,
             linux::Row::Closed => {
                 return Owner::Nobody("the calling process closed its connection before it could be seen");
             }
-            linux::Row::Unreadable => return Owner::Elsewhere,
+            linux::Row::Unreadable => {
+                return Owner::Nobody(
+                    "the connections of this machine cannot be listed: /proc is not readable",
+                );
+            }
         };
         let hidden = match linux::process_with(socket) {
-            linux::Search::Found(pid) => match ancestry::kin(home, pid) {
+            linux::Search::Found(place) => match kin_of(home, &place) {
                 Kin::Person => return Owner::Person,
                 Kin::Under(agents) => return Owner::Agents(agents),
                 Kin::Gone => continue,
@@ -54,19 +65,51 @@ pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
             }
             linux::Search::None { hidden } => hidden,
         };
-        if hidden.iter().any(|pid| ancestry::kin(home, *pid) != Kin::Person) {
+        let is_persons = |pid: &u32| {
+            PinnedProcess::open(*pid)
+                .is_some_and(|process| ancestry::of_process(home, &process) == Kin::Person)
+        };
+        if !hidden.iter().all(is_persons) {
             return Owner::Nobody(
                 "the calling process cannot be seen, and one under an agent hides its files",
             );
         }
-        // Nobody has it, and nothing under an agent came or went since the last look: it is not one of those.
-        let below = Some(linux::below_agents(home));
-        if before == below {
-            return Owner::Elsewhere;
+        // A forwarded port ends in a process of the SSH server that nobody may look into. It may be that one, if
+        // no process under an agent could have the socket, and none of those came or went since the last look.
+        let Ok(below) = linux::below_agents(home) else { return Owner::Nobody(UNREADABLE) };
+        let may_be_forwarded = hidden.iter().any(|pid| linux::forwards(*pid));
+        if may_be_forwarded && !linux::can_hide(&below, socket) {
+            if before.as_ref() == Some(&below) {
+                return Owner::Elsewhere;
+            }
+            before = Some(below);
+        } else {
+            before = None;
         }
-        before = below;
     }
-    Owner::Nobody("the calling process could not be found; try again")
+    Owner::Nobody("no process that can be seen has this connection")
+}
+
+/// The process is held while it is looked at, and must still have the socket then.
+#[cfg(target_os = "linux")]
+fn kin_of(home: &Home, place: &linux::Place) -> Kin {
+    match PinnedProcess::open(place.pid) {
+        Some(process) if place.is_current() => ancestry::of_process(home, &process),
+        _ => Kin::Gone,
+    }
+}
+
+/// The sockets of other users are not searched for: their secret decides. But an agent can run processes as the
+/// users that this one may stand in for (`/etc/subuid`).
+#[cfg(target_os = "linux")]
+fn of_another_user(home: &Home, uid: u32) -> Owner {
+    match linux::below_agents(home) {
+        Err(_) => Owner::Nobody(UNREADABLE),
+        Ok(below) if below.iter().any(|pid| linux::runs_as(*pid, uid)) => {
+            Owner::Nobody("a process under an agent runs as the user of the calling process")
+        }
+        Ok(_) => Owner::Elsewhere,
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -86,6 +129,7 @@ mod linux {
     use std::io::Read as _;
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
     use std::os::unix::fs::MetadataExt as _;
+    use std::path::{Path, PathBuf};
     use synapse_store::files::our_uid;
     use synapse_store::home::Home;
 
@@ -94,8 +138,8 @@ mod linux {
     pub(super) enum Row {
         /// The number of its socket; it is of our own user.
         Socket(u64),
-        /// It is another user's.
-        OfUser,
+        /// It is this other user's.
+        OfUser(u32),
         /// No process has it any more.
         Closed,
         None,
@@ -136,7 +180,7 @@ mod linux {
             }
             return match (inode.parse(), uid.parse::<u32>()) {
                 (Ok(0) | Err(_), _) | (_, Err(_)) => Row::Closed,
-                (Ok(_), Ok(uid)) if uid != own => Row::OfUser,
+                (Ok(_), Ok(uid)) if uid != own => Row::OfUser(uid),
                 (Ok(inode), Ok(_)) => Row::Socket(inode),
             };
         }
@@ -162,9 +206,23 @@ mod linux {
         Some((ip, u16::from_str_radix(port, 16).ok()?))
     }
 
+    /// Where a socket is open.
+    #[derive(Debug, PartialEq, Eq)]
+    pub(super) struct Place {
+        pub(super) pid: u32,
+        descriptor: PathBuf,
+        socket: u64,
+    }
+
+    impl Place {
+        pub(super) fn is_current(&self) -> bool {
+            std::fs::read_link(&self.descriptor).is_ok_and(|target| is_socket(&target, self.socket))
+        }
+    }
+
     #[derive(Debug, PartialEq, Eq)]
     pub(super) enum Search {
-        Found(u32),
+        Found(Place),
         /// Nobody that can be seen; these are of our user and hide what they have open.
         None {
             hidden: Vec<u32>,
@@ -174,50 +232,106 @@ mod linux {
 
     /// A process that has this socket open, youngest first since callers are young.
     pub(super) fn process_with(socket: u64) -> Search {
-        let wanted = format!("socket:[{socket}]");
         let mut pids = numbers_in("/proc");
         pids.sort_unstable_by(|a, b| b.cmp(a));
         let (mut hidden, mut looked) = (Vec::new(), 0);
-        for pid in pids {
-            match std::fs::read_dir(format!("/proc/{pid}/fd")) {
-                Ok(files) => {
-                    for file in files.flatten() {
-                        looked += 1;
-                        let target = std::fs::read_link(file.path());
-                        if target.is_ok_and(|target| target.as_os_str() == wanted.as_str()) {
-                            return Search::Found(pid);
-                        }
-                    }
+        for pid in &pids {
+            match files_of(&format!("/proc/{pid}/fd"), socket, &mut looked) {
+                Ok(Some(descriptor)) => return Search::Found(Place { pid: *pid, descriptor, socket }),
+                Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && is_ours(*pid) => {
+                    hidden.push(*pid);
                 }
-                Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && is_ours(pid) => {
-                    hidden.push(pid);
-                }
-                Err(_) => {}
+                Ok(None) | Err(_) => {}
             }
             if looked > FILES_MAX {
                 return Search::TooMany;
             }
         }
+        // A thread can have open files of its own (`unshare(CLONE_FILES)`), which its process does not list.
+        for pid in pids {
+            let threads = format!("/proc/{pid}/task");
+            for thread in numbers_in(&threads).into_iter().filter(|thread| *thread != pid) {
+                let found = files_of(&format!("{threads}/{thread}/fd"), socket, &mut looked);
+                if let Ok(Some(descriptor)) = found {
+                    return Search::Found(Place { pid, descriptor, socket });
+                }
+                if looked > FILES_MAX {
+                    return Search::TooMany;
+                }
+            }
+        }
         Search::None { hidden }
+    }
+
+    /// The descriptor of this socket among the open files in a folder of `/proc`.
+    fn files_of(folder: &str, socket: u64, looked: &mut usize) -> std::io::Result<Option<PathBuf>> {
+        for file in std::fs::read_dir(folder)?.flatten() {
+            *looked += 1;
+            let path = file.path();
+            if std::fs::read_link(&path).is_ok_and(|target| is_socket(&target, socket)) {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_socket(target: &Path, socket: u64) -> bool {
+        let number = target.to_str().and_then(|target| target.strip_prefix("socket:[")?.strip_suffix(']'));
+        number.is_some_and(|number| number.parse() == Ok(socket))
     }
 
     /// Whether it runs as our user: its folder's owner says root if it hides.
     fn is_ours(pid: u32) -> bool {
         let own = our_uid();
-        if std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == own) {
-            return true;
-        }
+        std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == own) || runs_as(pid, own)
+    }
+
+    pub(super) fn runs_as(pid: u32, uid: u32) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-        uids.is_some_and(|uids| uids.split_ascii_whitespace().any(|uid| uid.parse() == Ok(own)))
+        uids.is_some_and(|uids| uids.split_ascii_whitespace().any(|found| found.parse() == Ok(uid)))
+    }
+
+    /// Whether this is a process of the SSH server, as its name says, with root's own above it.
+    pub(super) fn forwards(pid: u32) -> bool {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let by_root = || synapse_holder::parent_of(pid).is_some_and(|parent| runs_as(parent, 0));
+        matches!(name.trim_end(), "sshd" | "sshd-session") && by_root()
+    }
+
+    /// Whether one of these may have the socket though it is not among its open files: sent and not yet
+    /// received, registered with the kernel, or mapped. What cannot be looked at may.
+    pub(super) fn can_hide(below: &BTreeSet<u32>, socket: u64) -> bool {
+        let mapped = format!("socket:[{socket}]");
+        below.iter().any(|pid| {
+            let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
+            may(format!("/proc/{pid}/maps"), |maps| maps.contains(&mapped))
+                || files.flatten().any(|file| {
+                    let number = file.file_name();
+                    let target = std::fs::read_link(file.path()).unwrap_or_default();
+                    target.as_os_str() == "anon_inode:[io_uring]"
+                        || may(format!("/proc/{pid}/fdinfo/{}", number.display()), sends_files)
+                })
+        })
+    }
+
+    /// Whether this holds for the text of a file; also if the file is there and cannot be read.
+    fn may(path: String, holds: impl Fn(&str) -> bool) -> bool {
+        match std::fs::read_to_string(path) {
+            Ok(text) => holds(&text),
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Whether descriptors wait in this Unix socket to be received.
+    fn sends_files(about: &str) -> bool {
+        let count = about.lines().find_map(|line| line.strip_prefix("scm_fds:"));
+        count.is_some_and(|count| count.trim() != "0")
     }
 
     /// All processes under all agents of this home.
-    pub(super) fn below_agents(home: &Home) -> BTreeSet<u32> {
-        let holders = home.root().join("holders");
-        let pids = numbers_in(holders.to_str().unwrap_or_default());
-        let held = pids.into_iter().filter(|pid| ancestry::held_by(home, *pid).is_some());
-        held.flat_map(synapse_holder::descendants).collect()
+    pub(super) fn below_agents(home: &Home) -> Result<BTreeSet<u32>, ancestry::Unreadable> {
+        Ok(ancestry::holders(home)?.into_iter().flat_map(synapse_holder::descendants).collect())
     }
 
     fn numbers_in(folder: &str) -> Vec<u32> {
@@ -246,7 +360,7 @@ mod linux {
             let cases = [
                 ("127.0.0.1:50000", "127.0.0.1:8100", Row::Socket(22)),
                 ("127.0.0.1:50001", "127.0.0.1:8100", Row::Closed),
-                ("127.0.0.1:50002", "127.0.0.1:8100", Row::OfUser),
+                ("127.0.0.1:50002", "127.0.0.1:8100", Row::OfUser(1001)),
                 ("127.0.0.1:50003", "127.0.0.1:8100", Row::Socket(55)),
                 ("[::ffff:127.0.0.1]:50000", "[::ffff:127.0.0.1]:8100", Row::Socket(22)),
                 ("[::1]:50004", "[::1]:8100", Row::Socket(66)),
@@ -268,11 +382,55 @@ mod linux {
             let (served, remote) = listener.accept().unwrap();
             let local = served.local_addr().unwrap();
             let Row::Socket(socket) = socket_of(remote, local) else { panic!("not in the list") };
-            assert_eq!(process_with(socket), Search::Found(std::process::id()));
+            let Search::Found(place) = process_with(socket) else { panic!("not found") };
+            assert!(place.pid == std::process::id() && place.is_current());
             let (port, address) = (remote.port(), client.local_addr().unwrap());
             assert_eq!(port, address.port());
             drop(client);
+            assert!(!place.is_current());
             assert!(matches!(socket_of(remote, local), Row::Closed | Row::None));
+        }
+
+        /// Finding M5: a socket that waits in another one is in no process, and that one says so.
+        #[test]
+        fn descriptors_in_flight_are_seen() {
+            use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+            use std::os::fd::{AsFd as _, AsRawFd as _};
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            let about = |of: &std::os::unix::net::UnixStream| {
+                std::fs::read_to_string(format!("/proc/self/fdinfo/{}", of.as_raw_fd())).unwrap()
+            };
+            assert!(!sends_files(&about(&theirs)));
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let sent = [ours.as_fd()];
+            assert!(control.push(SendAncillaryMessage::ScmRights(&sent)));
+            let text = [std::io::IoSlice::new(b"x")];
+            sendmsg(&ours, &text, &mut control, SendFlags::empty()).unwrap();
+            assert!(sends_files(&about(&theirs)), "{}", about(&theirs));
+        }
+
+        /// Finding M5: a socket of our own user that no process has is nobody's, whatever secret comes over it.
+        #[test]
+        fn connection_in_flight_is_nobodys() {
+            use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+            use std::os::fd::AsFd as _;
+            let root = tempfile::tempdir().unwrap();
+            let home = Home::at(root.path().join("home"), root.path().join("registry"));
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (served, remote) = listener.accept().unwrap();
+            let local = served.local_addr().unwrap();
+            assert_eq!(super::super::of(&home, remote, local), super::super::Owner::Person);
+            let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let sent = [client.as_fd()];
+            assert!(control.push(SendAncillaryMessage::ScmRights(&sent)));
+            sendmsg(&ours, &[std::io::IoSlice::new(b"x")], &mut control, SendFlags::empty()).unwrap();
+            drop(client);
+            let found = super::super::of(&home, remote, local);
+            assert!(matches!(found, super::super::Owner::Nobody(_)), "{found:?}");
         }
 
         #[test]

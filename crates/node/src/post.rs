@@ -9,10 +9,8 @@
 use crate::doors::{App, Shared};
 use crate::driver::now;
 use crate::seal::{self, To};
-use notify::{EventKind, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
@@ -116,43 +114,6 @@ pub async fn take_in(spool: Arc<Spool>, news: Option<Arc<tokio::sync::Notify>>, 
         } else {
             news.notified().await;
         }
-    }
-}
-
-/// Tells when something comes into one of these folders, by one watcher: a system has few of them to give.
-///
-/// Of `more` there is news, removals too, once they are watched `also`.
-pub fn watch(folders: &[News], more: Vec<News>) -> Option<Watcher> {
-    let mail = folders.to_vec();
-    let told = move |event: notify::Result<notify::Event>| {
-        let Ok(event) = event else { return };
-        // Our own removals and reads are no news.
-        let comes = matches!(event.kind, EventKind::Create(_) | EventKind::Modify(_));
-        let goes = matches!(event.kind, EventKind::Remove(_));
-        let mail = mail.iter().filter(|_| comes);
-        for (folder, news) in mail.chain(more.iter().filter(|_| comes || goes)) {
-            if event.paths.iter().any(|path| path.starts_with(folder)) {
-                news.notify_one();
-            }
-        }
-    };
-    let mut watcher = notify::recommended_watcher(told).ok()?;
-    for (folder, _) in folders {
-        watcher.watch(folder, RecursiveMode::NonRecursive).ok()?;
-    }
-    Some(Arc::new(Mutex::new(watcher)))
-}
-
-/// A folder, and who is told of what happens in it.
-pub type News = (PathBuf, Arc<tokio::sync::Notify>);
-/// Ends when the last copy of it is dropped.
-pub type Watcher = Arc<Mutex<notify::RecommendedWatcher>>;
-
-/// Watches one more folder; one that is not there is not watched.
-pub fn also(watcher: &Watcher, folder: &Path) {
-    let mut watcher = watcher.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Err(e) = watcher.watch(folder, RecursiveMode::NonRecursive) {
-        tracing::debug!(error = %e, folder = %folder.display(), "this folder is not watched");
     }
 }
 

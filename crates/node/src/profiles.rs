@@ -1,32 +1,87 @@
-//! Where profiles are: in the project, in the home, and in the program, in this order; and taking up a changed one
-//! while its program runs.
+//! Where profiles are: in the user's home and in the program, in this order, and what a project adds to them; and
+//! taking up a changed one while its program runs.
 //!
-//! Invariant: a file that is broken is told with its name, and never silently passed over for a shipped one. A
-//! running program keeps the profile it has until a whole one takes its place.
-//! Not here: what a profile says (`synapse-terminal`).
+//! A project's profile is merged into the user's or shipped one of its name, as far as it makes us more careful
+//! (`synapse_terminal::added`). Once the user trusts the file as it is, it counts whole, like one of the user's own (H3).
+//!
+//! Invariant: a user's file that is broken is named, and never silently passed over for a shipped one. What a project
+//! does not get is in the notices. A running program keeps the profile it has until a whole one takes its place.
+//! Not here: what a profile says (`synapse-terminal`), which files of a project may be read (`synapse-settings`).
 
 use crate::driver::now;
 use crate::hands::terminal::Seat;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use synapse_settings::disk::user_folder;
+use synapse_settings::project::{self, FOLDER, Search};
+use synapse_settings::trust::TrustList;
 use synapse_store::home::Home;
-use synapse_terminal::profile::{self, PROFILE_BYTES_MAX, Profile};
+use synapse_terminal::added::ProjectRules;
+use synapse_terminal::profile::{self, BadProfile, PROFILE_BYTES_MAX, Profile};
 use tokio::sync::Notify;
 
 /// A profile, its text, and where it came from.
 #[derive(Debug, Clone)]
 pub struct Found {
+    /// With what a project adds.
     pub profile: Profile,
     pub text: String,
     /// None: part of the program.
     pub file: Option<PathBuf>,
+    /// The project's profile of this name, if it is not trusted.
+    pub project: Option<ProjectPart>,
+}
+
+/// A project's profile that is not trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectPart {
+    pub file: PathBuf,
+    pub text: String,
 }
 
 impl Found {
-    /// The file, or that it is shipped.
+    /// The file, or that it is shipped; and the project's file.
     pub fn from(&self) -> String {
-        self.file.as_ref().map_or_else(|| "shipped".to_owned(), |file| file.display().to_string())
+        let own = self.file.as_ref().map_or_else(|| "shipped".to_owned(), |file| file.display().to_string());
+        match &self.project {
+            Some(part) => format!("{own}, with rules of {}", part.file.display()),
+            None => own,
+        }
+    }
+
+    /// All that it was made of: if this is the same, so is the profile.
+    pub fn made_of(&self) -> String {
+        made_of(&self.text, self.project.as_ref().map(|part| part.text.as_str()))
+    }
+}
+
+pub fn made_of(text: &str, project: Option<&str>) -> String {
+    project.map_or_else(|| text.to_owned(), |project| format!("{text}\n--- project\n{project}"))
+}
+
+/// The profile in a text, with the rules of a project.
+pub fn assemble(text: &str, project: Option<&str>) -> Result<Profile, BadProfile> {
+    let profile = Profile::parse(text)?;
+    Ok(match project.and_then(|text| ProjectRules::parse(text).ok()) {
+        Some(rules) => rules.add_to(profile).0,
+        None => profile,
+    })
+}
+
+/// What is not taken from a project, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub file: PathBuf,
+    /// The name of the profile that it is about.
+    pub profile: Option<String>,
+    pub why: String,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.why)
     }
 }
 
@@ -38,64 +93,201 @@ pub struct BadFile {
     pub why: String,
 }
 
-/// The folders that may hold profiles, the first winning.
-pub fn folders(home: &Home, folder: &Path) -> Vec<PathBuf> {
-    let project = folder.ancestors().map(|dir| dir.join(".synapse")).find(|dir| dir.is_dir());
-    let mut found: Vec<PathBuf> = project.into_iter().map(|dir| dir.join("profiles")).collect();
-    let own = home.root().join("profiles");
-    if !found.contains(&own) {
-        found.push(own);
-    }
-    found
+/// The user's own profiles.
+fn own_folder(home: &Home) -> PathBuf {
+    home.root().join(PROFILES)
 }
 
-/// The profile of this name or alias; none if nobody has it.
-pub fn find(home: &Home, folder: &Path, name: &str) -> Result<Option<Found>, BadFile> {
-    let name = name.to_lowercase();
-    for dir in folders(home, folder) {
-        let file = dir.join(format!("{name}.yaml"));
-        if file.is_file() {
-            return read(&file).map(Some);
-        }
-    }
-    let all = all(home, folder)?;
-    Ok(all.into_iter().find(|found| found.profile.name == name || found.profile.aliases.contains(&name)))
+const PROFILES: &str = "profiles";
+/// Most profiles that a project may have.
+const PROJECT_FILES_MAX: usize = 64;
+
+/// The profiles of the project that a folder belongs to.
+struct ProjectProfiles {
+    root: Option<PathBuf>,
+    trusted: TrustList,
+    notices: Vec<Notice>,
 }
 
-/// Every profile there is, by name; own ones hide shipped ones.
-pub fn all(home: &Home, folder: &Path) -> Result<Vec<Found>, BadFile> {
-    let mut found: Vec<Found> = Vec::new();
-    for dir in folders(home, folder) {
-        let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path());
-        let mut files: Vec<PathBuf> =
-            entries.filter(|p| p.extension().is_some_and(|e| e == "yaml")).collect();
-        files.sort();
-        for file in files {
-            let one = read(&file)?;
-            if !found.iter().any(|other| other.profile.name == one.profile.name) {
-                found.push(one);
+/// A file of a project as it was read.
+enum ProjectFile {
+    /// It counts like one of the user's.
+    Trusted(Found),
+    Untrusted(ProjectPart),
+}
+
+impl ProjectProfiles {
+    fn open(home: &Home, folder: &Path) -> Self {
+        let user_folder = user_folder();
+        let search = Search { folder, home: home.root(), user_folder: user_folder.as_deref() };
+        let roots = search.roots();
+        let has_profiles = |root: &&PathBuf| root.join(FOLDER).join(PROFILES).symlink_metadata().is_ok();
+        let root = roots.folders.iter().find(has_profiles).cloned();
+        let trusted = TrustList::load(home.root()).unwrap_or_default();
+        Self { root, trusted, notices: Vec::new() }
+    }
+
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        let root = self.root.as_ref()?;
+        Some(root.join(FOLDER).join(PROFILES).join(format!("{name}.yaml")))
+    }
+
+    /// The names of its profiles.
+    fn names(&mut self) -> Vec<String> {
+        let Some(root) = &self.root else { return Vec::new() };
+        match project::names(root, &[PROFILES], PROJECT_FILES_MAX) {
+            Ok(names) => {
+                names.iter().filter_map(|name| name.strip_suffix(".yaml").map(str::to_owned)).collect()
+            }
+            Err(at) => {
+                self.notices.push(Notice {
+                    file: at.path,
+                    profile: None,
+                    why: format!("ignored: {}", at.why),
+                });
+                Vec::new()
             }
         }
     }
-    for (name, text) in profile::SHIPPED {
-        if !found.iter().any(|other| other.profile.name == *name)
-            && let Some(profile) = profile::shipped(name)
+
+    /// Reads one, once: what is looked up in the list of trusted files is what is parsed.
+    fn read(&mut self, name: &str) -> Option<ProjectFile> {
+        let (root, file) = (self.root.as_ref()?, self.file(name)?);
+        let mut ignore = |file: PathBuf, why: String| {
+            self.notices.push(Notice {
+                file,
+                profile: Some(name.to_owned()),
+                why: format!("ignored: {why}"),
+            });
+            None
+        };
+        if name.contains('/') {
+            return None;
+        }
+        let bytes = match project::read(root, &[PROFILES, &format!("{name}.yaml")], PROFILE_BYTES_MAX as u64)
         {
-            found.push(Found { profile, text: (*text).to_owned(), file: None });
+            Ok(bytes) => bytes?,
+            Err(at) => return ignore(at.path, at.why.to_string()),
+        };
+        let is_trusted = self.trusted.trusts(&file, &bytes);
+        let Ok(text) = String::from_utf8(bytes) else {
+            return ignore(file, "it is not UTF-8 text".to_owned());
+        };
+        if !is_trusted {
+            return Some(ProjectFile::Untrusted(ProjectPart { file, text }));
+        }
+        match whole(&file, text) {
+            Ok(found) => Some(ProjectFile::Trusted(found)),
+            Err(bad) => ignore(file, bad.why),
         }
     }
-    found.sort_by(|a, b| a.profile.name.cmp(&b.profile.name));
-    Ok(found)
+
+    /// The profile of this name, given the one that the user has.
+    fn merge(&mut self, name: &str, own: Option<Found>) -> Option<Found> {
+        let part = match self.read(name) {
+            None => return own,
+            Some(ProjectFile::Trusted(found)) => return Some(found),
+            Some(ProjectFile::Untrusted(part)) => part,
+        };
+        let mut notice = |why: String| {
+            self.notices.push(Notice { file: part.file.clone(), profile: Some(name.to_owned()), why });
+        };
+        let Some(mut own) = own else {
+            notice(format!("ignored: you have no profile called {name}, and {UNTRUSTED}"));
+            return None;
+        };
+        match ProjectRules::parse(&part.text) {
+            Ok(rules) if rules.name == own.profile.name => {
+                let (merged, ignored) = rules.add_to(own.profile);
+                if !ignored.is_empty() {
+                    notice(format!("ignored {}: {UNTRUSTED}", ignored.join(", ")));
+                }
+                own.profile = merged;
+                own.project = Some(part);
+            }
+            Ok(rules) => notice(format!("ignored: it is called {:?} inside", rules.name)),
+            Err(e) => notice(format!("ignored: {e}")),
+        }
+        Some(own)
+    }
 }
 
-/// Reads one file; what is wrong is said with its name.
+/// Why something was ignored.
+const UNTRUSTED: &str = "this project is not trusted; `synapse trust` shows what it asks for";
+
+/// The profile of this name or alias, none if nobody has it; and what is not taken from the project.
+pub fn find(home: &Home, folder: &Path, name: &str) -> Result<(Option<Found>, Vec<Notice>), BadFile> {
+    let name = name.to_lowercase();
+    if let (Some(found), notices) = named(home, folder, &name)? {
+        return Ok((Some(found), notices));
+    }
+    let (all, mut notices) = all(home, folder)?;
+    let found = all.into_iter().find(|found| found.profile.aliases.contains(&name));
+    let meant = found.as_ref().map_or(&name, |found| &found.profile.name);
+    notices.retain(|notice| notice.profile.as_ref().is_none_or(|profile| profile == meant));
+    Ok((found, notices))
+}
+
+/// Every profile there is, by name, and what is not taken from the project. The user's hide shipped ones.
+pub fn all(home: &Home, folder: &Path) -> Result<(Vec<Found>, Vec<Notice>), BadFile> {
+    let mut found: Vec<Found> = Vec::new();
+    let entries = std::fs::read_dir(own_folder(home)).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|p| p.extension().is_some_and(|e| e == "yaml")).collect();
+    files.sort();
+    for file in files {
+        found.push(read(&file)?);
+    }
+    for (name, _) in profile::SHIPPED {
+        if !found.iter().any(|other| other.profile.name == *name) {
+            found.extend(shipped(name));
+        }
+    }
+    let mut project = ProjectProfiles::open(home, folder);
+    for name in project.names() {
+        let own = found.iter().position(|one| one.profile.name == name).map(|at| found.swap_remove(at));
+        found.extend(project.merge(&name, own));
+    }
+    found.sort_by(|a, b| a.profile.name.cmp(&b.profile.name));
+    Ok((found, project.notices))
+}
+
+/// The profile of exactly this name; the files of others do not matter.
+fn named(home: &Home, folder: &Path, name: &str) -> Result<(Option<Found>, Vec<Notice>), BadFile> {
+    let own = own(home, name)?;
+    let mut project = ProjectProfiles::open(home, folder);
+    let found = project.merge(name, own);
+    Ok((found, project.notices))
+}
+
+/// The user's profile of this name, or the shipped one; what counts if no project is trusted.
+pub fn own(home: &Home, name: &str) -> Result<Option<Found>, BadFile> {
+    let file = own_folder(home).join(format!("{name}.yaml"));
+    if file.is_file() {
+        return read(&file).map(Some);
+    }
+    Ok(shipped(name))
+}
+
+fn shipped(name: &str) -> Option<Found> {
+    let (_, text) = profile::SHIPPED.iter().find(|(known, _)| *known == name)?;
+    let profile = profile::shipped(name)?;
+    Some(Found { profile, text: (*text).to_owned(), file: None, project: None })
+}
+
+/// Reads one file of the user's; what is wrong is said with its name.
 pub fn read(file: &Path) -> Result<Found, BadFile> {
     let told = |why: String| BadFile { file: file.to_owned(), why };
     let bytes = std::fs::metadata(file).map_err(|e| told(e.to_string()))?.len();
     if bytes > PROFILE_BYTES_MAX as u64 {
         return Err(told(format!("it has {bytes} bytes; a profile has at most {PROFILE_BYTES_MAX}")));
     }
-    let text = std::fs::read_to_string(file).map_err(|e| told(e.to_string()))?;
+    whole(file, std::fs::read_to_string(file).map_err(|e| told(e.to_string()))?)
+}
+
+/// A profile from its text, which must be called as its file.
+pub fn whole(file: &Path, text: String) -> Result<Found, BadFile> {
+    let told = |why: String| BadFile { file: file.to_owned(), why };
     let profile = Profile::parse(&text).map_err(|e| told(e.to_string()))?;
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     if profile.name != stem {
@@ -104,20 +296,7 @@ pub fn read(file: &Path) -> Result<Found, BadFile> {
             profile.name
         )));
     }
-    Ok(Found { profile, text, file: Some(file.to_owned()) })
-}
-
-/// The profile of exactly this name; the files of others do not matter.
-fn named(home: &Home, folder: &Path, name: &str) -> Result<Option<Found>, BadFile> {
-    let files = folders(home, folder).into_iter().map(|dir| dir.join(format!("{name}.yaml")));
-    for file in files {
-        if file.is_file() {
-            return read(&file).map(Some);
-        }
-    }
-    let shipped = profile::SHIPPED.iter().find(|(known, _)| *known == name);
-    let profile = profile::shipped(name);
-    Ok(shipped.zip(profile).map(|((_, text), profile)| Found { profile, text: (*text).into(), file: None }))
+    Ok(Found { profile, text, file: Some(file.to_owned()), project: None })
 }
 
 /// Takes up the profile of a running program whenever its file changes.
@@ -134,7 +313,11 @@ pub struct Reload {
 impl Reload {
     /// The folders whose news are for this, and those in which they may be made later.
     pub fn watched(home: &Home, folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        let own = folders(home, folder);
+        let user_folder = user_folder();
+        let search = Search { folder, home: home.root(), user_folder: user_folder.as_deref() };
+        let roots = search.roots().folders.into_iter().map(|root| root.join(FOLDER));
+        let project = roots.filter(|dir| dir.is_dir()).take(1).map(|dir| dir.join(PROFILES));
+        let own: Vec<PathBuf> = project.chain([own_folder(home)]).collect();
         let parents = own.iter().filter_map(|dir| dir.parent().map(Path::to_owned)).collect();
         (own, parents)
     }
@@ -143,13 +326,19 @@ impl Reload {
         /// Editors write in steps.
         const SETTLE: Duration = Duration::from_millis(100);
         let (own, _) = Self::watched(&self.home, &self.folder);
+        let mut told = Vec::new();
         loop {
             own.iter().filter(|dir| dir.is_dir()).for_each(|dir| (self.watch)(dir));
             let (home, folder, name) =
                 (self.home.clone(), self.folder.clone(), self.seat.watch().profile().name.clone());
             let found = tokio::task::spawn_blocking(move || named(&home, &folder, &name)).await;
             if let Ok(found) = found {
-                self.seat.take_up(now(), found);
+                let notices = found.as_ref().map_or_else(|_| Vec::new(), |(_, notices)| notices.clone());
+                if notices != told {
+                    notices.iter().for_each(|notice| tracing::warn!(%notice, "a project's profile"));
+                    told = notices;
+                }
+                self.seat.take_up(now(), found.map(|(found, _)| found));
             }
             self.news.notified().await;
             tokio::time::sleep(SETTLE).await;

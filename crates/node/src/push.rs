@@ -2,7 +2,7 @@
 //!
 //! Each webhook follows its task as a stream does, from the journal and from a place that is kept, so it hears all that
 //! happens, in order, at least once, whatever becomes of the webhook or of this node. It is a follower like any other:
-//! one that is slow is cut off and comes back, and no task waits for it. Its URL is judged at each call.
+//! one that is slow reads on from the journal, and no task waits for it. Its URL is judged at each call.
 //!
 //! Invariant: what is in `hooks` is on disk. Secrets are sent to the webhook, and told nobody else.
 //! Not here: the operations by which webhooks are asked for (`a2a/push`), files (`synapse_store::webhooks`).

@@ -9,8 +9,9 @@ use crate::card::Cards;
 use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
 use crate::effects::{Effects, hand_out};
+use crate::folders::{Changes, FolderWatcher};
 use crate::hands::echo;
-use crate::hands::exec::ExecHand;
+use crate::hands::exec::{ExecHand, Places};
 use crate::hands::terminal::{Seat, TerminalHand};
 use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
@@ -30,6 +31,7 @@ use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::AgentId;
 use synapse_core::{Hub, Limits};
+use synapse_store::attachments::Attachments;
 use synapse_store::files::{self, Access};
 use synapse_store::home::{AgentDir, Home};
 use synapse_store::known::Known;
@@ -38,8 +40,8 @@ use synapse_store::registry::{self, Entry};
 use synapse_store::spool::Spool;
 use synapse_store::token::{Token, TokenFile};
 use synapse_store::{History, Journal, OpenError};
-use synapse_terminal::Profile;
 use synapse_tls::Server;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// What the launcher hears on the node's standard output: one line.
@@ -90,6 +92,7 @@ struct Parts {
 pub fn run(home: Home, agent: &AgentId) -> ExitCode {
     // If the holder is killed nothing restarts us, and nobody should work unseen.
     crate::os::end_with_parent();
+    crate::open_files::raise();
     match open(home, agent).and_then(work) {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
         Ok(Ended::Restart) => ExitCode::from(REPLACE_ME),
@@ -186,8 +189,14 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
         e => Died::CannotRun(e.to_string()),
     })?;
     let history = History::open(&dir.journal()).map_err(|e| told(&e))?;
-    let hub = Hub::with_state(Limits::default(), state);
+    let hub = Hub::with_state(limits(&settings.get()), state);
     Ok(Parts { home, dir, launch, known, spool, journal, history, hub, settings, plan, tls })
+}
+
+/// The bounds of the core, where the user's settings say otherwise.
+fn limits(settings: &synapse_settings::Settings) -> Limits {
+    let message_bytes_max = usize::try_from(settings.limits.message_bytes_max).unwrap_or(usize::MAX);
+    Limits { message_bytes_max, ..Limits::default() }
 }
 
 async fn serve(parts: Parts) -> Result<Ended, Died> {
@@ -196,8 +205,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let (listeners, entry) = take_port(&home, &dir, &launch, &mut known, &plan).await?;
     let (port, holder, endpoint) = (listeners.port, entry.pid, entry.endpoint.clone());
 
-    let agent = launch.agent(Some(port));
-    let metrics = Arc::new(Metrics::default());
+    let (agent, metrics) = (launch.agent(Some(port)), Arc::new(Metrics::default()));
     let (registrar, shown, news) = Registrar::new(agent.id, now());
     let body_bytes_max = hub.limits().message_bytes_max + (64 << 10);
     let (effects, answers) = Effects::new(registrar);
@@ -209,8 +217,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let audit = Audit::start(dir.audit(), &settings.get().audit).map_err(|e| cannot(&e))?;
     let stop = CancellationToken::new();
     let gate = Gate::new(home.clone(), port, metrics.clone(), source(&settings)).map_err(|e| cannot(&e))?;
-    let gate =
-        gate.called(plan.hosts.clone(), launch.listen.public_url.clone()).open_to_anyone(launch.listen.open);
+    let gate = as_launched(gate, &plan, &launch);
     handle.tell(Input::Rules((*gate.rules()).clone()));
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
@@ -226,17 +233,21 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         stop: stop.clone(),
         restart: AtomicBool::new(false),
         body_bytes_max,
+        uploads: Arc::new(tokio::sync::Semaphore::new(crate::uploads::AT_ONCE)),
+        attachments: Attachments::new(dir.attachments()),
         audit: audit.clone(),
         cards: Cards::new(&launch, &plan, port),
         push: Push::new(dir.webhooks()),
     });
+    crate::uploads::start_sweep(&app);
     write_entry(&entry, &home);
     let cli = app.seat.as_ref().map_or_else(|| tokio::sync::watch::channel(Cli::default()).1, Seat::cli);
     let registered = tokio::spawn(keep_entry(home.clone(), entry, news, cli));
     let own_outbox = outbox::open(&launch.working_dir, &dir);
-    start_hand(&app, &launch, &dir, own_outbox.as_deref()).await;
+    let folders = FolderWatcher::start();
+    start_hand(&app, &launch, &dir, own_outbox.as_deref(), &folders).await;
     Push::resume(&app).await;
-    let _watcher = take_files_in(&app, &launch, spool, own_outbox);
+    take_files_in(&app, &launch, spool, own_outbox, &folders);
     tokio::spawn(stop_on_signal(stop.clone()));
     tokio::spawn(settle());
     let watched = watch_driver(driver, stop.clone());
@@ -257,6 +268,12 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     }
     let _ = registry::remove(&home, &known.id, holder);
     Ok(Ended::Stopped)
+}
+
+/// The gate, with the names and the openness that the agent was started with.
+fn as_launched(gate: Gate, plan: &Plan, launch: &Launch) -> Gate {
+    let (hosts, public_url) = (plan.hosts.clone(), launch.listen.public_url.clone());
+    gate.called(hosts, public_url).open_to_anyone(launch.listen.open)
 }
 
 /// Takes a port, writes it down, and says what the registry is told of this node.
@@ -311,10 +328,13 @@ fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::Re
 fn seat(launch: &Launch, dir: &AgentDir) -> Result<Option<Seat>, Died> {
     const KEY_BYTES_MAX: usize = 256;
     let Hand::Terminal(inner) = &launch.hand else { return Ok(None) };
-    let profile = Profile::parse(&inner.profile).map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
+    let project = inner.project_profile.as_deref();
+    let profile = crate::profiles::assemble(&inner.profile, project)
+        .map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
     let key = files::read_private(&dir.hook_key(), KEY_BYTES_MAX, Access::Secret);
     let key = key.ok().and_then(|bytes| String::from_utf8(bytes).ok()).filter(|key| !key.is_empty());
-    let seat = Seat::new(profile, inner.profile.clone(), inner.tells.clone(), key);
+    let seat =
+        Seat::new(profile, crate::profiles::made_of(&inner.profile, project), inner.tells.clone(), key);
     if let Some((ink, paper)) = inner.colours {
         seat.watch().set_colours(ink, paper);
     }
@@ -332,14 +352,21 @@ fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {
 }
 
 /// Returns when the hand takes messages.
-async fn start_hand(app: &Shared, launch: &Launch, dir: &AgentDir, own_outbox: Option<&Outbox>) {
+async fn start_hand(
+    app: &Shared,
+    launch: &Launch,
+    dir: &AgentDir,
+    own_outbox: Option<&Outbox>,
+    folders: &FolderWatcher,
+) {
     match &launch.hand {
         Hand::Exec(exec) => {
             let mut exec = exec.clone();
             if let Some(path) = own_outbox.and_then(|own| own.path().to_str()) {
                 exec.env.insert(OUTBOX_VARIABLE.into(), path.to_owned());
             }
-            let hand = ExecHand::new(app.clone(), exec, dir.runs(), launch.working_dir.clone());
+            let places = Places { runs: dir.runs(), working_dir: launch.working_dir.clone() };
+            let hand = ExecHand::new(app.clone(), exec, places, folders.clone());
             linked(|ready| hand.work(ready)).await;
         }
         Hand::Echo => linked(|ready| echo::work(app.clone(), ready)).await,
@@ -378,33 +405,44 @@ where
     let _ = linked.await;
 }
 
-/// Whatever comes as a file is taken in from now on. Ends when what it gives back is dropped.
+/// Takes in whatever comes as a file from now on.
 fn take_files_in(
     app: &Shared,
     launch: &Launch,
     spool: Spool,
     own_outbox: Option<Arc<Outbox>>,
-) -> Option<post::Watcher> {
+    folders: &FolderWatcher,
+) {
     let profiles = match &launch.hand {
         Hand::Terminal(inner) => {
             Some(inner.profile_folder.clone().unwrap_or_else(|| launch.working_dir.clone()))
         }
         _ => None,
     };
-    let (own, above) = profiles.as_ref().map(|at| Reload::watched(&app.home, at)).unwrap_or_default();
-    let (watcher, mail, calls, news) = outbox::watch(spool.arrivals(), own_outbox.as_deref(), own);
-    if let (Some(folder), Some(seat), Some(watcher)) = (profiles, app.seat.clone(), &watcher) {
-        above.iter().for_each(|dir| post::also(watcher, dir));
-        let watcher = watcher.clone();
-        let watch = Box::new(move |dir: &std::path::Path| post::also(&watcher, dir));
+    if let (Some(folder), Some(seat)) = (profiles, app.seat.clone()) {
+        let news = Arc::new(Notify::new());
+        let (own, above) = Reload::watched(&app.home, &folder);
+        own.iter().for_each(|dir| folders.notify(dir, Changes::All, &news));
+        for dir in &above {
+            folders.watch(dir);
+        }
+        let watcher = folders.clone();
+        let watch = Box::new(move |dir: &std::path::Path| {
+            watcher.watch(dir);
+        });
         tokio::spawn(Reload { home: app.home.clone(), folder, seat, news, watch }.work());
     }
-    let mail = watcher.is_some().then_some(mail);
+    let arrivals = |folder: &std::path::Path| {
+        let news = Arc::new(Notify::new());
+        folders.notify(folder, Changes::Arrivals, &news);
+        folders.watch(folder).then_some(news)
+    };
+    let mail = arrivals(spool.arrivals());
     tokio::spawn(post::take_in(Arc::new(spool), mail, app.clone()));
     if let Some(own_outbox) = own_outbox {
+        let calls = arrivals(own_outbox.spool().arrivals()).unwrap_or_default();
         tokio::spawn(outbox::take_in(own_outbox, calls, app.clone()));
     }
-    watcher
 }
 
 async fn stop_on_signal(stop: CancellationToken) {

@@ -19,6 +19,7 @@ mod picture;
 mod sse;
 mod trust;
 mod url;
+mod wire;
 
 pub use card::{At, Card, Interface};
 pub use error::AskError;
@@ -27,6 +28,7 @@ pub use follow::{Begin, Ears};
 pub use picture::{Answer, Picture};
 pub use trust::{Trust, check};
 pub use url::HttpUrl;
+pub use wire::{WireEvent, WireTap};
 
 use crate::Credentials;
 use crate::web::{self, Limits, Reach, Rules};
@@ -45,6 +47,9 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// A server may wait for the end of a task though it was asked not to; whoever sends has a limit of their own.
 const SENT_WITHIN: Duration = Duration::from_secs(24 * 3_600);
+/// Media types of a card that are said to be accepted.
+const MODES_MAX: usize = 30;
+const MODE_BYTES_MAX: usize = 100;
 /// Tasks that are shown.
 const PAGE: u32 = 20;
 
@@ -55,6 +60,7 @@ pub struct Agent {
     pub at: At,
     web: web::Client,
     secret: Option<(HeaderName, HeaderValue)>,
+    tap: Option<WireTap>,
 }
 
 /// A task, in short.
@@ -80,11 +86,42 @@ impl Agent {
     ) -> Result<Self, AskError> {
         let at = found.place(allow_hosts)?;
         let secret = secret(&found.card, at.url(), with)?;
-        Ok(Self { card: found.card, at, web, secret })
+        Ok(Self { card: found.card, at, web, secret, tap: None })
+    }
+
+    /// Shows all further traffic.
+    pub fn tap(&mut self, tap: WireTap) {
+        self.tap = Some(tap);
+    }
+
+    fn see(&self, event: WireEvent<'_>) {
+        if let Some(tap) = &self.tap {
+            tap.see(event);
+        }
+    }
+
+    /// What the server did wrong, and what was made of it.
+    fn odd(&self, note: &str) {
+        self.see(WireEvent::Odd(note));
+    }
+
+    /// With the media types that are accepted: all that the card declares. Some servers fail without the list.
+    fn with_output_modes(&self, mut message: Value) -> Value {
+        let declared = self.card.value["defaultOutputModes"].as_array().into_iter().flatten();
+        let declared = declared.filter_map(Value::as_str).filter(|mode| mode.len() <= MODE_BYTES_MAX);
+        let mut modes: Vec<&str> = vec!["text/plain", "application/json"];
+        for mode in declared.take(MODES_MAX) {
+            if !modes.contains(&mode) {
+                modes.push(mode);
+            }
+        }
+        message["configuration"]["acceptedOutputModes"] = modes.into();
+        message
     }
 
     /// Sends a message; returns with the task as it is then, or with the answer.
-    pub async fn send(&self, mut message: Value, at_once: bool) -> Result<Picture, AskError> {
+    pub async fn send(&self, message: Value, at_once: bool) -> Result<Picture, AskError> {
+        let mut message = self.with_output_modes(message);
         if at_once {
             message["configuration"]["returnImmediately"] = true.into();
         }
@@ -138,9 +175,12 @@ impl Agent {
             }
         };
         let answer = self.web.fetch(request).await?;
+        self.see(WireEvent::Received { status: Some(answer.status.as_u16()), body: &answer.body });
         self.check_status(answer.status, &answer.headers)?;
         check_media(&content_type(&answer.headers), answer.status.as_u16())?;
-        call::read(at, shape, answer.status.as_u16(), &answer.body)
+        let read = call::read(at, shape, answer.status.as_u16(), &answer.body)?;
+        read.notes.iter().for_each(|note| self.odd(note));
+        Ok(read.value)
     }
 
     fn check_grpc(&self, stream: &web::Streaming) -> Result<(), AskError> {
@@ -174,6 +214,8 @@ impl Agent {
         if let Some((name, value)) = &self.secret {
             request.headers.insert(name.clone(), value.clone());
         }
+        let (verb, url, body) = (request.method.as_str(), request.url.as_str(), &request.body);
+        self.see(WireEvent::Sent { verb, url, body });
         Ok(request)
     }
 

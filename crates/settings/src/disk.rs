@@ -1,15 +1,17 @@
 //! The files of settings: where they are, how they are read and replaced, and whether they changed.
 //!
-//! Symbolic links are followed, since people keep such files elsewhere; but what a link leads to is believed only
-//! if it is ours. The user's file must belong to the user or to root and must not be open for all to write; a project's file
-//! of a stranger is passed over, so that nobody can put one above our folders.
+//! For the user's file symbolic links are followed, since people keep such files elsewhere; but what a link leads to is
+//! believed only if it belongs to the user or to root and is not open for all to write. A project's file has to keep
+//! the rules of `project`.
 //!
 //! Invariant: reading waits for nobody and has a limit; a replaced file is the old one or the new one, never half.
 //! Not here: what is in the files (`document`), and changing it (`edit`).
 
 use crate::edit::{self, CannotChange, Change, Of};
 use crate::fault::{Fault, FileWrong};
-use crate::layers::{self, Layers, Loaded};
+use crate::layers::{self, Ignored, Layers, Loaded};
+use crate::project::{self, FOLDER, IgnoredFile, Search, our_uid};
+use crate::trust::{TRUST_FILE, TrustList};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -43,25 +45,35 @@ impl Places {
             let value = std::env::var_os(&name)?.to_string_lossy().into_owned();
             Some((name, value))
         });
-        let user_folder = std::env::var_os("HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-        Self { home: home.to_owned(), folder: folder.to_owned(), user_folder, variables: ours.collect() }
+        let (home, folder, user_folder) = (home.to_owned(), folder.to_owned(), user_folder());
+        Self { home, folder, user_folder, variables: ours.collect() }
     }
 
     pub fn user_file(&self) -> PathBuf {
         self.home.join(FILE)
     }
 
+    /// Where projects are searched for.
+    pub fn search(&self) -> Search<'_> {
+        Search { folder: &self.folder, home: &self.home, user_folder: self.user_folder.as_deref() }
+    }
+
     /// The nearest project's file, here or above; never the user's own.
     pub fn project_file(&self) -> Option<PathBuf> {
-        let trusted = [our_uid(), 0, owner(&self.folder).unwrap_or(0)];
-        let may_count = |file: &PathBuf| match std::fs::metadata(file) {
-            _ if self.is_users(file) => false,
-            Ok(found) => trusted.contains(&found.uid()) && !self.is_own(&found),
-            Err(error) if is_missing(&error) => false,
-            // It cannot be looked at: that is told if it is ours, and nothing to us if it is not.
-            Err(_) => file.parent().and_then(owner).is_some_and(|uid| trusted.contains(&uid)),
-        };
-        self.project_candidates().find(may_count)
+        self.read_project().0.map(|(file, _)| file)
+    }
+
+    /// The nearest project's file that may be read, with its bytes, and what was passed over for it.
+    fn read_project(&self) -> (Option<(PathBuf, Vec<u8>)>, Option<IgnoredFile>) {
+        let roots = self.search().roots();
+        for root in &roots.folders {
+            match project::read(root, &[FILE], BYTES_MAX) {
+                Ok(Some(bytes)) => return (Some((root.join(FOLDER).join(FILE), bytes)), None),
+                Ok(None) => {}
+                Err(ignored) => return (None, Some(ignored)),
+            }
+        }
+        (None, roots.passed_over)
     }
 
     /// Where a project's file would be made.
@@ -75,22 +87,18 @@ impl Places {
         file == self.user_file() || Some(file) == usual.as_deref()
     }
 
-    /// The same, under whatever name.
-    fn is_own(&self, found: &Metadata) -> bool {
-        let same = |own: Metadata| (own.dev(), own.ino()) == (found.dev(), found.ino());
-        let usual = self.user_folder.as_ref().map(|user| user.join(FOLDER).join(FILE));
-        [Some(self.user_file()), usual].into_iter().flatten().filter_map(|own| own.metadata().ok()).any(same)
-    }
-
-    fn project_candidates(&self) -> impl Iterator<Item = PathBuf> {
-        self.folder.ancestors().take(ANCESTORS_MAX).map(|folder| folder.join(FOLDER).join(FILE))
-    }
-
     /// What the files look like from outside; if this is the same, so are they.
     pub fn stamp(&self) -> Stamp {
-        let files = std::iter::once(self.user_file()).chain(self.project_candidates());
+        let roots = self.search().roots().folders;
+        let projects = roots.iter().map(|root| root.join(FOLDER).join(FILE));
+        let files = [self.user_file(), self.home.join(TRUST_FILE)].into_iter().chain(projects);
         Stamp(files.map(|file| file.metadata().ok().map(|found| Look::of(&found))).collect())
     }
+}
+
+/// The user's own folder, as the environment of this process has it.
+pub fn user_folder() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from).filter(|folder| folder.is_absolute())
 }
 
 /// See `Places::stamp`.
@@ -133,15 +141,21 @@ impl Look {
 pub fn load(places: &Places) -> Loaded {
     let user_file = places.user_file();
     let user = read(&user_file, Whose::User).transpose();
-    let project_file = places.project_file();
-    // One that went away in between was not there.
-    let project = project_file.and_then(|file| Some((read(&file, Whose::Project).transpose()?, file)));
-    layers::layer(&Layers {
+    let (project, ignored) = places.read_project();
+    let project = project.map(|(file, bytes)| {
+        // The bytes that are looked up are those that are parsed.
+        let trusted = TrustList::load(&places.home).is_ok_and(|list| list.trusts(&file, &bytes));
+        (file, text_of(bytes), trusted)
+    });
+    let mut loaded = layers::layer(&Layers {
         user: (&user_file, user.as_ref().map(borrowed)),
-        project: project.as_ref().map(|(text, file)| (file.as_path(), borrowed(text))),
+        project: project.as_ref().map(|(file, text, _)| (file.as_path(), borrowed(text))),
+        project_is_trusted: project.as_ref().is_some_and(|(_, _, trusted)| *trusted),
         variables: &places.variables,
         user_folder: places.user_folder.as_deref(),
-    })
+    });
+    loaded.ignored.extend(ignored.map(Ignored::File));
+    loaded
 }
 
 fn borrowed(text: &Result<String, FileWrong>) -> Result<&str, FileWrong> {
@@ -184,7 +198,11 @@ pub fn read(file: &Path, whose: Whose) -> Result<Option<String>, FileWrong> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(FileWrong::TooLarge { max: BYTES_MAX });
     }
-    String::from_utf8(bytes).map(Some).map_err(|error| {
+    text_of(bytes).map(Some)
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String, FileWrong> {
+    String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         FileWrong::NotUtf8 { line: 1 + good.iter().filter(|byte| **byte == b'\n').count() }
     })
@@ -237,7 +255,7 @@ pub fn change(
 }
 
 /// Waits its turn, but not for ever: who holds it is as short as we are.
-fn lock(folder: &Path) -> io::Result<File> {
+pub(crate) fn lock(folder: &Path) -> io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(20);
     const TRIES_MAX: u32 = 250;
     let held = File::open(folder)?;
@@ -259,7 +277,7 @@ fn parent(file: &Path) -> &Path {
 
 /// Replaces the file in one step, through links, and returns once it would survive a power cut. A new one is for
 /// this user alone, or for a project as the user's other files are; an old one keeps its rights.
-fn replace(file: &Path, text: &str, whose: Whose) -> io::Result<()> {
+pub(crate) fn replace(file: &Path, text: &str, whose: Whose) -> io::Result<()> {
     let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder = parent(&target);
     let before = target.metadata().ok();
@@ -293,19 +311,5 @@ fn new_draft(folder: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     }
 }
 
-fn our_uid() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-fn owner(path: &Path) -> Option<u32> {
-    path.metadata().ok().map(|found| found.uid())
-}
-
-fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-const FOLDER: &str = ".synapse";
-const FILE: &str = "settings.json";
-/// No sensible folder is deeper.
-const ANCESTORS_MAX: usize = 256;
+/// The name of a file of settings.
+pub const FILE: &str = "settings.json";

@@ -101,6 +101,7 @@ fn faults(text: &str, of: Of<'_>) -> Vec<Fault> {
     layers::layer(&Layers {
         user: (of.user_file, if of.is_project { none } else { Some(Ok(text)) }),
         project: of.is_project.then_some((of.file, Ok(text))),
+        project_is_trusted: true,
         variables: &BTreeMap::new(),
         user_folder: of.user_folder,
     })

@@ -79,6 +79,10 @@ pub enum FileWrong {
     Folder,
     #[error("it is not a plain file")]
     NotAFile,
+    #[error("it is not a folder")]
+    NotAFolder,
+    #[error("it is a symbolic link, and a project's are not followed")]
+    Link,
     #[error("it has more than {max} bytes")]
     TooLarge { max: u64 },
     #[error("it is not UTF-8 text from line {line} on")]
@@ -87,7 +91,7 @@ pub enum FileWrong {
     LinkCircle,
     #[error("it belongs to another user (uid {uid}), so it is not trusted")]
     Foreign { uid: u32 },
-    #[error("all users of this machine may write it (mode {mode:03o}), so it is not trusted")]
+    #[error("other users of this machine may write it (mode {mode:03o}), so it is not trusted")]
     TooOpen { mode: u32 },
     #[error("it cannot be read: {0}")]
     Io(String),
@@ -139,9 +143,11 @@ impl Fault {
                 FileWrong::Foreign { .. } => {
                     format!("look at it, and take it over or away: `ls -lL {place}`")
                 }
-                FileWrong::Folder | FileWrong::NotAFile | FileWrong::LinkCircle => {
-                    format!("move it away: `ls -ld {place}`")
-                }
+                FileWrong::Folder
+                | FileWrong::NotAFile
+                | FileWrong::NotAFolder
+                | FileWrong::Link
+                | FileWrong::LinkCircle => format!("move it away: `ls -ld {place}`"),
                 FileWrong::TooLarge { .. } | FileWrong::Io(_) => format!("look at it: `ls -l {place}`"),
             },
         }

@@ -6,8 +6,12 @@
 //! Invariant: a path has at most one `*`, and a row's `write` puts in what its `read` finds.
 //! Not here: what a kind of value looks like (`kinds`).
 
+mod project_may;
+
+pub use project_may::ProjectMay;
+
 use crate::kinds::{Kind, Value};
-use crate::{Flow, Settings};
+use crate::{BINDINGS, Flow, Settings};
 use synapse_core::routes::distance;
 
 /// One row.
@@ -17,6 +21,8 @@ pub struct Key {
     pub kind: Kind,
     /// It guards the machine: only the user's own file may set it.
     pub guarded: bool,
+    /// What a project that is not trusted may do with it.
+    pub project: ProjectMay,
     pub help: &'static str,
     read: fn(&Settings) -> Option<Value>,
     write: fn(&mut Settings, &str, Value),
@@ -155,14 +161,52 @@ pub static KEYS: &[Key] = &[
         path: "a2a.flow",
         kind: Kind::Choice(&["roundtrip", "oneway", "auto"]),
         guarded: false,
+        project: ProjectMay::Set,
         help: "Whether `send` waits for the answer: always, never, or as its flags say",
         read: |s| Some(Value::Text(s.a2a.flow.name().to_owned())),
         write: |s, _, value| s.a2a.flow = Flow::parse(&value.text()).unwrap_or_default(),
     },
     Key {
+        path: "card.interfaces",
+        kind: Kind::Words(BINDINGS),
+        guarded: true,
+        project: ProjectMay::Never,
+        help: "Which bindings of A2A agent cards list, the preferred one first",
+        read: |s| Some(Value::List(s.card.interfaces.clone())),
+        write: |s, _, value| s.card.interfaces = value.list(),
+    },
+    Key {
+        path: "card.streaming",
+        kind: Kind::Bool,
+        guarded: true,
+        project: ProjectMay::Never,
+        help: "Whether agent cards declare streaming; without it, streams are refused",
+        read: |s| Some(Value::Bool(s.card.streaming)),
+        write: |s, _, value| s.card.streaming = value.truth(),
+    },
+    Key {
+        path: "card.push_notifications",
+        kind: Kind::Bool,
+        guarded: true,
+        project: ProjectMay::Never,
+        help: "Whether agent cards declare push notifications; without it, webhooks are refused",
+        read: |s| Some(Value::Bool(s.card.push_notifications)),
+        write: |s, _, value| s.card.push_notifications = value.truth(),
+    },
+    Key {
+        path: "card.v03",
+        kind: Kind::Bool,
+        guarded: true,
+        project: ProjectMay::Never,
+        help: "Whether agent cards carry the fields of A2A 0.3 too, unless a client asks for 1.0",
+        read: |s| Some(Value::Bool(s.card.v03)),
+        write: |s, _, value| s.card.v03 = value.truth(),
+    },
+    Key {
         path: "history.days",
         kind: Kind::Number { min: 7, max: 3650 },
         guarded: false,
+        project: ProjectMay::Raise,
         help: "How many days ended tasks and their messages are kept",
         read: |s| Some(Value::Number(s.history.days.into())),
         write: |s, _, value| s.history.days = value.small(),
@@ -171,14 +215,43 @@ pub static KEYS: &[Key] = &[
         path: "history.tasks_max",
         kind: Kind::Number { min: 1_000, max: 100_000_000 },
         guarded: false,
+        project: ProjectMay::Raise,
         help: "How many ended tasks of an agent are kept; more go early, but never within seven days",
         read: |s| Some(Value::Number(s.history.tasks_max)),
         write: |s, _, value| s.history.tasks_max = value.number(),
     },
     Key {
+        path: "limits.message_bytes_max",
+        kind: Kind::Number { min: 64 << 10, max: 32 << 20 },
+        guarded: true,
+        project: ProjectMay::Never,
+        help: "How large a message may be without its files, bytes; agents that run take it up when they restart",
+        read: |s| Some(Value::Number(s.limits.message_bytes_max)),
+        write: |s, _, value| s.limits.message_bytes_max = value.number(),
+    },
+    Key {
+        path: "limits.file_bytes_max",
+        kind: Kind::Number { min: 64 << 10, max: 1 << 30 },
+        guarded: true,
+        project: ProjectMay::Never,
+        help: "How large the files of one A2A message may be together, bytes",
+        read: |s| Some(Value::Number(s.limits.file_bytes_max)),
+        write: |s, _, value| s.limits.file_bytes_max = value.number(),
+    },
+    Key {
+        path: "limits.files_bytes_max",
+        kind: Kind::Number { min: 1 << 20, max: 1 << 40 },
+        guarded: true,
+        project: ProjectMay::Never,
+        help: "How much room the files of all messages of one agent may take, bytes",
+        read: |s| Some(Value::Number(s.limits.files_bytes_max)),
+        write: |s, _, value| s.limits.files_bytes_max = value.number(),
+    },
+    Key {
         path: "terminal.at",
         kind: Kind::Bool,
         guarded: false,
+        project: ProjectMay::TurnOff,
         help: "Whether `@agent …`, typed at the empty composer of a program, is a message for that agent",
         read: |s| Some(Value::Bool(s.terminal.at)),
         write: |s, _, value| s.terminal.at = value.truth(),
@@ -187,6 +260,7 @@ pub static KEYS: &[Key] = &[
         path: "terminal.notices",
         kind: Kind::Bool,
         guarded: false,
+        project: ProjectMay::TurnOn,
         help: "Whether you are told on the last line that mail waits because you are typing",
         read: |s| Some(Value::Bool(s.terminal.notices)),
         write: |s, _, value| s.terminal.notices = value.truth(),
@@ -195,6 +269,7 @@ pub static KEYS: &[Key] = &[
         path: "rights.*",
         kind: Kind::Verbs,
         guarded: true,
+        project: ProjectMay::Never,
         help: "What agents of this role may do; a role that is not named has the rights of every agent",
         read: |_| None,
         write: |s, name, value| drop(s.rights.insert(name.to_owned(), value.list())),
@@ -203,6 +278,7 @@ pub static KEYS: &[Key] = &[
         path: "secrets.*.file",
         kind: Kind::Path,
         guarded: true,
+        project: ProjectMay::Never,
         help: "The file with this secret, for you alone (0600); each of its lines is valid, so that an old and a new one overlap",
         read: |_| None,
         write: |s, name, value| s.secrets.entry(name.to_owned()).or_default().file = Some(value.path()),
@@ -211,6 +287,7 @@ pub static KEYS: &[Key] = &[
         path: "secrets.*.env",
         kind: Kind::Variable,
         guarded: true,
+        project: ProjectMay::Never,
         help: "The variable with this secret, in place of a file",
         read: |_| None,
         write: |s, name, value| s.secrets.entry(name.to_owned()).or_default().env = Some(value.text()),
@@ -219,6 +296,7 @@ pub static KEYS: &[Key] = &[
         path: "secrets.*.role",
         kind: Kind::Label,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Callers with this secret have this role",
         read: |_| None,
         write: |s, name, value| s.secrets.entry(name.to_owned()).or_default().role = Some(value.text()),
@@ -227,6 +305,7 @@ pub static KEYS: &[Key] = &[
         path: "secrets.*.agent",
         kind: Kind::Label,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Callers with this secret are this agent",
         read: |_| None,
         write: |s, name, value| s.secrets.entry(name.to_owned()).or_default().agent = Some(value.text()),
@@ -235,6 +314,7 @@ pub static KEYS: &[Key] = &[
         path: "network.listen",
         kind: Kind::Address,
         guarded: true,
+        project: ProjectMay::Never,
         help: "The address to listen on; unset: this machine alone",
         read: |s| s.network.listen.map(|at| Value::Text(at.to_string())),
         write: |s, _, value| s.network.listen = value.text().parse().ok(),
@@ -243,6 +323,7 @@ pub static KEYS: &[Key] = &[
         path: "network.allow",
         kind: Kind::Ranges,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Addresses and ranges that may call; empty: all that can reach this machine",
         read: |s| Some(Value::List(s.network.allow.clone())),
         write: |s, _, value| s.network.allow = value.list(),
@@ -251,14 +332,25 @@ pub static KEYS: &[Key] = &[
         path: "network.hosts",
         kind: Kind::Hosts,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Names under which others call this machine; the Host of a request must be one of them",
         read: |s| Some(Value::List(s.network.hosts.clone())),
         write: |s, _, value| s.network.hosts = value.list(),
     },
     Key {
+        path: "network.origins",
+        kind: Kind::Origins,
+        guarded: true,
+        project: ProjectMay::Never,
+        help: "Web pages that may call agents from a browser, by origin (CORS); empty: none",
+        read: |s| Some(Value::List(s.network.origins.clone())),
+        write: |s, _, value| s.network.origins = value.list(),
+    },
+    Key {
         path: "network.public_url",
         kind: Kind::Url,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Where others reach the agent if something forwards to it; its agent card tells this address",
         read: |s| s.network.public_url.clone().map(Value::Text),
         write: |s, _, value| s.network.public_url = Some(value.text()),
@@ -267,6 +359,7 @@ pub static KEYS: &[Key] = &[
         path: "network.push_private",
         kind: Kind::Bool,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Whether push notifications may go to this machine and to private networks, where others cannot reach",
         read: |s| Some(Value::Bool(s.network.push_private)),
         write: |s, _, value| s.network.push_private = value.truth(),
@@ -275,6 +368,7 @@ pub static KEYS: &[Key] = &[
         path: "provider.organization",
         kind: Kind::Line,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Whose agents these are, as agent cards tell it; needs `provider.url`",
         read: |s| s.provider.organization.clone().map(Value::Text),
         write: |s, _, value| s.provider.organization = Some(value.text()),
@@ -283,6 +377,7 @@ pub static KEYS: &[Key] = &[
         path: "provider.url",
         kind: Kind::Url,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Where to read more about that organization",
         read: |s| s.provider.url.clone().map(Value::Text),
         write: |s, _, value| s.provider.url = Some(value.text()),
@@ -291,6 +386,7 @@ pub static KEYS: &[Key] = &[
         path: "tls.cert",
         kind: Kind::Path,
         guarded: true,
+        project: ProjectMay::Never,
         help: "The certificate of this machine, PEM; needs `tls.key`",
         read: |s| s.tls.cert.clone().map(Value::Path),
         write: |s, _, value| s.tls.cert = Some(value.path()),
@@ -299,6 +395,7 @@ pub static KEYS: &[Key] = &[
         path: "tls.key",
         kind: Kind::Path,
         guarded: true,
+        project: ProjectMay::Never,
         help: "The key of that certificate, PEM",
         read: |s| s.tls.key.clone().map(Value::Path),
         write: |s, _, value| s.tls.key = Some(value.path()),
@@ -307,6 +404,7 @@ pub static KEYS: &[Key] = &[
         path: "tls.client_ca",
         kind: Kind::Path,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Callers must show a certificate of this authority, PEM",
         read: |s| s.tls.client_ca.clone().map(Value::Path),
         write: |s, _, value| s.tls.client_ca = Some(value.path()),
@@ -315,6 +413,7 @@ pub static KEYS: &[Key] = &[
         path: "tls.identities.*.role",
         kind: Kind::Label,
         guarded: true,
+        project: ProjectMay::Never,
         help: "The holder of a client certificate with this name has this role",
         read: |_| None,
         write: |s, name, value| {
@@ -325,6 +424,7 @@ pub static KEYS: &[Key] = &[
         path: "tls.identities.*.agent",
         kind: Kind::Label,
         guarded: true,
+        project: ProjectMay::Never,
         help: "The holder of a client certificate with this name is this agent",
         read: |_| None,
         write: |s, name, value| {
@@ -335,6 +435,7 @@ pub static KEYS: &[Key] = &[
         path: "audit.enabled",
         kind: Kind::Bool,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Whether who did what is written to the audit log",
         read: |s| Some(Value::Bool(s.audit.enabled)),
         write: |s, _, value| s.audit.enabled = value.truth(),
@@ -343,6 +444,7 @@ pub static KEYS: &[Key] = &[
         path: "audit.bodies",
         kind: Kind::Bool,
         guarded: true,
+        project: ProjectMay::Never,
         help: "Whether the audit log has what messages say too",
         read: |s| Some(Value::Bool(s.audit.bodies)),
         write: |s, _, value| s.audit.bodies = value.truth(),
@@ -351,6 +453,7 @@ pub static KEYS: &[Key] = &[
         path: "audit.file_bytes_max",
         kind: Kind::Number { min: 16 << 10, max: 1 << 30 },
         guarded: true,
+        project: ProjectMay::Never,
         help: "How large a file of the audit log may be, bytes",
         read: |s| Some(Value::Number(s.audit.file_bytes_max)),
         write: |s, _, value| s.audit.file_bytes_max = value.number(),
@@ -359,6 +462,7 @@ pub static KEYS: &[Key] = &[
         path: "audit.files_max",
         kind: Kind::Number { min: 1, max: 1_000 },
         guarded: true,
+        project: ProjectMay::Never,
         help: "How many files of the audit log are kept",
         read: |s| Some(Value::Number(s.audit.files_max.into())),
         write: |s, _, value| s.audit.files_max = value.small(),
@@ -389,8 +493,38 @@ mod tests {
         for key in KEYS {
             let harmless = ["a2a.", "history.", "terminal."].iter().any(|part| key.path.starts_with(part));
             assert_eq!(key.guarded, !harmless, "{}", key.path);
+            assert_eq!(key.guarded, key.project == ProjectMay::Never, "{}", key.path);
+            let reaches_out = matches!(
+                key.kind,
+                Kind::Path
+                    | Kind::Variable
+                    | Kind::Url
+                    | Kind::Address
+                    | Kind::Hosts
+                    | Kind::Ranges
+                    | Kind::Origins
+            );
+            assert!(!reaches_out || key.guarded, "H3: {} names a file or an address", key.path);
             assert!(key.path.matches('*').count() <= 1);
             assert!(!key.help.ends_with('.') && key.help.starts_with(char::is_uppercase), "{}", key.help);
+        }
+    }
+
+    /// Finding H3: without trust, a project moves a setting only in the careful direction.
+    #[test]
+    fn untrusted_projects_only_make_settings_more_careful() {
+        use Value::{Bool, Number};
+        for (may, old, new, allowed) in [
+            (ProjectMay::Raise, Number(30), Number(31), true),
+            (ProjectMay::Raise, Number(30), Number(30), true),
+            (ProjectMay::Raise, Number(30), Number(29), false),
+            (ProjectMay::TurnOn, Bool(false), Bool(true), true),
+            (ProjectMay::TurnOn, Bool(true), Bool(false), false),
+            (ProjectMay::TurnOff, Bool(true), Bool(false), true),
+            (ProjectMay::TurnOff, Bool(false), Bool(true), false),
+            (ProjectMay::Never, Number(1), Number(1), false),
+        ] {
+            assert_eq!(may.allows(Some(&old), &new), allowed, "{may:?} {old:?} {new:?}");
         }
     }
 

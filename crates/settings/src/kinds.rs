@@ -17,6 +17,8 @@ pub enum Kind {
         min: u64,
         max: u64,
     },
+    /// A list of some of these words, in an order that counts; never empty.
+    Words(&'static [&'static str]),
     /// What a role may do.
     Verbs,
     Path,
@@ -28,6 +30,8 @@ pub enum Kind {
     /// Addresses and ranges of them.
     Ranges,
     Hosts,
+    /// Web pages, by scheme, host and port.
+    Origins,
     /// Where something is on the web, without a query.
     Url,
     /// One line of text.
@@ -83,7 +87,7 @@ const URL_BYTES_MAX: usize = 1024;
 
 impl Kind {
     pub fn is_list(self) -> bool {
-        matches!(self, Self::Verbs | Self::Ranges | Self::Hosts)
+        matches!(self, Self::Words(_) | Self::Verbs | Self::Ranges | Self::Hosts | Self::Origins)
     }
 
     /// The words for what is allowed, to follow "it must be".
@@ -92,6 +96,7 @@ impl Kind {
             Self::Choice(words) => one_of(words),
             Self::Bool => "true or false".into(),
             Self::Number { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Words(words) => format!("a list of {}", one_of(words)),
             Self::Verbs => format!("a list of {}", one_of(VERBS)),
             Self::Path => {
                 "a path; `~/` is your folder, a relative path starts at the folder of the settings file"
@@ -104,6 +109,10 @@ impl Kind {
             Self::Address => "an address, such as 0.0.0.0 or ::1".into(),
             Self::Ranges => "a list of addresses and ranges, such as [\"10.0.0.0/8\", \"::1\"]".into(),
             Self::Hosts => "a list of host names without port, such as [\"box.example.org\"]".into(),
+            Self::Origins => {
+                "a list of origins without a path, such as [\"https://app.example.org\"]; `*` is not one"
+                    .into()
+            }
             Self::Url => "an address on the web, such as https://agents.example.org/review".into(),
             Self::Line => format!("one line of 1 to {LINE_CHARS_MAX} characters"),
         }
@@ -117,6 +126,7 @@ impl Kind {
             Self::Choice(words) => text(words.last().copied().unwrap_or_default()),
             Self::Bool => Value::Bool(true),
             Self::Number { min, max } => Value::Number(if (min..=max).contains(&30) { 30 } else { min }),
+            Self::Words(words) => list(words.last().copied().unwrap_or_default()),
             Self::Verbs => list("message"),
             Self::Path => Value::Path("/etc/synapse/file.pem".into()),
             Self::Variable => text("CI_SECRET"),
@@ -124,6 +134,7 @@ impl Kind {
             Self::Address => text("127.0.0.1"),
             Self::Ranges => list("10.0.0.0/8"),
             Self::Hosts => list("box.example.org"),
+            Self::Origins => list("https://app.example.org"),
             Self::Url => text("https://agents.example.org/review"),
             Self::Line => text("Example Corporation"),
         }
@@ -152,7 +163,10 @@ impl Kind {
                 Ok(path) => Ok(Value::Path(path)),
                 Err(allowed) => Err(Misfit::Other { found: self.found(raw), allowed }),
             },
-            (Self::Verbs | Self::Ranges | Self::Hosts, Raw::List(elements)) => self.check_list(elements),
+            (Self::Words(_), Raw::List(elements)) if elements.is_empty() => {
+                Err(Misfit::Other { found: "an empty list".into(), allowed: self.allowed() })
+            }
+            (_, Raw::List(elements)) if self.is_list() => self.check_list(elements),
             _ => Err(other()),
         }
     }
@@ -168,9 +182,11 @@ impl Kind {
             let found = format!("a list with {}", self.found(element));
             let Raw::Text(text) = element else { return Err(other(found, self.allowed())) };
             let fits = match self {
+                Self::Words(words) => words.contains(&text.as_str()).then(|| text.clone()),
                 Self::Verbs if text == APPROVE => return Err(Misfit::Approve),
                 Self::Verbs => VERBS.contains(&text.as_str()).then(|| text.clone()),
                 Self::Ranges => Some(range(text).map_err(|allowed| other(found.clone(), allowed))?),
+                Self::Origins => parse_origin(text),
                 _ => host(text),
             };
             let Some(one) = fits else { return Err(other(found, self.allowed())) };
@@ -293,6 +309,22 @@ pub fn parse_range(raw: &str) -> Result<IpNet, String> {
         return Err(format!("{} for the range or {} for the address", net.trunc(), net.addr()));
     }
     Ok(net)
+}
+
+/// An origin as browsers send it: lower case, and without the port that its scheme has anyway.
+fn parse_origin(raw: &str) -> Option<String> {
+    let raw = raw.to_ascii_lowercase();
+    let (scheme, authority) = raw.split_once("://")?;
+    let usual_port = match scheme {
+        "https" => ":443",
+        "http" => ":80",
+        _ => return None,
+    };
+    let authority = authority.strip_suffix(usual_port).unwrap_or(authority);
+    // What an address on the web may have besides, an origin may not.
+    let is_plain = !authority.contains(['/', '?', '#', '@', '*', ',', ' ']);
+    let url = format!("{scheme}://{authority}");
+    parse_url(&url).filter(|_| is_plain).map(|_| url)
 }
 
 fn mapped(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {

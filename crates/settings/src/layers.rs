@@ -8,8 +8,9 @@
 
 use crate::document::{self, Context, Document, Entry};
 use crate::fault::{Fault, Faults, Source, Wrong};
-use crate::keys::{self, KEYS, Key};
+use crate::keys::{self, KEYS, Key, ProjectMay};
 use crate::kinds::{Ground, Value};
+use crate::project::IgnoredFile;
 use crate::{Secret, Settings, Tls};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 pub struct Layers<'a> {
     pub user: (&'a Path, Option<Result<&'a str, crate::fault::FileWrong>>),
     pub project: Option<(&'a Path, Result<&'a str, crate::fault::FileWrong>)>,
+    /// Whether the user trusts that file as it is.
+    pub project_is_trusted: bool,
     /// Variables of the environment; others than ours are ignored.
     pub variables: &'a BTreeMap<String, String>,
     /// The user's own folder, for `~/`.
@@ -34,6 +37,21 @@ pub struct Loaded {
     pub files: Files,
     /// What is wrong; the settings above go without it.
     pub faults: Vec<Fault>,
+    /// What a project that is not trusted asks for and does not get.
+    pub ignored: Vec<Ignored>,
+}
+
+/// Something of a project that is passed over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Ignored {
+    #[error("{}:{line}: {key} is ignored: {}", .file.display(), why(*.may))]
+    Setting { file: PathBuf, line: usize, key: String, may: ProjectMay },
+    #[error("{}: ignored: {}", .0.path.display(), .0.why)]
+    File(IgnoredFile),
+}
+
+fn why(may: ProjectMay) -> String {
+    format!("a project that is not trusted may {}; `synapse trust` shows what it asks for", may.name())
 }
 
 /// One setting as it holds.
@@ -110,7 +128,10 @@ pub fn layer(layers: &Layers<'_>) -> Loaded {
     laid.put(user, |line| Origin::User { file: user_file.to_owned(), line });
     laid.check_together(user_file);
     if let Some((file, text)) = &layers.project {
-        let project = read(text, file, Source::Project((*file).to_owned()), layers);
+        let mut project = read(text, file, Source::Project((*file).to_owned()), layers);
+        if !layers.project_is_trusted {
+            laid.keep_careful(file, &mut project);
+        }
         laid.put(project, |line| Origin::Project { file: (*file).to_owned(), line });
     }
     let variables = from_variables(layers);
@@ -176,9 +197,25 @@ fn from_variables(layers: &Layers<'_>) -> Document {
 struct Laid {
     values: BTreeMap<String, (Entry, Origin)>,
     faults: Vec<Fault>,
+    ignored: Vec<Ignored>,
 }
 
 impl Laid {
+    /// Leaves of a project's settings those that it may have without being trusted (H3).
+    fn keep_careful(&mut self, file: &Path, project: &mut Document) {
+        project.entries.retain(|entry| {
+            let key = entry.key.named(&entry.name);
+            let own = self.values.get(&key).map(|(entry, _)| entry.value.clone());
+            let may = entry.key.project;
+            let allowed = may.allows(own.or_else(|| entry.key.default()).as_ref(), &entry.value);
+            if !allowed {
+                let (file, line) = (file.to_owned(), entry.line);
+                self.ignored.push(Ignored::Setting { file, line, key, may });
+            }
+            allowed
+        });
+    }
+
     fn put(&mut self, document: Document, origin: impl Fn(usize) -> Origin) {
         for entry in document.entries {
             let origin = origin(entry.line);
@@ -259,7 +296,7 @@ impl Laid {
                 origins.push(Setting { key, path, value, origin: origin.clone() });
             }
         }
-        Loaded { settings: self.settings(), origins, files, faults: self.faults }
+        Loaded { settings: self.settings(), origins, files, faults: self.faults, ignored: self.ignored }
     }
 
     fn close_what_is_in_doubt(&mut self) {

@@ -2,12 +2,13 @@
 //!
 //! Layers, later ones win: defaults, the user's file, the project's file, the environment. What guards the
 //! machine (rights, secrets, network, TLS, audit) is taken from the user's file alone: a project is something
-//! one clones, and its agents can write in it.
+//! one clones, and its agents can write in it. Of the rest it may set what the table says, unless it is trusted.
 //!
 //! `keys` is the one table of all settings; `kinds` what a value may be; `document` reads one text, `layers` puts
-//! several on each other, `disk` brings the texts, `edit` changes one. `fault` is what a person is told.
+//! several on each other, `disk` brings the texts, `edit` changes one. `fault` is what a person is told. `project` finds
+//! and reads a project's `.synapse` folder, also for others; `trust` is the list of files that the user trusts.
 //!
-//! Invariant: reading and layering touch nothing; only `disk` does.
+//! Invariant: reading and layering touch nothing; only `disk`, `project` and `trust` do.
 //! Not here: what the settings mean to a node, and enforcing them.
 
 pub mod disk;
@@ -17,6 +18,8 @@ pub mod fault;
 pub mod keys;
 pub mod kinds;
 pub mod layers;
+pub mod project;
+pub mod trust;
 pub mod views;
 
 pub use disk::{Places, load};
@@ -31,6 +34,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     pub a2a: A2a,
+    pub card: Card,
     /// What each role may do, by the names of verbs; roles not named here have the rights of agents (REST-4).
     pub rights: BTreeMap<String, Vec<String>>,
     /// Shared secrets, by a name that appears in logs and receipts (REST-5).
@@ -39,23 +43,63 @@ pub struct Settings {
     pub provider: Provider,
     pub tls: Tls,
     pub history: History,
+    pub limits: Limits,
     pub audit: Audit,
     pub terminal: Terminal,
 }
 
 impl Settings {
+    /// Variables that hold secrets. Nothing that an agent starts may inherit them (M6).
+    pub fn secret_variables(&self) -> Vec<String> {
+        self.secrets.values().filter_map(|secret| secret.env.clone()).collect()
+    }
+
     /// Takes what guards the machine from others: for when a new reading of it cannot be trusted.
     pub fn take_guarded(&mut self, from: &Self) {
-        let Self { a2a: _, rights, secrets, network, provider, tls, history: _, audit, terminal: _ } =
-            from.clone();
+        let from = from.clone();
+        let Self {
+            a2a: _,
+            card,
+            rights,
+            secrets,
+            network,
+            provider,
+            tls,
+            history: _,
+            limits,
+            audit,
+            terminal: _,
+        } = from;
         let (a2a, history, terminal) = (self.a2a, self.history, self.terminal);
-        *self = Self { a2a, history, terminal, rights, secrets, network, provider, tls, audit };
+        *self = Self { a2a, history, terminal, card, rights, secrets, network, provider, tls, limits, audit };
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct A2a {
     pub flow: Flow,
+}
+
+/// Names of the bindings of A2A, for settings and flags.
+pub const BINDINGS: &[&str] = &["jsonrpc", "http", "grpc"];
+
+/// What agent cards declare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Card {
+    /// Some of `BINDINGS`, the preferred one first.
+    pub interfaces: Vec<String>,
+    pub streaming: bool,
+    pub push_notifications: bool,
+    /// The fields of A2A 0.3 beside those of 1.0, for clients that do not ask for 1.0.
+    pub v03: bool,
+}
+
+impl Default for Card {
+    /// Without gRPC: there is no spelling of its address that all clients accept (A4).
+    fn default() -> Self {
+        let interfaces = ["jsonrpc", "http"].map(str::to_owned).to_vec();
+        Self { interfaces, streaming: true, push_notifications: true, v03: true }
+    }
 }
 
 /// Whether `send` waits for the answer (CLI-7).
@@ -118,10 +162,29 @@ pub struct Network {
     pub allow: Vec<String>,
     /// Names under which this machine is called from elsewhere; the Host header must be one of them.
     pub hosts: Vec<String>,
+    /// Origins of web pages that may call from a browser (finding A8).
+    pub origins: Vec<String>,
     /// Where others reach us, if something forwards to us.
     pub public_url: Option<String>,
     /// Whether webhooks may be on this machine and in private networks.
     pub push_private: bool,
+}
+
+/// How large what others send may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Of one message, without its files.
+    pub message_bytes_max: u64,
+    /// Of all files of one message together.
+    pub file_bytes_max: u64,
+    /// Of all files that one agent keeps.
+    pub files_bytes_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { message_bytes_max: 1 << 20, file_bytes_max: 32 << 20, files_bytes_max: 1 << 30 }
+    }
 }
 
 /// Whose agents these are, as their cards tell it (A11).

@@ -3,7 +3,7 @@
 //! Invariant: all of it comes from `KEYS` and from what was loaded; nothing here knows a setting by name.
 //! Not here: printing.
 
-use crate::keys::{self, KEYS, Key};
+use crate::keys::{self, KEYS, Key, ProjectMay};
 use crate::kinds::Kind;
 use crate::layers::{Loaded, Origin, Setting};
 use serde::Serialize;
@@ -18,6 +18,9 @@ pub struct LoadedView {
     pub settings: Vec<SettingView>,
     /// What is wrong; the settings above go without it.
     pub faults: Vec<String>,
+    /// What a project that is not trusted asks for and does not get.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,7 +74,9 @@ impl LoadedView {
             project: loaded.files.project.as_deref().map(|path| file(path, true)),
         };
         let settings = loaded.origins.iter().filter(|one| wanted(one)).map(SettingView::new).collect();
-        Self { files, settings, faults: loaded.faults.iter().map(ToString::to_string).collect() }
+        let faults = loaded.faults.iter().map(ToString::to_string).collect();
+        let ignored = loaded.ignored.iter().map(ToString::to_string).collect();
+        Self { files, settings, faults, ignored }
     }
 }
 
@@ -94,7 +99,7 @@ impl SettingView {
                 Origin::Variable { name } => OriginView::Environment { variable: name.clone() },
             },
             default: json(setting.key.default().as_ref()),
-            project_may_set: !setting.key.guarded,
+            project_may_set: setting.key.project != ProjectMay::Never,
         }
     }
 }
@@ -149,6 +154,9 @@ fn of_kind(kind: Kind) -> Json {
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Bool => json!({ "type": "boolean" }),
         Kind::Number { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Words(words) => {
+            json!({ "type": "array", "items": { "enum": words }, "minItems": 1, "uniqueItems": true })
+        }
         Kind::Verbs => json!({ "type": "array", "items": { "enum": keys::VERBS }, "uniqueItems": true }),
         Kind::Path => json!({ "type": "string", "minLength": 1 }),
         Kind::Variable => json!({ "type": "string", "pattern": "^[A-Z_][A-Z0-9_]{0,127}$" }),
@@ -156,7 +164,7 @@ fn of_kind(kind: Kind) -> Json {
         Kind::Address => json!({ "type": "string", "anyOf": [{ "format": "ipv4" }, { "format": "ipv6" }] }),
         Kind::Url => json!({ "type": "string", "pattern": "^https?://[^/?#@]+(/[^?#]*)?$" }),
         Kind::Line => json!({ "type": "string", "minLength": 1, "maxLength": 100 }),
-        Kind::Ranges | Kind::Hosts => {
+        Kind::Ranges | Kind::Hosts | Kind::Origins => {
             json!({ "type": "array", "items": { "type": "string" }, "uniqueItems": true })
         }
     }
@@ -171,7 +179,7 @@ pub fn page_table() -> String {
         let default =
             key.default().map_or_else(|| "not set".to_owned(), |value| format!("`{}`", value.shown()));
         let variable = key.variable().map_or_else(|| "none".to_owned(), |name| format!("`{name}`"));
-        let project = if key.guarded { "no" } else { "yes" };
+        let project = key.project.name();
         let (setting, help, allowed) = (key.shown(), key.help, key.kind.allowed());
         let _ = writeln!(table, "| `{setting}` | {help} | {allowed} | {default} | {project} | {variable} |");
     }

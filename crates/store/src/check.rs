@@ -4,6 +4,7 @@
 //! Not here: opening it for work (`journal`), repairing anything.
 
 use crate::journal::{JournalError, replay};
+use crate::loss;
 use crate::schema::{self, OpenError, broken};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ const CHECKED_BYTES_MAX: u64 = 32 << 20;
 
 /// `None` if there is no journal yet.
 pub fn journal(path: &Path) -> Result<Option<Seen>, OpenError> {
+    let before = loss::look(path)?;
     let Ok(found) = path.symlink_metadata() else { return Ok(None) };
     schema::look(path)?;
     if found.len() == 0 {
@@ -34,6 +36,7 @@ pub fn journal(path: &Path) -> Result<Option<Seen>, OpenError> {
             return Err(OpenError::Damaged { path: path.display().to_string(), why: said });
         }
     }
+    before.check_end(loss::last_seq(&db).map_err(failed)?, path)?;
     let newest = |sql| db.query_row(sql, [], |row| row.get(0)).optional().map_err(failed);
     let records = newest("SELECT at FROM journal ORDER BY seq DESC LIMIT 1")?;
     let ends = newest("SELECT at FROM task ORDER BY seq DESC LIMIT 1")?;

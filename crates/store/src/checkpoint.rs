@@ -48,6 +48,11 @@ impl Checkpointer {
         Ok(Self { pages, pages_max: PAGES, copied, wake: Some(wake), thread })
     }
 
+    /// How many frames the log had after the last commit.
+    pub(crate) fn frames(&self) -> u32 {
+        self.pages.load(Relaxed)
+    }
+
     /// After a commit of `db`.
     pub(crate) fn committed(&mut self, db: &Connection) {
         let pages = self.pages.load(Relaxed);

@@ -58,6 +58,8 @@ impl Journal {
         change.execute("DELETE FROM journal WHERE seq <= ?1", [horizon])?;
         change.commit()?;
         self.tail = 0;
+        self.note_end();
+        self.sync_end();
         self.checkpointer.committed(&self.db);
         Ok(())
     }
@@ -90,12 +92,16 @@ impl Journal {
         for (seq, archive) in &doomed {
             for message in &archive.task.messages {
                 change.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([message.as_str()])?;
+                change
+                    .prepare_cached("DELETE FROM attachment WHERE message = ?1")?
+                    .execute([message.as_str()])?;
             }
             let task = archive.task.id.to_string();
             change.prepare_cached("DELETE FROM said WHERE task = ?1")?.execute([task])?;
             change.prepare_cached("DELETE FROM task WHERE seq = ?1")?.execute([seq])?;
         }
         change.commit()?;
+        self.note_end();
         self.checkpointer.committed(&self.db);
         Ok(doomed.len() == SLICE as usize)
     }

@@ -110,7 +110,7 @@ pub fn searchable(content: &Content) -> String {
         match &part.piece {
             Piece::Text(text) | Piece::Url(text) => add(text),
             Piece::Data(data) => add(&data.to_string()),
-            Piece::Raw(_) => {}
+            Piece::Raw(_) | Piece::File(_) => {}
         }
         if let Some(name) = &part.filename {
             add(name);

@@ -102,11 +102,18 @@ impl History {
         Ok(Some((letter, Body::kept(&body))))
     }
 
+    /// Whether a message that is kept refers to the file with this digest.
+    pub fn is_attached(&self, sha256: &str) -> Result<bool, JournalError> {
+        let mut ask = self.db.prepare_cached("SELECT 1 FROM attachment WHERE sha256 = ?1 LIMIT 1")?;
+        Ok(ask.query_row([sha256], |_| Ok(())).optional()?.is_some())
+    }
+
     /// Events after `after`, without a hole among them, for a watcher that was away; and whether some before
-    /// the first of them are already gone. What follows a hole is the next page's.
-    pub fn events(&self, after: Seq, max: u64) -> Result<(Vec<Entry>, bool), JournalError> {
+    /// the first of them are already gone. What follows a hole is the next page's. A page has at most `max` events,
+    /// and ends with the one that makes it `bytes_max` long or longer.
+    pub fn events(&self, after: Seq, max: u64, bytes_max: usize) -> Result<(Vec<Entry>, bool), JournalError> {
         let from = after.max(self.compacted()?);
-        let mut entries = journal::entries_after(&self.db, from, max)?;
+        let mut entries = journal::entries_within(&self.db, from, max, bytes_max)?;
         let unbroken = entries.windows(2).take_while(|two| two[1].seq == two[0].seq.next()).count() + 1;
         entries.truncate(unbroken);
         let gap = entries.first().map_or(from > after, |first| first.seq > after.next());

@@ -194,6 +194,11 @@ impl AgentDir {
         self.path.join("runs")
     }
 
+    /// Files that came with messages.
+    pub fn attachments(&self) -> PathBuf {
+        self.path.join("files")
+    }
+
     /// Who wants to be told of its tasks.
     pub fn webhooks(&self) -> PathBuf {
         self.path.join("webhooks")

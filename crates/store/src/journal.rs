@@ -3,12 +3,16 @@
 //! `commit` returns when every record of the batch is on disk (WAL, `synchronous=FULL`), or none is. Opening
 //! loads the last snapshot and replays what came after it, to the exact state.
 //!
-//! Invariant: sequence numbers have no gap; a row that fails its checksum stops the opening, never the truth.
+//! Invariant: sequence numbers have no gap; a row that fails its checksum stops the opening, never the truth; a journal
+//! that was removed or replaced under its name takes nothing more.
 //! Not here: what records mean (`synapse-core`), snapshots and pruning (`compact`), views (`history`).
 
+use crate::anchor::Anchor;
 use crate::checkpoint::Checkpointer;
 use crate::compact::Retention;
+use crate::head::HeadFile;
 use crate::history::{KeptTask, KeptTaskOut};
+use crate::loss;
 use crate::own::DIRECT;
 use crate::rows::{self, BadRow, ROW_VERSION};
 use crate::schema::{self, OpenError, shown};
@@ -19,7 +23,7 @@ use std::sync::Arc;
 use synapse_core::cycle;
 use synapse_core::effect::{EndedTask, Prior};
 use synapse_core::ids::{MessageId, Seq, TaskId, TaskRef, Timestamp};
-use synapse_core::message::Body;
+use synapse_core::message::{Body, owner};
 use synapse_core::record::{Archive, Entry, Record, Said};
 use synapse_core::state::{State, Unfit};
 use synapse_core::task::Ending;
@@ -33,6 +37,17 @@ pub struct Journal {
     /// The transaction of a batch is open.
     begun: bool,
     pub(crate) checkpointer: Checkpointer,
+    end: End,
+}
+
+/// What tells whether this is still the journal that it was, and how far it has come.
+#[derive(Default)]
+struct End {
+    /// The last record.
+    seq: u64,
+    /// None until it is opened, and if it cannot be made: then losses are not noticed, and nothing else is wrong.
+    head: Option<HeadFile>,
+    anchor: Option<Anchor>,
 }
 
 /// Why a batch was not stored, or could not be read back.
@@ -42,6 +57,8 @@ pub enum JournalError {
     DiskFull,
     #[error("the disk failed: {0}")]
     Disk(String),
+    #[error("the journal was removed or replaced while the agent ran; it takes nothing more")]
+    Gone,
     #[error(transparent)]
     Row(#[from] BadRow),
     #[error("the journal does not fit together: {0}")]
@@ -63,6 +80,7 @@ impl Journal {
     /// Opens or makes the journal at `path` and rebuilds the state it tells of.
     pub fn open(path: &Path, retention: Retention) -> Result<(Self, State), OpenError> {
         schema::look(path)?;
+        let before = loss::look(path)?;
         let broken = |e| schema::broken(path, e);
         // Closing copies the log into the database; a refused journal keeps both as they are.
         let has_log = std::fs::metadata(wal_of(path)).is_ok_and(|log| log.len() > 0);
@@ -70,13 +88,31 @@ impl Journal {
         let mut db = Connection::open(path).map_err(broken)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).map_err(broken)?;
         let found = schema::ask(&db, path)?;
+        before.check_pages(&db, path)?;
         schema::configure(&db).map_err(broken)?;
         schema::migrate(&mut db, found).map_err(broken)?;
         let checkpointer = Checkpointer::start(path, &mut db).map_err(broken)?;
-        let mut journal = Self { db, path: path.to_owned(), retention, tail: 0, begun: false, checkpointer };
+        let mut journal = Self {
+            db,
+            path: path.to_owned(),
+            retention,
+            tail: 0,
+            begun: false,
+            checkpointer,
+            end: End::default(),
+        };
         let state =
             journal.load().map_err(|e| OpenError::Damaged { path: shown(path), why: e.to_string() })?;
+        before.check_end(state.seq.0, path)?;
         journal.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(broken)?;
+        journal.end = End {
+            seq: state.seq.0,
+            head: HeadFile::open(path).ok(),
+            anchor: Some(Anchor::of([path, &wal_of(path)])),
+        };
+        if !before.is_at(state.seq.0) {
+            journal.note_end();
+        }
         Ok((journal, state))
     }
 
@@ -84,6 +120,25 @@ impl Journal {
         let (state, tail) = replay(&self.db)?;
         self.tail = tail;
         Ok(state)
+    }
+
+    /// Tells the head how far the journal has come. A head that cannot be written stays behind, which is safe.
+    pub(crate) fn note_end(&mut self) {
+        let salts = crate::wal::salts(&wal_of(&self.path));
+        if let (Some(head), Some(salts)) = (&mut self.end.head, salts) {
+            let _ = head.write(self.end.seq, salts, self.checkpointer.frames());
+        }
+    }
+
+    pub(crate) fn sync_end(&self) {
+        if let Some(head) = &self.end.head {
+            let _ = head.sync();
+        }
+    }
+
+    /// Whether its files were removed or replaced (L13). What is written to them then is lost with this process.
+    pub fn is_gone(&self) -> bool {
+        self.end.anchor.as_ref().is_some_and(|anchor| !anchor.holds())
     }
 
     /// The records after `after`, in order, from both tables; at most `max` of them.
@@ -180,17 +235,46 @@ impl cycle::Journal for Journal {
     type Error = JournalError;
 
     fn commit(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
+        if self.is_gone() {
+            self.end();
+            return Err(JournalError::Gone);
+        }
         if let Err(e) = self.write(entries) {
             self.end();
             return Err(e);
         }
         self.tail += entries.len() as u64;
+        if let Some(last) = entries.last() {
+            self.end.seq = last.seq.0;
+        }
+        // Again: only what is under its name now is stored.
+        if self.is_gone() {
+            return Err(JournalError::Gone);
+        }
+        self.note_end();
         self.checkpointer.committed(&self.db);
         Ok(())
     }
 
     fn recover(&mut self) -> Result<State, JournalError> {
         self.load()
+    }
+}
+
+impl Drop for Journal {
+    /// Moves the log into the database, as closing would, so that the head can say that nothing is left in it.
+    fn drop(&mut self) {
+        // Without it the opening was refused: everything stays as it is.
+        if self.end.anchor.is_none() || self.is_gone() {
+            return;
+        }
+        self.end();
+        let _ = self.db.busy_timeout(std::time::Duration::ZERO);
+        let moved = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+        if let (Ok(false), Some(head)) = (moved, &mut self.end.head) {
+            let _ = head.write(self.end.seq, (0, 0), 0);
+        }
+        self.sync_end();
     }
 }
 
@@ -291,7 +375,7 @@ impl<'a> Batch<'a> {
                 let crc = rows::checksum(&[head, body.as_str()]);
                 let (id, key) = (letter.id.as_str(), letter.key().text());
                 self.message.execute(params![seq, at, id, key, head, body.as_str(), crc])?;
-                return Ok(());
+                return self.attached(&letter.id, body);
             }
             Record::Ended { task, ending, archive } => {
                 return self.ended((seq, at), task, ending, archive);
@@ -306,6 +390,20 @@ impl<'a> Batch<'a> {
         }
         let body = self.text.of(&entry.record);
         self.journal.execute(params![seq, at, ROW_VERSION, body, rows::checksum(&[body])])?;
+        Ok(())
+    }
+
+    /// Which files beside the journal a message refers to.
+    fn attached(&self, message: &MessageId, body: &Body) -> rusqlite::Result<()> {
+        // Nearly no message has one, and reading it again would cost more than all else.
+        if !body.as_str().contains(r#""file":{"sha256":"#) {
+            return Ok(());
+        }
+        let content = body.content().unwrap_or_default();
+        let sql = "INSERT OR IGNORE INTO attachment (message, sha256) VALUES (?1, ?2)";
+        for (_, file) in content.files() {
+            self.db.prepare_cached(sql)?.execute(params![message.as_str(), file.sha256.hex()])?;
+        }
         Ok(())
     }
 
@@ -327,7 +425,7 @@ impl<'a> Batch<'a> {
             archive.dead_letter,
             kept,
             rows::checksum(&[kept]),
-            rows::who(&archive.task.requester.who),
+            owner(&archive.task.requester.who, archive.task.tenant.as_ref()),
             archive.task.conversation(),
             state
         ])?;
@@ -338,6 +436,16 @@ impl<'a> Batch<'a> {
 /// Whoever only reads may have a database before it that was not brought to the current version: there an end is also in
 /// `journal`.
 pub(crate) fn entries_after(db: &Connection, after: Seq, max: u64) -> Result<Vec<Entry>, JournalError> {
+    entries_within(db, after, max, usize::MAX)
+}
+
+/// As `entries_after`; the entry that makes them `bytes_max` long or longer is the last.
+pub(crate) fn entries_within(
+    db: &Connection,
+    after: Seq,
+    max: u64,
+    bytes_max: usize,
+) -> Result<Vec<Entry>, JournalError> {
     let max = i64::try_from(max).unwrap_or(i64::MAX);
     let sql = "SELECT seq, at, 0, head, body, crc, 'message' FROM message WHERE seq > ?1
                UNION ALL SELECT seq, at, v, NULL, body, crc, 'journal' FROM journal WHERE seq > ?1
@@ -346,15 +454,20 @@ pub(crate) fn entries_after(db: &Connection, after: Seq, max: u64) -> Result<Vec
                ORDER BY seq LIMIT ?2";
     let mut ask = db.prepare_cached(sql)?;
     let mut found = ask.query(params![after.0, max])?;
-    let mut entries = Vec::new();
-    while let Some(row) = found.next()? {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut bytes = 0;
+    while bytes < bytes_max
+        && let Some(row) = found.next()?
+    {
         let seq: u64 = row.get(0)?;
         let table = match row.get_ref(6)?.as_bytes().unwrap_or_default() {
             b"message" => "message",
             b"task" => "task",
             _ => "journal",
         };
-        entries.push(one_entry(row, table, seq)?);
+        let entry = one_entry(row, table, seq)?;
+        bytes = bytes.saturating_add(entry.record.weight());
+        entries.push(entry);
     }
     Ok(entries)
 }

@@ -2,6 +2,8 @@
 //!
 //! Not here: what it means (`synapse-core`), sockets and processes (`synapse-node`, `synapse-holder`).
 
+mod anchor;
+pub mod attachments;
 pub mod audit;
 pub mod browse;
 pub mod check;
@@ -10,20 +12,24 @@ pub mod compact;
 pub mod ended;
 pub mod files;
 pub mod grams;
+mod head;
 pub mod history;
 pub mod holders;
 pub mod home;
 pub mod journal;
 pub mod known;
+mod loss;
 pub mod outbox;
 pub mod own;
 pub mod registry;
 pub mod remotes;
+pub mod repair;
 pub mod rows;
 pub mod schema;
 pub mod search;
 pub mod spool;
 pub mod token;
+mod wal;
 pub mod webhooks;
 
 pub use compact::Retention;

@@ -6,7 +6,7 @@ use crate::rows;
 use rusqlite::{Row, params};
 use synapse_core::ids::{Seq, Timestamp};
 use synapse_core::listing::Listing;
-use synapse_core::message::Who;
+use synapse_core::message::{Who, owner};
 use synapse_core::record::Archive;
 use synapse_core::task::Ending;
 
@@ -36,7 +36,7 @@ impl History {
         listing: &Listing,
         upto: Seq,
     ) -> Result<(Vec<Own>, u64), JournalError> {
-        let (who, upto) = (rows::who(who), number(upto.0));
+        let (who, upto) = (owner(who, listing.tenant.as_ref()), number(upto.0));
         let state = listing.state.map(synapse_core::task::TaskState::name);
         let since = number(listing.since.map_or(0, |since| since.0));
         let count = format!("SELECT count(*) FROM task WHERE {WANTED}");
@@ -63,6 +63,32 @@ impl History {
             found.truncate(listing.max);
         }
         Ok((found, total))
+    }
+
+    /// Tasks of one caller in one context that have ended, the newest first; also those that were answered with a message.
+    pub fn conversation(
+        &self,
+        owner: &str,
+        context: &str,
+        max: usize,
+    ) -> Result<Vec<(Ending, Archive)>, JournalError> {
+        // `context <> id` as the index has it: most tasks name no context, and are their own.
+        let named = "SELECT seq, body, crc FROM task WHERE context = ?1 AND context <> id AND who = ?2
+                     ORDER BY seq DESC LIMIT ?3";
+        let first = "SELECT seq, body, crc FROM task WHERE id = ?1 AND substr(id, 21) = substr(?1, 21)
+                     AND context = id AND who = ?2 LIMIT ?3";
+        let mut found = Vec::new();
+        for sql in [named, first] {
+            let left = u32::try_from(max - found.len()).unwrap_or(u32::MAX);
+            let mut ask = self.db.prepare_cached(sql)?;
+            let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+            for row in ask.query_map(params![context, owner, left], read)? {
+                let (seq, body, crc): (u64, String, u32) = row?;
+                let KeptTask { ending, archive } = rows::read("task", seq, &body, crc)?;
+                found.push((ending, archive));
+            }
+        }
+        Ok(found)
     }
 
     fn own(

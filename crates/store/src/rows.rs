@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::sync::Arc;
-use synapse_core::message::{Body, Letter, Who};
+use synapse_core::message::{Body, Letter, Who, owner};
 use synapse_core::record::{Opens, Record};
 
 /// The version of the text in a row; a reader knows this one and all before it.
@@ -31,13 +31,9 @@ pub(crate) fn checksum(parts: &[&str]) -> u32 {
     crc.finalize()
 }
 
-/// Who, as a column has it. The keys of messages begin with it.
+/// Who, as the keys of messages begin with it.
 pub(crate) fn who(who: &Who) -> String {
-    match who {
-        Who::User => "u".to_owned(),
-        Who::Agent(id) => format!("a{id}"),
-        Who::Named(name) => format!("n{name}"),
-    }
+    owner(who, None)
 }
 
 /// A task by its whole id, for the index that begins with the end of it. Version 3 has one of whole ids.

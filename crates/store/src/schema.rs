@@ -91,6 +91,19 @@ const MIGRATIONS: &[&str] = &[
     DROP INDEX task_by_id;
     CREATE INDEX task_by_tail ON task (substr(id, 21), id);
 ",
+    // Earlier tasks of a conversation. Most tasks name no context; those are not in it.
+    "
+    CREATE INDEX task_by_context ON task (context, who, seq) WHERE context <> id;
+",
+    // Which message refers to which file beside the journal.
+    "
+    CREATE TABLE attachment (
+        message TEXT NOT NULL,
+        sha256  TEXT NOT NULL,
+        PRIMARY KEY (message, sha256)
+    ) WITHOUT ROWID;
+    CREATE INDEX attachment_by_digest ON attachment (sha256);
+",
 ];
 
 /// Why a store could not be opened. Nothing in it was changed.
@@ -107,6 +120,16 @@ pub enum OpenError {
          shows what can be read"
     )]
     Damaged { path: String, why: String },
+    #[error(
+        "the log of {path} is damaged: {why}; nothing was changed. `synapse doctor --fix` keeps the damaged files and goes \
+         on with what can be read"
+    )]
+    DamagedLog { path: String, why: String },
+    #[error(
+        "{path} has lost records: it ends at record {found} and had come to record {expected}; nothing was changed. Put the \
+         files back, or `synapse doctor --fix` keeps them and goes on without the records after {found}"
+    )]
+    Lost { path: String, found: u64, expected: u64 },
     #[error("{path} cannot be opened: {why}")]
     Unreachable { path: String, why: String },
 }

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir};
 
+use crate::anchor::Anchor;
 use crate::files::{self, Access, FileError, Sync};
 
 /// One spool, open. Cheap to keep; any number of processes may have it open at once.
@@ -36,6 +37,7 @@ pub struct Spool {
     stuck: Mutex<HashSet<OsString>>,
     swept: Mutex<Option<Instant>>,
     access: Access,
+    anchor: Anchor,
 }
 
 /// The name of a letter: sorts by arrival, unique for good, made of `A-Z a-z 0-9 . -` only.
@@ -90,6 +92,8 @@ pub enum SpoolError {
         .path.display()
     )]
     NoSpace { path: PathBuf },
+    #[error("{} was removed or replaced meanwhile, so the message is not stored; send it again", .path.display())]
+    Gone { path: PathBuf },
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -119,11 +123,13 @@ impl Spool {
     fn open_for(dir: &Path, access: Access) -> Result<Self, SpoolError> {
         files::private_dir(dir)?;
         let open = |name: &str| files::open_private_dir(&dir.join(name));
+        let new = open("new")?;
         Ok(Self {
+            anchor: Anchor::of([dir.join("new").as_path()]),
             path: dir.to_owned(),
             arrivals: dir.join("new"),
             tmp: open("tmp")?,
-            new: open("new")?,
+            new,
             bad: open("bad")?,
             room: AtomicUsize::new(0),
             stuck: Mutex::default(),
@@ -151,6 +157,9 @@ impl Spool {
         self.find_room()?;
         let name = fresh_name().map_err(|error| self.failed("make a name in", error))?;
         self.write(&name, bytes).map_err(|error| self.failed("write to", error))?;
+        if !self.anchor.holds() {
+            return Err(SpoolError::Gone { path: self.path.clone() });
+        }
         Ok(SpoolId(name))
     }
 

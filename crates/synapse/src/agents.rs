@@ -5,13 +5,20 @@ use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, TaskRef};
 use synapse_core::routes::{self, Candidate, Target};
 use synapse_dialects::api::TaskView;
+use synapse_node::ancestry::{self, Kin};
 use synapse_peer::outbox::Own;
 use synapse_peer::{CallError, Client, Credentials, Url, Ways};
 use synapse_store::files::Problem;
-use synapse_store::holders;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
 use synapse_store::registry::{self, Scan};
+
+/// On whose behalf this process runs, as far as it can see itself.
+enum Standing {
+    User,
+    Agent(AgentId),
+    Unknown,
+}
 
 /// One look at the registry and at what is known.
 pub struct Roll {
@@ -145,14 +152,38 @@ impl Roll {
 
     /// The agent whose descendant this process is (X-10); the node checks it again.
     pub fn own_agent(&self) -> Option<AgentId> {
-        if let Some(own) = &self.outbox {
-            return Some(own.agent);
+        match self.standing() {
+            Standing::Agent(id) => Some(id),
+            Standing::User | Standing::Unknown => None,
         }
-        synapse_holder::ancestors(std::process::id()).into_iter().find_map(|pid| {
-            let id = holders::claimed_by(&self.home, pid)?;
-            let mark = synapse_holder::holder_of(self.home.agent(&id).path())?;
-            (mark.pid == pid && mark.is_alive()).then_some(id)
-        })
+    }
+
+    /// Like `own_agent`, for what an agent may not do: fails if this process cannot see what started it. In a
+    /// sandbox with an empty `/proc` it would otherwise take itself for the user.
+    pub fn caller(&self, to: &str) -> Result<Option<AgentId>, Fail> {
+        match self.standing() {
+            Standing::Agent(id) => Ok(Some(id)),
+            Standing::User => Ok(None),
+            Standing::Unknown => Err(Fail::refused(format!(
+                "cannot {to}: only the user may, and this process cannot see whether an agent started it; \
+                 run it outside of the sandbox, where /proc shows its parent processes"
+            ))),
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        if let Some(own) = &self.outbox {
+            return Standing::Agent(own.agent);
+        }
+        match ancestry::own(&self.home) {
+            Kin::Under(agents) => agents.first().map_or(Standing::Unknown, |id| Standing::Agent(*id)),
+            // A sandbox with processes of its own: what an agent runs says so in its environment.
+            Kin::Person if std::env::var_os("SYNAPSE_AGENT_ID").is_some_and(|id| !id.is_empty()) => {
+                Standing::Unknown
+            }
+            Kin::Person => Standing::User,
+            Kin::Gone => Standing::Unknown,
+        }
     }
 
     /// Asks again for a while if the node is between two lives: it may be the one that knows.

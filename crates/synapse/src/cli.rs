@@ -40,6 +40,7 @@ mod share;
 mod status;
 mod there;
 mod token;
+mod trust;
 mod uninstall;
 mod upgrade;
 mod wait;
@@ -200,6 +201,9 @@ enum Command {
     /// Show and change settings: each value, and where it came from
     #[command(after_help = examples::CONFIG)]
     Config(config::Config),
+    /// Allow a project's files to do more than add caution
+    #[command(after_help = examples::TRUST)]
+    Trust(trust::Trust),
     /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
     #[command(after_help = examples::INIT)]
     Init(init::Init),
@@ -246,7 +250,7 @@ struct Run {
     #[arg(long, value_name = "COMMAND", required_unless_present_any = ["program", "echo"], conflicts_with = "program")]
     exec: Option<String>,
     /// No command: answer each message with itself, to try things out
-    #[arg(long, conflicts_with_all = ["exec", "program", "jsonl", "parallel", "time_limit", "output_limit"])]
+    #[arg(long, conflicts_with_all = ["exec", "program", "jsonl", "parallel", "time_limit", "output_limit", "history"])]
     echo: bool,
     /// A program to run in a terminal of its own, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
@@ -263,6 +267,9 @@ struct Run {
     /// How much one task may print, bytes
     #[arg(long, value_name = "BYTES")]
     output_limit: Option<u64>,
+    /// Earlier turns of the conversation to give with a message
+    #[arg(long, value_name = "TURNS", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=200))]
+    history: u16,
     /// Return when it runs; it goes on in the background
     #[arg(short, long)]
     detach: bool,
@@ -275,6 +282,9 @@ struct Join {
     /// Messages you may have in hand before you report one as seen
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     window: u16,
+    /// Earlier turns of the conversation to give with a message
+    #[arg(long, value_name = "TURNS", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=200))]
+    history: u16,
 }
 
 #[derive(Args)]
@@ -313,6 +323,9 @@ struct Send {
     /// An id of your own: sending the same id again has no second effect
     #[arg(long, value_name = "ID")]
     message_id: Option<String>,
+    /// Show the traffic with an A2A agent on stderr, and what is odd in it
+    #[arg(long)]
+    wire: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -410,6 +423,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Kill(args) => block_on(kill::kill(args, json)),
         Command::Audit(args) => audit::audit(args, json),
         Command::Config(args) => config::config(&args, json),
+        Command::Trust(args) => trust::trust(&args, json),
         Command::Init(args) => init::init(&args, json),
         Command::Mcp(args) => block_on(mcp::mcp(args)),
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),

@@ -55,6 +55,11 @@ pub enum Fix {
         dir: PathBuf,
         path: PathBuf,
     },
+    /// A journal that has lost records; only while nobody holds its agent. The damaged files are kept.
+    RepairJournal {
+        dir: PathBuf,
+        path: PathBuf,
+    },
     /// Entries of ours whose process is gone.
     ClearRegistry,
     /// A throw-away home that a demonstration left; only while nobody holds an agent in it.

@@ -76,12 +76,16 @@ struct Event {
     prompt: Option<Cut<TEXT_BYTES_MAX>>,
     #[serde(default)]
     last_assistant_message: Option<Cut<TEXT_BYTES_MAX>>,
+    #[serde(default)]
+    tool_input: ToolInput,
 }
 
 impl Event {
     fn request(self, key: String) -> SignalRequest {
         let text = |cut: Cut<TEXT_BYTES_MAX>| SignalText { text: cut.text, bytes: cut.bytes };
         let about = self.tool_name.or(self.notification_type).or(self.source);
+        // Of other events it would only be traffic.
+        let command = self.tool_input.command.filter(|_| self.hook_event_name.text == "PermissionRequest");
         SignalRequest {
             key,
             event: self.hook_event_name.text,
@@ -89,7 +93,89 @@ impl Event {
             about: about.map(|cut| cut.text),
             prompt: self.prompt.map(text),
             answer: self.last_assistant_message.map(text),
+            command: command.map(text),
         }
+    }
+}
+
+/// What a tool is given. Only a command is kept; whatever else it is, it is passed over.
+#[derive(Default)]
+struct ToolInput {
+    command: Option<Cut<TEXT_BYTES_MAX>>,
+}
+
+impl<'de> Deserialize<'de> for ToolInput {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> de::Visitor<'de> for Reader {
+            type Value = ToolInput;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("what a tool is given")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, mut fields: A) -> Result<ToolInput, A::Error> {
+                let mut input = ToolInput::default();
+                while let Some(name) = fields.next_key::<Cut<16>>()? {
+                    match (name.text.as_str(), name.bytes) {
+                        ("command", 7) => input.command = fields.next_value::<AnyText>()?.0,
+                        _ => drop(fields.next_value::<de::IgnoredAny>()?),
+                    }
+                }
+                Ok(input)
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<ToolInput, A::Error> {
+                while items.next_element::<de::IgnoredAny>()?.is_some() {}
+                Ok(ToolInput::default())
+            }
+
+            fn visit_str<E: de::Error>(self, _: &str) -> Result<ToolInput, E> {
+                Ok(ToolInput::default())
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<ToolInput, E> {
+                Ok(ToolInput::default())
+            }
+
+            fn visit_bool<E: de::Error>(self, _: bool) -> Result<ToolInput, E> {
+                Ok(ToolInput::default())
+            }
+
+            fn visit_i64<E: de::Error>(self, _: i64) -> Result<ToolInput, E> {
+                Ok(ToolInput::default())
+            }
+
+            fn visit_u64<E: de::Error>(self, _: u64) -> Result<ToolInput, E> {
+                Ok(ToolInput::default())
+            }
+
+            fn visit_f64<E: de::Error>(self, _: f64) -> Result<ToolInput, E> {
+                Ok(ToolInput::default())
+            }
+        }
+        from.deserialize_any(Reader)
+    }
+}
+
+/// A text, or several with a blank between them.
+struct AnyText(Option<Cut<TEXT_BYTES_MAX>>);
+
+impl<'de> Deserialize<'de> for AnyText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Shape {
+            One(Cut<TEXT_BYTES_MAX>),
+            Many(Vec<String>),
+            #[allow(dead_code, reason = "read so that the event is not lost")]
+            Other(de::IgnoredAny),
+        }
+        Ok(Self(match Shape::deserialize(from)? {
+            Shape::One(text) => Some(text),
+            Shape::Many(words) => serde_json::from_value(words.join(" ").into()).ok(),
+            Shape::Other(_) => None,
+        }))
     }
 }
 
@@ -134,6 +220,21 @@ mod tests {
         );
         let told = told.unwrap();
         assert_eq!((told.event.as_str(), told.about.as_deref()), ("PreToolUse", Some("Bash")));
+        assert_eq!(told.command, None, "only of a permission");
+        for (input, command) in [
+            (r#"{"description":"x","command":"rm -rf /\nls"}"#, Some("rm -rf /\nls")),
+            (r#"{"command":["bash","-c","ls"]}"#, Some("bash -c ls")),
+            (r#"{"command":{"a":[1]}}"#, None),
+            (r#"{"command":7}"#, None),
+            (r#"{"file_path":"x"}"#, None),
+            (r#"["command"]"#, None),
+            ("null", None),
+            ("7", None),
+        ] {
+            let event = format!(r#"{{"hook_event_name":"PermissionRequest","tool_input":{input}}}"#);
+            let told = read(&event).unwrap();
+            assert_eq!(told.command.as_ref().map(|text| text.text.as_str()), command, "{input}");
+        }
         let long = "€".repeat(TEXT_BYTES_MAX);
         let told = read(&format!(r#"{{"hook_event_name":"UserPromptSubmit","prompt":"{long}"}}"#)).unwrap();
         let prompt = told.prompt.unwrap();

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use synapse_core::ids::{AgentId, AgentType, Label};
-use synapse_node::launch::Extension;
+use synapse_node::launch::{CardOptions, Extension};
 use synapse_node::{Hand, Launch, Listen, Ready};
 use synapse_store::files;
 use synapse_store::home::Home;
@@ -25,6 +25,7 @@ pub struct Wish {
     pub capabilities: Vec<Label>,
     pub description: Option<String>,
     pub extensions: Vec<Extension>,
+    pub card: CardOptions,
     pub working_dir: PathBuf,
     pub port: Option<u16>,
     pub listen: Listen,
@@ -70,6 +71,7 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
             capabilities: wish.capabilities.clone(),
             description: wish.description.clone(),
             extensions: wish.extensions.clone(),
+            card: wish.card.clone(),
             working_dir: wish.working_dir.clone(),
             hostname: hostname.clone(),
             port: wish.port,
@@ -129,14 +131,15 @@ fn start_holder(home: &Home, launch: &Launch) -> Result<Ready, Fail> {
     dir.ensure()?;
     crate::logfile::rotate_if_large(&dir.log());
     let log = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(dir.log())?;
-    let mut holder = Command::new(std::env::current_exe()?)
+    let mut command = Command::new(std::env::current_exe()?);
+    command
         .arg("__hold")
         .arg(launch.id.to_string())
         .current_dir(dir.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()?;
+        .stderr(log);
+    let mut holder = synapse_holder::cores::spawn(&mut command)?;
     if let Some(mut stdin) = holder.stdin.take() {
         stdin.write_all(&serde_json::to_vec(launch).unwrap_or_default())?;
     }

@@ -29,6 +29,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Tokens pass through every one of our processes.
+    synapse_holder::cores::forbid();
     let mut args = std::env::args_os().skip(1);
     let first = args.next().unwrap_or_default();
     if let Some(code) = processes::inner(first.to_str().unwrap_or_default(), args) {

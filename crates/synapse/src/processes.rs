@@ -6,7 +6,9 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
 use synapse_core::ids::AgentId;
+use synapse_holder::terminal::visitors::{Doorkeeper, Visitor};
 use synapse_holder::{Death, Ended, HoldError, Program, StartTerminal, Terminal};
+use synapse_node::ancestry::{self, Kin};
 use synapse_node::launch::InTerminal;
 use synapse_node::{Hand, Launch, Ready};
 use synapse_store::home::{AgentDir, Home, socket_address};
@@ -43,11 +45,10 @@ fn run(dir: &Path) -> ExitCode {
             use std::io::Write as _;
             // Unlike `eprintln!` this survives a full disk under the log.
             let _ = writeln!(std::io::stderr(), "{e}");
-            if e.is_want_of_room() {
-                ExitCode::from(synapse_holder::EXIT_WANT_OF_ROOM)
-            } else {
-                ExitCode::FAILURE
-            }
+            let Some(limit) = e.limit() else { return ExitCode::FAILURE };
+            // The node shows this last line.
+            let _ = writeln!(std::io::stderr(), "{limit}");
+            ExitCode::from(synapse_holder::EXIT_WANT_OF_ROOM)
         }
     }
 }
@@ -116,7 +117,7 @@ fn hold(id: &AgentId) -> ExitCode {
         command
     };
     let terminal = match &launch.hand {
-        Hand::Terminal(inner) => match serve_terminal(&dir, &launch.id, inner, &launch.working_dir) {
+        Hand::Terminal(inner) => match serve_terminal(&home, &launch, inner) {
             Ok(start) => Some(start),
             Err(why) => return told(why),
         },
@@ -157,13 +158,9 @@ fn remember(dir: &AgentDir, death: Death) {
 }
 
 /// The terminal's socket is there before its program is, so that nobody comes too early.
-fn serve_terminal(
-    dir: &AgentDir,
-    id: &AgentId,
-    inner: &InTerminal,
-    folder: &Path,
-) -> Result<StartTerminal, String> {
+fn serve_terminal(home: &Home, launch: &Launch, inner: &InTerminal) -> Result<StartTerminal, String> {
     use std::os::unix::fs::PermissionsExt as _;
+    let (dir, id, folder) = (home.agent(&launch.id), &launch.id, &launch.working_dir);
     let path = dir.terminal();
     let told = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     // We hold the agent's lock: whatever is there is left from a holder that was killed.
@@ -176,18 +173,32 @@ fn serve_terminal(
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(|e| told(&e))?;
     let mut program = Program {
         argv: inner.argv.clone(),
-        folder: folder.to_owned(),
+        folder: folder.clone(),
         env: inner.env.clone(),
         columns: inner.columns,
         rows: inner.rows,
     };
+    // Secrets that came to us in variables are for the node alone (M6).
+    for variable in program::secret_variables(home, folder) {
+        program.env.insert(variable, None);
+    }
     // What it runs in a sandbox finds its outbox by these.
     let outbox = synapse_store::outbox::place(folder, id).to_string_lossy().into_owned();
     program.env.insert("SYNAPSE_AGENT_ID".into(), Some(id.to_string()));
     program.env.insert(synapse_node::serve::OUTBOX_VARIABLE.into(), Some(outbox));
     let synapse = program::installed().map_err(|e| e.to_string())?;
-    tells::prepare(dir, &inner.tells, &synapse, &mut program)?;
-    Ok(Box::new(move || Terminal::start(&program, socket)))
+    tells::prepare(&dir, &inner.tells, &synapse, &mut program)?;
+    let doorkeeper = doorkeeper(home.clone());
+    Ok(Box::new(move || Terminal::start(&program, socket, doorkeeper)))
+}
+
+/// Tells the terminal whose process has connected to it.
+fn doorkeeper(home: Home) -> Doorkeeper {
+    Box::new(move |process| match ancestry::of_process(&home, process) {
+        Kin::Person => Visitor::User,
+        Kin::Under(agents) => Visitor::Agents(agents.iter().map(AgentId::to_string).collect()),
+        Kin::Gone => Visitor::Nobody,
+    })
 }
 
 fn read_launch() -> Result<(Home, Launch), String> {

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use synapse_store::files::{self, Access, FileError};
-use synapse_store::home::AgentDir;
+use synapse_store::home::{AgentDir, Home};
 
 const PATH_BYTES_MAX: usize = 4096;
 
@@ -30,6 +30,20 @@ pub fn as_installed(path: &Path) -> PathBuf {
 
 pub fn write_down(dir: &AgentDir, program: &Path) -> Result<(), FileError> {
     files::write_private(&dir.program(), program.as_os_str().as_bytes())
+}
+
+/// Variables that hold secrets of the settings. Nothing that is started for an agent may inherit them (M6).
+pub fn secret_variables(home: &Home, folder: &Path) -> Vec<String> {
+    synapse_settings::load(&synapse_settings::Places::here(home.root(), folder)).settings.secret_variables()
+}
+
+/// Takes them out of what a command of this process inherits.
+pub fn withhold_secrets(command: &mut Command) {
+    let here = std::env::current_dir().unwrap_or_default();
+    let variables = Home::from_env().map(|home| secret_variables(&home, &here)).unwrap_or_default();
+    for variable in variables {
+        command.env_remove(variable);
+    }
 }
 
 /// The program for the next node.

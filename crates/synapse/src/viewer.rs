@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::ids::AgentId;
-use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell, receive, send};
+use synapse_holder::terminal::wire::{Ask, Frames, LEVEL, Role, Tell, receive, send};
 use synapse_store::home::{Home, socket_address};
 use synapse_terminal::Strip;
 
@@ -46,6 +46,8 @@ pub enum Left {
     Ended(i32),
     /// Whoever holds the terminal is gone.
     Lost,
+    /// The holder does not let us in; says why.
+    Refused(String),
 }
 
 /// A viewer is let go when it does not read; after so many times something is wrong.
@@ -207,7 +209,7 @@ impl Viewer {
         let (address, _guard) = socket_address(socket).map_err(io::Error::other)?;
         let mut stream = UnixStream::connect(address)?;
         let (columns, rows) = Person::window();
-        send(&mut stream, &Ask::Hello { role: self.role, columns, rows })?;
+        send(&mut stream, &Ask::Hello { role: self.role, columns, rows, level: LEVEL })?;
         if let Some((ink, paper)) = self.person().colours() {
             send(&mut stream, &Ask::Colours { ink, paper })?;
         }
@@ -395,6 +397,7 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
             Tell::Ended { code, signaled } => {
                 return Ok(Left::Ended(if signaled { 128 + code } else { code }));
             }
+            Tell::Refused(why) => return Ok(Left::Refused(why)),
             Tell::Notice(words) if crate::cli::send::at::are_notices_wanted(&viewer.home) => {
                 notice(viewer, words, MAIL_TIME)
             }
@@ -402,9 +405,11 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
             | Tell::Yield
             | Tell::Typed(_)
             | Tell::Keyboard(_)
+            | Tell::Pressed(_)
             | Tell::Closed(_)
             | Tell::Resized { .. }
             | Tell::Colours { .. }
+            | Tell::Viewer(_)
             | Tell::State { .. } => Ok(()),
         };
         // A terminal that vanished is a person who left.

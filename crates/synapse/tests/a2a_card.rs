@@ -59,17 +59,18 @@ fn anybody_reads_the_card_and_it_is_true() {
         card["capabilities"],
         json!({ "streaming": true, "pushNotifications": true, "extendedAgentCard": true })
     );
-    assert_eq!(card["defaultInputModes"], json!(["text/plain", "application/json"]));
+    assert_eq!(
+        card["defaultInputModes"],
+        json!(["text/plain", "application/json", "application/octet-stream", "text/markdown", "text/csv"])
+    );
     assert_eq!(skills(&card), ["tr", "letters"]);
     assert_eq!(
         interfaces(&card),
         [
             format!("JSONRPC 1.0 {base}/api/v1/agent"),
             format!("HTTP+JSON 1.0 {base}/a2a/v1"),
-            format!("GRPC 1.0 localhost:{}", agent.port),
             format!("JSONRPC 0.3 {base}/api/v1/agent"),
             format!("HTTP+JSON 0.3 {base}/a2a"),
-            format!("GRPC 0.3 localhost:{}", agent.port),
         ]
     );
     assert_eq!(card["securityRequirements"], json!([{ "schemes": { "bearer": { "list": [] } } }]));
@@ -174,12 +175,120 @@ fn the_card_tells_where_the_agent_is_reached() {
     assert_eq!(card["provider"], json!({ "organization": "Example", "url": "https://example.org" }));
     assert!(!interfaces(&card).iter().any(|one| one.starts_with("GRPC")), "not behind a path");
     // Said at the start, it counts more.
-    let other = world.run("other", "cat", &["--public-url", "https://other.example"]);
+    let words = ["--public-url", "https://other.example", "--interfaces", "jsonrpc,http,grpc"];
+    let other = world.run("other", "cat", &words);
     let card = get(&other, CARD, &[("Host", "other.example")]).json();
     assert_eq!(card["url"], "https://other.example/api/v1/agent");
     assert_eq!(interfaces(&card)[2], "GRPC 1.0 other.example:443");
     let bad = world.synapse(&["run", "-d", "--exec", "cat", "--public-url", "https://a:b@box"]);
     bad.fails(2, &["--public-url", "https://agents.example.org/review"]);
+}
+
+/// Measured A4: clients refuse a card for one address that they cannot read, so a card lists gRPC only on request.
+#[test]
+fn interfaces_of_the_card_can_be_chosen() {
+    let world = world();
+    let listed = |agent: &Agent| -> Vec<String> {
+        let all = interfaces(&get(agent, CARD, &[]).json());
+        let new = all.iter().filter_map(|one| one.split_once(" 1.0 "));
+        new.map(|(binding, _)| binding.to_owned()).collect()
+    };
+    let plain = world.run("plain", "cat", &[]);
+    assert_eq!(listed(&plain), ["JSONRPC", "HTTP+JSON"]);
+    let chosen = world.run("chosen", "cat", &["--interfaces", "grpc,jsonrpc"]);
+    assert_eq!(listed(&chosen), ["GRPC", "JSONRPC"]);
+    // The settings decide for agents that were started without the flag, and for those alone.
+    world.ok(&["config", "set", "--user", "card.interfaces", "http"]);
+    world.wait_until("the settings are read again", || listed(&plain) == ["HTTP+JSON"]);
+    assert_eq!(listed(&chosen), ["GRPC", "JSONRPC"]);
+    world.ok(&["run", "-d", "--name", "wrapped", "--interfaces", "jsonrpc", "--", "cat"]);
+    assert_eq!(listed(&world.agent("wrapped")), ["JSONRPC"]);
+    world.synapse(&["run", "-d", "--exec", "cat", "--interfaces", "soap"]).fails(2, &["jsonrpc, http, grpc"]);
+}
+
+/// Measured A8: readers that refuse unknown fields are shown a card without those of 0.3 if they ask for it; the settings
+/// leave them out for all.
+#[test]
+fn strict_card_has_no_fields_of_03() {
+    const OLD: [&str; 6] = [
+        "url",
+        "preferredTransport",
+        "additionalInterfaces",
+        "protocolVersion",
+        "security",
+        "supportsAuthenticatedExtendedCard",
+    ];
+    let world = world();
+    let agent = world.run("shout", "cat", &[]);
+    let has = |card: &Value| OLD.iter().filter(|name| card.get(**name).is_some()).count();
+    for headers in [[].as_slice(), &[VERSION], &[("A2A-Version", "0.3")]] {
+        assert_eq!(has(&get(&agent, CARD, headers).json()), OLD.len(), "{headers:?}");
+    }
+    let strict = get(&agent, &format!("{CARD}?A2A-Version=1.0"), &[]).json();
+    assert_eq!(has(&strict), 0, "{strict}");
+    assert_eq!(strict["securitySchemes"]["bearer"].as_object().unwrap().len(), 1, "{strict}");
+    let jwks = get(&agent, "/.well-known/jwks.json", &[]).json();
+    let verified = signing::verify(&strict, &Jwks::read(&jwks, 0)).unwrap();
+    assert_eq!(verified.covers, Covers::Document);
+    world.ok(&["config", "set", "--user", "card.v03", "false"]);
+    world.wait_until("the settings are read again", || has(&get(&agent, CARD, &[]).json()) == 0);
+    // Clients of 0.2 and 0.3 find their fields where clients of 0.2 look.
+    assert_eq!(has(&get(&agent, AGENT_JSON, &[]).json()), OLD.len());
+}
+
+/// Measured A8: what a card does not declare is refused with the error that the protocol has for it.
+#[test]
+fn undeclared_capabilities_are_refused() {
+    let world = world();
+    let call = |agent: &Agent, method: &str, params: Value| {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let headers = [VERSION, ("Authorization", &agent.bearer())];
+        agent.tcp().ask("POST", "/api/v1/agent", &headers, call.to_string().as_bytes()).json()
+    };
+    let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "hi" }] });
+    let hook = json!({ "taskId": "t", "url": "https://hooks.example.org/" });
+    let with_hook = json!({ "message": message, "configuration": { "taskPushNotificationConfig": hook } });
+    let quiet = world.run("quiet", "cat", &["--no-streaming", "--no-push"]);
+    let card = get(&quiet, CARD, &[]).json();
+    let declared = (&card["capabilities"]["streaming"], &card["capabilities"]["pushNotifications"]);
+    assert_eq!(declared, (&json!(false), &json!(false)));
+    for (method, params, code) in [
+        ("SendStreamingMessage", json!({ "message": message }), -32004),
+        ("SubscribeToTask", json!({ "id": "t" }), -32004),
+        ("CreateTaskPushNotificationConfig", hook.clone(), -32003),
+        ("GetTaskPushNotificationConfig", json!({ "taskId": "t", "id": "h" }), -32003),
+        ("ListTaskPushNotificationConfigs", json!({ "taskId": "t" }), -32003),
+        ("DeleteTaskPushNotificationConfig", json!({ "taskId": "t", "id": "h" }), -32003),
+        ("SendMessage", with_hook, -32003),
+    ] {
+        let told = call(&quiet, method, params);
+        assert_eq!(told["error"]["code"], code, "{method}: {told}");
+    }
+    assert!(call(&quiet, "SendMessage", json!({ "message": message }))["result"]["task"].is_object());
+    // By the settings, for all agents, while they run.
+    let loud = world.run("loud", "cat", &[]);
+    world.ok(&["config", "set", "--user", "card.streaming", "false"]);
+    world.wait_until("streams are refused", || {
+        call(&loud, "SubscribeToTask", json!({ "id": "t" }))["error"]["code"] == -32004
+    });
+    assert_eq!(get(&loud, CARD, &[]).json()["capabilities"]["streaming"], false);
+}
+
+/// Measured A8: fasta2a's clients add a slash to the URL of JSON-RPC.
+#[test]
+fn trailing_slash_of_json_rpc_is_accepted() {
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "hi" }] });
+    let call =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": { "message": message } });
+    let ask = |headers: &[(&str, &str)]| {
+        agent.tcp().ask("POST", "/api/v1/agent/", headers, call.to_string().as_bytes())
+    };
+    let told = ask(&[VERSION, ("Authorization", &agent.bearer())]).json();
+    assert_eq!(told["result"]["task"]["artifacts"][0]["parts"][0]["text"], "HI", "{told}");
+    let refused = ask(&[VERSION]);
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (401, &json!(-32010)));
 }
 
 /// A card is true to what is running, whatever that is.
@@ -342,7 +451,8 @@ fn python(python: PathBuf, script: &str, args: &[&str]) -> Value {
 fn the_official_sdk_verifies_the_card() {
     let Some(found) = sdk("SYNAPSE_SDK_PYTHON_1", "1.") else { return };
     let world = world();
-    let agent = world.run("shout", "tr a-z A-Z", &["--description", "Größer — 大きく"]);
+    let words = ["--description", "Größer — 大きく", "--interfaces", "jsonrpc,http,grpc"];
+    let agent = world.run("shout", "tr a-z A-Z", &words);
     let base = format!("http://localhost:{}", agent.port);
     let told = python(found, include_str!("sdk/card_1.py"), &[&base, &world.token()]);
     assert_eq!(
@@ -352,6 +462,9 @@ fn the_official_sdk_verifies_the_card() {
     );
     assert_eq!((&told["schemes"], &told["required"]), (&json!(["bearer"]), &json!([["bearer"]])));
     assert_eq!(told["interfaces"].as_array().unwrap().len(), 6);
+    // Every signature by libraries that are not ours; a card that its protobuf reads strictly.
+    assert_eq!(told["verified"], told["signatures"], "{told}");
+    assert_eq!(told["strict"], true, "{told}");
     for seen in told["seen"].as_array().unwrap() {
         assert_eq!(seen[1], format!("{base}/.well-known/jwks.json"));
     }
@@ -365,7 +478,7 @@ fn the_official_sdk_verifies_the_card() {
 fn the_sdk_of_03_reads_the_same_card() {
     let Some(found) = sdk("SYNAPSE_SDK_PYTHON_03", "0.3.") else { return };
     let world = world();
-    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let agent = world.run("shout", "tr a-z A-Z", &["--interfaces", "jsonrpc,http,grpc"]);
     let base = format!("http://localhost:{}", agent.port);
     let told = python(found, include_str!("sdk/card_03.py"), &[&base]);
     for path in [CARD, AGENT_JSON] {

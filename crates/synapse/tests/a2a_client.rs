@@ -390,3 +390,92 @@ fn a_server_of_03_is_spoken_to_in_03() {
     });
     assert_eq!(world.ok(&["send", &rest.url(), "hello", "--response"]), "of rest");
 }
+
+fn events(list: &[Value]) -> Vec<u8> {
+    let data = |event: &Value| format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": event }));
+    let body: String = list.iter().map(data).collect();
+    answer("200 OK", "Content-Type: text/event-stream\r\n", &body)
+}
+
+/// Measured A6: fasta2a 2 sends times without a zone, fasta2a 0.6 fails where `acceptedOutputModes` is missing.
+#[test]
+fn small_faults_of_a_server_are_repaired_and_noted() {
+    let world = world();
+    let stranger = Stranger::new(|heard, port| {
+        let timed = |state: &str| {
+            let mut task = task(state, text("fine"));
+            task["status"]["timestamp"] = "2026-11-18T00:52:18.123456".into();
+            task
+        };
+        match heard.method() {
+            _ if heard.path == CARD => json_answer(&card(&here(port, "/rpc"), false)),
+            "SendMessage" if !heard.body["params"]["configuration"]["acceptedOutputModes"].is_array() => {
+                answer("500 Internal Server Error", "", "")
+            }
+            "SendMessage" => result(&json!({ "task": timed("TASK_STATE_WORKING") })),
+            // In an envelope that only the answer to a message has.
+            "GetTask" => result(&json!({ "task": timed("TASK_STATE_COMPLETED") })),
+            _ => not_found(),
+        }
+    });
+    let url = stranger.url();
+    let ran = world.synapse(&["send", &url, "hello", "--response"]).ok();
+    assert_eq!(ran.out(), "fine", "{ran}");
+    assert!(!ran.stderr.contains("odd"), "{ran}");
+    let ran = world.synapse(&["send", &url, "hello", "--response", "--wire"]).ok();
+    for note in ["→ POST", "odd: a time without a time zone", "odd: a task inside an object"] {
+        assert!(ran.stderr.contains(note), "{note}: {ran}");
+    }
+}
+
+/// Measured A6: LangGraph's card says 1.0, and its events are those of 0.3.
+#[test]
+fn old_events_on_a_new_interface_are_read() {
+    let world = world();
+    let stranger = Stranger::new(|heard, port| match heard.method() {
+        _ if heard.path == CARD => json_answer(&card(&here(port, "/rpc"), true)),
+        "SendStreamingMessage" => {
+            let status =
+                |state: &str| json!({ "state": state, "timestamp": "2026-11-18T00:52:18.123456+00:00" });
+            events(&[
+                json!({ "kind": "task", "id": "t", "contextId": "c", "status": status("submitted") }),
+                json!({ "kind": "artifact-update", "taskId": "t", "contextId": "c",
+                    "artifact": { "artifactId": "a", "parts": [{ "kind": "text", "text": "old words" }] } }),
+                json!({ "kind": "status-update", "taskId": "t", "contextId": "c", "final": true,
+                    "status": status("completed") }),
+            ])
+        }
+        _ => not_found(),
+    });
+    let ran = world.synapse(&["send", &stranger.url(), "hello", "--response", "--wire"]).ok();
+    assert_eq!(ran.out(), "old words", "{ran}");
+    assert!(ran.stderr.contains("odd: an answer in the form of A2A 0.3"), "{ran}");
+}
+
+/// Measured A6: where a stream is refused or cannot be read, the task is polled; the message is not lost.
+#[test]
+fn polls_where_streaming_does_not_work() {
+    let world = world();
+    let refusals: [fn() -> Vec<u8>; 5] = [
+        || error(-32004, "no streams"),
+        || error(-32601, "no such method"),
+        || answer("405 Method Not Allowed", "", ""),
+        || events(&[json!({ "task": task("TASK_STATE_WORKING", json!([])) }), json!({ "poem": "roses" })]),
+        // A worker of fasta2a 2 that says nothing on the way.
+        || events(&[json!({ "task": task("TASK_STATE_COMPLETED", json!([])) })]),
+    ];
+    for refusal in refusals {
+        let stranger = Stranger::new(move |heard, port| match heard.method() {
+            _ if heard.path == CARD => json_answer(&card(&here(port, "/rpc"), true)),
+            "SendStreamingMessage" => refusal(),
+            "SendMessage" => result(&json!({ "task": task("TASK_STATE_WORKING", json!([])) })),
+            "GetTask" => result(&task("TASK_STATE_COMPLETED", text("polled"))),
+            _ => error(-32601, "no such method"),
+        });
+        let ran = world.synapse(&["send", &stranger.url(), "hello", "--response", "--wire"]).ok();
+        assert_eq!(ran.out(), "polled", "{ran}");
+        assert!(ran.stderr.contains("polled instead") || ran.stderr.contains("asked for the task"), "{ran}");
+        let sent = stranger.methods().iter().filter(|method| *method == "SendMessage").count();
+        assert!(sent <= 1, "{:?}", stranger.methods());
+    }
+}

@@ -34,7 +34,7 @@ fn found<'a>(report: &'a Value, check: &str) -> &'a Value {
 #[test]
 fn a_node_of_ours_is_well() {
     let world = world();
-    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let agent = world.run("shout", "tr a-z A-Z", &["--interfaces", "jsonrpc,http,grpc"]);
     let url = format!("http://localhost:{}", agent.port);
     let token = world.home().join("token");
     let known = ["--token-file", token.to_str().unwrap()];

@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 use synapse_testkit::World;
+use synapse_testkit::world::Agent;
 
 fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
@@ -108,4 +109,134 @@ fn an_extension_that_is_needed_is_asked_for() {
     let told: Vec<_> =
         told.iter().map(|one| (one["uri"].as_str().unwrap(), one["required"] == true)).collect();
     assert_eq!(told, [(known, false), (needed, true)], "{card}");
+}
+
+/// A part of 5 MB, and its bytes.
+fn large_file() -> (Vec<u8>, String) {
+    use base64::Engine as _;
+    let bytes: Vec<u8> = (0..5_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let base64 = base64::engine::general_purpose::STANDARD.encode(&bytes);
+    (bytes, base64)
+}
+
+fn rpc(agent: &Agent, method: &str, params: &Value) -> (u16, Value) {
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+    let answer = agent.unix().ask("POST", "/api/v1/agent", &[("A2A-Version", "1.0")], call.as_bytes());
+    (answer.status, answer.json())
+}
+
+/// E17: finding A8, X-12. A file of 5 MB comes to a script as a path, is kept once, and its sender gets it back whole. Over each
+/// binding, and in 0.3.
+#[test]
+fn file_of_five_megabytes_simply_works() {
+    let world = world();
+    let script = "
+import hashlib
+part = message['content']['parts'][1]
+data = open(part['file']['path'], 'rb').read()
+say('completed', text=part['filename'] + ' ' + str(len(data)) + ' ' + hashlib.sha256(data).hexdigest())";
+    let agent = world.run_lines("files", script, &[]);
+    let (bytes, base64) = large_file();
+    let digest = synapse_core::message::Digest::of(&bytes).hex();
+    let parts = json!([{ "text": "read this" }, { "raw": base64, "filename": "big.bin" }]);
+    let message = |id: &str| json!({ "message": { "messageId": id, "role": "ROLE_USER", "parts": parts } });
+    let expected = format!("big.bin {} {digest}", bytes.len());
+    let (status, told) = rpc(&agent, "SendMessage", &message("m1"));
+    assert_eq!(status, 200, "{told}");
+    let task = &told["result"]["task"];
+    assert_eq!(task["artifacts"][0]["parts"][0]["text"], expected.as_str(), "{told}");
+    // Told by a link, so that a look at the task does not carry it each time.
+    let sent = &task["history"][0]["parts"][1];
+    assert_eq!((&sent["filename"], sent.get("raw")), (&json!("big.bin"), None), "{sent}");
+    let url = sent["url"].as_str().unwrap();
+    let path = url.split_once("/api/").map(|(_, rest)| format!("/api/{rest}")).unwrap();
+    let file = agent.unix().ask("GET", &path, &[], b"");
+    assert_eq!((file.status, file.body == bytes), (200, true), "{} bytes", file.body.len());
+    assert_eq!(file.header("x-content-type-options"), Some("nosniff"));
+    // Others do not read it: not without a token, not for another task, not under another tenant.
+    assert_eq!(agent.tcp().ask("GET", &path, &[], b"").status, 401);
+    let other = path.replace(task["id"].as_str().unwrap(), "0123456789abcdef0123456789abcdef");
+    assert_eq!(agent.unix().ask("GET", &other, &[], b"").status, 404);
+    assert_eq!(agent.unix().ask("GET", &format!("{path}?tenant=evil"), &[], b"").status, 404);
+    let wrong = path.replace(&digest, &"0".repeat(64));
+    assert_eq!(agent.unix().ask("GET", &wrong, &[], b"").status, 404);
+
+    let rest = message("m2").to_string();
+    let answer = agent.unix().ask("POST", "/a2a/v1/message:send", &[("A2A-Version", "1.0")], rest.as_bytes());
+    assert_eq!(
+        answer.json()["task"]["artifacts"][0]["parts"][0]["text"],
+        expected.as_str(),
+        "{}",
+        answer.status
+    );
+    let old = json!([
+        { "kind": "text", "text": "read this" },
+        { "kind": "file", "file": { "bytes": base64, "name": "big.bin" } },
+    ]);
+    let old = json!({ "message": { "kind": "message", "messageId": "m3", "role": "user", "parts": old } });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send", "params": old }).to_string();
+    let told = agent.unix().ask("POST", "/api/v1/agent", &[], call.as_bytes()).json();
+    assert_eq!(told["result"]["artifacts"][0]["parts"][0]["text"], expected.as_str());
+    assert!(
+        told["result"]["history"][0]["parts"][1]["file"]["uri"].is_string(),
+        "{}",
+        told["result"]["history"]
+    );
+    // Four times the same bytes are one file, for the user alone.
+    let folder = world.agent_dir(&agent.id).join("files");
+    let kept: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()).collect();
+    assert_eq!(kept.len(), 1);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&kept[0].metadata().unwrap().permissions());
+    assert_eq!((mode & 0o777, kept[0].file_name().to_str()), (0o600, Some(digest.as_str())));
+    let journal = world.agent_dir(&agent.id).join("journal.db-wal");
+    assert!(
+        std::fs::metadata(journal).map_or(0, |meta| meta.len()) < 3 << 20,
+        "the journal has no files in it"
+    );
+}
+
+/// E17: finding A8, X-12. Text stays within a megabyte, files within their bounds, and each bound is a setting.
+#[test]
+fn sizes_are_bounded_by_settings() {
+    let world = world();
+    world.ok(&["config", "set", "limits.file_bytes_max", "2000000"]);
+    let agent = world.run("sizes", "printf '%s' \"$SYNAPSE_FILES\" | wc -c", &[]);
+    let (_, base64) = large_file();
+    let send = |id: &str, part: Value| {
+        rpc(
+            &agent,
+            "SendMessage",
+            &json!({ "message": { "messageId": id, "role": "ROLE_USER", "parts": [part] } }),
+        )
+    };
+    let (status, told) = send("m1", json!({ "raw": &base64[..3 << 20] }));
+    assert_eq!((status, &told["error"]["code"]), (413, &json!(-32012)), "{told}");
+    let (status, told) = send("m2", json!({ "text": "x".repeat(1_500_000) }));
+    assert_eq!((status, &told["error"]["code"]), (413, &json!(-32012)), "{told}");
+    let (status, told) = send("m3", json!({ "raw": &base64[..1 << 20] }));
+    assert_eq!(
+        (status, told["result"]["task"]["status"]["state"].as_str()),
+        (200, Some("TASK_STATE_COMPLETED")),
+        "{told}"
+    );
+    // All files of an agent together have a bound too.
+    world.ok(&["config", "set", "limits.files_bytes_max", "1048576"]);
+    // Each try is a message and a file of its own: what came before the settings were read is kept.
+    let mut tries = 0;
+    world.wait_until("the settings are read", || {
+        tries += 1;
+        let from = (1 << 20) + 4 * tries;
+        let (_, told) = send(&format!("more-{tries}"), json!({ "raw": &base64[from..from + (1 << 20)] }));
+        told["error"]["message"].as_str().is_some_and(|why| why.contains("limits.files_bytes_max"))
+    });
+    world.ok(&["config", "set", "limits.message_bytes_max", "4000000"]);
+    let wide = world.run("wide", "wc -c", &[]);
+    let text = json!([{ "text": "x".repeat(1_500_000) }]);
+    let asked = json!({ "message": { "messageId": "m5", "role": "ROLE_USER", "parts": text } });
+    let (status, told) = rpc(&wide, "SendMessage", &asked);
+    assert_eq!(status, 200, "{told}");
+    assert_eq!(
+        told["result"]["task"]["artifacts"][0]["parts"][0]["text"].as_str().map(str::trim),
+        Some("1500000")
+    );
 }

@@ -159,3 +159,36 @@ say('completed', text=json.dumps(rpc(said('x2', {'data': {'approve': hash}}, tas
     let hash = cli.prompt();
     world.ok(&["deny", "a", "--prompt", &hash]);
 }
+
+/// G16: the name and media type of a part go from client to script and from script to client, in 1.0 and in 0.3. Finding A7.
+#[test]
+fn parts_keep_their_filename_and_media_type() {
+    let world = world();
+    let script = "
+part = message['content']['parts'][0]
+say('artifact', artifact_id='a', name='report', text='a,b', filename='report.csv', media_type='text/csv')
+say('completed', parts=[{'raw': 'aGk=', 'filename': 'hi.txt', 'mediaType': 'text/plain'}, {'text': json.dumps(part)}])";
+    let agent = world.run_lines("names", script, &[]);
+    let part = json!({ "raw": "aGVsbG8=", "filename": "hello.txt", "mediaType": "text/plain" });
+    let told = sent(&agent, &message("f1", part.clone()));
+    let artifacts = &told["task"]["artifacts"];
+    let csv = json!({ "text": "a,b", "filename": "report.csv", "mediaType": "text/csv" });
+    assert_eq!((&artifacts[0]["name"], &artifacts[0]["parts"][0]), (&json!("report"), &csv), "{told}");
+    let hi = json!({ "raw": "aGk=", "filename": "hi.txt", "mediaType": "text/plain" });
+    assert_eq!(artifacts[1]["parts"][0], hi, "{told}");
+    let heard: Value = serde_json::from_str(artifacts[1]["parts"][1]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(heard, part, "{told}");
+    assert_eq!(told["task"]["history"][0]["parts"][0], part, "{told}");
+
+    let file = json!({ "kind": "file", "file": { "bytes": "aGVsbG8=", "name": "hello.txt", "mimeType": "text/plain" } });
+    let params =
+        json!({ "message": { "kind": "message", "messageId": "f2", "role": "user", "parts": [file] } });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send", "params": params }).to_string();
+    let told = agent.unix().ask("POST", "/api/v1/agent", &[], call.as_bytes()).json();
+    let artifacts = &told["result"]["artifacts"];
+    let hi = json!({ "bytes": "aGk=", "name": "hi.txt", "mimeType": "text/plain" });
+    assert_eq!(artifacts[1]["parts"][0]["file"], hi, "{told}");
+    let heard: Value = serde_json::from_str(artifacts[1]["parts"][1]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(heard, part, "{told}");
+    assert_eq!(told["result"]["history"][0]["parts"][0], file, "{told}");
+}

@@ -216,3 +216,114 @@ fn no_secret_is_in_a_log() {
     }
     assert!(read > 0, "there is a log\n{}", world.show());
 }
+
+/// E6: params that are missing, or a message from "the agent", are invalid params, and the field is named. In 0.3 too. Finding A8.
+#[test]
+fn missing_params_are_invalid_params() {
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let ask = |version: &str, method: &str, params: Option<Value>| {
+        let mut call = json!({ "jsonrpc": "2.0", "id": 1, "method": method });
+        if let Some(params) = params {
+            call["params"] = params;
+        }
+        let answer = agent.unix().ask("POST", RPC, &[("A2A-Version", version)], call.to_string().as_bytes());
+        answer.json()["error"].clone()
+    };
+    let methods = [
+        ("1.0", "SendMessage", "message"),
+        ("1.0", "SendStreamingMessage", "message"),
+        ("1.0", "GetTask", "id"),
+        ("1.0", "CancelTask", "id"),
+        ("1.0", "SubscribeToTask", "id"),
+        ("1.0", "CreateTaskPushNotificationConfig", "taskId"),
+        ("1.0", "GetTaskPushNotificationConfig", "taskId"),
+        ("1.0", "ListTaskPushNotificationConfigs", "taskId"),
+        ("1.0", "DeleteTaskPushNotificationConfig", "taskId"),
+        ("0.3", "message/send", "message"),
+        ("0.3", "message/stream", "message"),
+        ("0.3", "tasks/get", "id"),
+        ("0.3", "tasks/cancel", "id"),
+        ("0.3", "tasks/resubscribe", "id"),
+        ("0.3", "tasks/pushNotificationConfig/set", ""),
+        ("0.3", "tasks/pushNotificationConfig/get", ""),
+        ("0.3", "tasks/pushNotificationConfig/list", ""),
+        ("0.3", "tasks/pushNotificationConfig/delete", ""),
+    ];
+    for (version, method, field) in methods {
+        for params in [None, Some(json!({}))] {
+            let error = ask(version, method, params);
+            assert_eq!(error["code"], -32602, "{version} {method}: {error}");
+            assert!(error["message"].as_str().unwrap().contains(field), "{version} {method}: {error}");
+        }
+    }
+    let mut from_agent = message("m", "a");
+    from_agent["message"]["role"] = "ROLE_AGENT".into();
+    let error = ask("1.0", "SendMessage", Some(from_agent));
+    assert_eq!(error["code"], -32602, "{error}");
+    assert!(error.to_string().contains("message.role"), "{error}");
+    let part = json!({ "kind": "text", "text": "a" });
+    let old = json!({ "message": { "kind": "message", "messageId": "m", "role": "agent", "parts": [part] } });
+    assert_eq!(ask("0.3", "message/send", Some(old))["code"], -32602);
+}
+
+/// Finding A8: a web page may call if the user's settings list its origin, exactly; nobody is listed by default, and nobody else is
+/// let in by a list. Preflights need no token, requests do.
+#[test]
+fn only_listed_origins_may_call_from_a_browser() {
+    const PAGE: &str = "https://app.example.org";
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let door = agent.tcp();
+    let preflight = |origin: &str, path: &str| {
+        let wanted = [("Origin", origin), ("Access-Control-Request-Method", "POST")];
+        door.ask("OPTIONS", path, &wanted, b"")
+    };
+    let paths = [RPC, "/a2a/v1/message:send", "/message", "/status", "/.well-known/agent-card.json"];
+    for path in paths {
+        let answer = preflight(PAGE, path);
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (403, None), "{path}");
+    }
+    world.ok(&["config", "set", "network.origins", "https://app.example.org,http://localhost:3000"]);
+    world.wait_until("the settings are read", || preflight(PAGE, RPC).status == 204);
+    for path in paths {
+        let answer = preflight(PAGE, path);
+        assert_eq!(answer.status, 204, "{path}: {}", answer.text());
+        assert_eq!(answer.header("access-control-allow-origin"), Some(PAGE), "{path}");
+        assert_eq!(answer.header("access-control-allow-credentials"), None);
+        assert!(answer.header("vary").is_some_and(|vary| vary.contains("Origin")), "{path}");
+        let allowed = answer.header("access-control-allow-headers").unwrap().to_ascii_lowercase();
+        assert!(allowed.contains("authorization") && allowed.contains("a2a-version"), "{allowed}");
+    }
+    let bearer = agent.bearer();
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("m", "a") });
+    let send = |origin: &str, token: &str| {
+        let headers = [VERSION, ("Origin", origin), ("Authorization", token)];
+        door.ask("POST", RPC, &headers, call.to_string().as_bytes())
+    };
+    let answer = send(PAGE, &bearer);
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, Some(PAGE)));
+    // The page may read why it is refused, too.
+    let answer = send(PAGE, "Bearer wrong");
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (401, Some(PAGE)));
+    let others = [
+        "https://app.example.org.evil.example",
+        "https://evil.example",
+        "http://app.example.org",
+        "null",
+        "https://app.example.org:8443",
+        "https://APP.example.org",
+        "*",
+        "https://app.example.or",
+    ];
+    for other in others {
+        let answer = send(other, &bearer);
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (403, None), "{other}");
+        assert_eq!(preflight(other, RPC).status, 403, "{other}");
+    }
+    // A project's file cannot open the door.
+    world.ok(&["config", "unset", "network.origins"]);
+    std::fs::create_dir_all(world.folder().join(".synapse")).unwrap();
+    world.write(".synapse/settings.json", r#"{"network": {"origins": ["https://app.example.org"]}}"#);
+    world.wait_until("the list is gone", || preflight(PAGE, RPC).status == 403);
+}

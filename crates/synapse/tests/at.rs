@@ -18,7 +18,7 @@ fn check(settings: &str, story: impl FnOnce(&World, &Cli<'_>, &mut Pty)) {
     let world = World::new(env!("CARGO_BIN_EXE_synapse"));
     let cli = Cli::start(&world, "a", &["turn=50"]);
     world.run("shout", "tr a-z A-Z", &[]);
-    world.write(".synapse/settings.json", settings);
+    std::fs::write(world.home().join("settings.json"), settings).unwrap();
     let mut person = Pty::start(&world.command(&["attach", "a"]), 100, 30);
     person.wait_for("ready");
     story(&world, &cli, &mut person);

@@ -208,3 +208,51 @@ fn heavy_what_waits_when_the_disk_fills_is_worked_on_when_there_is_room() {
     let expected: Vec<String> = (0..6).map(|n| format!("letter {n}")).collect();
     assert_eq!(world.lines("ledger"), expected, "each once");
 }
+
+/// Finding L13: whoever is still connected does not hear that a message is stored, and no empty journal takes the place of the lost one.
+#[test]
+fn removed_home_stops_saying_stored() {
+    let world = World::new(EXE);
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    world.ok(&["send", "shout", "first", "--response"]);
+    let dir = world.agent_dir(&agent.id);
+    let mut connection = agent.unix().connect();
+    let mut send = || {
+        let body = r#"{"message":"x","priority":1}"#;
+        connection.say(&agent.unix().head("POST", "/message", &[], Some(body.len())));
+        connection.say(body);
+        connection.answer()
+    };
+    assert_eq!(send().status, 200);
+    std::fs::remove_dir_all(&dir).unwrap();
+    let answer = send();
+    assert_eq!((answer.status, answer.code().as_str()), (507, "not_stored"), "{}", answer.text());
+    assert!(answer.text().contains("removed or replaced"), "{}", answer.text());
+    world.wait_until("the agent has ended", || world.processes().is_empty());
+    assert!(!dir.join("journal.db").exists(), "no journal was made in its place");
+}
+
+/// Finding L14: the start is refused, the doctor explains, and brings back what can be.
+#[test]
+fn lost_journal_is_explained_and_repaired() {
+    let world = World::new(EXE);
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    world.ok(&["send", "shout", "first", "--response"]);
+    world.ok(&["kill", "shout"]);
+    let dir = world.agent_dir(&agent.id);
+    let journal = dir.join("journal.db");
+    std::fs::rename(&journal, dir.join("elsewhere")).unwrap();
+    let start = || world.synapse(&["run", "-d", "--name", "shout", "--exec", "tr a-z A-Z"]);
+    start().fails(1, &["has lost records", "synapse doctor --fix"]);
+    assert!(!journal.exists(), "no empty one was made");
+    std::fs::write(&journal, b"").unwrap();
+    std::fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    start().fails(1, &["has lost records"]);
+    world.synapse(&["doctor"]).fails(1, &["one thing is bad"]);
+    let fixed = world.synapse(&["doctor", "--fix"]).ok();
+    assert!(fixed.stdout.contains("mended") && fixed.stdout.contains("has lost records"), "{fixed}");
+    let kept = std::fs::read_dir(&dir).unwrap().flatten();
+    assert!(kept.filter(|entry| entry.file_name().to_string_lossy().contains(".damaged-")).count() >= 2);
+    start().ok();
+    assert_eq!(world.ok(&["send", "shout", "again", "--response"]), "AGAIN");
+}

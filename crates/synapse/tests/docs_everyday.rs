@@ -146,6 +146,7 @@ impl Plain {
             "after_ms" => json!(7),
             "since_ms" | "context_since_ms" => json!(1_794_735_000_000_u64),
             "version" => json!("0.1.0"),
+            "conversation" => json!("<CONVERSATION>"),
             _ => self.value(value),
         }
     }

@@ -123,6 +123,71 @@ fn requests_that_a_web_page_could_make_are_refused() {
     assert_eq!(world.json(&["inbox", "shout"])["messages"], json!([]));
 }
 
+/// Finding L19: which host a request names is clear, or it is refused.
+#[test]
+fn two_hosts_or_an_address_that_names_another_host_are_refused() {
+    let world = world();
+    let shout = shout(&world);
+    let (own, bearer) = (shout.tcp().host(), shout.bearer());
+    let ask = |lines: &str| {
+        let mut connection = shout.tcp().connect();
+        connection.say(&format!("{lines}Authorization: {bearer}\r\n\r\n"));
+        connection.answer().status
+    };
+    let table = [
+        (format!("GET /status HTTP/1.1\r\nHost: {own}\r\n"), 200),
+        (format!("GET http://{own}/status HTTP/1.1\r\nHost: {own}\r\n"), 200),
+        (format!("GET /status HTTP/1.1\r\nHost: {own}\r\nHost: {own}\r\n"), 400),
+        (format!("GET /status HTTP/1.1\r\nHost: {own}\r\nHost: evil.example\r\n"), 400),
+        (format!("GET http://evil.example/status HTTP/1.1\r\nHost: {own}\r\n"), 400),
+        (format!("GET http://user@{own}/status HTTP/1.1\r\nHost: {own}\r\n"), 400),
+        (format!("GET http://{own}/status HTTP/1.1\r\nHost: evil.example\r\n"), 400),
+        ("GET http://evil.example/status HTTP/1.1\r\nHost: evil.example\r\n".to_owned(), 403),
+        (format!("GET http://{own}/status HTTP/1.1\r\n"), 400),
+    ];
+    for (lines, status) in table {
+        assert_eq!(ask(&lines), status, "{lines}");
+    }
+    let mut unix = shout.unix().connect();
+    unix.say("GET /status HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n");
+    assert_eq!(unix.answer().status, 400);
+}
+
+/// Finding L19: also errors, streams and what no route answers.
+#[test]
+fn every_answer_tells_browsers_not_to_sniff_share_or_keep_it() {
+    let world = world();
+    let shout = shout(&world);
+    let bearer = shout.bearer();
+    let asked = [
+        ("GET", "/status", bearer.as_str(), 200),
+        ("GET", "/metrics", &bearer, 200),
+        ("GET", "/api/v1/inbox", &bearer, 200),
+        ("GET", "/nowhere", &bearer, 404),
+        ("DELETE", "/status", &bearer, 405),
+        ("GET", "/api/v1/inbox", "", 401),
+        ("POST", "/message", &bearer, 400),
+        ("GET", "/.well-known/agent-card.json", "", 200),
+    ];
+    for (method, path, bearer, status) in asked {
+        let answer = shout.tcp().ask(method, path, &[("Authorization", bearer)], b"");
+        assert_eq!(answer.status, status, "{method} {path}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{method} {path}");
+        assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"), "{method} {path}");
+        let kept = if path.contains("well-known") { "max-age" } else { "no-store" };
+        assert!(answer.header("cache-control").is_some_and(|told| told.contains(kept)), "{method} {path}");
+    }
+    let evil = shout.tcp().ask("GET", "/status", &[("Host", "evil.example")], b"");
+    assert_eq!((evil.status, evil.header("x-content-type-options")), (403, Some("nosniff")));
+    let mut events = shout.unix().connect();
+    events.say(&shout.unix().head("GET", "/api/v1/events", &[], None));
+    let (status, headers) = events.read_head().unwrap();
+    let has =
+        |name: &str, value: &str| headers.iter().any(|(n, v)| n.eq_ignore_ascii_case(name) && v == value);
+    assert!(status == 200 && has("x-content-type-options", "nosniff") && has("cache-control", "no-store"));
+    assert!(has("cross-origin-resource-policy", "same-origin"), "{headers:?}");
+}
+
 #[test]
 fn the_files_of_a_home_are_for_the_user_alone() {
     let world = world();
@@ -218,15 +283,19 @@ fn the_description_names_every_path() {
     }
     // DIR-3: every answer has words, every parameter its place, every operation a name of its own.
     let mut names = std::collections::BTreeSet::new();
+    let shared = |part: &Value| match part["$ref"].as_str() {
+        Some(place) => api.pointer(place.trim_start_matches('#')).cloned().unwrap_or_default(),
+        None => part.clone(),
+    };
     for (path, operations) in paths {
         for (method, operation) in operations.as_object().unwrap() {
             assert!(names.insert(operation["operationId"].as_str().unwrap()), "{method} {path}");
-            for given in operation["parameters"].as_array().into_iter().flatten() {
+            for given in operation["parameters"].as_array().into_iter().flatten().map(shared) {
                 let place = format!("{{{}}}", given["name"].as_str().unwrap());
                 assert_eq!(given["in"] == "path", path.contains(&place), "{method} {path} {given}");
             }
             for (status, answer) in operation["responses"].as_object().unwrap() {
-                assert!(answer["description"].is_string(), "{method} {path} {status}");
+                assert!(shared(answer)["description"].is_string(), "{method} {path} {status}");
             }
         }
     }

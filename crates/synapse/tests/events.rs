@@ -136,3 +136,101 @@ fn more_than_fits_into_memory_is_read_from_the_journal() {
     }
     assert_eq!(steps, TOLD);
 }
+
+/// A follower that has asked and reads nothing.
+fn stalled(agent: &Agent, path: &str) -> Events {
+    Events::open(&agent.unix(), path, &[], Some(0)).unwrap()
+}
+
+fn read_until_ended(events: &mut Events, tasks: usize) -> Vec<Event> {
+    let mut seen: Vec<Event> = Vec::new();
+    while seen.iter().filter(|event| event.event == "ended").count() < tasks {
+        seen.push(events.next_event().unwrap_or_else(|| panic!("it ended after {} events", seen.len())));
+    }
+    seen
+}
+
+/// Finding M8: twenty followers that do not read cost a fixed amount, whatever the size of what they do not read; and when one of
+/// them reads after all, it misses nothing.
+#[test]
+fn followers_that_do_not_read_cost_a_fixed_amount() {
+    const TASKS: usize = 12;
+    let world = world();
+    let agent = world.run("big", "cat", &["--parallel", "4"]);
+    let early: Vec<Events> = (0..10).map(|_| stalled(&agent, "/api/v1/events")).collect();
+    let text = "x".repeat(900_000);
+    for _ in 0..TASKS {
+        let told = agent.post("/message", &serde_json::json!({ "message": text })).json();
+        assert_eq!(told["status"], "stored", "{told}");
+    }
+    world.wait_until("nothing is open", || agent.get("/api/v1/tasks").json() == serde_json::json!([]));
+    let mut late: Vec<Events> = (0..10).map(|_| stalled(&agent, "/api/v1/events")).collect();
+    // What all of them may hold is loaded by the time that one has read everything.
+    let mut reader = stalled(&agent, "/api/v1/events");
+    read_until_ended(&mut reader, TASKS);
+    let node = world.entry("big").unwrap()["node_pid"].as_u64().unwrap();
+    let peak = synapse_testkit::processes::peak_memory_mb(u32::try_from(node).unwrap());
+    assert!(peak < 200, "the node took {peak} MB");
+    for mut events in early.into_iter().take(1).chain(late.drain(..1)) {
+        let seen = read_until_ended(&mut events, TASKS);
+        let ids: Vec<u64> = seen.iter().filter_map(|event| event.id).collect();
+        assert!(ids.windows(2).all(|two| two[1] == two[0] + 1), "some are missing: {ids:?}");
+    }
+}
+
+/// Finding A5: a reader that stalls in mid-task hears everything once it reads again; it is not cut off.
+#[test]
+fn stalled_reader_is_not_cut_off_in_mid_task() {
+    const STEPS: usize = 600;
+    let world = world();
+    let script = format!(
+        "
+for n in range({STEPS}): say('progress', text=str(n).zfill(3000))
+say('completed', text='done')"
+    );
+    let agent = world.run_lines("steps", &script, &[]);
+    let mut events = stalled(&agent, "/api/v1/events");
+    let task = world.send("steps", "go", &[]);
+    world.wait_until("the task has ended", || agent.task(&task)["state"] == "completed");
+    let seen = read_until_ended(&mut events, 1);
+    assert_eq!(seen.iter().filter(|event| event.event == "progress").count(), STEPS);
+}
+
+/// Finding A5: a stream that ends before its task does says why, over each binding; it does not just end.
+#[test]
+fn streams_say_why_they_end_before_the_task() {
+    use std::io::Read as _;
+    let world = world();
+    let agent = world.run("slow", "sleep 60", &[]);
+    let task = world.send("slow", "go", &[]);
+    world.wait_until("it is at work", || agent.task(&task)["state"] == "working");
+    let mut plain = Events::open(&agent.unix(), "/api/v1/events", &[], Some(0)).unwrap();
+    let rpc = serde_json::json!({
+        "jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": { "id": task },
+    })
+    .to_string();
+    let headers = [("A2A-Version", "1.0"), ("Content-Type", "application/json")];
+    let open = |method: &str, path: &str, body: &str| {
+        let mut connection = agent.unix().connect();
+        connection.say(&agent.unix().head(method, path, &headers, Some(body.len())));
+        connection.say(body);
+        assert_eq!(connection.read_head().unwrap().0, 200, "{path}");
+        connection
+    };
+    let by_rpc = open("POST", "/api/v1/agent", &rpc);
+    let by_rest = open("POST", &format!("/a2a/v1/tasks/{task}:subscribe"), "");
+    world.ok(&["kill", "slow"]);
+    let mut last = plain.next_event();
+    while let Some(event) = plain.next_event() {
+        last = Some(event);
+    }
+    let last = last.unwrap();
+    assert_eq!((last.event.as_str(), &last.data["error"]["code"]), ("error", &Value::from("stopping")));
+    for (mut connection, sign) in [(by_rpc, "-32014"), (by_rest, "UNAVAILABLE")] {
+        let mut text = Vec::new();
+        let _ = connection.read_to_end(&mut text);
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let last = text.split("data: ").last().unwrap_or_default().to_owned();
+        assert!(last.contains(sign) && last.contains("before the task does"), "{text}");
+    }
+}

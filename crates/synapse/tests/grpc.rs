@@ -197,13 +197,14 @@ fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
     let path = format!("{PREFIX}GetTask");
     let proven = ("authorization", bearer.as_str());
     let evil = format!("http://evil.example:{}", agent.port);
-    let cases: [(&str, Headers<'_>, i32); 6] = [
+    let cases: [(&str, Headers<'_>, i32); 7] = [
         (&host, &[proven], 5),
         (&host, &[proven, ("origin", &format!("http://{host}"))], 5),
         (&host, &[], 16),
         (&host, &[("authorization", "Bearer nonsense")], 16),
         (&host, &[proven, ("origin", &evil)], 7),
-        ("evil.example", &[proven, ("host", &host)], 7),
+        ("evil.example", &[proven], 7),
+        ("evil.example", &[proven, ("host", &host)], 3),
     ];
     for (authority, headers, code) in cases {
         let asked = request(authority, &path, &[&[GRPC, VERSION], headers].concat());
@@ -261,7 +262,7 @@ fn bodies_without_end_are_refused() {
     });
     let told = runtime.block_on(answer(response));
     assert_eq!(told.grpc, Some(8), "{told:?}");
-    assert!(sent < 8 << 20, "{sent} bytes were taken");
+    assert!(sent < 64 << 20, "{sent} bytes were taken");
     assert_eq!(connection.ask(call("GetTask", &[]), &get_task("x")).grpc, NOT_FOUND, "it goes on");
 }
 

@@ -158,3 +158,35 @@ fn an_answer_to_an_agent_goes_back_to_it() {
     let direct = shout.post("/message", &json!({ "message": "x", "from": "inner" }));
     assert_eq!(direct.status, 200, "{}", direct.text());
 }
+
+/// Finding L11: where `/proc` is empty the CLI cannot see that an agent started it, and does nothing that needs the user.
+#[test]
+#[cfg(target_os = "linux")]
+fn cli_that_cannot_see_its_ancestors_is_not_the_user() {
+    let world = world();
+    inner(&world);
+    let before = world.token();
+    let blind = "unshare -rm sh -c 'mount -t tmpfs none /proc || exit 99; shift; exec $*' sh";
+    if inside(&world, &format!("{blind} x true; echo $?")).trim() != "0" {
+        eprintln!("not tried: this system lets nobody make a sandbox with `unshare`");
+        return;
+    }
+    let told = inside(
+        &world,
+        &format!(
+            "unset SYNAPSE_AGENT_ID SYNAPSE_OUTBOX
+            for what in 'token rotate' 'config set a2a.flow oneway --user' 'clean --yes' 'uninstall --yes'; do
+                {blind} x @ $what; echo $?
+            done"
+        ),
+    );
+    let codes: Vec<&str> = told.lines().filter(|line| line.len() == 1).collect();
+    assert_eq!(codes, ["5", "5", "5", "5"], "{told}");
+    assert!(told.contains("cannot see whether an agent started it"), "{told}");
+    assert_eq!(world.token(), before);
+    assert!(!world.home().join("settings.json").exists());
+    // With processes of its own it sees some ancestors; what its agent gave it still says whose it is.
+    let own = format!("{} -p -f --mount-proc @ token rotate; echo $?", "unshare -rm");
+    assert!(inside(&world, &own).trim().ends_with('5'));
+    assert_eq!(world.token(), before);
+}

@@ -30,9 +30,10 @@ fn inside(world: &World, text: &str) -> String {
 }
 
 /// `call.py <port> <token file> <method> <path> [body] [how]`: the status of the answer. `exit` asks and is gone at
-/// once; `hide` may not be looked at by others of its user; `hop` hands its connection from child to child.
+/// once; `hide` may not be looked at by others of its user; `hop` hands its connection from child to child; `thread` has it
+/// in a thread with open files of its own; `flight` sends it to itself, and no process has it until the answer is there.
 const CALL: &str = r#"
-import ctypes, os, select, socket, sys, time
+import ctypes, os, select, socket, sys, threading, time
 port, secret, method, path = int(sys.argv[1]), open(sys.argv[2]).read().strip(), sys.argv[3], sys.argv[4]
 body, how = (sys.argv[5:] + ['', ''])[0], (sys.argv[6:] + [''])[0]
 def pass_on():
@@ -45,7 +46,31 @@ head = f'{method} {path} HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Be
 head += f'Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n'
 if how == 'fork':
     pass_on(); os.setsid(); pass_on()
-door.sendall((head + body).encode())
+if how == 'thread':
+    apart, closed, number = threading.Event(), threading.Event(), door.detach()
+    def ask():
+        if ctypes.CDLL(None).unshare(0x400) != 0:
+            os._exit(9)
+        apart.set(); closed.wait()
+        os.write(number, (head + body).encode())
+        print(os.read(number, 4000).split()[1].decode(), flush=True)
+    asking = threading.Thread(target=ask)
+    asking.start(); apart.wait(); os.close(number); closed.set(); asking.join()
+    open('answered', 'w').close()
+    os._exit(0)
+if how == 'flight':
+    near, far = socket.socketpair(socket.AF_UNIX)
+    news = select.epoll()
+    news.register(door.fileno(), select.EPOLLIN)
+    socket.send_fds(near, [b'x'], [door.fileno()])
+    kept = os.dup(door.fileno())
+    door.close()
+    os.write(kept, (head + body).encode())
+    os.close(kept)
+    news.poll(10)
+    door = socket.socket(fileno=socket.recv_fds(far, 1, 1)[1][0])
+else:
+    door.sendall((head + body).encode())
 if how == 'exit':
     open('answered', 'w').close()
     os._exit(0)
@@ -104,7 +129,7 @@ fn a_process_cannot_leave_its_agent() {
     assert_eq!(sender_of(&world, "orphaned"), "inner");
 }
 
-/// (d): the user's token, stolen and used over TCP from inside an agent, in every way we know to hide.
+/// (d), M5: the user's token, stolen and used over TCP from inside an agent, in every way we know to hide.
 #[test]
 fn a_stolen_user_token_does_not_make_an_agent_the_user() {
     let (world, ledger) = stage();
@@ -115,7 +140,7 @@ fn a_stolen_user_token_does_not_make_an_agent_the_user() {
         line.rsplit_once(' ').unwrap().1.parse::<u32>().unwrap()
     };
     let unseen = || metric("synapse_unproven_total{why=\"unseen\"}");
-    for how in ["", "fork", "exit", "hide", "hop"] {
+    for how in ["", "fork", "exit", "hide", "hop", "thread", "flight"] {
         let (text, before) = (format!("stolen-{how}"), unseen());
         let body = json!({ "message": text }).to_string();
         let _ = std::fs::remove_file(world.file("answered"));
@@ -124,7 +149,7 @@ fn a_stolen_user_token_does_not_make_an_agent_the_user() {
         world.wait_until("all is heard, but for this very question", || metric("synapse_connections ") == 1);
         // Seen as the agent that it is, or not believed, or not even heard because it was gone.
         match how {
-            "" | "fork" => assert_eq!((told.as_str(), unseen()), ("200", before), "{how}"),
+            "" | "fork" | "thread" => assert_eq!((told.as_str(), unseen()), ("200", before), "{how}"),
             "exit" => assert_eq!(told, ""),
             _ => assert_eq!(told, if unseen() > before { "401" } else { "200" }, "{how}"),
         }
@@ -259,4 +284,92 @@ fn an_agent_may_not_manage_tokens() {
     assert!(told.contains("inner may not manage tokens"), "{told}");
     assert!(!told.contains(&before));
     assert_eq!(world.token(), before);
+}
+
+/// A child connects to the Unix socket, hands the connection to its parent and exits. The parent waits until somebody
+/// else has the child's pid (`reborn`), and only then asks.
+const PASSED_ON: &str = r#"
+import os, socket, sys, time
+os.chdir(sys.argv[1])
+near, far = socket.socketpair(socket.AF_UNIX)
+child = os.fork()
+if child == 0:
+    door = socket.socket(socket.AF_UNIX)
+    door.connect('node.sock')
+    socket.send_fds(near, [b'x'], [door.fileno()])
+    os._exit(0)
+door = socket.socket(fileno=socket.recv_fds(far, 1, 1)[1][0])
+os.waitpid(child, 0)
+work = sys.argv[2]
+with open(work + '/burnt.tmp', 'w') as file:
+    file.write(str(child))
+os.rename(work + '/burnt.tmp', work + '/burnt')
+while not os.path.exists(work + '/reborn'):
+    time.sleep(0.02)
+body = '{"message": "passed on"}'
+door.sendall(f'POST /message HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}'.encode())
+print(door.recv(4000).split()[1].decode(), flush=True)
+"#;
+
+/// A service outside of all agents that starts a process with the pid it is told, as happens by chance once all others
+/// were used up (clone3 with set_tid; that is for root). It lives until standard input closes; 77 says it may not.
+const REBORN: &str = r#"
+import ctypes, os, signal, sys, time
+wanted = ctypes.c_int(int(sys.argv[1]))
+class Args(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in
+        ('flags', 'pidfd', 'child_tid', 'parent_tid', 'exit_signal', 'stack', 'stack_size', 'tls', 'set_tid', 'set_tid_size', 'cgroup')]
+libc = ctypes.CDLL(None, use_errno=True)
+args = Args(exit_signal=signal.SIGCHLD, set_tid=ctypes.addressof(wanted), set_tid_size=1)
+made = libc.syscall(435, ctypes.byref(args), ctypes.sizeof(args))
+if made == 0:
+    signal.alarm(120)
+    while True:
+        time.sleep(60)
+if made < 0:
+    print(os.strerror(ctypes.get_errno()), flush=True)
+    os._exit(77)
+print('reborn', flush=True)
+sys.stdin.read()
+os.kill(made, 9)
+"#;
+
+/// Finding H2: the pid of whoever connected is given out again, to a process that no agent started.
+#[test]
+#[cfg(target_os = "linux")]
+fn reused_pid_does_not_make_an_agent_the_user() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+    let (world, ledger) = stage();
+    world.write("passed_on.py", PASSED_ON);
+    world.write("reborn.py", REBORN);
+    let (folder, work) = (world.agent_dir(&ledger.id), world.file(""));
+    let script = format!("{} passed_on.py {} {}", python(), folder.display(), work.display());
+    world.write("inside.sh", &script);
+    let task = world.send("inner", "go", &[]);
+    let burnt = world.wait_for("the child has connected and is gone", || {
+        std::fs::read_to_string(world.file("burnt")).ok().filter(|pid| !pid.is_empty())
+    });
+    let mut service = Command::new(python())
+        .args([world.file("reborn.py").display().to_string(), burnt])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(service.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    world.write("reborn", "");
+    let inner = world.agent("inner");
+    world.wait_until("it was answered", || inner.task(&task)["state"] == "completed");
+    drop(service.stdin.take());
+    service.wait().unwrap();
+    let told = inner.task(&task)["answer"]["text"].as_str().unwrap_or_default().to_owned();
+    // As the agent if the connection was taken up before the child was gone; otherwise as nobody.
+    assert!(matches!(told.as_str(), "200" | "401" | "403"), "{told}");
+    world.ok(&["send", "ledger", "end", "--response"]);
+    let forged = world.lines("got").into_iter().find(|line| line == "user: passed on");
+    assert_eq!(forged, None, "{}", world.read("got"));
+    if said.trim() != "reborn" {
+        eprintln!("not tried with a reused pid, which needs root: {}", said.trim());
+    }
 }

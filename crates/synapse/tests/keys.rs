@@ -58,6 +58,8 @@ fn cursor_keys_are_told_in_the_mode_that_the_program_asked_for() {
 #[test]
 fn a_prompt_can_be_answered_and_it_is_written_down_who_did() {
     let world = world();
+    // Finding L15: also where the texts of messages are written down, keys are not.
+    world.ok(&["config", "set", "audit.bodies", "true"]);
     let cli = Cli::start(&world, "a", &[]);
     world.send("a", "ASK me", &[]);
     let hash = cli.prompt();
@@ -74,6 +76,15 @@ fn a_prompt_can_be_answered_and_it_is_written_down_who_did() {
     assert_eq!((&line["who"], &line["status"]), (&json!("user"), &json!(200)), "{line}");
     assert_eq!(line["note"], "text(7 characters) C-u");
     assert!(!line.to_string().contains("hunter2"), "{line}");
+    assert!(line["body"].is_null() && line["digest"].is_null() && line["bytes"].is_u64(), "L15: {line}");
+    world.synapse(&["send-keys", "a", "hunter2\u{7}"]).exits(2);
+    let dir = world.agent_dir(&world.agent("a").id).join("audit");
+    let log = || -> String {
+        let files = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
+        files.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    };
+    world.wait_until("the refusal is written down", || log().matches("\"verb\":\"keys\"").count() >= 3);
+    assert!(log().contains("ASK me") && !log().contains("hunter2"), "{}", log());
     assert!(line["code"].is_null(), "what went well is no refusal: {line}");
 }
 

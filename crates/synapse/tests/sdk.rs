@@ -51,7 +51,8 @@ fn check(program: &Path, name: &str, more: &[&str], expected: &[(&str, String)])
     // The webhooks of the scripts are on this machine.
     world.ok(&["config", "set", "network.push_private", "true"]);
     let agent = format!("{} {}", python(), script("agent.py"));
-    let agent = world.run("words", &agent, &["--jsonl", "--parallel", "8"]);
+    let agent =
+        world.run("words", &agent, &["--jsonl", "--parallel", "8", "--interfaces", "jsonrpc,http,grpc"]);
     let base = format!("http://localhost:{}", agent.port);
     let token = world.home().join("token");
     let script = script(name);

@@ -172,6 +172,32 @@ fn a_viewer_that_does_not_read_stops_nobody() {
     world.ok(&["kill", "flood"]);
 }
 
+/// Asks its terminal for ever the same and reads nothing; then reads up to a `q`.
+const ASKS: &str = r#"
+import os, tty
+tty.setraw(0)
+for _ in range(1500):
+    os.write(1, b"\x1b[>q\x1b[c\x1b[6n" * 300)
+os.write(1, b"\x1b[2J\x1b[Hall asked\r\n")
+while b"q" not in os.read(0, 4096): pass
+os.write(1, b"got the key\r\n")
+while b"x" not in os.read(0, 4096): pass
+"#;
+
+/// Finding L12: answers that a program never reads stopped its screen and its viewers.
+#[test]
+fn a_program_that_asks_much_and_reads_nothing_stops_nobody() {
+    let world = world();
+    world.write("asks.py", ASKS);
+    world.ok(&["run", "-d", "--name", "asks", "--", synapse_testkit::world::python(), "asks.py"]);
+    let mut person = viewer(&world, &["attach", "asks"]);
+    world.wait_until("the node has seen the end", || screen(&world, "asks").contains("all asked"));
+    person.wait_for("all asked");
+    person.keys("q");
+    person.wait_for("got the key");
+    world.ok(&["kill", "asks"]);
+}
+
 #[test]
 fn what_cannot_be_started_says_why() {
     let world = world();
@@ -209,4 +235,171 @@ fn a_profile_is_tested_with_a_recording() {
     let bad = world.write("bad.cast", "{\"version\": 2, \"width\": 80, \"height\": 24}\n[1, \"o\"]\n");
     let ran = world.synapse(&["profile", "test", "codex", "--recording", bad.to_str().unwrap()]);
     ran.fails(2, &["bad.cast", "line 2"]);
+}
+
+/// `knock.py <folder> <role> <keys>`: speaks to the terminal of the agent in a folder as no viewer would; prints what it
+/// is told first, and then whatever else until there is no more.
+const KNOCK: &str = r#"
+import os, socket, struct, sys
+os.chdir(sys.argv[1])
+door = socket.socket(socket.AF_UNIX)
+door.connect('term.sock')
+def say(kind, content):
+    try:
+        door.sendall(kind + struct.pack('<I', len(content)) + content)
+    except OSError:
+        pass
+def heard(count):
+    data = b''
+    while len(data) < count:
+        more = door.recv(count - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+say(b'h', sys.argv[2].encode() + struct.pack('<HH', 33, 11) + b'\x01')
+try:
+    kind, length = struct.unpack('<cI', heard(5))
+    content = heard(length)
+    print(kind.decode(), content.decode() if kind == b'F' else '', flush=True)
+    for ask in [(b'i', sys.argv[3].encode()), (b't', b''), (b'd', b''), (b'r', struct.pack('<HH', 33, 11)), (b'i', sys.argv[3].encode())]:
+        say(*ask)
+    # Once this is answered, all before it was heard.
+    say(b'g', b'')
+    while True:
+        kind, length = struct.unpack('<cI', heard(5))
+        heard(length)
+        if kind == b'W':
+            break
+except (EOFError, OSError):
+    print('closed', flush=True)
+"#;
+
+/// A program that draws what it is given, and an agent that does what `inside.sh` says.
+fn victim(world: &World) -> std::path::PathBuf {
+    world.write("echo.py", ECHO);
+    world.write("knock.py", KNOCK);
+    world.ok(&["run", "-d", "--name", "victim", "--", "python3", "echo.py"]);
+    world.wait_until("its first frame is seen", || screen(world, "victim").contains("size 120x40"));
+    world.run("inner", "sh inside.sh 2>&1", &[]);
+    world.agent_dir(&world.agent("victim").id)
+}
+
+fn inside(world: &World, script: &str) -> String {
+    world.write("inside.sh", script);
+    let told = world.json(&["send", "inner", "go", "--response"]);
+    told["answer"]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+fn audited(world: &World, verb: &str) -> Vec<Value> {
+    let told = world.ok(&["audit", "victim", "--json", "--verb", verb]);
+    let lines = told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["door"] == "terminal").collect()
+}
+
+/// Finding H1: a process below an agent presses no key in a terminal, whatever it says it is; and it is written down.
+#[test]
+fn agent_cannot_type_in_a_terminal() {
+    let world = world();
+    let folder = victim(&world).display().to_string();
+    for role in ["v", "l", "c", "n"] {
+        let told = inside(&world, &format!("python3 knock.py {folder} {role} Y"));
+        assert!(told.starts_with("F ") && told.ends_with("closed"), "{role}: {told}");
+    }
+    let told = inside(&world, &format!("python3 knock.py {folder} r Y"));
+    assert_eq!(told.trim(), "W", "to look is its right, as it is over HTTP");
+    let exe = world.exe().display().to_string();
+    for (args, words) in [("attach victim --take", "may only look"), ("attach victim", "may only look")] {
+        let pty = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+        let told = inside(&world, &format!("python3 -c '{pty}' {exe} {args} < /dev/null; echo $?"));
+        assert!(told.contains(words) && told.contains("inner") && told.trim().ends_with('5'), "{told}");
+    }
+    let shown = screen(&world, "victim");
+    assert!(shown.contains("size 120x40") && !shown.contains("key"), "{shown}");
+    world.wait_until("all of it is written down", || audited(&world, "attach").len() == 5);
+    let lines = audited(&world, "attach");
+    for (line, role) in lines.iter().zip(["viewer", "leader", "recorder", "node", "reader"]) {
+        let note = line["note"].as_str().unwrap_or_default();
+        assert_eq!(line["who"], "inner", "{line}");
+        assert!(note.starts_with("process ") && note.ends_with(&format!("(python3) as {role}")), "{line}");
+        assert_eq!(line["code"] == "not_allowed", role != "reader", "{line}");
+    }
+    assert!(audited(&world, "type").is_empty() && audited(&world, "take").is_empty());
+}
+
+/// Finding H1: without the right to read, an agent does not see a terminal either; nor while nobody knows its rights.
+#[test]
+fn agent_without_the_right_to_read_sees_no_terminal() {
+    let world = world();
+    std::fs::create_dir_all(world.home()).unwrap();
+    let closed = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(world.home(), closed).unwrap();
+    let chosen = serde_json::json!({ "rights": { "agent": ["read_status", "message"] } });
+    std::fs::write(world.home().join("settings.json"), chosen.to_string()).unwrap();
+    let folder = victim(&world).display().to_string();
+    let told = inside(&world, &format!("python3 knock.py {folder} r Y"));
+    assert!(told.starts_with("F inner may not"), "{told}");
+    let node = world.agent("victim").node_pid;
+    let stop = |signal| {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(node).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    };
+    stop(rustix::process::Signal::STOP);
+    let told = inside(&world, &format!("python3 knock.py {folder} r Y"));
+    stop(rustix::process::Signal::CONT);
+    assert_eq!(told.trim(), "closed", "a node that says nothing has not said yes");
+}
+
+/// Finding H1: who attached, who took the lead and who typed; not what.
+#[test]
+fn what_a_person_does_at_a_terminal_is_in_the_audit_log() {
+    let world = world();
+    victim(&world);
+    let mut first = viewer(&world, &["attach", "victim"]);
+    first.wait_for("size 100x30");
+    first.keys("secret");
+    first.wait_for("key ");
+    world.wait_until("that is written down", || audited(&world, "type").len() == 1);
+    world.kill_node("victim");
+    let second = viewer(&world, &["attach", "victim", "--take"]);
+    second.wait_for("key ");
+    world.wait_until("both are written down", || audited(&world, "attach").len() == 2);
+    for (verb, roles) in [("attach", &["viewer", "leader"][..]), ("type", &["viewer"]), ("take", &["leader"])]
+    {
+        let lines = audited(&world, verb);
+        let found: Vec<&str> =
+            lines.iter().filter_map(|line| line["note"].as_str()?.rsplit(' ').next()).collect();
+        assert_eq!(found, roles, "{verb}: {lines:?}");
+        let by_user =
+            |line: &Value| line["who"] == "user" && line["proof"] == "socket" && line["status"] == 200;
+        assert!(lines.iter().all(by_user), "{lines:?}");
+    }
+    assert!(!world.ok(&["audit", "victim", "--json"]).contains("secret"));
+}
+
+/// Finding L18: core dumps of our processes would hold tokens; programs keep the user's own limit.
+#[test]
+#[cfg(target_os = "linux")]
+fn core_dumps_are_off_for_synapse_and_unchanged_for_programs() {
+    let world = world();
+    world.write("echo.py", ECHO);
+    world.ok(&["run", "-d", "--name", "victim", "--", "python3", "echo.py"]);
+    world.run("shell", "cat /proc/self/limits /proc/self/coredump_filter", &[]);
+    let read = |pid: &str, file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let limit = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+        line.split_whitespace().skip(4).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let own = (limit(&read("self", "limits")), read("self", "coredump_filter"));
+    let program = program_of(&world, "victim").to_string();
+    assert_eq!((limit(&read(&program, "limits")), read(&program, "coredump_filter")), own);
+    let told =
+        world.json(&["send", "shell", "x", "--response"])["answer"]["text"].as_str().unwrap().to_owned();
+    assert_eq!(limit(&told), own.0);
+    assert!(told.trim().ends_with(own.1.trim()), "{told}");
+    let holder = world.entry("victim").unwrap()["pid"].to_string();
+    for pid in [holder, world.agent("victim").node_pid.to_string()] {
+        assert_eq!(limit(&read(&pid, "limits"))[0], "0");
+        assert_eq!(read(&pid, "coredump_filter").trim(), "00000000");
+    }
 }

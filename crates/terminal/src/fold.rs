@@ -340,10 +340,11 @@ impl Fold {
         }
     }
 
-    /// Hooks tell that a permission is asked for, but not that it was refused with Esc. Another positive sign
-    /// tells that: after a key, or of a source that had said waiting too.
+    /// Hooks tell that a permission is asked for, but not that it was refused with Esc. A key, and a positive sign after
+    /// it, tell that. Without a key what is printed ends nothing: another process of this user could have drawn an
+    /// idle screen over the prompt.
     fn give_up_on_hooks(&mut self) {
-        let (Some(hook), Some(asked)) = (&self.hook, &self.asked) else { return };
+        let Some(hook) = &self.hook else { return };
         if hook.sees != Sees::Waiting {
             return;
         }
@@ -354,9 +355,7 @@ impl Fold {
         let after = |from: Timestamp, others: &[&Option<Reading>]| {
             others.iter().any(|lasting| lasting.as_ref().is_some_and(|r| r.since > from))
         };
-        let keyed = self.key_at.is_some_and(|key| after(key, &others));
-        // The screen changes for many reasons; a report or a title for one.
-        if keyed || (asked.seen && after(asked.at, &others[..3])) {
+        if self.key_at.is_some_and(|key| after(key, &others)) {
             (self.hook, self.asked) = (None, None);
         }
     }
@@ -824,7 +823,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_answered_elsewhere_is_told_by_the_source_that_saw_it() {
+    fn a_prompt_answered_elsewhere_ends_with_the_next_event_of_a_hook() {
         check(
             "0 status idle => starting
              300 time => idle
@@ -833,7 +832,8 @@ mod tests {
              2100 status waiting => waiting
              2140 screen waiting => waiting
              5000 status busy => waiting
-             5040 screen busy => busy",
+             5040 screen busy => waiting
+             6000 hook busy => busy",
         );
         // Nobody saw it, and nobody pressed a key: what is shown may be of before.
         check(
@@ -845,6 +845,29 @@ mod tests {
              90000 status idle => waiting
              90100 hook idle => idle",
         );
+    }
+
+    /// Finding M10: another process draws an idle screen over a prompt, with title and status report.
+    #[test]
+    fn idle_screen_drawn_over_a_prompt_does_not_end_waiting() {
+        for source in ["hook", "native"] {
+            check(&format!(
+                "0 status idle => starting
+                 300 time => idle
+                 1000 {source} busy => busy
+                 2000 {source} waiting => waiting
+                 2100 status waiting => waiting
+                 2140 screen waiting => waiting
+                 5000 status busy => waiting
+                 5010 title busy => waiting
+                 5040 screen busy => waiting
+                 6000 status idle => waiting
+                 6010 title idle => waiting
+                 6040 screen idle => waiting
+                 90000 time => waiting
+                 90100 {source} idle => idle"
+            ));
+        }
     }
 
     #[test]

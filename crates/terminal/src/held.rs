@@ -55,3 +55,25 @@ impl fmt::Display for Proof {
         })
     }
 }
+
+/// How far it has come, put down before the step after it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// It is about to be written.
+    Writing,
+    /// It stands in the composer.
+    Written,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Submitted(Proof),
+    /// It is certain that it was not; what was written is gone again, or still there.
+    NotSubmitted {
+        why: &'static str,
+        erased: bool,
+    },
+    Unknown {
+        why: &'static str,
+    },
+}

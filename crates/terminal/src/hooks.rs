@@ -4,6 +4,7 @@
 //! and is never a reason to press a key. Texts are cut before they get here and again here.
 //! Not here: how hooks are set up, and who may send an event (the node and the binary).
 
+use crate::request::{PermissionRequest, RequestSource};
 use crate::rules::Sees;
 use synapse_core::ids::Timestamp;
 
@@ -22,6 +23,20 @@ pub struct Event {
     pub prompt: Option<Text>,
     /// The last thing the model said in the turn that ended.
     pub answer: Option<Text>,
+    /// What a tool is to run, if the event asks for permission.
+    pub command: Option<Text>,
+}
+
+impl Event {
+    /// The permission that it asks for; `nth` tells it from others.
+    pub(crate) fn request(&self, nth: u64) -> Option<PermissionRequest> {
+        (self.name == "PermissionRequest").then(|| PermissionRequest {
+            source: RequestSource::Hook,
+            id: nth.to_string(),
+            tool: name(self.about.as_deref().unwrap_or_default()),
+            command: self.command.clone().map(Text::cut),
+        })
+    }
 }
 
 /// A text that may have been cut.
@@ -37,7 +52,7 @@ impl Text {
         self.bytes == self.text.len() as u64
     }
 
-    fn cut(mut self) -> Self {
+    pub(crate) fn cut(mut self) -> Self {
         self.bytes = self.bytes.max(self.text.len() as u64);
         self.text.truncate(self.text.floor_char_boundary(TEXT_BYTES_MAX));
         self

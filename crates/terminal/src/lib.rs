@@ -5,10 +5,12 @@
 //! time is an argument, so a recording is replayed by exactly the code that runs live.
 //! Not here: the PTY itself and who holds it (`synapse-holder`), typing into it.
 
+pub mod added;
 mod cap;
 pub mod cast;
 pub mod composer;
 pub mod fold;
+pub mod frame;
 mod held;
 pub mod hooks;
 pub mod interrupt;
@@ -22,6 +24,7 @@ mod picture;
 pub mod profile;
 pub mod prompt;
 pub mod replay;
+pub mod request;
 pub mod rules;
 mod screen;
 mod sight;

@@ -4,8 +4,11 @@
 //! bounded, and what does not fit counts towards busy and waiting, never towards idle.
 //! Not here: the connection (the node).
 
+use crate::hooks::Text;
+use crate::request::{PermissionRequest, REQUESTS_MAX, RequestSource};
 use crate::rules::Sees;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Sessions, and questions, that are kept apart.
@@ -18,10 +21,18 @@ const BEGUN_MAX: usize = 16;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sessions {
     busy: BTreeSet<String>,
-    asked: BTreeMap<String, &'static str>,
+    asked: BTreeMap<String, Asked>,
     /// Messages to the model, newest first.
     begun: VecDeque<String>,
     given: Option<Given>,
+}
+
+/// Something that the person is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    kind: &'static str,
+    tool: String,
+    command: Option<Text>,
 }
 
 /// A text that a session was given.
@@ -53,6 +64,11 @@ struct Properties {
     info: Option<Info>,
     #[serde(default)]
     part: Option<Part>,
+    /// The tool that a permission is about.
+    #[serde(default)]
+    permission: Value,
+    #[serde(default)]
+    metadata: Value,
 }
 
 /// The head of a message.
@@ -129,6 +145,10 @@ struct Status {
 #[derive(Deserialize)]
 struct Request {
     id: String,
+    #[serde(default)]
+    permission: Value,
+    #[serde(default)]
+    metadata: Value,
 }
 
 impl Sessions {
@@ -143,7 +163,7 @@ impl Sessions {
             [("permissions", "permission", permissions), ("questions", "question", questions)]
         {
             let all: Vec<Request> = serde_json::from_slice(bytes).map_err(|e| bad(what, &e))?;
-            all.into_iter().for_each(|request| new.ask(request.id, kind));
+            all.into_iter().for_each(|r| new.ask(r.id, kind, &r.permission, &r.metadata));
         }
         Ok(new)
     }
@@ -156,8 +176,12 @@ impl Sessions {
                 self.session(id, &status.kind);
             }
             ("session.idle", Properties { session: Some(id), .. }) => self.session(id, "idle"),
-            ("permission.asked", Properties { id: Some(id), .. }) => self.ask(id, "permission"),
-            ("question.asked", Properties { id: Some(id), .. }) => self.ask(id, "question"),
+            ("permission.asked", Properties { id: Some(id), permission, metadata, .. }) => {
+                self.ask(id, "permission", &permission, &metadata);
+            }
+            ("question.asked", Properties { id: Some(id), .. }) => {
+                self.ask(id, "question", &Value::Null, &Value::Null);
+            }
             (
                 "permission.replied" | "question.replied" | "question.rejected",
                 Properties { request: Some(id), .. },
@@ -203,14 +227,28 @@ impl Sessions {
         }
     }
 
-    fn ask(&mut self, id: String, kind: &'static str) {
+    fn ask(&mut self, id: String, kind: &'static str, tool: &Value, metadata: &Value) {
         if self.asked.len() < KEPT_MAX {
-            self.asked.insert(cut(id), kind);
+            let command = metadata.get("command").and_then(Value::as_str);
+            let command = command.map(|text| Text { bytes: text.len() as u64, text: text.into() }.cut());
+            let tool = cut(tool.as_str().unwrap_or_default().to_owned());
+            self.asked.insert(cut(id), Asked { kind, tool, command });
         }
     }
 
+    /// The permissions that it asks for, as far as they are compared with its screen.
+    pub fn requests(&self) -> Vec<PermissionRequest> {
+        let requests = self.asked.iter().take(REQUESTS_MAX).map(|(id, asked)| PermissionRequest {
+            source: RequestSource::Server,
+            id: id.clone(),
+            tool: asked.tool.clone(),
+            command: asked.command.clone(),
+        });
+        requests.collect()
+    }
+
     pub fn says(&self) -> (Sees, String) {
-        if let Some(kind) = self.asked.values().next() {
+        if let Some(Asked { kind, .. }) = self.asked.values().next() {
             return (Sees::Waiting, format!("its server, a {kind} is asked for"));
         }
         match self.busy.len() {

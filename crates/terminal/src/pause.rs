@@ -6,7 +6,7 @@
 //! false notice does is to delay mail.
 //! Not here: the patterns (profiles), what is done about it (`turn`, the node).
 
-use crate::rules::BadRule;
+use crate::rules::{BadRule, PATTERN_BYTES_MAX, pattern_within};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 use regex_lite::Regex;
@@ -31,9 +31,26 @@ pub(crate) struct LimitText {
 }
 
 impl LimitText {
+    pub(crate) fn pattern(&self) -> &str {
+        &self.shows
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("usage limit")
+    }
+
+    pub(crate) fn rename(&mut self, name: String) {
+        self.name = Some(name);
+    }
+
     pub(crate) fn compile(self) -> Result<Limit, BadRule> {
-        let name = self.name.unwrap_or_else(|| "usage limit".to_owned());
-        match Regex::new(&format!("(?m){}", self.shows)) {
+        self.compile_within(PATTERN_BYTES_MAX)
+    }
+
+    /// As `compile`, with a bound on the size of the compiled pattern.
+    pub(crate) fn compile_within(self, bytes_max: usize) -> Result<Limit, BadRule> {
+        let name = self.name().to_owned();
+        match pattern_within(&self.shows, bytes_max) {
             Ok(shows) => Ok(Limit { name, shows }),
             Err(e) => {
                 Err(BadRule::Pattern { part: "limits", rule: name, pattern: self.shows, why: e.to_string() })

@@ -1,12 +1,13 @@
 //! Profiles: what is known of one CLI, as data. How to start it, how it shows its state, how it takes input.
 //!
-//! Written in YAML; shipped ones are part of the binary, a user's and a project's own win over them.
+//! Written in YAML. Shipped ones are part of the binary; a user's own win over them. A project's are merged in (`added`).
 //! Invariant: a profile that was read is whole: every pattern compiles, every name is known.
 //! Not here: where profile files are looked for (the binary), what the evidence adds up to (`fold`).
 
+use crate::added::AddedRules;
 use crate::composer::{Composer, ComposerText};
 use crate::pause::{Limit, LimitText};
-use crate::prompt::Approve;
+use crate::prompt::{Approve, ApproveText};
 use crate::rules::{BadRule, Rule, RuleText};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ pub struct Profile {
     /// The keys that decide a prompt; without them only the person at the keyboard can.
     pub approve: Option<Approve>,
     pub hooks: Option<Hooks>,
+    /// What a project that is not trusted adds; empty for a profile by itself.
+    pub added: AddedRules,
 }
 
 /// A profile as written.
@@ -71,7 +74,7 @@ struct Written {
     #[serde(default)]
     interrupt: Interrupt,
     #[serde(default)]
-    approve: Option<Approve>,
+    approve: Option<ApproveText>,
     #[serde(default)]
     hooks: Option<Hooks>,
 }
@@ -287,8 +290,9 @@ impl Written {
             timing: self.timing,
             submit: self.submit,
             interrupt: self.interrupt,
-            approve: self.approve,
+            approve: self.approve.map(ApproveText::compile).transpose()?,
             hooks: self.hooks,
+            added: AddedRules::default(),
         })
     }
 }

@@ -1,64 +1,174 @@
-//! A prompt that waits for a person: which one it is, and the keys that decide it.
+//! A prompt that waits for a person: what it asks, and the keys that decide it.
 //!
 //! A decision names the prompt it is about. It is pressed only if, with the keyboard in our hands, the same prompt is
-//! still there: a key for one question never answers another.
+//! still there: a key for one question never answers another. The hash covers everything that a person is shown:
+//! every row, the command as the program itself tells it, and whether anything is missing.
+//!
+//! Invariant: nothing is allowed that its approver could not see; denying is always possible.
 
-use crate::rules;
+use crate::frame::{self, Extent, Frame, FrameText};
+use crate::request::{self, Agreement, PermissionRequest};
+use crate::rules::{self, BadRule};
 use crate::screen::Screen;
 use crate::turn::{Held, Sight};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use synapse_core::ids::Timestamp;
 
-/// What is asked, as it stands on the screen.
+/// What is asked, as the screen shows it and as the program tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
+    /// The rows of the question.
     pub text: String,
-    /// Names this one question; nothing that only blinks counts.
+    /// Names this one question.
     pub hash: String,
     pub choices: Vec<String>,
     /// Which of choices that stand side by side is marked, and taken by Enter; none if that cannot be told.
     pub marked: Option<usize>,
+    /// The command, as the program itself tells it.
+    pub command: Option<String>,
+    /// Where the command comes from: `hook` or `server`; `screen` if it is only in the text.
+    pub source: &'static str,
+    /// Why it must not be allowed without a look at the terminal.
+    pub doubt: Option<Doubt>,
 }
 
-const ROWS: usize = 16;
-const HASH_DIGITS: usize = 12;
+/// Why a prompt does not show what it asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doubt {
+    /// Its beginning is not on the screen, or something is left out.
+    Incomplete,
+    /// The program says that it waits; the question is not drawn.
+    NotDrawn,
+    /// The screen shows something else than the program tells.
+    Disagrees,
+    /// Different commands fit what is visible.
+    Ambiguous,
+}
+
+impl Doubt {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Incomplete => "incomplete",
+            Self::NotDrawn => "not drawn",
+            Self::Disagrees => "disagrees",
+            Self::Ambiguous => "ambiguous",
+        }
+    }
+
+    /// For people.
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Incomplete => "the beginning is not visible, or a part is left out",
+            Self::NotDrawn => "its program says that it waits, but shows no question",
+            Self::Disagrees => "its screen shows something else than its program tells",
+            Self::Ambiguous => "different commands fit the part that is visible",
+        }
+    }
+}
+
+const HASH_DIGITS: usize = 24;
+/// Rows above the screen that are shown with a question whose beginning is not on it.
+const ROWS_ABOVE: usize = 200;
+/// Longest text that is shown; a screen can be larger.
+const TEXT_BYTES_MAX: usize = 64 << 10;
 
 impl Prompt {
-    /// `since` is when it began to wait: the same question asked again is another prompt. `side_by_side` are the
-    /// answers of a program that writes them into one row.
-    pub fn read(screen: &Screen, since: Timestamp, side_by_side: &[String]) -> Self {
+    /// `since` is when it began to wait: the same question asked again is another prompt.
+    pub fn read(
+        screen: &Screen,
+        since: Timestamp,
+        approve: Option<&Approve>,
+        requests: &[PermissionRequest],
+    ) -> Self {
         let rows = screen.rows();
+        let extent = frame::extent(approve.and_then(|approve| approve.frame.as_ref()), screen, &rows);
+        let shown = &rows[extent.rows.clone()];
+        let side_by_side = approve.map_or(&[][..], |approve| &approve.side_by_side);
         let marked = rows.iter().rposition(|row| places_in(row, side_by_side).is_some()).and_then(|row| {
             let places = places_in(&rows[row], side_by_side)?;
             let papers: Vec<_> = places.iter().map(|column| screen.paper(row, *column)).collect();
             odd_one(&papers)
         });
-        Self { marked, ..Self::of(&rules::lowest(&rows, ROWS), since, side_by_side) }
+        let choices = choices_in(shown, side_by_side);
+        let has_frame = approve.is_some_and(|approve| approve.frame.is_some());
+        let (request, doubt) = judge(&extent, shown, has_frame && choices.is_empty(), requests);
+        let command = request.and_then(|request| request.command.as_ref());
+        // What has left the screen at its top may be old. It is shown, and proves nothing.
+        let above =
+            if extent.is_framed || extent.is_complete { Vec::new() } else { screen.rows_above(ROWS_ABOVE) };
+        let text = [&above, shown].concat().join("\n");
+        let text = text.trim_matches('\n');
+        let hash = hash_of(&[
+            &since.0.to_string(),
+            text,
+            doubt.map_or("", Doubt::name),
+            request.map_or("", |request| &request.id),
+            command.map_or("", |command| &command.text),
+        ]);
+        let doubt = doubt.or((text.len() > TEXT_BYTES_MAX).then_some(Doubt::Incomplete));
+        Self {
+            text: text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned(),
+            hash,
+            choices,
+            marked,
+            source: request.filter(|_| command.is_some()).map_or("screen", |request| request.source.name()),
+            command: command.map(|command| command.text.clone()),
+            doubt,
+        }
     }
 
-    fn of(text: &str, since: Timestamp, side_by_side: &[String]) -> Self {
-        let rows: Vec<&str> = text.lines().collect();
-        // The question is what stands under the last line across; what is above it is the talk before.
-        let begins = rows.iter().rposition(|row| is_line(row) && !is_last_line(row)).map_or(0, |at| at + 1);
-        let below: Vec<&str> = rows[begins..].to_vec();
-        let shown = if below.iter().any(|row| rules::is_choice(row)) { below } else { rows };
-        let counted: String =
-            shown.iter().flat_map(|row| row.chars()).filter(|c| c.is_alphanumeric()).collect();
-        let digest = Sha256::digest(format!("{} {counted}", since.0));
-        let hash: String = digest
-            .iter()
-            .flat_map(|byte| format!("{byte:02x}").into_bytes())
-            .map(char::from)
-            .take(HASH_DIGITS)
-            .collect();
-        let mut choices: Vec<String> =
-            shown.iter().filter(|row| rules::is_choice(row)).map(|row| trimmed(row).to_owned()).collect();
-        if choices.is_empty() && shown.iter().any(|row| places_in(row, side_by_side).is_some()) {
-            choices = side_by_side.to_vec();
+    /// All that an approver has to read, in one text.
+    pub fn question(&self) -> String {
+        let mut all = String::new();
+        if let Some(command) = &self.command {
+            all.push_str(&format!("command, as its {} tells it:\n{command}\n\n", self.source));
         }
-        Self { text: shown.join("\n"), hash, choices, marked: None }
+        all.push_str(&self.text);
+        if let Some(doubt) = self.doubt {
+            all.push_str(&format!("\n\nnot to be approved from here: {}", doubt.why()));
+        }
+        all
     }
+}
+
+/// The request that the question is about, and why it must not be allowed.
+fn judge<'a>(
+    extent: &Extent,
+    shown: &[String],
+    is_blank: bool,
+    requests: &'a [PermissionRequest],
+) -> (Option<&'a PermissionRequest>, Option<Doubt>) {
+    if is_blank {
+        return (requests.last(), Some(Doubt::NotDrawn));
+    }
+    let incomplete = (!extent.is_complete).then_some(Doubt::Incomplete);
+    match request::compare(requests, shown, extent.is_complete) {
+        Agreement::Silent => (None, incomplete),
+        Agreement::Agrees(request) => (Some(request), None),
+        Agreement::Disagrees(request) => (Some(request), Some(Doubt::Disagrees)),
+        Agreement::Ambiguous(request) => (Some(request), Some(Doubt::Ambiguous)),
+    }
+}
+
+fn choices_in(shown: &[String], side_by_side: &[String]) -> Vec<String> {
+    let choices: Vec<String> =
+        shown.iter().filter(|row| rules::is_choice(row)).map(|row| trimmed(row).to_owned()).collect();
+    match choices.is_empty() && shown.iter().any(|row| places_in(row, side_by_side).is_some()) {
+        true => side_by_side.to_vec(),
+        false => choices,
+    }
+}
+
+/// Each part with its length, so that no two lists of parts give the same bytes.
+fn hash_of(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let digits = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    digits[..HASH_DIGITS].to_owned()
 }
 
 /// The columns at which these words stand in a row, if all of them do, in this order.
@@ -81,30 +191,39 @@ fn odd_one<T: PartialEq>(all: &[T]) -> Option<usize> {
     (0..all.len()).find(is_odd).filter(|_| all.len() > 2)
 }
 
-/// A line across, such as a box's.
-fn is_line(row: &str) -> bool {
-    let row = row.trim();
-    row.chars().count() >= 8 && row.chars().all(|c| "─━═╭╮┌┐╔╗".contains(c))
-}
-
-fn is_last_line(row: &str) -> bool {
-    row.trim().starts_with(['╰', '└', '╚'])
-}
-
 fn trimmed(row: &str) -> &str {
     row.trim_matches(|c: char| c.is_whitespace() || "│┃|❯›>●▶".contains(c))
 }
 
 /// How a prompt of this program is decided.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct Approve {
     pub allow: Key,
     pub deny: Key,
     /// The answers, if it writes them side by side into one row. Enter takes the marked one: it allows only while that
     /// is the first.
-    #[serde(default)]
     pub side_by_side: Vec<String>,
+    /// Where its questions begin; without it all of the screen is the question.
+    pub frame: Option<Frame>,
+}
+
+/// As written in a profile.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ApproveText {
+    allow: Key,
+    deny: Key,
+    #[serde(default)]
+    side_by_side: Vec<String>,
+    #[serde(default)]
+    frame: Option<FrameText>,
+}
+
+impl ApproveText {
+    pub(crate) fn compile(self) -> Result<Approve, BadRule> {
+        let frame = self.frame.map(FrameText::compile).transpose()?;
+        Ok(Approve { allow: self.allow, deny: self.deny, side_by_side: self.side_by_side, frame })
+    }
 }
 
 /// One key of a profile.
@@ -143,6 +262,7 @@ impl Key {
 #[derive(Debug)]
 pub struct Deciding {
     hash: String,
+    allows: bool,
     key: Key,
     /// Enter is to take the first of answers that stand side by side.
     takes_first: bool,
@@ -171,6 +291,8 @@ pub enum Decided {
     Ignored,
     /// Enter would take another answer than the one that is meant, or nobody knows which: nothing was pressed.
     Unmarked,
+    /// It was to be allowed, and does not show all that it asks: nothing was pressed.
+    Doubtful(Doubt),
 }
 
 const KEYBOARD_MS: u32 = 3_000;
@@ -180,9 +302,11 @@ const PATIENCE_MS: u64 = 5_000;
 const STANDS_MS: u64 = 500;
 
 impl Deciding {
-    pub fn new(hash: String, key: Key, side_by_side: &[String]) -> Self {
-        let takes_first = key == Key::Enter && !side_by_side.is_empty();
-        Self { hash, key, takes_first, seen_at: None, pressed_at: None, outcome: None }
+    /// Allows or denies the prompt with this hash.
+    pub fn new(hash: String, allows: bool, keys: &Approve) -> Self {
+        let key = if allows { keys.allow } else { keys.deny };
+        let takes_first = key == Key::Enter && !keys.side_by_side.is_empty();
+        Self { hash, allows, key, takes_first, seen_at: None, pressed_at: None, outcome: None }
     }
 
     /// `prompt` is what it waits for, if it waits.
@@ -192,6 +316,10 @@ impl Deciding {
         }
         let same = prompt.is_some_and(|prompt| prompt.hash == self.hash);
         let stands_at = self.seen_at.get_or_insert(sight.now).plus_ms(STANDS_MS);
+        let doubt = prompt.and_then(|prompt| prompt.doubt).filter(|_| self.allows && same);
+        if let (None, Some(doubt)) = (self.pressed_at, doubt) {
+            return self.ends(sight, prompt, Decided::Doubtful(doubt));
+        }
         match self.pressed_at {
             None if !same => self.ends(sight, prompt, Decided::Changed),
             None if self.takes_first && prompt.is_some_and(|prompt| prompt.marked != Some(0)) => {
@@ -212,6 +340,15 @@ impl Deciding {
         }
     }
 
+    /// The key was not pressed: the program had printed something that was not seen yet. All is looked at again.
+    pub fn not_pressed(&mut self) {
+        self.pressed_at = None;
+    }
+
+    pub fn is_pressed(&self) -> bool {
+        self.pressed_at.is_some()
+    }
+
     fn ends(&mut self, sight: &Sight, prompt: Option<&Prompt>, outcome: Decided) -> Decide {
         self.outcome = Some(outcome);
         self.next(sight, prompt)
@@ -222,39 +359,138 @@ impl Deciding {
 mod tests {
     use super::*;
     use crate::composer::Holds;
+    use crate::hooks::Text;
+    use crate::profile::shipped;
+    use crate::request::RequestSource;
+    use crate::screen::Size;
+    use std::collections::BTreeSet;
     use synapse_core::agents::AgentState;
 
-    const CLAUDE: &str = "● Bash(touch x)\n  ⎿  Waiting…\n────────────────\n Bash command\n touch x\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel";
+    const CLAUDE: &str = "● Bash(touch x)\n  ⎿  Waiting…\nRULE\n Bash command\n touch x\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel";
+
+    fn keys(profile: &str) -> Approve {
+        shipped(profile).and_then(|profile| profile.approve).unwrap()
+    }
+
+    fn screen_of(text: &str) -> Screen {
+        let mut screen = Screen::new(Size::new(80, 30), 0);
+        let text = text.replace("RULE", &"─".repeat(80)).replace('\n', "\r\n");
+        screen.feed(text.as_bytes(), &mut Vec::new());
+        screen
+    }
+
+    fn asked(profile: &str, text: &str, since: u64, requests: &[PermissionRequest]) -> Prompt {
+        Prompt::read(&screen_of(text), Timestamp(since), Some(&keys(profile)), requests)
+    }
 
     fn prompt_of(text: &str) -> Prompt {
-        Prompt::of(text, Timestamp(1), &[])
+        asked("claude", text, 1, &[])
+    }
+
+    /// On a screen that keeps what scrolled off.
+    fn prompt_above(text: &str) -> Prompt {
+        let mut screen = Screen::new(Size::new(80, 30), 100);
+        screen.feed(text.replace('\n', "\r\n").as_bytes(), &mut Vec::new());
+        Prompt::read(&screen, Timestamp(1), Some(&keys("claude")), &[])
+    }
+
+    fn request(id: &str, command: &str) -> PermissionRequest {
+        let command = Some(Text { text: command.into(), bytes: command.len() as u64 });
+        PermissionRequest { source: RequestSource::Hook, id: id.into(), tool: "Bash".into(), command }
     }
 
     #[test]
     fn answers_that_stand_side_by_side_are_answers_if_all_of_them_stand_there() {
-        let words = ["Allow once", "Allow always", "Reject"].map(str::to_owned);
+        let words = ["Allow once", "Allow always", "Reject"];
         let asks = |row: &str| {
-            Prompt::of(&format!("△ Permission required\n$ mktemp x\n{row}"), Timestamp(1), &words)
+            let text = format!("\n  ┃ △ Permission required\n  ┃ $ mktemp x\n  ┃ {row}");
+            asked("opencode", &text, 1, &[])
         };
-        assert_eq!(asks("┃   Allow once   Allow always   Reject      enter confirm").choices, words);
+        assert_eq!(asks("Allow once   Allow always   Reject      enter confirm").choices, words);
         for other in ["", "Allow once   Reject", "Reject   Allow always   Allow once", "1. Allow once"] {
             assert_ne!(asks(other).choices, words, "{other:?}");
         }
+        assert_eq!(asks("").doubt, Some(Doubt::NotDrawn));
         assert_eq!(prompt_of("Allow once   Allow always   Reject").choices, [""; 0]);
     }
 
     #[test]
-    fn a_prompt_is_the_same_whatever_blinks_and_another_for_another_command() {
+    fn what_blinks_above_the_frame_is_no_part_of_a_prompt() {
         let prompt = prompt_of(CLAUDE);
-        assert_eq!(prompt.choices, ["1. Yes", "2. No"]);
-        assert_ne!(Prompt::of(CLAUDE, Timestamp(2), &[]).hash, prompt.hash, "asked again");
+        assert_eq!((&*prompt.choices, prompt.doubt), (&["1. Yes".to_owned(), "2. No".to_owned()][..], None));
         assert!(!prompt.text.contains("Waiting…"), "{}", prompt.text);
         assert_eq!(prompt_of(&CLAUDE.replace('●', "◦")).hash, prompt.hash);
-        assert_eq!(prompt_of(&CLAUDE.replace(" ❯ 1", "   1").replace("   2", " ❯ 2")).hash, prompt.hash);
-        assert_ne!(prompt_of(&CLAUDE.replace(" touch x\n", " touch y\n")).hash, prompt.hash);
-        let codex = "  Would you like to run the following command?\n  $ touch /w/x\n› 1. Yes, proceed (y)\n  2. No (esc)\n  Press enter to confirm or esc to cancel";
-        assert_eq!(prompt_of(codex).choices.len(), 2);
-        assert_ne!(prompt_of(codex).hash, prompt.hash);
+        assert_ne!(asked("claude", CLAUDE, 2, &[]).hash, prompt.hash, "asked again");
+    }
+
+    /// Finding H4: only letters and digits of the lowest rows were counted.
+    #[test]
+    fn different_questions_have_different_hashes() {
+        let asks = |command: &str| prompt_of(&CLAUDE.replace(" touch x\n", &format!(" {command}\n")));
+        let commands = [
+            "rm -rf /",
+            "rm -rf .",
+            "rm -rf ./",
+            "rm -rf ~",
+            "rm -r f/",
+            "rm-rf /",
+            "a;b",
+            "a|b",
+            "a&&b",
+            "a & b",
+            "a\n b",
+            "a\n\n b",
+            "a b",
+            "a  b",
+            "─\n a b",
+            "x\n ────────────\n a b",
+            "y\n ────────────\n a b",
+            "1. Yes",
+            "❯ 1. Yes",
+        ];
+        let hashes: BTreeSet<String> = commands.iter().map(|command| asks(command).hash).collect();
+        assert_eq!(hashes.len(), commands.len());
+        // What the program tells counts too.
+        let prompt = prompt_of(CLAUDE);
+        let told = asked("claude", CLAUDE, 1, &[request("1", "touch x")]);
+        assert_eq!((told.command.as_deref(), told.source, told.doubt), (Some("touch x"), "hook", None));
+        assert!(told.hash != prompt.hash && told.text == prompt.text);
+        assert_ne!(asked("claude", CLAUDE, 1, &[request("2", "touch x")]).hash, told.hash, "asked again");
+        assert!(told.question().contains("touch x") && told.question().contains(&told.text));
+    }
+
+    /// Finding H4: a hook or a server that tells another command than the screen shows.
+    #[test]
+    fn screen_that_disagrees_with_the_hook_is_not_approved() {
+        let prompt = asked("claude", CLAUDE, 1, &[request("1", "rm -rf /")]);
+        assert_eq!((prompt.command.as_deref(), prompt.doubt), (Some("rm -rf /"), Some(Doubt::Disagrees)));
+        assert!(prompt.question().contains("not to be approved"), "{}", prompt.question());
+    }
+
+    /// Finding H4: the beginning is above the screen. The hook knows it, or nobody does.
+    #[test]
+    fn long_command_is_approved_only_as_its_hook_tells_it() {
+        let rest = (0..40).map(|n| format!("echo this is line {n} of the command\n")).collect::<String>();
+        let command = format!("rm -rf /\n{rest}");
+        let shown = format!("RULE\n Bash command\n {}", command.replace('\n', "\n "));
+        let text = format!("{shown}Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel");
+        let blind = prompt_of(&text);
+        assert_eq!((blind.doubt, blind.text.contains("rm -rf")), (Some(Doubt::Incomplete), false));
+        let told = asked("claude", &text, 1, &[request("1", &command)]);
+        assert_eq!((told.doubt, told.source), (None, "hook"));
+        assert!(told.question().contains("rm -rf /"));
+        let other = prompt_above(&text);
+        assert!(other.doubt.is_some() && other.text.contains("rm -rf /"), "what scrolled off is shown");
+        assert_ne!(other.hash, prompt_above(&text.replace("rm -rf /", "true")).hash);
+        let forged = format!("true\n{rest}");
+        let both = asked("claude", &text, 1, &[request("1", &command), request("2", &forged)]);
+        assert_eq!(both.doubt, Some(Doubt::Ambiguous));
+        for (prompt, allows, refused) in [(&blind, true, true), (&blind, false, false), (&told, true, false)]
+        {
+            let mut deciding = Deciding::new(prompt.hash.clone(), allows, &keys("claude"));
+            let first = deciding.next(&sight(0, AgentState::Waiting, false), Some(prompt));
+            assert_eq!(first == Decide::Done(Decided::Doubtful(Doubt::Incomplete)), refused, "{first:?}");
+        }
     }
 
     fn sight(now: u64, state: AgentState, keyboard: bool) -> Sight {
@@ -265,7 +501,7 @@ mod tests {
     fn a_key_is_pressed_once_and_only_for_the_prompt_it_was_meant_for() {
         use AgentState::{Busy, Waiting};
         let (prompt, other) = (prompt_of(CLAUDE), prompt_of(&CLAUDE.replace("touch x", "rm -rf y")));
-        let deciding = || Deciding::new(prompt.hash.clone(), Key::Letter(b'1'), &[]);
+        let deciding = || Deciding::new(prompt.hash.clone(), true, &keys("claude"));
         let stood = |deciding: &mut Deciding| {
             let waits = Decide::Wait { until: Some(Timestamp(STANDS_MS)), held: None };
             assert_eq!(deciding.next(&sight(0, Waiting, false), Some(&prompt)), waits);
@@ -298,7 +534,8 @@ mod tests {
     /// As OpenCode draws it: the marked answer has another paper.
     #[test]
     fn enter_is_pressed_only_for_the_answer_that_is_meant() {
-        let words = ["Allow once", "Allow always", "Reject"].map(str::to_owned);
+        let keys = keys("opencode");
+        let words = &keys.side_by_side;
         let drawn = |papers: [u8; 3]| {
             let mut screen = Screen::new(crate::screen::Size::new(80, 10), 0);
             let row: String = words
@@ -310,7 +547,7 @@ mod tests {
                 format!("\r\n┃ △ Permission required\r\n┃ $ mktemp x\r\n┃ {row}").as_bytes(),
                 &mut Vec::new(),
             );
-            Prompt::read(&screen, Timestamp(1), &words)
+            Prompt::read(&screen, Timestamp(1), Some(&keys), &[])
         };
         for (papers, marked) in [
             ([43, 49, 49], Some(0)),
@@ -321,11 +558,11 @@ mod tests {
         ] {
             let prompt = drawn(papers);
             assert_eq!((prompt.marked, &*prompt.choices), (marked, &words[..]), "{papers:?}");
-            let mut allows = Deciding::new(prompt.hash.clone(), Key::Enter, &words);
+            let mut allows = Deciding::new(prompt.hash.clone(), true, &keys);
             let first = allows.next(&sight(0, AgentState::Waiting, false), Some(&prompt));
             let refused = first == Decide::Done(Decided::Unmarked);
             assert_eq!(refused, marked != Some(0), "{papers:?}: {first:?}");
-            let mut denies = Deciding::new(prompt.hash.clone(), Key::Escape, &words);
+            let mut denies = Deciding::new(prompt.hash.clone(), false, &keys);
             let first = denies.next(&sight(0, AgentState::Waiting, false), Some(&prompt));
             assert!(matches!(first, Decide::Wait { .. }), "{papers:?}: {first:?}");
         }

@@ -3,7 +3,7 @@
 //! The first rule that fits decides. Patterns see the lowest rows that are not empty, as one text with line
 //! ends, so `^` and `$` mean a row's.
 
-use regex_lite::Regex;
+use regex_lite::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 /// What a piece of evidence says.
@@ -71,15 +71,44 @@ pub enum BadRule {
     NoComposer,
 }
 
+/// Largest compiled pattern of a profile that is trusted, in bytes.
+pub(crate) const PATTERN_BYTES_MAX: usize = 10 << 20;
+
+/// Compiles a pattern in which `^` and `$` mean a row's.
+pub(crate) fn pattern_within(pattern: &str, bytes_max: usize) -> Result<Regex, regex_lite::Error> {
+    RegexBuilder::new(&format!("(?m){pattern}")).size_limit(bytes_max).build()
+}
+
 impl RuleText {
+    pub(crate) fn state(&self) -> Sees {
+        self.state
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(self.state.name())
+    }
+
+    pub(crate) fn rename(&mut self, name: String) {
+        self.name = Some(name);
+    }
+
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.any.iter().chain(&self.all).chain(&self.none).map(String::as_str)
+    }
+
     pub(crate) fn compile(self, part: &'static str) -> Result<Rule, BadRule> {
+        self.compile_within(part, PATTERN_BYTES_MAX)
+    }
+
+    /// As `compile`, with a bound on the size of each compiled pattern.
+    pub(crate) fn compile_within(self, part: &'static str, bytes_max: usize) -> Result<Rule, BadRule> {
         let name = self.name.unwrap_or_else(|| self.state.name().to_owned());
         if self.any.is_empty() && self.all.is_empty() && self.none.is_empty() {
             return Err(BadRule::Empty { part, rule: name });
         }
         let compile = |patterns: Vec<String>| {
             let one = |pattern: String| {
-                Regex::new(&format!("(?m){pattern}")).map_err(|e| BadRule::Pattern {
+                pattern_within(&pattern, bytes_max).map_err(|e| BadRule::Pattern {
                     part,
                     rule: name.clone(),
                     pattern,
@@ -104,8 +133,17 @@ impl Rule {
 
 /// The first rule that fits the lowest rows of a screen.
 pub fn on_screen<'a>(rules: &'a [Rule], rows: &[String]) -> Option<&'a Rule> {
+    on_screen_where(rules, rows, |_| true)
+}
+
+/// As `on_screen`, among those of the rules that `wanted` names.
+pub(crate) fn on_screen_where<'a>(
+    rules: &'a [Rule],
+    rows: &[String],
+    wanted: impl Fn(&Rule) -> bool,
+) -> Option<&'a Rule> {
     let mut last: Option<(usize, String)> = None;
-    rules.iter().find(|rule| {
+    rules.iter().filter(|rule| wanted(rule)).find(|rule| {
         let text = match &last {
             Some((rows, text)) if *rows == rule.rows => text,
             _ => &last.insert((rule.rows, lowest(rows, rule.rows))).1,

@@ -50,8 +50,10 @@ impl Size {
     pub const DETACHED: Self = Self { columns: 120, rows: 40 };
     /// Beyond these a window is a mistake or an attack: a grid of it would be all memory. The holder of the PTY has
     /// the same bounds, so that the program draws what the grid can take.
-    const SIDE_MAX: u16 = 10_000;
-    const CELLS_MAX: usize = 1_000_000;
+    const SIDE_MAX: u16 = 1_000;
+    const CELLS_MAX: usize = 250_000;
+    /// Above the screen. Text of a wide window that becomes narrow takes many times the rows for a moment.
+    const SCROLLBACK_CELLS_MAX: usize = 500_000;
 
     /// A window of one column exists for an instant in every resize; a grid needs two for wide characters.
     pub fn new(columns: u16, rows: u16) -> Self {
@@ -62,7 +64,7 @@ impl Size {
 
     /// How many of the wished lines may be kept above a screen of this width.
     fn scrollback(self, wished: usize) -> usize {
-        wished.min(Self::CELLS_MAX / usize::from(self.columns))
+        wished.min(Self::SCROLLBACK_CELLS_MAX / usize::from(self.columns))
     }
 
     pub fn columns(self) -> u16 {
@@ -311,11 +313,21 @@ impl Screen {
 
     /// One row as text, without what is blank at its end.
     pub fn row(&self, row: usize) -> String {
-        let grid = self.term.grid();
-        let Ok(line) = i32::try_from(row) else { return String::new() };
-        if row >= grid.screen_lines() {
-            return String::new();
+        match i32::try_from(row) {
+            Ok(line) if row < self.term.grid().screen_lines() => self.line(line),
+            _ => String::new(),
         }
+    }
+
+    /// The rows just above the screen, at most so many.
+    pub(crate) fn rows_above(&self, max: usize) -> Vec<String> {
+        let count = self.term.grid().history_size().min(max);
+        let first = i32::try_from(count).map_or(0, |count| -count);
+        (first..0).map(|line| self.line(line)).collect()
+    }
+
+    fn line(&self, line: i32) -> String {
+        let grid = self.term.grid();
         let mut text = String::new();
         for column in 0..grid.columns() {
             let cell = &grid[Line(line)][Column(column)];
@@ -339,6 +351,26 @@ impl Screen {
         let cell = &grid[Line(line)][Column(column)];
         let is_inverse = cell.flags.contains(Flags::INVERSE);
         Some((if is_inverse { cell.fg } else { cell.bg }, is_inverse))
+    }
+
+    /// One character and its colour.
+    pub(crate) fn glyph(&self, row: usize, column: usize) -> Option<(char, Color)> {
+        let grid = self.term.grid();
+        let line =
+            i32::try_from(row).ok().filter(|_| row < grid.screen_lines() && column < grid.columns())?;
+        let cell = &grid[Line(line)][Column(column)];
+        Some((if cell.flags.contains(Flags::HIDDEN) { ' ' } else { cell.c }, cell.fg))
+    }
+
+    /// Whether all text in a row is bold.
+    pub(crate) fn is_bold(&self, row: usize) -> bool {
+        let grid = self.term.grid();
+        let Some(line) = i32::try_from(row).ok().filter(|_| row < grid.screen_lines()) else { return false };
+        let is_bold = |column| {
+            let cell = &grid[Line(line)][Column(column)];
+            cell.c.is_whitespace() || cell.flags.contains(Flags::BOLD)
+        };
+        (0..grid.columns()).all(is_bold)
     }
 
     /// All rows.
@@ -546,14 +578,29 @@ mod tests {
 
     #[test]
     fn windows_of_any_size() {
-        assert_eq!(Size::new(10_000, 40), Size { columns: 10_000, rows: 40 });
-        assert_eq!(Size::new(10_000, 10_000), Size { columns: 10_000, rows: 100 });
+        assert_eq!(Size::new(1_000, 40), Size { columns: 1_000, rows: 40 });
+        assert_eq!(Size::new(10_000, 10_000), Size { columns: 1_000, rows: 250 });
+        assert_eq!(Size::new(1, 10_000), Size { columns: 2, rows: 1_000 });
         assert_eq!(Size::new(1, 1), Size { columns: 2, rows: 1 });
         for (columns, rows) in [(0, 0), (1, 1), (2, 1), (10_000, 10_000), (u16::MAX, 1)] {
             let mut screen = Screen::new(Size::new(columns, rows), 10);
             screen.feed("世界\r\n\u{1b}[999;999Hx\u{1b}[2J".as_bytes(), &mut Vec::new());
             screen.resize(Size::new(rows, columns));
             screen.feed("世".as_bytes(), &mut Vec::new());
+        }
+    }
+
+    /// Finding M9: a viewer that alternates between a very narrow and a very wide window.
+    #[test]
+    fn alternating_sizes_keep_rows_and_scrollback_within_bounds() {
+        let mut screen = Screen::new(Size::new(10_000, 10_000), SCROLLBACK);
+        let text = format!("{}\r\n", "x".repeat(990)).repeat(3_000);
+        screen.feed(text.as_bytes(), &mut Vec::new());
+        for (columns, rows) in [(1, 10_000), (10_000, 100), (1, 10_000), (10_000, 10_000)] {
+            screen.resize(Size::new(columns, rows));
+            let grid = screen.term().grid();
+            let cells = grid.total_lines() * grid.columns();
+            assert!(cells <= Size::CELLS_MAX + Size::SCROLLBACK_CELLS_MAX, "{columns}x{rows}: {cells} cells");
         }
     }
 

@@ -10,7 +10,7 @@
 //! approval; at most three times; a person's draft is never touched; what is not proven is not said.
 //! Not here: what is typed (`text`), how the composer is read (`composer`), receipts (the node).
 
-pub use crate::held::{Held, Proof};
+pub use crate::held::{Held, Note, Outcome, Proof};
 pub use crate::sight::Sight;
 
 use crate::composer::{Holds, Match};
@@ -39,28 +39,6 @@ pub enum Step {
     /// Take back what we have written.
     Erase(&'static [u8]),
     Done(Outcome),
-}
-
-/// How far it has come, put down before the step after it is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Note {
-    /// It is about to be written.
-    Writing,
-    /// It stands in the composer.
-    Written,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    Submitted(Proof),
-    /// It is certain that it was not; what was written is gone again, or still there.
-    NotSubmitted {
-        why: &'static str,
-        erased: bool,
-    },
-    Unknown {
-        why: &'static str,
-    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +77,8 @@ pub struct Turn {
     noted: Option<Note>,
     pastes: u8,
     enters: u8,
+    /// How often Enter was not pressed because the program had printed meanwhile.
+    refusals: u8,
     submitted_before: bool,
     /// Our header stood on the screen before we wrote: seeing it proves nothing.
     shown_before: bool,
@@ -122,6 +102,7 @@ const FIRST_PROOF_MS: u64 = 10_000;
 const TOLD_MS: u64 = 2_000;
 const PASTES_MAX: u8 = 2;
 const ENTERS_MAX: u8 = 3;
+const REFUSALS_MAX: u8 = 100;
 
 impl Turn {
     pub fn new(typed: Typed, settle_ms: u64) -> Self {
@@ -134,6 +115,7 @@ impl Turn {
             noted: None,
             pastes: 0,
             enters: 0,
+            refusals: 0,
             submitted_before: false,
             shown_before: false,
             proven: None,
@@ -174,6 +156,15 @@ impl Turn {
 
     pub fn is_at_gate(&self) -> bool {
         self.phase == Phase::Gate
+    }
+
+    /// Enter was not pressed: the program had printed something that was not seen yet. All is looked at again.
+    pub fn not_entered(&mut self) {
+        if matches!(self.phase, Phase::Entered { .. }) {
+            self.enters = self.enters.saturating_sub(1);
+            self.refusals = self.refusals.saturating_add(1);
+            self.phase = Phase::Aside;
+        }
     }
 
     /// It was written, and something else comes first.
@@ -302,6 +293,11 @@ impl Turn {
         if self.noted != Some(Note::Written) {
             self.noted = Some(Note::Written);
             return Step::Note(Note::Written);
+        }
+        if self.refusals >= REFUSALS_MAX {
+            let why = "the program prints without a pause, so Enter was not pressed";
+            self.phase = Phase::Erasing { presses: 0, at: sight.now, why, all_ours: false };
+            return self.next(sight);
         }
         self.enters += 1;
         self.shown_by = Some(sight.now.plus_ms(PROOF_MS));
@@ -522,5 +518,28 @@ mod tests {
         let prompt = Sight { composer: holds(), ..Sight::at(900, AgentState::Waiting) };
         assert_eq!(turn.next(&prompt), Step::ReleaseKeyboard, "the person decides first");
         assert!(turn.is_aside());
+    }
+
+    /// Finding L16: the program printed between our last look and Enter, which the holder then did not press.
+    #[test]
+    fn enter_that_was_not_pressed_is_pressed_only_after_another_look() {
+        let holds = || Holds::Text(bones(typed().as_str()));
+        let sees = |now: u64, state| Sight { composer: holds(), keyboard: true, ..Sight::at(now, state) };
+        let mut turn = Turn::new(typed(), 150);
+        (turn.phase, turn.noted, turn.pastes) = (Phase::Pasted { at: Timestamp(0) }, Some(Note::Written), 1);
+        assert_eq!(turn.next(&sees(200, AgentState::Idle)), Step::Enter);
+        turn.not_entered();
+        let asks = turn.next(&sees(201, AgentState::Waiting));
+        assert_eq!(asks, Step::Wait { until: None, held: Some(Held::Waiting) });
+        assert!(matches!(
+            turn.next(&sees(300, AgentState::Idle)),
+            Step::Wait { until: Some(Timestamp(450)), .. }
+        ));
+        assert_eq!(turn.next(&sees(450, AgentState::Idle)), Step::Enter);
+        assert_eq!(turn.enters, 1);
+        turn.refusals = REFUSALS_MAX;
+        turn.not_entered();
+        turn.next(&sees(500, AgentState::Idle));
+        assert_eq!(turn.next(&sees(900, AgentState::Idle)), Step::Erase(ERASE), "not for ever");
     }
 }

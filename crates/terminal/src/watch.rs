@@ -9,6 +9,7 @@ use crate::hooks::{self, Event, Heard, Meaning};
 use crate::pause::{Paused, Pauses};
 use crate::profile::{Hooks, Profile};
 use crate::prompt::Prompt;
+use crate::request::{PermissionRequest, REQUESTS_MAX};
 use crate::rules::{self, Sees};
 use crate::screen::{Screen, Seen, Size};
 use crate::status::{Report, Says};
@@ -46,6 +47,17 @@ pub struct Watch {
     zone: TimeZone,
     /// When anything last came from the program: output, or an event of its hooks or its server.
     sign_at: Timestamp,
+    requests: Requests,
+}
+
+/// What the program told of the permissions that it asks for.
+#[derive(Debug, Clone, Default)]
+struct Requests {
+    /// By hooks, and since when it waited then.
+    hooked: Vec<PermissionRequest>,
+    since: Timestamp,
+    /// By its server, as it is now.
+    served: Vec<PermissionRequest>,
 }
 
 impl Watch {
@@ -71,6 +83,7 @@ impl Watch {
             pauses: Pauses::default(),
             zone: TimeZone::UTC,
             sign_at: now,
+            requests: Requests::default(),
         }
     }
 
@@ -208,9 +221,26 @@ impl Watch {
 
     /// What it waits for, if it waits.
     pub fn prompt(&self) -> Option<Prompt> {
-        let side_by_side = self.profile.approve.as_ref().map_or(&[][..], |approve| &approve.side_by_side);
+        let since = self.verdict().since;
+        let Requests { hooked, served, .. } = &self.requests;
+        let hooked = hooked.iter().filter(|_| self.requests.since == since);
+        let requests: Vec<PermissionRequest> = hooked.chain(served).cloned().collect();
         (self.state() == AgentState::Waiting)
-            .then(|| Prompt::read(&self.screen, self.verdict().since, side_by_side))
+            .then(|| Prompt::read(&self.screen, since, self.profile.approve.as_ref(), &requests))
+    }
+
+    /// Keeps a permission that a hook tells of, with the others of the same wait.
+    fn requested(&mut self, request: PermissionRequest) {
+        let since = self.verdict().since;
+        if self.requests.since != since {
+            self.requests.hooked.clear();
+        }
+        self.requests.since = since;
+        // The newest is what is asked about next.
+        if self.requests.hooked.len() == REQUESTS_MAX {
+            self.requests.hooked.remove(0);
+        }
+        self.requests.hooked.push(request);
     }
 
     /// The rows of the screen above its composer; all of them if that is not to be seen.
@@ -246,7 +276,7 @@ impl Watch {
     }
 
     fn titled(&mut self, now: Timestamp, title: &str) {
-        let rule = rules::on_title(&self.profile.title, title);
+        let rule = self.profile.rule_on_title(title);
         let sees = rule.map(|rule| (rule.state, format!("title, {}", rule.name)));
         self.fold.read(now, Rank::Title, sees);
     }
@@ -287,11 +317,17 @@ impl Watch {
             Meaning::Silent => self.fold.read(now, Rank::Hook, None),
             Meaning::Nothing => {}
         }
+        if let Some(request) =
+            event.request(self.heard.events).filter(|_| self.state() == AgentState::Waiting)
+        {
+            self.requested(request);
+        }
     }
 
-    /// What the program's own server says; nothing once it cannot be reached.
-    pub fn served(&mut self, now: Timestamp, sees: Option<(Sees, String)>) {
+    /// What the program's own server says, and which permissions it asks for; nothing once it cannot be reached.
+    pub fn served(&mut self, now: Timestamp, sees: Option<(Sees, String)>, requests: Vec<PermissionRequest>) {
         self.tick(now);
+        self.requests.served = requests;
         self.sign_at = self.sign_at.max(now);
         self.fold.read(now, Rank::Native, sees);
     }
@@ -304,6 +340,7 @@ impl Watch {
     /// Goes on with what another watch of the same program heard and was told.
     pub fn succeed(&mut self, before: &Self) {
         (self.heard, self.zone) = (before.heard.clone(), before.zone.clone());
+        self.requests = before.requests.clone();
         self.screen.set_colours(before.screen.colours());
     }
 
@@ -391,7 +428,7 @@ impl Watch {
     fn look(&mut self, now: Timestamp) {
         self.changed_at = None;
         let rows = self.screen.rows();
-        let found = rules::on_screen(&self.profile.screen, &rows);
+        let found = self.profile.rule_on_screen(&rows);
         let sees = match found {
             Some(rule) if rule.state == Sees::Waiting => Some((rule.state, format!("screen, {}", rule.name))),
             _ if rules::looks_like_a_choice(&rules::lowest(&rows, rules::ROWS)) => {

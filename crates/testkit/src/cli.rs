@@ -31,8 +31,9 @@ impl<'a> Cli<'a> {
             python = python(),
             wedged = how.iter().find_map(|word| word.strip_prefix("wedged=")).unwrap_or("600000"),
         );
-        std::fs::create_dir_all(world.file(".synapse/profiles")).expect("a folder");
-        world.write(".synapse/profiles/scripted.yaml", &profile);
+        let profiles = world.home().join("profiles");
+        std::fs::create_dir_all(&profiles).expect("a folder");
+        std::fs::write(profiles.join("scripted.yaml"), &profile).expect("a file");
         let mut words = vec!["scripted", "-d", "--name", name, "--", log.as_str()];
         words.extend(how);
         world.ok(&words);

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell, receive, send};
+use synapse_holder::terminal::wire::{Ask, Frames, LEVEL, Role, Tell, receive, send};
 use synapse_terminal::composer::{Composer, Holds};
 use synapse_terminal::{Screen, Size};
 
@@ -38,7 +38,8 @@ impl Recorder {
         let name = socket.file_name().unwrap_or_default().to_string_lossy();
         let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/{name}", opened.as_raw_fd()))?;
         let size = Size::DETACHED;
-        send(&mut stream, &Ask::Hello { role: Role::Reader, columns: size.columns(), rows: size.rows() })?;
+        let (columns, rows) = (size.columns(), size.rows());
+        send(&mut stream, &Ask::Hello { role: Role::Reader, columns, rows, level: LEVEL })?;
         let screen = Screen::new(size, 0);
         let seen = Seen { screen, events: Vec::new(), carried: Vec::new(), ended: false };
         let seen = Arc::new((Mutex::new(seen), Condvar::new()));

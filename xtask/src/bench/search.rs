@@ -128,6 +128,8 @@ fn one(n: u64, agent: AgentId, dice: &mut u64) -> [Entry; 2] {
         bytes: body.bytes() as u64,
         accepted_at: at,
         follow_up: false,
+        context: None,
+        tenant: None,
     };
     let opens = Some(Box::new(Opens { caller_id: None, context: None, timeout_ms: None }));
     let accepted = Record::Accepted { letter: Arc::new(letter), body, opens };
@@ -146,6 +148,7 @@ fn one(n: u64, agent: AgentId, dice: &mut u64) -> [Entry; 2] {
         id: task,
         caller_id: None,
         context: None,
+        tenant: None,
         asks: None,
         agent,
         requester: from,

@@ -15,8 +15,9 @@ use crate::shell;
 const ARROWS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("dialects", &["core"]),
+    ("a2a-v1", &[]),
     ("a2a-v03", &[]),
-    ("a2a", &["a2a-v03", "core", "dialects"]),
+    ("a2a", &["a2a-v1", "a2a-v03", "core", "dialects"]),
     ("store", &["core"]),
     ("holder", &[]),
     ("tls", &[]),

@@ -29,6 +29,8 @@ pub(crate) fn sample() -> Description {
         }],
         mtls: true,
         open: false,
+        streaming: true,
+        push_notifications: true,
         extensions: Vec::new(),
     }
 }

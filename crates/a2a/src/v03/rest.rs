@@ -6,7 +6,7 @@ use super::data::Fields;
 use super::{Form, push, read_request, send, written};
 use crate::fault::{Fault, Kind};
 use crate::operation::Request;
-use crate::rest::{Path, Row, asked};
+use crate::rest::{Path, Row, asked, listed, verbs_among};
 use crate::wire::from_json;
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -40,6 +40,16 @@ const ROWS: &[Row] = &[
     ),
     ("GET", &["card"], "agent/getAuthenticatedExtendedCard", false),
 ];
+
+/// Every verb and path below `/v1/`.
+pub fn rows() -> impl Iterator<Item = (&'static str, String)> {
+    listed(ROWS)
+}
+
+/// The verbs that a path takes; none if there is no such path.
+pub fn verbs(path: &str) -> Vec<&'static str> {
+    verbs_among(ROWS, path)
+}
 
 /// A path below `/v1/`.
 pub fn read_path(verb: &Method, path: &str) -> Result<Path, Fault> {

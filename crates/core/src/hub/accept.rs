@@ -6,7 +6,7 @@
 use super::Hub;
 use crate::effect::{Answer, Draft, Facts, Fresh, Output, Prior, Taken};
 use crate::ids::{AgentId, MessageId, TaskId, Timestamp};
-use crate::message::{Chain, Digest, Key, Letter, Sender};
+use crate::message::{Chain, Digest, Letter, Sender};
 use crate::policy::{About, Caller, Verb};
 use crate::record::{Opens, Record};
 use crate::refusal::Refusal;
@@ -78,8 +78,7 @@ impl Hub {
 
     /// The same key with the same content is the same message.
     fn repeated(&self, from: &Sender, draft: &Draft, facts: &Facts) -> Result<Option<Taken>, Refusal> {
-        let Some(sender_id) = &draft.sender_id else { return Ok(None) };
-        let key = Key { who: from.who.clone(), message: sender_id.clone() };
+        let Some(key) = draft.key(from.who.clone()) else { return Ok(None) };
         let prior = self.recent.by_key.get(key.text().as_str()).or(facts.prior.as_ref());
         match prior {
             None => Ok(None),
@@ -90,7 +89,7 @@ impl Hub {
                 duplicate: true,
                 ahead: 0,
             })),
-            Some(_) => Err(Refusal::Conflict { message: sender_id.clone() }),
+            Some(_) => Err(Refusal::Conflict { message: key.message }),
         }
     }
 
@@ -166,6 +165,11 @@ impl Hub {
         n: usize,
     ) -> Letter {
         let id = message_id(nth(fresh.message, n));
+        let open = continues.and_then(|task| self.state.tasks.get(&task));
+        let (context, tenant) = match open {
+            Some(task) => (task.context.clone(), task.tenant.clone()),
+            None => (draft.context.clone(), draft.tenant.clone()),
+        };
         let chain =
             draft.chain.clone().unwrap_or_else(|| Chain { correlation: id.clone(), parent: None, hops: 0 });
         Letter {
@@ -182,6 +186,8 @@ impl Hub {
             bytes: draft.body.bytes() as u64,
             accepted_at: now,
             follow_up: continues.is_some(),
+            context,
+            tenant,
         }
     }
 

@@ -139,6 +139,7 @@ impl World {
             continues: None,
             caller_task_id: None,
             context: None,
+            tenant: None,
             timeout_ms,
             sent_at: None,
             watcher: None,
@@ -264,8 +265,8 @@ impl World {
     /// Whether this asks again for what the disk has, in the same words: then it must be answered.
     pub(super) fn is_known_repeat(&self, node: usize, input: &Input) -> bool {
         let Input::Asked { caller, command: Command::Send(draft), .. } = input else { return false };
-        let Some(sender_id) = &draft.sender_id else { return false };
-        let key = crate::message::Key { who: caller.sender().who, message: sender_id.clone() }.text();
+        let Some(key) = draft.key(caller.sender().who) else { return false };
+        let key = key.text();
         self.nodes[node].disk.priors.get(&key).is_some_and(|prior| prior.digest == draft.body.digest())
     }
 

@@ -12,7 +12,6 @@ use crate::cycle::{self, Turned};
 use crate::effect::{Command, Effect, Facts, Input, Report};
 use crate::hub::Hub;
 use crate::ids::{AskId, LinkId, Seq, TaskId, Timestamp};
-use crate::message::Key;
 use crate::settings::Limits;
 use crate::task::TaskState;
 
@@ -168,9 +167,8 @@ impl Node {
         let Input::Asked { caller, command, facts, .. } = input else { return };
         let named = match command {
             Command::Send(draft) | Command::Interrupt { draft: Some(draft), .. } => {
-                let key = draft.sender_id.as_ref();
-                let key = key.map(|id| Key { who: caller.sender().who, message: id.clone() }.text());
-                let prior = key.and_then(|key| self.disk.priors.get(&key).cloned());
+                let key = draft.key(caller.sender().who);
+                let prior = key.and_then(|key| self.disk.priors.get(&key.text()).cloned());
                 facts.prior = prior.filter(|_| self.breakage != Some(Breakage::ForgetDedupe));
                 draft.continues.as_ref()
             }

@@ -12,7 +12,7 @@ use synapse_core::agents::Agent;
 use synapse_core::cycle::{self, Journal, Turned};
 use synapse_core::effect::{Draft, EndedTask, Place, Prior, Replied, Report, Serves};
 use synapse_core::ids::{AskId, TaskRef, WatcherId};
-use synapse_core::message::{Content, Expects, Key, Proof};
+use synapse_core::message::{Content, Expects, Proof};
 use synapse_core::policy::{Caller, Rules};
 use synapse_core::receipt::Step;
 use synapse_core::record::Entry;
@@ -223,6 +223,7 @@ impl Teller {
             continues: value("continues").map(|name| self.messages[name].1.into()),
             caller_task_id: None,
             context: None,
+            tenant: None,
             timeout_ms: value("timeout").map(|ms| ms.parse().unwrap()),
             sent_at: None,
             watcher: value("tells").map(watcher),
@@ -246,7 +247,7 @@ impl Teller {
         let mut facts = Facts::default();
         let key = match command {
             Command::Send(draft) | Command::Interrupt { draft: Some(draft), .. } => {
-                draft.sender_id.clone().map(|message| Key { who: caller.sender().who, message }.text())
+                draft.key(caller.sender().who).map(|key| key.text())
             }
             _ => None,
         };

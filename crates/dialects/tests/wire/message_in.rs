@@ -41,6 +41,7 @@ fn part(part: &Part) -> String {
         Piece::Data(data) => format!("data {data}"),
         Piece::Url(url) => format!("url {url}"),
         Piece::Raw(raw) => format!("raw {raw}"),
+        Piece::File(file) => format!("file of {} bytes", file.bytes),
     };
     text.extend(part.media_type.iter().map(|t| format!(" as {t}")));
     text.extend(part.filename.iter().map(|f| format!(" in {f}")));
@@ -118,15 +119,15 @@ fn a_part_that_is_wrong_is_named_by_its_path() {
         (r#"{"message": {"parts": [{"raw": "aGk"}]}}"#, "message.parts[0].raw: it is not base64"),
         (
             r#"{"message": {"parts": [{}]}}"#,
-            "message.parts[0]: exactly one of text, data, url, raw is needed, not 0",
+            "message.parts[0]: exactly one of text, data, url, raw, file is needed, not 0",
         ),
         (
             r#"{"message": {"parts": [{"kind": "text"}]}}"#,
-            "message.parts[0]: exactly one of text, data, url, raw is needed, not 0",
+            "message.parts[0]: exactly one of text, data, url, raw, file is needed, not 0",
         ),
         (
             r#"{"message": {"parts": [{"text": "a", "url": "b"}]}}"#,
-            "message.parts[0]: exactly one of text, data, url, raw is needed, not 2",
+            "message.parts[0]: exactly one of text, data, url, raw, file is needed, not 2",
         ),
         (
             r#"{"message": {"parts": [{"text": "a", "mediaType": 1}]}}"#,
@@ -229,7 +230,7 @@ fn what_is_not_json_of_this_shape() {
         ("{", "body: the JSON ends too early"),
         ("hi", "body: this is not JSON"),
         ("\"hi\"", "body: invalid type"),
-        ("[1]", "[0]: invalid type"),
+        ("[1]", "body: invalid type: sequence, expected an object"),
         ("{}", "body: missing field `message`"),
         (r#"{"target": "ana"}"#, "body: missing field `message`"),
         (r#"{"message": "hi"} {"message": "ho"}"#, "body: this is not JSON: trailing characters"),

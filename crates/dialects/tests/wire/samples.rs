@@ -43,6 +43,8 @@ pub(crate) fn letter() -> Letter {
         bytes: body.bytes() as u64,
         accepted_at: Timestamp(T0),
         follow_up: false,
+        context: None,
+        tenant: None,
         id,
     }
 }
@@ -66,6 +68,7 @@ pub(crate) fn task(state: TaskState) -> Task {
         id: letter().task,
         caller_id: Some("theirs".into()),
         context: None,
+        tenant: None,
         asks: None,
         agent: letter().to,
         requester: sender(Proof::Token),

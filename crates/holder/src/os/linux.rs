@@ -1,20 +1,24 @@
-//! Linux: `/proc`, pidfds, inotify.
+//! Linux: `/proc`, pidfds, FIFOs.
 //!
 //! Invariant: a signal goes only to the process that was looked at, even if
 //! its pid is given to another in between.
 //! Not here: other systems (`os/other.rs`).
 
-use std::fs;
-use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
 
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::io::Errno;
 use rustix::process::{self, PidfdFlags, Signal};
 
-use super::{Job, Stat, pid_of};
+use super::{INPUT_LOOK_EVERY, Job, PeerDescriptor, Stat, pid_of};
+use crate::limit::SystemLimit;
 
 /// A path that leads to the program of this process as it was started, whatever became of its file.
 pub(crate) fn own_program() -> io::Result<PathBuf> {
@@ -30,11 +34,28 @@ pub(crate) fn become_subreaper() -> io::Result<()> {
 /// Differs between two boots of a machine, so that a pid and a start time from
 /// before the boot are not taken for a process of today.
 pub(crate) fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+    // Read once: later there may be no descriptor left to read it with, and then nothing would seem to be of this boot.
+    static BOOT: OnceLock<String> = OnceLock::new();
+    if let Some(boot) = BOOT.get() {
+        return boot.clone();
+    }
+    match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+        Ok(id) => BOOT.get_or_init(|| id.trim().to_owned()).clone(),
+        Err(_) => String::new(),
+    }
 }
 
 pub(crate) fn stat(pid: u32) -> Option<Stat> {
-    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    look_at(pid).ok().flatten()
+}
+
+/// As `stat`; an error if a limit of the system kept us from looking.
+pub(crate) fn look_at(pid: u32) -> io::Result<Option<Stat>> {
+    match fs::read(format!("/proc/{pid}/stat")) {
+        Ok(line) => Ok(parse_stat(&line)),
+        Err(error) if SystemLimit::of(&error).is_some() => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Every process there is, with its parent: `(pid, parent)`.
@@ -83,33 +104,127 @@ pub(crate) fn signal_if(pid: u32, signal: Signal, is_meant: impl Fn(&Stat) -> bo
     }
 }
 
-/// Wakes its owner when a file grows or its folder gets a new entry.
+/// A descriptor of the process that has this pid now; none if there is none, or on old kernels.
+pub(crate) fn open_process(pid: u32) -> Option<OwnedFd> {
+    process::pidfd_open(pid_of(pid)?, PidfdFlags::empty()).ok()
+}
+
+/// Whether the process of a pidfd has ended: the kernel makes it readable then.
+pub(crate) fn has_ended(process: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    loop {
+        match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(ready) => return ready != 0,
+            Err(Errno::INTR) => {}
+            Err(_) => return true,
+        }
+    }
+}
+
+/// The pid and the user of whoever connected to this socket, as they were then.
+pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
+    // Not `rustix`: its pid cannot be 0, which is what the kernel says of a process outside of our PID namespace.
+    let nobody = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let found = socket_option(socket, libc::SO_PEERCRED, nobody)?;
+    Ok((found.pid.cast_unsigned(), found.uid))
+}
+
+/// The very process that connected to this socket. Since Linux 6.5.
+#[allow(unsafe_code)]
+pub(crate) fn peer_descriptor(socket: BorrowedFd<'_>) -> PeerDescriptor {
+    match socket_option::<RawFd>(socket, libc::SO_PEERPIDFD, -1) {
+        // SAFETY: the kernel made this descriptor for us in the call above, and nothing else knows of it.
+        Ok(descriptor) if descriptor >= 0 => {
+            PeerDescriptor::Process(unsafe { OwnedFd::from_raw_fd(descriptor) })
+        }
+        Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => PeerDescriptor::Unsupported,
+        _ => PeerDescriptor::Gone,
+    }
+}
+
+/// Reads an option of a socket. `T` is one of the plain structures of numbers that the kernel fills.
+#[allow(unsafe_code)]
+fn socket_option<T: Copy>(socket: BorrowedFd<'_>, name: libc::c_int, mut value: T) -> io::Result<T> {
+    let size = size_of::<T>();
+    let mut length = libc::socklen_t::try_from(size).map_err(io::Error::other)?;
+    // SAFETY: `value` and `length` live across the call, and `length` is the size of `value`, of which the kernel
+    // writes no more. `T` is private to this file: numbers only, for which every pattern of bits is valid.
+    let failed = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length)
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if length as usize == size { Ok(value) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
+
+/// Now, on the clock by which the kernel tells when a process started.
+pub(crate) fn now_as_start_time() -> Option<u64> {
+    // Seconds since the boot with two decimals: the hundredths in which `/proc/<pid>/stat` counts.
+    let text = fs::read_to_string("/proc/uptime").ok()?;
+    let (seconds, hundredths) = text.split_ascii_whitespace().next()?.split_once('.')?;
+    Some(seconds.parse::<u64>().ok()? * 100 + hundredths.parse::<u64>().ok()?)
+}
+
+pub(crate) fn name_of(pid: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
+/// Wakes the runner when its command gets more input: whoever adds some writes a byte into this FIFO. It costs no
+/// inotify instance, of which a user has 128 by default.
 pub(crate) struct InputWatch {
-    events: OwnedFd,
+    /// None on a file system without FIFOs; then the input is looked at from time to time.
+    fifo: Option<File>,
 }
 
 impl InputWatch {
-    pub(crate) fn new(file: &Path, folder: &Path) -> io::Result<Self> {
-        let events = inotify::init(CreateFlags::CLOEXEC)?;
-        inotify::add_watch(&events, file, WatchFlags::MODIFY)?;
-        // Only new entries: the output grows in the same folder, and must not
-        // wake the reader of the input.
-        inotify::add_watch(&events, folder, WatchFlags::CREATE | WatchFlags::MOVED_TO)?;
-        Ok(Self { events })
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        match mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) if SystemLimit::of(&error.into()).is_some() => return Err(error.into()),
+            Err(_) => return Ok(Self { fifo: None }),
+        }
+        // For writing too, so that it opens at once and never reads as ended.
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let fifo = File::options().read(true).write(true).custom_flags(flags).open(path)?;
+        Ok(Self { fifo: Some(fifo) })
     }
 
-    /// Returns after something happened since the last call, or since `new`.
+    /// Returns after `wake_input` was called since the last time, or since `new`.
     pub(crate) fn wait(&self) -> io::Result<()> {
-        let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+        let Some(mut fifo) = self.fifo.as_ref() else {
+            std::thread::sleep(INPUT_LOOK_EVERY);
+            return Ok(());
+        };
+        let mut wakes = [0; 512];
         loop {
-            match rustix::io::read(&self.events, &mut buffer) {
-                Ok(_) => return Ok(()),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+            match fifo.read(&mut wakes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other.map(drop),
             }
         }
     }
 }
+
+/// Wakes the `InputWatch` at this path, if there is one; if not, its runner has yet to read the input.
+pub(crate) fn wake_input(path: &Path) {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    for _ in 0..WAKE_TRIES {
+        match File::options().write(true).custom_flags(flags).open(path) {
+            Ok(mut fifo) => {
+                // One that is full wakes its reader already.
+                let _ = fifo.write(b"!");
+                return;
+            }
+            Err(error) if SystemLimit::of(&error).is_some() => std::thread::sleep(WAKE_PAUSE),
+            Err(_) => return,
+        }
+    }
+}
+
+const WAKE_TRIES: u32 = 20;
+const WAKE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Reads a line of `/proc/<pid>/stat`: `pid (name) state parent ...`.
 fn parse_stat(line: &[u8]) -> Option<Stat> {

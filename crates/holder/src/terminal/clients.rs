@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use super::visitors::Visitor;
 use super::wire::{self, Ask, Frames, Role, Tell};
 
 /// What may wait for one client; at this the program is not read any further, or the client falls behind.
@@ -15,9 +16,34 @@ const STUCK: Duration = Duration::from_secs(2);
 /// A client that connects and says nothing is let go after this.
 const SILENT: Duration = Duration::from_secs(5);
 
+/// The process behind a connection, as it was when it connected.
+#[derive(Debug, Clone)]
+pub(super) struct Guest {
+    /// Of this connection.
+    pub(super) number: u64,
+    pub(super) who: Visitor,
+    pub(super) pid: u32,
+    pub(super) start_time: u64,
+    /// What it calls itself.
+    pub(super) program: String,
+}
+
+impl Guest {
+    pub(super) fn nobody(number: u64) -> Self {
+        Self { number, who: Visitor::Nobody, pid: 0, start_time: 0, program: String::new() }
+    }
+}
+
 pub(super) struct Client {
     stream: UnixStream,
+    pub(super) guest: Guest,
     pub(super) role: Option<Role>,
+    /// Which frames it understands.
+    pub(super) level: u8,
+    /// A process under an agent waits for the node to let it look, in a window of this size.
+    pub(super) asked_to_look: Option<(u16, u16)>,
+    /// When it last typed.
+    pub(super) typed_at: Option<Instant>,
     frames: Frames,
     queue: Vec<u8>,
     /// How much of the queue's front is written.
@@ -38,12 +64,16 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
+    pub(super) fn new(stream: UnixStream, guest: Guest) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let now = Instant::now();
         Ok(Self {
             stream,
+            guest,
             role: None,
+            level: 0,
+            asked_to_look: None,
+            typed_at: None,
             frames: Frames::default(),
             queue: Vec::new(),
             sent: 0,
@@ -60,6 +90,11 @@ impl Client {
 
     pub(super) fn stream(&self) -> &UnixStream {
         &self.stream
+    }
+
+    /// Whether no agent started it.
+    pub(super) fn is_users(&self) -> bool {
+        self.guest.who == Visitor::User
     }
 
     pub(super) fn is_viewer(&self) -> bool {

@@ -6,9 +6,10 @@
 //! The node, recorders and the viewer who leads set the pace, as any terminal does: while one of them has much to read, the
 //! program waits, unless they do not read at all. Other viewers may fall behind; they are then shown everything anew.
 
+mod admission;
 mod asks;
+mod input;
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -21,13 +22,18 @@ use super::clients::Client;
 use super::gather::{Gather, Left};
 use super::kept::Kept;
 pub(super) use asks::within;
+use input::Input;
 
+use super::visitors::{Doorkeeper, Untold};
 use super::wire::{Composer, Rgb, Role, Tell};
 use super::{Order, Orders};
+use crate::process::ProcessMark;
 use crate::reaper::Death;
 
-/// Input that may wait for a program that does not read.
+/// Keys that may wait for a program that does not read; more are not taken from those who press them.
 const INPUT_BYTES_MAX: usize = 64 << 10;
+/// The window gets another size at most this often.
+const FIT_PAUSE: Duration = Duration::from_millis(50);
 const CLIENTS_MAX: usize = 16;
 /// A program that lives no longer than this has ended at once.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -60,7 +66,10 @@ pub(super) struct Desk {
     composer: Composer,
     /// How many typed bytes this node was told of.
     typed_told: u64,
-    input: VecDeque<u8>,
+    input: Input,
+    /// When the window last got its size, and when it gets the newest that came since.
+    fitted_at: Instant,
+    fit_at: Option<Instant>,
     /// Keys of people, while the node has the keyboard.
     held: Vec<u8>,
     keyboard_until: Option<Instant>,
@@ -79,6 +88,12 @@ pub(super) struct Desk {
     was_viewed: bool,
     /// The program stopped itself.
     sleeps: bool,
+    doorkeeper: Doorkeeper,
+    /// The process that the holder started as its node.
+    node: Option<ProcessMark>,
+    /// How many have connected.
+    visits: u64,
+    untold: Untold,
 }
 
 impl Desk {
@@ -88,6 +103,7 @@ impl Desk {
         ears: UnixStream,
         orders: Orders,
         size: (u16, u16),
+        doorkeeper: Doorkeeper,
     ) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&master, true)?;
         socket.set_nonblocking(true)?;
@@ -104,7 +120,9 @@ impl Desk {
             state: None,
             composer: Composer::default(),
             typed_told: 0,
-            input: VecDeque::new(),
+            input: Input::default(),
+            fitted_at: Instant::now(),
+            fit_at: None,
             held: Vec::new(),
             keyboard_until: None,
             ended: None,
@@ -116,6 +134,10 @@ impl Desk {
             began: Instant::now(),
             was_viewed: false,
             sleeps: false,
+            doorkeeper,
+            node: None,
+            visits: 0,
+            untold: Untold::new(),
         })
     }
 
@@ -137,6 +159,7 @@ impl Desk {
             self.take_orders();
             self.accept();
             self.read_clients();
+            self.fit_if_due();
             self.write_master();
             self.say_farewell();
             self.let_go();
@@ -161,7 +184,7 @@ impl Desk {
             if due > now { due } else { now + LAST_WORDS }
         });
         let reopened = self.closed_since.filter(|_| self.ended.is_none()).map(|_| now + REOPENED);
-        deadlines.chain(farewell).chain(reopened).chain(self.gather.until()).min()
+        deadlines.chain(farewell).chain(reopened).chain(self.gather.until()).chain(self.fit_at).min()
     }
 
     fn sleep(&mut self) -> io::Result<Ready> {
@@ -182,7 +205,7 @@ impl Desk {
         let mut polled = Vec::with_capacity(self.clients.len());
         for (n, client) in self.clients.iter().enumerate() {
             let mut wanted = PollFlags::empty();
-            if self.input.len() < INPUT_BYTES_MAX {
+            if self.may_ask(client) {
                 wanted |= PollFlags::IN;
             }
             if client.waiting() > 0 {
@@ -231,6 +254,7 @@ impl Desk {
                 Order::Ended(death) => {
                     self.ended = Some((death, Instant::now()));
                 }
+                Order::Node(node) => self.node = node,
                 // The person whose program it is gets the shell back; the others look on.
                 Order::Suspended => {
                     self.sleeps = true;
@@ -242,30 +266,23 @@ impl Desk {
         }
     }
 
-    fn accept(&mut self) {
-        while let Ok((stream, _)) = self.socket.accept() {
-            if self.clients.len() < CLIENTS_MAX
-                && let Ok(client) = Client::new(stream)
-            {
-                self.clients.push(client);
-            }
-        }
-    }
-
     fn read_clients(&mut self) {
         if self.keyboard_until.is_some_and(|until| until <= Instant::now()) {
             self.give_back_keyboard();
         }
         for n in 0..self.clients.len() {
-            if self.input.len() >= INPUT_BYTES_MAX {
-                return;
-            }
-            if std::mem::take(&mut self.clients[n].is_ready) {
+            if self.may_ask(&self.clients[n]) && std::mem::take(&mut self.clients[n].is_ready) {
                 for ask in self.clients[n].read() {
                     self.asked(n, ask);
                 }
             }
         }
+    }
+
+    /// Whoever types waits while the program does not read. The node is always heard: it tells others what there is
+    /// to see, and would not read if nobody read what it says.
+    fn may_ask(&self, client: &Client) -> bool {
+        client.role == Some(Role::Node) || self.input.waiting() < INPUT_BYTES_MAX
     }
 
     fn read_master(&mut self) {
@@ -317,9 +334,8 @@ impl Desk {
 
     fn write_master(&mut self) {
         while !self.input.is_empty() && self.closed_since.is_none() {
-            let (front, _) = self.input.as_slices();
-            match rustix::io::write(self.master.as_fd(), front) {
-                Ok(written) => drop(self.input.drain(..written)),
+            match rustix::io::write(self.master.as_fd(), self.input.next()) {
+                Ok(written) => self.input.written(written),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(_) => self.input.clear(),

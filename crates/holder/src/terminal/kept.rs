@@ -46,6 +46,11 @@ impl Kept {
         }
     }
 
+    /// All output that ever came, bytes.
+    pub(super) fn printed(&self) -> u64 {
+        self.printed
+    }
+
     fn tail_from(&self) -> u64 {
         self.printed - self.tail.len() as u64
     }
@@ -61,6 +66,10 @@ impl Kept {
     }
 
     pub(super) fn resized(&mut self, size: Size) {
+        // Nothing was printed in between: nobody needs the sizes before.
+        if self.changes.back().is_some_and(|(at, _)| *at == self.printed) {
+            self.changes.pop_back();
+        }
         self.changes.push_back((self.printed, size));
         if self.changes.len() > CHANGES_MAX {
             self.changes.pop_front();
@@ -102,7 +111,7 @@ impl Kept {
         let (columns, rows) = self.size;
         let (mut at, answered) = (self.tail_from(), self.answered);
         let mut tells = vec![
-            Tell::Welcome { columns, rows, upto: at, answered, lost: self.lost },
+            Tell::Welcome { columns, rows, upto: at, answered, lost: self.lost, guards: true },
             Tell::Picture(self.picture.clone()),
         ];
         let mut size = self.size;
@@ -135,7 +144,7 @@ mod tests {
     /// As one word: `W80x24@0 P[] O[ab] R1x1`.
     fn told(kept: &Kept, now: Size) -> String {
         let words = kept.replay(now).into_iter().map(|tell| match tell {
-            Tell::Welcome { columns, rows, upto, answered, lost } => {
+            Tell::Welcome { columns, rows, upto, answered, lost, .. } => {
                 let lost = if lost { " lost" } else { "" };
                 format!("W{columns}x{rows}@{upto}/{answered}{lost}")
             }
@@ -176,7 +185,10 @@ mod tests {
         assert!(told(&kept, (90, 24)).starts_with("W90x24@1/0 lost P[] O[yyy"), "{}", kept.printed);
         kept.print(b"z");
         assert!(told(&kept, (90, 24)).starts_with("W90x24@2/0 lost P[] O[yyy"));
-        (0..2 * CHANGES_MAX).for_each(|_| kept.resized((1, 1)));
+        for _ in 0..2 * CHANGES_MAX {
+            kept.print(b"z");
+            kept.resized((1, 1));
+        }
         assert_eq!(kept.changes.len(), CHANGES_MAX);
         kept.draw(kept.printed, (5, 5), b"pic".to_vec());
         assert!(!told(&kept, (1, 1)).contains("lost"));

@@ -1,12 +1,17 @@
 //! What a holder and its clients say to each other: frames of a kind, a length and bytes.
 //!
 //! Both ends are ours and of the same user; what comes is still checked: a frame of an unknown kind or of too many
-//! bytes ends the connection.
+//! bytes ends the connection. So a holder sends the kinds that came later only to clients whose hello says that
+//! they know them (`LEVEL`): a holder may be newer than its node, and older than its viewers.
 
+use super::visitors::ViewerEvent;
 use std::io::{self, Read, Write};
 
 /// Longest content of one frame. A picture with all its scrollback fits.
 pub const FRAME_BYTES_MAX: usize = 2 << 20;
+
+/// What this version of a client understands: 1 brought `Tell::Refused` and `Tell::Viewer`.
+pub const LEVEL: u8 = 1;
 
 /// From a client to the holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,9 +21,16 @@ pub enum Ask {
         role: Role,
         columns: u16,
         rows: u16,
+        /// The `LEVEL` of the client; 0 is what older ones do not say.
+        level: u8,
     },
     /// Keys of a person, or text of the node.
     Input(Vec<u8>),
+    /// Keys of the node, only if the program has printed nothing beyond this place. The holder looks again at once before.
+    Press {
+        upto: u64,
+        keys: Vec<u8>,
+    },
     Resize {
         columns: u16,
         rows: u16,
@@ -66,6 +78,11 @@ pub enum Ask {
     Notice(String),
     /// The person does not want to type for now: what waits for that may come.
     Yield,
+    /// The node's answer about an agent that wants to look: why it may not, or nothing if it may.
+    Admit {
+        viewer: u64,
+        refused: Option<String>,
+    },
 }
 
 /// Red, green and blue.
@@ -86,13 +103,14 @@ pub enum Composer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tell {
     /// First of all: the size of the picture, where the output after it begins, up to where queries are answered, and
-    /// whether some output before it is lost.
+    /// whether some output before it is lost; and whether this holder knows `Ask::Press`.
     Welcome {
         columns: u16,
         rows: u16,
         upto: u64,
         answered: u64,
         lost: bool,
+        guards: bool,
     },
     /// The last picture the node made.
     Picture(Vec<u8>),
@@ -107,6 +125,8 @@ pub enum Tell {
     Leads(bool),
     /// Whether nobody else's input reaches the program now; all that was typed before is told before this.
     Keyboard(bool),
+    /// Whether the keys of `Ask::Press` were pressed; what was printed before is told before this.
+    Pressed(bool),
     /// Whether the program, which still runs, has closed its terminal: nothing can be seen of it or typed to it.
     Closed(bool),
     Suspended,
@@ -130,6 +150,10 @@ pub enum Tell {
     Notice(String),
     /// The person who leads does not want to type for now; told to the node.
     Yield,
+    /// This client is not let in; says why. Nothing follows.
+    Refused(String),
+    /// What a viewer did; told to the node, which writes it down.
+    Viewer(Box<ViewerEvent>),
     /// The program ended; nothing follows.
     Ended {
         code: i32,
@@ -273,10 +297,11 @@ fn composer_frame(out: &mut Vec<u8>, kind: u8, composer: Composer, typed: Option
 impl Ask {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Hello { role, columns, rows } => {
-                frame(out, b'h', &[&[role.mark()], &size(*columns, *rows)])
+            Self::Hello { role, columns, rows, level } => {
+                frame(out, b'h', &[&[role.mark()], &size(*columns, *rows), &[*level]])
             }
             Self::Input(bytes) => frame(out, b'i', &[bytes]),
+            Self::Press { upto, keys } => frame(out, b'e', &[&upto.to_le_bytes(), keys]),
             Self::Resize { columns, rows } => frame(out, b'r', &[&size(*columns, *rows)]),
             Self::Answer { upto, bytes } => frame(out, b'a', &[&upto.to_le_bytes(), bytes]),
             Self::Picture { upto, columns, rows, drawn } => {
@@ -292,6 +317,10 @@ impl Ask {
             Self::Composer { composer, typed } => composer_frame(out, b'm', *composer, *typed),
             Self::Notice(words) => frame(out, b'n', &[words.as_bytes()]),
             Self::Yield => frame(out, b'y', &[]),
+            Self::Admit { viewer, refused } => {
+                let why = refused.as_deref().unwrap_or_default();
+                frame(out, b'w', &[&viewer.to_le_bytes(), why.as_bytes()]);
+            }
         }
     }
 
@@ -299,10 +328,13 @@ impl Ask {
         let bytes = content.len();
         let read = match kind {
             b'h' => front::<1>(&content).and_then(|([mark], rest)| {
-                let ((columns, rows), _) = read_size(rest)?;
-                Some(Self::Hello { role: Role::of(mark)?, columns, rows })
+                let ((columns, rows), rest) = read_size(rest)?;
+                let level = rest.first().copied().unwrap_or(0);
+                Some(Self::Hello { role: Role::of(mark)?, columns, rows, level })
             }),
             b'i' => Some(Self::Input(content)),
+            b'e' => front::<8>(&content)
+                .map(|(upto, keys)| Self::Press { upto: u64::from_le_bytes(upto), keys: keys.to_vec() }),
             b'r' => read_size(&content).map(|((columns, rows), _)| Self::Resize { columns, rows }),
             b'a' => front::<8>(&content)
                 .map(|(upto, bytes)| Self::Answer { upto: u64::from_le_bytes(upto), bytes: bytes.to_vec() }),
@@ -321,6 +353,11 @@ impl Ask {
             b'm' => read_composer(&content).map(|(composer, typed)| Self::Composer { composer, typed }),
             b'n' => String::from_utf8(content).ok().map(Self::Notice),
             b'y' => Some(Self::Yield),
+            b'w' => front::<8>(&content).and_then(|(viewer, why)| {
+                let why = std::str::from_utf8(why).ok()?;
+                let refused = (!why.is_empty()).then(|| why.to_owned());
+                Some(Self::Admit { viewer: u64::from_le_bytes(viewer), refused })
+            }),
             _ => None,
         };
         read.ok_or(BadFrame::Unknown { kind, bytes })
@@ -330,9 +367,10 @@ impl Ask {
 impl Tell {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Welcome { columns, rows, upto, answered, lost } => {
+            Self::Welcome { columns, rows, upto, answered, lost, guards } => {
                 let (upto, answered) = (upto.to_le_bytes(), answered.to_le_bytes());
-                frame(out, b'W', &[&size(*columns, *rows), &upto, &answered, &[u8::from(*lost)]]);
+                let marks = [u8::from(*lost), u8::from(*guards)];
+                frame(out, b'W', &[&size(*columns, *rows), &upto, &answered, &marks]);
             }
             Self::Picture(drawn) => frame(out, b'P', &[drawn]),
             Self::Output(bytes) => output(out, &[bytes]),
@@ -340,6 +378,7 @@ impl Tell {
             Self::Resized { columns, rows } => frame(out, b'R', &[&size(*columns, *rows)]),
             Self::Leads(leads) => frame(out, b'L', &[&[u8::from(*leads)]]),
             Self::Keyboard(yours) => frame(out, b'K', &[&[u8::from(*yours)]]),
+            Self::Pressed(pressed) => frame(out, b'D', &[&[u8::from(*pressed)]]),
             Self::Closed(closed) => frame(out, b'X', &[&[u8::from(*closed)]]),
             Self::Suspended => frame(out, b'S', &[]),
             Self::Colours { ink, paper } => frame(out, b'C', &[ink, paper]),
@@ -347,6 +386,8 @@ impl Tell {
             Self::Composer { composer, typed } => composer_frame(out, b'M', *composer, *typed),
             Self::Notice(words) => frame(out, b'N', &[words.as_bytes()]),
             Self::Yield => frame(out, b'Y', &[]),
+            Self::Refused(why) => frame(out, b'F', &[why.as_bytes()]),
+            Self::Viewer(event) => frame(out, b'V', &[&serde_json::to_vec(event).unwrap_or_default()]),
             Self::Ended { code, signaled } => {
                 frame(out, b'E', &[&code.to_le_bytes(), &[u8::from(*signaled)]])
             }
@@ -359,9 +400,11 @@ impl Tell {
             b'W' => read_size(&content).and_then(|((columns, rows), rest)| {
                 let (upto, rest) = front::<8>(rest)?;
                 let (answered, rest) = front::<8>(rest)?;
-                let ([lost], _) = front::<1>(rest)?;
+                let ([lost], rest) = front::<1>(rest)?;
+                // It came later: a holder that does not say it is older.
+                let guards = front::<1>(rest).is_some_and(|([guards], _)| guards != 0);
                 let (upto, answered) = (u64::from_le_bytes(upto), u64::from_le_bytes(answered));
-                Some(Self::Welcome { columns, rows, upto, answered, lost: lost != 0 })
+                Some(Self::Welcome { columns, rows, upto, answered, lost: lost != 0, guards })
             }),
             b'P' => Some(Self::Picture(content)),
             OUTPUT => Some(Self::Output(content)),
@@ -369,6 +412,7 @@ impl Tell {
             b'R' => read_size(&content).map(|((columns, rows), _)| Self::Resized { columns, rows }),
             b'L' => front::<1>(&content).map(|([leads], _)| Self::Leads(leads != 0)),
             b'K' => front::<1>(&content).map(|([yours], _)| Self::Keyboard(yours != 0)),
+            b'D' => front::<1>(&content).map(|([pressed], _)| Self::Pressed(pressed != 0)),
             b'X' => front::<1>(&content).map(|([closed], _)| Self::Closed(closed != 0)),
             b'S' => Some(Self::Suspended),
             b'C' => read_colours(&content).map(|(ink, paper)| Self::Colours { ink, paper }),
@@ -376,6 +420,8 @@ impl Tell {
             b'M' => read_composer(&content).map(|(composer, typed)| Self::Composer { composer, typed }),
             b'N' => String::from_utf8(content).ok().map(Self::Notice),
             b'Y' => Some(Self::Yield),
+            b'F' => String::from_utf8(content).ok().map(Self::Refused),
+            b'V' => serde_json::from_slice(&content).ok().map(Self::Viewer),
             b'E' => front::<4>(&content).and_then(|(code, rest)| {
                 let ([signaled], _) = front::<1>(rest)?;
                 Some(Self::Ended { code: i32::from_le_bytes(code), signaled: signaled != 0 })
@@ -387,6 +433,17 @@ impl Tell {
 }
 
 impl Role {
+    /// For people to read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Viewer => "viewer",
+            Self::Leader => "leader",
+            Self::Reader => "reader",
+            Self::Recorder => "recorder",
+        }
+    }
+
     fn mark(self) -> u8 {
         match self {
             Self::Node => b'n',
@@ -441,13 +498,15 @@ pub fn receive(from: &mut impl Read, frames: &mut Frames) -> io::Result<Option<T
 
 #[cfg(test)]
 mod tests {
+    use super::super::visitors::{ViewerAct, Visitor};
     use super::*;
 
     #[test]
     fn every_frame_comes_back_whatever_the_pieces() {
         let asks = [
-            Ask::Hello { role: Role::Viewer, columns: 120, rows: 40 },
+            Ask::Hello { role: Role::Viewer, columns: 120, rows: 40, level: LEVEL },
             Ask::Input(b"\x1b[A".to_vec()),
+            Ask::Press { upto: 7, keys: b"\r".to_vec() },
             Ask::Resize { columns: 1, rows: u16::MAX },
             Ask::Answer { upto: 12, bytes: b"\x1b[?6c".to_vec() },
             Ask::Picture { upto: u64::MAX, columns: 80, rows: 24, drawn: vec![0; 1000] },
@@ -462,9 +521,12 @@ mod tests {
             Ask::Composer { composer: Composer::Empty, typed: Some(u64::MAX) },
             Ask::Notice("1 waiting".into()),
             Ask::Yield,
+            Ask::Admit { viewer: 7, refused: None },
+            Ask::Admit { viewer: u64::MAX, refused: Some("no".into()) },
         ];
         let tells = [
-            Tell::Welcome { columns: 80, rows: 24, upto: 7, answered: 9, lost: true },
+            Tell::Welcome { columns: 80, rows: 24, upto: 7, answered: 9, lost: true, guards: false },
+            Tell::Pressed(true),
             Tell::Picture(vec![1]),
             Tell::Output(vec![]),
             Tell::Typed(b"y".to_vec()),
@@ -479,6 +541,17 @@ mod tests {
             Tell::Composer { composer: Composer::Other, typed: Some(7) },
             Tell::Notice("1 waiting".into()),
             Tell::Yield,
+            Tell::Refused("only look".into()),
+            Tell::Viewer(Box::new(ViewerEvent {
+                viewer: 1,
+                act: ViewerAct::AskToLook,
+                who: Visitor::Agents(vec!["a".into(), "b".into()]),
+                pid: 12,
+                program: "sh".into(),
+                role: "reader".into(),
+                at_ms: 9,
+                dropped: 2,
+            })),
             Tell::Ended { code: -1, signaled: true },
         ];
         let (mut said, mut told) = (Vec::new(), Vec::new());
@@ -498,6 +571,15 @@ mod tests {
             }
             assert_eq!(found, tells);
         }
+    }
+
+    /// A client that is older than this holder.
+    #[test]
+    fn hello_without_a_level_is_read() {
+        let mut frames = Frames::default();
+        frames.feed(b"h\x05\x00\x00\x00v\x50\x00\x18\x00");
+        let hello = Ask::Hello { role: Role::Viewer, columns: 80, rows: 24, level: 0 };
+        assert_eq!(frames.next_ask().unwrap(), Some(hello));
     }
 
     #[test]

@@ -243,3 +243,25 @@ fn when_a_holder_stops_a_running_command_counts_as_cancelled() {
     assert!(!command.is_alive());
     assert_eq!(world.exit_of(&run).how, How::Cancelled);
 }
+
+/// Finding A1: a runner that meets the limit of open files before its command has started leaves the run for the next one.
+#[test]
+fn limit_of_open_files_leaves_the_run_to_be_tried_again() {
+    let mut was_left = 0;
+    for files in 6..=24 {
+        let mut world = World::new();
+        let run = world.prepare(&world.argv(&["cat"]), b"hello");
+        let shell = format!("ulimit -n {files}; exec \"$0\" run \"$1\"");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &shell, env!("CARGO_BIN_EXE_holder-fixture")]).arg(run.path());
+        run.spawn_runner(command).unwrap().wait().unwrap();
+        if run.state().unwrap() == RunState::Prepared {
+            was_left += 1;
+            world.run(&run);
+        }
+        let exit = world.exit_of(&run);
+        assert_eq!((exit.how, exit.code), (How::Exited, Some(0)), "with {files} files: {exit:?}");
+        assert_eq!(run.read_out_from(0, 100).unwrap(), b"hello", "with {files} files");
+    }
+    assert!(was_left > 3, "{was_left}");
+}

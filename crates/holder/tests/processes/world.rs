@@ -73,6 +73,7 @@ impl World {
             mode: RunMode::Plain,
             time_limit_ms: None,
             output_limit: 10_000_000,
+            open_files: None,
         }
     }
 

@@ -8,9 +8,11 @@ use super::{Engine, is_interrupted, is_pause};
 use crate::follow::Item;
 use std::fmt;
 use std::time::Duration;
+use synapse_a2a::check;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::{self, Much};
 use synapse_a2a::pb;
+use synapse_core::Refusal;
 use synapse_core::ids::{Seq, TaskId};
 use synapse_core::record::{Entry, Record};
 use synapse_core::task::Task;
@@ -53,13 +55,23 @@ pub enum Event {
     },
     /// Events before the next are gone; the task as it is now follows.
     Gap,
+    /// The task goes on, and nothing more comes on this stream (A5).
+    Cut(Fault),
+}
+
+impl Event {
+    fn cut(refusal: &Refusal) -> Self {
+        let fault = Fault::of(refusal);
+        let message = format!("the stream ends before the task does: {}; subscribe to go on", fault.message);
+        Self::Cut(Fault { message, ..fault })
+    }
 }
 
 /// Ends when nothing more comes.
 pub type Stream = mpsc::Receiver<Event>;
 
-/// Events that wait for a slow reader.
-const EVENTS_MAX: usize = 64;
+/// Events that wait for a slow reader; more are in the queue of the follower, which is bounded by bytes, or in the journal.
+const EVENTS_MAX: usize = 1;
 
 impl Engine {
     /// Ends when the task has ended, or asks for something (S17).
@@ -91,7 +103,7 @@ impl Engine {
         request: pb::SubscribeToTaskRequest,
         after: Option<Mark>,
     ) -> Result<Stream, Fault> {
-        let known = self.known_by_name(&request.id).await?;
+        let known = self.known_by_name(check::id("id", &request.id)?).await?;
         let task = known.task().clone();
         if let Some(mark) = after {
             let items = self.follow(task.id, Seq(mark.seq.0.saturating_sub(1))).await?;
@@ -121,7 +133,7 @@ impl Engine {
         }
         match self.whole(&known).await? {
             Event::Told { response, .. } => Ok(Some(*response)),
-            Event::Gap => Ok(None),
+            Event::Gap | Event::Cut(_) => Ok(None),
         }
     }
 
@@ -203,6 +215,7 @@ impl Teller {
                 };
                 let (more, is_last) = match item {
                     None => break true,
+                    Some(Item::Cut(refusal)) => (vec![Event::cut(&refusal)], true),
                     Some(Item::Gap { .. }) => self.after_gap().await,
                     Some(Item::Entry(entry)) => {
                         if let Record::Ended { ending, archive, .. } = &entry.record
@@ -244,6 +257,7 @@ impl Teller {
             let (told, is_last) = match item {
                 Some(Item::Entry(entry)) => (self.updates(&entry), self.is_last(&entry.record)),
                 Some(Item::Gap { .. }) => self.after_gap().await,
+                Some(Item::Cut(refusal)) => (vec![Event::cut(&refusal)], true),
                 None => return,
             };
             for event in told {
@@ -271,11 +285,14 @@ impl Teller {
 
     /// What was lost is made good by the whole; and whether that is the end.
     async fn after_gap(&mut self) -> (Vec<Event>, bool) {
-        let Ok(known) = self.engine.known(self.task.id).await else { return (vec![Event::Gap], true) };
+        let known = match self.engine.known(self.task.id).await {
+            Ok(known) => known,
+            Err(fault) => return (vec![Event::Gap, Event::Cut(fault)], true),
+        };
         self.told = known.mark();
         match self.engine.whole(&known).await {
             Ok(whole) => (vec![Event::Gap, whole], known.ended().is_some()),
-            Err(_) => (vec![Event::Gap], true),
+            Err(fault) => (vec![Event::Gap, Event::Cut(fault)], true),
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Looking a task up, open or ended, as far as it is the caller's.
 
 use super::{Engine, is_interrupted, is_own, other_answer};
+use crate::card;
 use crate::driver::now;
 use std::sync::Arc;
-use synapse_a2a::fault::Fault;
-use synapse_a2a::from_core::{self, Much, Seen};
+use synapse_a2a::fault::{Fault, Kind};
+use synapse_a2a::from_core::{self, FileLinks, Much, Seen};
 use synapse_a2a::{pb, to_core};
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::{Seq, TaskId, TaskRef};
-use synapse_core::message::{Body, Letter};
+use synapse_core::message::{Body, Content, FileRef, Letter, Part};
 use synapse_core::record::{Archive, Record, Said};
 use synapse_core::task::{Ending, Task, TaskState};
 
@@ -116,17 +117,53 @@ impl Engine {
             }
             Err(refusal) => return Err(Fault::of(&refusal)),
         };
-        if is_own(&self.caller, known.task()) { Ok(known) } else { Err(Fault::no_such_task(&name)) }
+        if is_own(&self.caller, self.tenant.as_ref(), known.task()) {
+            Ok(known)
+        } else {
+            Err(Fault::no_such_task(&name))
+        }
+    }
+
+    /// Where the caller fetches the files of its messages.
+    fn links(&self) -> FileLinks {
+        let tenant = self.tenant.as_ref().map(|tenant| {
+            let name: String = form_urlencoded::byte_serialize(tenant.as_str().as_bytes()).collect();
+            format!("?tenant={name}")
+        });
+        let base = format!("{}/api/v1/files", card::base(&self.app, &self.called));
+        FileLinks { base, query: tenant.unwrap_or_default() }
+    }
+
+    /// A file that came with a message of this task, if both are the caller's to see.
+    pub(crate) async fn file_of(&self, task: &str, sha256: &str) -> Result<(Part, FileRef), Fault> {
+        let known = self.known_by_name(task).await?;
+        let (wanted, sha256) = (known.task().messages.clone(), sha256.to_owned());
+        let found = self.app.archive(move |history| {
+            for message in &wanted {
+                let content = history.message(message)?.and_then(|(_, body)| body.content().ok());
+                let files = content.iter().flat_map(Content::files);
+                if let Some((part, file)) = files.into_iter().find(|(_, file)| file.sha256.hex() == sha256) {
+                    return Ok(Some((part.clone(), *file)));
+                }
+            }
+            Ok(None)
+        });
+        let found = found.await.map_err(|refusal| Fault::of(&refusal))?;
+        found.ok_or_else(|| Fault::new(Kind::TaskNotFound, format!("task {task} has no such file")))
     }
 
     /// All that is asked for of a task, as it was then.
     pub(super) async fn tell(&self, known: &Known, much: Much) -> Result<pb::Task, Fault> {
+        let links = self.links();
         if let Known::Ended { ending, archive, heard: Some(heard), .. } = known
             && heard.is_all_of(&archive.task)
         {
             let said = if much.artifacts { heard.said.as_slice() } else { &[] };
             let (task, messages) = (&archive.task, heard.messages.as_slice());
-            return Ok(from_core::task(&Seen { task, ending: Some(ending), messages, said }, much));
+            return Ok(from_core::task(
+                &Seen { task, ending: Some(ending), messages, said, links: &links },
+                much,
+            ));
         }
         let (id, at) = (known.task().id, known.at());
         let wanted = known.task().messages.clone();
@@ -144,7 +181,7 @@ impl Engine {
             Known::Ended { ending, .. } => Some(ending),
             Known::Open { .. } => None,
         };
-        let seen = Seen { task: known.task(), ending, messages: &messages, said: &said };
+        let seen = Seen { task: known.task(), ending, messages: &messages, said: &said, links: &links };
         Ok(from_core::task(&seen, much))
     }
 }

@@ -144,6 +144,11 @@ impl Writer {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
             return false;
         }
+        // A log is not made where the folder of its agent was removed.
+        if self.dir.parent().is_some_and(|agent| !agent.exists()) {
+            self.retry_at = Some(Instant::now() + RETRY_EVERY);
+            return false;
+        }
         match AuditLog::open(&self.dir, self.bounds, &time::show(now())) {
             Ok(log) => {
                 // Part of what was being written may have arrived.

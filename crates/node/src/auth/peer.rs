@@ -1,5 +1,6 @@
 //! The other end of a connection: what the socket and the handshake told of it.
 
+use crate::ancestry::Kin;
 use crate::owner::Owner;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -28,8 +29,9 @@ impl TcpPeer {
 }
 
 pub struct UnixPeer {
-    pub(super) pid: Option<u32>,
-    /// Found out once per connection, when first needed.
+    /// Found out when the connection was accepted: later its pid may name another process.
+    pub(super) kin: Kin,
+    /// Made once per connection, when first needed.
     pub(super) caller: OnceLock<Caller>,
 }
 
@@ -42,8 +44,9 @@ pub struct TcpPeer {
 }
 
 impl Peer {
-    pub fn unix(pid: Option<u32>) -> Self {
-        Self::Unix(Arc::new(UnixPeer { pid, caller: OnceLock::new() }))
+    /// A process that connected to the Unix socket.
+    pub fn unix(kin: Kin) -> Self {
+        Self::Unix(Arc::new(UnixPeer { kin, caller: OnceLock::new() }))
     }
 
     /// A connection from `remote` to our own `local`.

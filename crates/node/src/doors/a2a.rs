@@ -12,6 +12,7 @@ pub(super) mod rpc;
 use super::Shared;
 use crate::a2a::{Done, Engine, Event, Mark};
 use crate::card::Called;
+use crate::uploads::{self, Room, Upload};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
@@ -33,6 +34,11 @@ fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> {
     Version::parse(asked.as_deref())
 }
 
+/// The version that is named in the query; none if there is none, or one that is not spoken.
+pub(super) fn version_in_query(uri: &Uri) -> Option<Version> {
+    Version::parse(Some(&query(uri, "A2A-Version")?)).ok()
+}
+
 /// A parameter of the query, decoded.
 fn query(uri: &Uri, name: &str) -> Option<String> {
     let pairs = form_urlencoded::parse(uri.query()?.as_bytes());
@@ -44,22 +50,27 @@ fn last_mark(headers: &HeaderMap) -> Option<Mark> {
     Mark::parse(headers.get("last-event-id")?.to_str().ok()?)
 }
 
-async fn body_of(app: &Shared, body: Body) -> Result<bytes::Bytes, Fault> {
-    let read = super::read_body(app, body).await.map_err(|refusal| Fault::of(&refusal));
+async fn body_of(app: &Shared, body: Body) -> Result<Upload, Fault> {
+    let read = uploads::read(app, body).await.map_err(|refusal| Fault::of(&refusal));
     // Until it is understood, it may be anything, and so also credentials.
     crate::audit::note(|facts| facts.veil(true));
     read
 }
 
+/// `room` is what a large body takes; it is given back when its files are stored, long before the task ends.
 async fn perform(
     engine: &Engine,
     version: Version,
-    request: operation::Request,
+    mut request: operation::Request,
     after: Option<Mark>,
+    room: Room,
 ) -> Result<Done, Fault> {
+    let files = engine.store_files(&mut request).await?;
+    drop(room);
+    let engine = engine.clone().bringing(files);
     match version {
         Version::V10 => engine.perform(request, after).await,
-        Version::V03 => old::perform(&engine.clone().speaking(version), request, after).await,
+        Version::V03 => old::perform(&engine.speaking(version), request, after).await,
     }
 }
 
@@ -78,10 +89,11 @@ fn event_json(response: &pb::StreamResponse, version: Version, form: Form) -> Re
 }
 
 /// One event of a stream, its data made by the binding.
-fn event_text(event: &Event, data: impl Fn(&pb::StreamResponse) -> Value) -> String {
+fn event_text(event: &Event, data: impl Fn(Result<&pb::StreamResponse, &Fault>) -> Value) -> String {
     match event {
-        Event::Told { mark, response } => format!("id: {mark}\ndata: {}\n\n", data(response)),
+        Event::Told { mark, response } => format!("id: {mark}\ndata: {}\n\n", data(Ok(response))),
         Event::Gap => ": some events are gone; the task as it is now follows\n\n".to_owned(),
+        Event::Cut(fault) => format!("data: {}\n\n", data(Err(fault))),
     }
 }
 
@@ -107,7 +119,7 @@ impl Spoken {
     pub(super) fn of(request: &Request<Body>) -> Option<Self> {
         match request.uri().path() {
             _ if grpc::is_call(request) => Some(Self::Grpc),
-            rpc::PATH => Some(Self::Rpc),
+            rpc::PATH | rpc::PATH_WITH_SLASH => Some(Self::Rpc),
             path if path.starts_with(rest::PREFIX) => {
                 Some(Self::Rest(version(request.headers(), request.uri()).unwrap_or(Version::V10)))
             }

@@ -1,11 +1,12 @@
 //! `/api/v1`: receipts, tasks, replies, cancels, agents. Open ones from memory, ended ones from the archive.
 
+use super::extract::Path;
 use super::{Refused, Shared, read_body, unexpected};
 use crate::driver::now;
 use crate::{audit, post};
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Extension, State};
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command, Replied};
 use synapse_core::ids::{MessageId, TaskRef};
@@ -17,13 +18,15 @@ use synapse_dialects::message::{ChainField, MessageRequest};
 use synapse_dialects::parse;
 
 /// How far a message has come. The id is ours, or the one you gave it.
-#[utoipa::path(get, path = "/api/v1/receipts/{message_id}", params(("message_id" = String, Path)), responses(
+#[utoipa::path(get, path = "/api/v1/receipts/{message_id}", params(
+    ("message_id" = String, Path, pattern = r"^[A-Za-z0-9_:@+~-][A-Za-z0-9_:@+~.-]{0,127}$"),
+), responses(
     (status = 200, body = ReceiptView), (status = "default", body = ErrorBody),
 ))]
 pub(super) async fn receipt(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
-    Path(raw): Path<String>,
+    Path(raw): Path,
 ) -> Result<Json<ReceiptView>, Refused> {
     let id = MessageId::parse(&raw).map_err(Refusal::from)?;
     let id = own_name(&app, &caller, id).await?;
@@ -46,7 +49,7 @@ pub(super) async fn receipt(
 
 /// A caller may use the id it brought.
 async fn own_name(app: &Shared, caller: &Caller, id: MessageId) -> Result<MessageId, Refusal> {
-    let key = Key { who: caller.sender().who, message: id.clone() }.text();
+    let key = Key { who: caller.sender().who, tenant: None, message: id.clone() }.text();
     let found = app.archive(move |history| history.message_by_key(&key)).await?;
     Ok(found.map_or(id, |(letter, _)| letter.id.clone()))
 }
@@ -67,13 +70,15 @@ pub(super) async fn tasks(
 }
 
 /// One task, open or ended, by its id or the first eight digits of it.
-#[utoipa::path(get, path = "/api/v1/tasks/{task_id}", params(("task_id" = String, Path)), responses(
+#[utoipa::path(get, path = "/api/v1/tasks/{task_id}", params(
+    ("task_id" = String, Path, pattern = r"^[0-9a-f]{8,32}$"),
+), responses(
     (status = 200, body = TaskView), (status = "default", body = ErrorBody),
 ))]
 pub(super) async fn task(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
-    Path(raw): Path<String>,
+    Path(raw): Path,
 ) -> Result<Json<TaskView>, Refused> {
     let name = TaskRef::parse(&raw).map_err(Refusal::from)?;
     let mut view = match app.ask(caller, Command::Task { task: name.clone() }).await {
@@ -94,13 +99,14 @@ pub(super) async fn task(
 }
 
 /// Stop working on a task.
-#[utoipa::path(post, path = "/api/v1/tasks/{task_id}/cancel", params(("task_id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/tasks/{task_id}/cancel", 
+    params(("task_id" = String, Path, pattern = r"^[0-9a-f]{8,32}$")),
     request_body = CancelRequest,
     responses((status = 200, body = TaskView), (status = "default", body = ErrorBody)))]
 pub(super) async fn cancel(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
-    Path(raw): Path<String>,
+    Path(raw): Path,
     body: Body,
 ) -> Result<Json<TaskView>, Refused> {
     let bytes = read_body(&app, body).await?;

@@ -15,6 +15,7 @@ use synapse_dialects::error::ErrorBody;
 use synapse_dialects::parse;
 use synapse_dialects::terminal::{DecisionAnswer, DecisionRequest, PromptView};
 use synapse_dialects::time;
+use synapse_terminal::Watch;
 use synapse_terminal::prompt::Decided;
 
 /// What the agent waits for, as its screen shows it.
@@ -44,14 +45,22 @@ async fn settled(seat: &Seat) {
 }
 
 fn view(seat: &Seat) -> Option<PromptView> {
-    let watch = seat.watch();
+    shown(&seat.watch())
+}
+
+/// The prompt as callers see it.
+pub(super) fn shown(watch: &Watch) -> Option<PromptView> {
     let prompt = watch.prompt()?;
     Some(PromptView {
+        since: time::show(watch.verdict().since),
+        decidable: watch.profile().approve.is_some(),
+        complete: prompt.doubt.is_none(),
+        doubt: prompt.doubt.map(|doubt| doubt.why().to_owned()),
+        source: prompt.source.to_owned(),
+        command: prompt.command,
         hash: prompt.hash,
         text: prompt.text,
         choices: prompt.choices,
-        since: time::show(watch.verdict().since),
-        decidable: watch.profile().approve.is_some(),
     })
 }
 

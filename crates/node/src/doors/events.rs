@@ -3,10 +3,11 @@
 //! The id of an event is its place in the journal. `Last-Event-ID` (or `after`) goes on where a watcher left
 //! off; a gap that was pruned is said (`follow`).
 
+use super::extract::Query;
 use super::{Refused, Shared};
 use crate::follow::{self, Item};
 use axum::body::Body;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header};
 use serde::Deserialize;
@@ -27,8 +28,10 @@ use tokio::time::{Instant, Sleep};
 #[into_params(parameter_in = Query)]
 pub(super) struct Follow {
     /// Only events of this task.
+    #[param(pattern = r"^[0-9a-f]{32}$")]
     task: Option<String>,
     /// Only events of this agent.
+    #[param(pattern = r"^[0-9a-f]{64}$")]
     agent: Option<String>,
     /// Only what a person should know at once.
     #[serde(default)]
@@ -72,6 +75,10 @@ fn text_of(item: Item) -> String {
             format!("id: {}\nevent: {}\ndata: {data}\n\n", view.id, view.event)
         }
         Item::Gap { missing } => format!("event: gap\ndata: {{\"missing\":{missing}}}\n\n"),
+        Item::Cut(refusal) => {
+            let body = ErrorBody::from(&refusal);
+            format!("event: error\ndata: {}\n\n", serde_json::to_string(&body).unwrap_or_default())
+        }
     }
 }
 

@@ -1,26 +1,30 @@
 //! The mailbox from outside: look into it, take from it, or stay and be handed each message (`synapse join`).
 
-use super::{Refused, Shared, read_body, unexpected};
+use super::extract::Query;
+use super::{App, Refused, Shared, read_body, unexpected};
 use crate::audit;
+use crate::conversation::TURNS_MAX;
 use crate::handle::ToHand;
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::response::Response;
 use serde::Deserialize;
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command, Input, Serves};
 use synapse_core::ids::{LinkId, MessageId};
 use synapse_core::policy::{self, About, Caller, Verb};
-use synapse_dialects::api::{InboxPage, MessageView};
+use synapse_dialects::api::{InboxPage, MessageView, TurnView};
 use synapse_dialects::error::ErrorBody;
 use synapse_dialects::jsonl::{self, FromProgram, Line, ToProgram};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Look {
+    /// How many at most; 50 if absent, never more than 500.
     #[serde(default)]
-    max: Option<usize>,
+    #[param(maximum = 4_294_967_295_u32)]
+    max: Option<u32>,
 }
 
 /// What waits, in the order in which it would leave. Looking changes nothing: report what was read as seen.
@@ -34,7 +38,7 @@ pub(super) async fn inbox(
 ) -> Result<Json<InboxPage>, Refused> {
     const PAGE_MAX: usize = 500;
     let agent = app.agent.id;
-    let max = look.max.unwrap_or(50).min(PAGE_MAX);
+    let max = look.max.map_or(50, |max| usize::try_from(max).unwrap_or(PAGE_MAX)).min(PAGE_MAX);
     let command = Command::Inbox { agent, max };
     let (Answer::Inbox(inbox), _) = app.ask(caller, command).await? else { return Err(unexpected()) };
     let ids: Vec<_> = inbox.letters.iter().map(|(letter, _)| letter.id.clone()).collect();
@@ -58,7 +62,12 @@ pub(super) async fn inbox(
 pub(super) struct Stay {
     /// How many messages may be under way before one is reported as seen.
     #[serde(default)]
-    window: Option<usize>,
+    #[param(maximum = 4_294_967_295_u32)]
+    window: Option<u32>,
+    /// How many earlier turns of its conversation come with each message.
+    #[serde(default)]
+    #[param(maximum = 4_294_967_295_u32)]
+    history: Option<u32>,
 }
 
 /// Be handed each message as it comes, one JSON per line, each under a lease until you report it as seen.
@@ -74,7 +83,11 @@ pub(super) async fn stream(
     const WINDOW_MAX: usize = 256;
     let about = About { worker: Some(app.agent.id), requester: None };
     policy::may(&app.gate.rules(), &caller, Verb::Report, about)?;
-    let window = stay.window.unwrap_or(8).clamp(1, WINDOW_MAX);
+    let bounded = |asked: Option<u32>, usual: usize, max: usize| {
+        asked.map_or(usual, |asked| usize::try_from(asked).unwrap_or(max)).min(max)
+    };
+    let window = bounded(stay.window, 8, WINDOW_MAX).max(1);
+    let turns_max = bounded(stay.history, 0, TURNS_MAX);
     let (link, mut orders) =
         app.handle.link(app.agent.id, window, Serves::UntilSeen { notes: true }, Vec::new()).await?;
     let guard = LinkGuard { app: app.clone(), link };
@@ -97,7 +110,13 @@ pub(super) async fn stream(
                 () = app.stop.cancelled() => None,
             };
             let Some(order) = order else { return };
-            let Some(line) = line_of(order) else { continue };
+            let turns = match &order {
+                ToHand::Deliver { letter, .. } if !letter.follow_up => {
+                    app.turns_before(letter, turns_max).await
+                }
+                _ => Vec::new(),
+            };
+            let Some(line) = line_of(&app, order, turns) else { continue };
             if lines.send(line).await.is_err() {
                 return;
             }
@@ -106,10 +125,12 @@ pub(super) async fn stream(
     Ok(super::events::lines_response(body, "application/x-ndjson"))
 }
 
-fn line_of(order: ToHand) -> Option<String> {
+fn line_of(app: &App, order: ToHand, history: Vec<TurnView>) -> Option<String> {
     Some(match order {
         ToHand::Deliver { letter, body, .. } => {
-            let view = Box::new(MessageView::new(&letter, Some(&body), None));
+            let mut view = MessageView { history, ..MessageView::new(&letter, Some(&body), None) };
+            app.show_files(&mut view, &body);
+            let view = Box::new(view);
             if letter.follow_up { ToProgram::Input(view).line() } else { ToProgram::Message(view).line() }
         }
         ToHand::Stop { task, why } => ToProgram::Cancel { task_id: task.to_string(), why }.line(),
@@ -133,7 +154,7 @@ impl Drop for LinkGuard {
 
 /// Say how it goes with a message you were handed; the same lines as a streaming program's.
 #[utoipa::path(post, path = "/api/v1/inbox/report", request_body = FromProgram, responses(
-    (status = 200, body = String), (status = "default", body = ErrorBody),
+    (status = 200, content_type = "application/json", body = String), (status = "default", body = ErrorBody),
 ))]
 pub(super) async fn report(
     State(app): State<Shared>,

@@ -5,7 +5,9 @@ use crate::audit;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
+use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
+use synapse_core::ids::MessageId;
 use synapse_core::policy::Caller;
 use synapse_core::routes::Target;
 use synapse_dialects::error::ErrorBody;
@@ -31,6 +33,12 @@ pub(super) async fn interrupt(
         if bytes.is_empty() { InterruptRequest::default() } else { parse::json(&bytes)? };
     let caller = app.gate.speaking_for(caller, request.from.as_deref())?;
     audit::note(|facts| facts.caller(&caller));
+    if let Some(chain) = &request.chain {
+        chain.to_core().map_err(|bad| Refusal::bad_field("chain", bad.to_string()))?;
+    }
+    if let Some(id) = &request.message_id {
+        MessageId::parse(id).map_err(|bad| Refusal::bad_field("message_id", bad.to_string()))?;
+    }
     let why = request.why.unwrap_or_else(|| "interrupted".into());
     let why = why.chars().filter(|c| !c.is_control()).take(WHY_CHARS_MAX).collect();
     let draft = match request.message {

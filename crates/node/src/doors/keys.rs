@@ -25,7 +25,9 @@ pub(super) async fn press(
     body: Body,
 ) -> Result<Json<KeysAnswer>, Refused> {
     policy::may(&app.gate.rules(), &caller, Verb::Keys, About::default())?;
-    let request: KeysRequest = parse::json(&read_body(&app, body).await?)?;
+    let body = read_body(&app, body).await?;
+    audit::note(audit::Facts::only_length);
+    let request: KeysRequest = parse::json(&body)?;
     let seat = app.seat.as_ref().ok_or_else(super::screen::no_terminal)?;
     let wanted = keys::read(&request.keys, request.literal)
         .map_err(|bad| Refusal::bad_field("keys", bad.to_string()))?;

@@ -87,9 +87,12 @@ pub(super) async fn restart(
     Ok(StatusCode::ACCEPTED)
 }
 
+/// This document.
+#[utoipa::path(get, path = "/openapi.json", responses((status = 200, body = serde_json::Value)))]
 pub(super) async fn openapi() -> impl IntoResponse {
     static DESCRIPTION: OnceLock<String> = OnceLock::new();
-    let text = DESCRIPTION.get_or_init(|| super::description().to_pretty_json().unwrap_or_default());
+    let text =
+        DESCRIPTION.get_or_init(|| serde_json::to_string_pretty(&super::description()).unwrap_or_default());
     ([(header::CONTENT_TYPE, "application/json")], text.as_str())
 }
 

@@ -1,11 +1,12 @@
 //! `GET /api/v1/screen`, `GET /api/v1/terminal`: what an agent's terminal shows, and why we think it does what it does.
 
+use super::extract::Query;
 use super::{Refused, Shared};
 use crate::driver::now;
 use crate::hands::terminal::Seat;
 use crate::launch::Tells;
 use axum::Json;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::response::IntoResponse;
 use http::header;
 use serde::Deserialize;
@@ -17,17 +18,19 @@ use synapse_dialects::time;
 use synapse_terminal::Watch;
 use synapse_terminal::pause::Paused;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Wish {
-    /// `text`, `ansi` or `svg`.
+    /// `text`, `ansi` or `svg`; `text` if absent.
     #[serde(default)]
+    #[param(pattern = "^(text|ansi|svg)$")]
     format: Option<String>,
 }
 
 /// What the agent's terminal shows now: as text, as escape sequences, or as a picture.
 #[utoipa::path(get, path = "/api/v1/screen",
-    params(("format" = Option<String>, Query, description = "text, ansi or svg; text if absent")),
-    responses((status = 200, body = String), (status = "default", body = ErrorBody)))]
+    params(Wish),
+    responses((status = 200, content((String = "text/plain"), (String = "image/svg+xml"))), (status = "default", body = ErrorBody)))]
 pub(super) async fn screen(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
@@ -92,6 +95,7 @@ fn view(seat: &Seat) -> TerminalView {
         columns: size.columns(),
         rows: size.rows(),
         tells: tells(seat, &watch),
+        prompt: super::approve::shown(&watch),
     }
 }
 

@@ -41,6 +41,9 @@ pub(super) async fn share(
     body: Body,
 ) -> Result<Json<SharedView>, Refused> {
     let request: ShareRequest = parse::json(&read_body(&app, body).await?)?;
+    if let Some(chain) = &request.chain {
+        chain.to_core().map_err(|bad| Refusal::bad_field("chain", bad.to_string()))?;
+    }
     let by_user = caller.agent().is_none();
     let command = Command::Share { agent: app.agent.id, text: request.text };
     let (context, followers) = ask(&app, caller, command).await?;

@@ -31,7 +31,10 @@ pub(super) async fn signal(
         let (verb, need) = ("tell what this agent does", "to be its own program, on its Unix socket");
         return Err(Refusal::NotAllowed { who: caller.label(), verb, need }.into());
     }
-    let request: SignalRequest = parse::json(&read_body(&app, body).await?)?;
+    let body = read_body(&app, body).await?;
+    // It has the key of the hooks in it.
+    crate::audit::note(crate::audit::Facts::only_length);
+    let request: SignalRequest = parse::json(&body)?;
     let seat = app.seat.as_ref().ok_or_else(super::screen::no_terminal)?;
     if !seat.has_key(&request.key) {
         let why = "this is not the key of the program that runs now".into();
@@ -49,5 +52,6 @@ fn event(request: SignalRequest) -> Event {
         about: request.about,
         prompt: request.prompt.map(text),
         answer: request.answer.map(text),
+        command: request.command.map(text),
     }
 }

@@ -1,12 +1,12 @@
 //! `/.well-known/…`: what anybody may know of the agent, without a secret (A1, A2, A24, DIR-2).
 //!
-//! No CORS: pages of others are refused here as everywhere, and agents are not called from pages.
+//! Web pages may read them if the user lists their origin, here as everywhere (`cors`).
 
 use super::Shared;
 use crate::card::{self, Called, Made, Which};
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use synapse_a2a::check::Version;
@@ -15,7 +15,7 @@ use synapse_a2a::{Fault, jcs};
 /// Long enough that nobody asks at every message, short enough that a change is known soon.
 const MAX_AGE: &str = "public, max-age=300";
 
-/// The agent card of A2A 1.0, which clients of 0.3 read too. Anybody may ask.
+/// The agent card of A2A 1.0. With `?A2A-Version=1.0` it has no fields of 0.3. Anybody may ask.
 #[utoipa::path(
     get,
     path = "/.well-known/agent-card.json",
@@ -24,9 +24,12 @@ const MAX_AGE: &str = "public, max-age=300";
 pub(super) async fn agent_card(
     State(app): State<Shared>,
     Extension(called): Extension<Called>,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    answer(card::document(&app, &called, Which::AgentCard).await, &headers)
+    // Not by the header: the JavaScript SDK sends it, and its verifier loses the schemes of a card without fields of 0.3.
+    let which = card::for_version(&app, super::a2a::version_in_query(&uri));
+    answer(card::document(&app, &called, which).await, &headers)
 }
 
 /// How to connect, for whoever found the agent in a directory; with the card beside it. Anybody may ask.

@@ -23,8 +23,16 @@ pub(super) fn on_screen(watch: &Watch, typed: &Typed) -> String {
 
 /// A prompt as those who may decide it read it: what is shown, and the hash that a decision must carry.
 pub(super) fn question(prompt: &Prompt) -> Body {
-    let mut content = Content::text(prompt.text.clone());
-    let data = serde_json::json!({ "prompt_hash": prompt.hash, "choices": prompt.choices });
+    let mut content = Content::text(prompt.question());
+    let mut data = serde_json::json!({
+        "prompt_hash": prompt.hash,
+        "choices": prompt.choices,
+        "complete": prompt.doubt.is_none(),
+        "source": prompt.source,
+    });
+    if let Some(command) = &prompt.command {
+        data["command"] = command.as_str().into();
+    }
     content.parts.push(Part { piece: Piece::Data(data), media_type: None, filename: None });
     Body::of(&content)
 }

@@ -7,34 +7,46 @@
 //! Not here: the line protocol (`lines`), ending process trees (`synapse-holder`).
 
 use super::lines::Lines;
+use super::start_gate::StartGate;
 use super::watch::RunWatch;
-use crate::doors::{App, Shared};
+use crate::conversation;
+use crate::doors::Shared;
+use crate::folders::FolderWatcher;
 use crate::handle::ToHand;
 use crate::launch::Exec;
+use crate::uploads;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command, Report, Serves};
+use synapse_core::header::mark_lookalikes;
 use synapse_core::ids::{LinkId, MessageId, TaskId};
 use synapse_core::message::{Body, Content, Letter};
-use synapse_core::policy::{self, About, Caller, Verb};
+use synapse_core::policy::Caller;
 use synapse_core::receipt::Step;
 use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
 use synapse_dialects::audit::Actor;
 use synapse_dialects::jsonl::ToProgram;
-use synapse_holder::{EXIT_WANT_OF_ROOM, Exit, How, RunDir, RunMode, RunSpec, RunState, is_want_of_room};
+use synapse_holder::{EXIT_WANT_OF_ROOM, Exit, How, RunDir, RunMode, RunSpec, RunState, SystemLimit};
 
 pub struct ExecHand {
     pub(super) app: Shared,
     exec: Exec,
-    runs: PathBuf,
-    working_dir: PathBuf,
+    places: Places,
+    folders: FolderWatcher,
+    gate: Arc<StartGate>,
     link: std::sync::OnceLock<LinkId>,
     /// Runs under way, to reach them with input and stops.
     under_way: Mutex<HashMap<TaskId, RunDir>>,
+}
+
+/// Where runs are kept, and where their commands run.
+pub struct Places {
+    pub runs: PathBuf,
+    pub working_dir: PathBuf,
 }
 
 /// One task in our hand.
@@ -48,15 +60,18 @@ pub(super) struct Run {
 
 /// A prompt longer than this is on stdin only: the system bounds what fits into an environment.
 const PROMPT_IN_ENV_MAX: usize = 64 << 10;
+/// Where a plain command finds earlier turns, in the folder of its run: a JSON object per line.
+const HISTORY_FILE: &str = "history.jsonl";
 /// After its last word a program may finish by itself for this long.
 const LAST_WORD_GRACE: Duration = Duration::from_secs(5);
-/// Between two looks whether there is room on the disk again.
-const ROOM_PAUSE: Duration = Duration::from_secs(1);
+/// Before a file that a limit of the system kept us from reading is tried again.
+const LIMIT_PAUSE: Duration = Duration::from_millis(250);
 
 impl ExecHand {
-    pub fn new(app: Shared, exec: Exec, runs: PathBuf, working_dir: PathBuf) -> Arc<Self> {
-        let under_way = Mutex::new(HashMap::new());
-        Arc::new(Self { app, exec, runs, working_dir, link: std::sync::OnceLock::new(), under_way })
+    pub fn new(app: Shared, exec: Exec, places: Places, folders: FolderWatcher) -> Arc<Self> {
+        let gate = StartGate::new(app.clone());
+        let (link, under_way) = (std::sync::OnceLock::new(), Mutex::default());
+        Arc::new(Self { app, exec, places, folders, gate, link, under_way })
     }
 
     /// Takes messages until the node stops.
@@ -74,7 +89,7 @@ impl ExecHand {
         while let Some(order) = orders.recv().await {
             match order {
                 ToHand::Deliver { letter, body, .. } if letter.follow_up => {
-                    self.hand_input(&letter, &body).await
+                    self.clone().hand_input(&letter, &body).await
                 }
                 ToHand::Deliver { letter, body, notes, .. } => {
                     let hand = self.clone();
@@ -99,7 +114,8 @@ impl ExecHand {
         let mut runs = Vec::new();
         for task in tasks.into_iter().filter(|task| task.has_begun()) {
             let Some(message) = task.messages.first().cloned() else { continue };
-            match RunDir::open(&self.runs.join(task.id.to_string())) {
+            let path = self.places.runs.join(task.id.to_string());
+            match past_limits(|| RunDir::open(&path)).await {
                 Ok(dir) => {
                     let asked = message.clone();
                     let letter =
@@ -119,7 +135,9 @@ impl ExecHand {
 
     async fn start(self: Arc<Self>, letter: &Letter, body: Body, notes: usize) {
         let (task, message) = (letter.task, letter.id.clone());
-        let view = MessageView::new(letter, Some(&body), None);
+        let mut view = MessageView::new(letter, Some(&body), None);
+        view.history = self.app.turns_before(letter, self.exec.history).await;
+        self.app.show_files(&mut view, &body);
         match self.prepare(&view, &body, task, notes) {
             Ok((dir, child)) => {
                 self.note(task, &dir);
@@ -135,8 +153,16 @@ impl ExecHand {
                 }
             }
             Err(e) => {
-                let refused = Report::Refused { why: format!("its command could not be started: {e}") };
-                let _ = self.report(&message, refused).await;
+                let why = format!("its command could not be started: {e}");
+                let report = match SystemLimit::of(&e) {
+                    // Before the message is back in the mailbox, or it would be handed out again at once.
+                    Some(limit) => {
+                        self.gate.close(self.link(), &limit.to_string());
+                        Report::Held { why: limit.to_string() }
+                    }
+                    None => Report::Refused { why },
+                };
+                let _ = self.report(&message, report).await;
             }
         }
     }
@@ -149,20 +175,36 @@ impl ExecHand {
         task: TaskId,
         notes: usize,
     ) -> std::io::Result<(RunDir, Option<std::process::Child>)> {
-        std::fs::create_dir_all(&self.runs)?;
+        std::fs::create_dir_all(&self.places.runs)?;
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
+        // Plain text may reach a model; the lines of `--jsonl` name the sender in a field and stay exact.
+        let text = mark_lookalikes(&text);
         let input = if self.exec.jsonl {
             ToProgram::Message(Box::new(view.clone())).line().into_bytes()
         } else {
-            text.clone().into_bytes()
+            text.as_bytes().to_vec()
         };
-        let spec = self.spec(view, &text, notes);
-        let dir = RunDir::prepare(&self.runs, &task.to_string(), &spec, &input)?;
-        let child = match dir.state()? {
-            RunState::Prepared => Some(dir.spawn_runner(self.runner_command(&dir)?)?),
-            RunState::Running { .. } | RunState::Ended(_) | RunState::Vanished => None,
-        };
-        Ok((dir, child))
+        let mut spec = self.spec(view, &text, notes);
+        // A line carries its turns itself; the standard input of a plain command is the message and nothing else.
+        let turns =
+            (self.exec.history > 0 && !self.exec.jsonl).then(|| conversation::as_lines(&view.history));
+        if turns.is_some() {
+            let path = self.places.runs.join(task.to_string()).join(HISTORY_FILE);
+            spec.env.insert("SYNAPSE_HISTORY_FILE".to_owned(), path.display().to_string());
+        }
+        let files: Vec<(&str, &[u8])> = turns.iter().map(|turns| (HISTORY_FILE, turns.as_bytes())).collect();
+        let dir = RunDir::prepare_with(&self.places.runs, &task.to_string(), &spec, &input, &files)?;
+        if dir.state()? != RunState::Prepared {
+            return Ok((dir, None));
+        }
+        match self.spawn_runner(&dir) {
+            Ok(child) => Ok((dir, Some(child))),
+            Err(e) => {
+                // Nothing has it, and its message may be canceled before it is tried again.
+                let _ = dir.remove();
+                Err(e)
+            }
+        }
     }
 
     fn spec(&self, view: &MessageView, prompt: &str, notes: usize) -> RunSpec {
@@ -174,6 +216,15 @@ impl ExecHand {
         set("SYNAPSE_TOKEN_FILE", own.token().display().to_string());
         set("SYNAPSE_TASK_ID", view.task_id.clone());
         set("SYNAPSE_MESSAGE_ID", view.message_id.clone());
+        // A client may put any character into its id, and no variable can hold this one.
+        set("SYNAPSE_CLIENT_MESSAGE_ID", view.client_message_id.replace('\0', "\u{fffd}"));
+        set("SYNAPSE_CONTEXT_ID", view.context_id.clone());
+        set("SYNAPSE_CONVERSATION", view.conversation.clone());
+        set("SYNAPSE_TENANT", view.tenant.clone().unwrap_or_default());
+        set("SYNAPSE_PRIORITY", view.send_priority.to_string());
+        if let Some(files) = uploads::files_of(view).filter(|files| files.len() <= PROMPT_IN_ENV_MAX) {
+            set("SYNAPSE_FILES", files);
+        }
         set("SYNAPSE_SENDER", view.from.shown());
         set("SYNAPSE_NOTES", notes.to_string());
         set("SYNAPSE_CHAIN", serde_json::to_string(&view.caused()).unwrap_or_default());
@@ -182,11 +233,12 @@ impl ExecHand {
         }
         RunSpec {
             argv: vec!["sh".into(), "-c".into(), self.exec.command.clone()],
-            cwd: self.working_dir.clone(),
+            cwd: self.places.working_dir.clone(),
             env,
             mode: if self.exec.jsonl { RunMode::Jsonl } else { RunMode::Plain },
             time_limit_ms: self.exec.time_limit_ms,
             output_limit: self.exec.output_limit,
+            open_files: crate::open_files::of_the_user(),
         }
     }
 
@@ -195,7 +247,7 @@ impl ExecHand {
         let mut lines = self.exec.jsonl.then(|| Lines::new(&run.dir));
         let mut watch = None;
         loop {
-            let state = run.dir.state().unwrap_or(RunState::Vanished);
+            let state = past_limits(|| run.dir.state()).await.unwrap_or(RunState::Vanished);
             if let Some(lines) = &mut lines
                 && lines.pass_on(&self, &run).await
             {
@@ -219,9 +271,9 @@ impl ExecHand {
                         break;
                     }
                 }
-                RunState::Running { .. } => {}
+                RunState::Running { .. } => self.gate.reset(),
             }
-            wait(&run, &mut watch).await;
+            self.wait(&run, &mut watch).await;
         }
         self.clear_away(run);
     }
@@ -231,7 +283,7 @@ impl ExecHand {
         let mut watch = None;
         let finished = async {
             while matches!(run.dir.state(), Ok(RunState::Running { .. } | RunState::Prepared)) {
-                wait(&run, &mut watch).await;
+                self.wait(&run, &mut watch).await;
             }
         };
         if tokio::time::timeout(LAST_WORD_GRACE, finished).await.is_err() {
@@ -239,7 +291,7 @@ impl ExecHand {
             let mut watch = None;
             let ended = async {
                 while matches!(run.dir.state(), Ok(RunState::Running { .. })) {
-                    wait(&run, &mut watch).await;
+                    self.wait(&run, &mut watch).await;
                 }
             };
             let _ = tokio::time::timeout(2 * LAST_WORD_GRACE, ended).await;
@@ -248,18 +300,20 @@ impl ExecHand {
     }
 
     async fn tell_end(&self, run: &Run, exit: &Exit, jsonl: bool) {
-        let out = if jsonl { Vec::new() } else { read_all(&run.dir) };
+        let out = if jsonl { Vec::new() } else { read_all(&run.dir).await };
         let text = String::from_utf8_lossy(&out).trim_end().to_owned();
         let answer = (!text.is_empty()).then(|| Body::of(&Content::text(text)));
         let (state, why) = ending(exit);
         self.done(&run.message, state, answer, why).await;
     }
 
-    async fn hand_input(&self, letter: &Letter, body: &Body) {
+    async fn hand_input(self: Arc<Self>, letter: &Letter, body: &Body) {
         let dir = self.lock().get(&letter.task).cloned();
-        let view = MessageView::new(letter, Some(body), None);
+        let mut view = MessageView::new(letter, Some(body), None);
+        self.app.show_files(&mut view, body);
+        let line = ToProgram::Input(Box::new(view)).line();
         let handed = match dir {
-            Some(dir) => dir.append_input(ToProgram::Input(Box::new(view)).line().as_bytes()),
+            Some(dir) => past_limits(|| dir.append_input(line.as_bytes())).await,
             None => Err(std::io::Error::other("its command is not running")),
         };
         let report = match handed {
@@ -314,8 +368,11 @@ impl ExecHand {
     }
 
     fn caller(&self) -> Caller {
-        let link = self.link.get().copied().unwrap_or(LinkId(0));
-        Caller::Hand { link, agent: self.app.agent.id }
+        Caller::Hand { link: self.link(), agent: self.app.agent.id }
+    }
+
+    fn link(&self) -> LinkId {
+        self.link.get().copied().unwrap_or(LinkId(0))
     }
 
     fn note(&self, task: TaskId, dir: &RunDir) {
@@ -332,7 +389,7 @@ impl ExecHand {
         }
     }
 
-    /// A run that nobody has begun: its runner is on its way, was never started, or found no room on the disk, which
+    /// A run that nobody has begun: its runner is on its way, was never started, or met a limit of the system, which
     /// is waited for. One that could not begin for another reason will not begin the next time either.
     async fn see_to_runner(&self, run: &mut Run) -> Result<(), String> {
         if let Some(child) = &mut run.child {
@@ -341,18 +398,42 @@ impl ExecHand {
                     if status.code() != Some(i32::from(EXIT_WANT_OF_ROOM)) {
                         return Err(format!("its runner could not begin ({status})"));
                     }
-                    tokio::time::sleep(ROOM_PAUSE).await;
+                    run.child = None;
+                    let pause = self.gate.close(self.link(), &run.dir.runner_said());
+                    tokio::time::sleep(pause).await;
                 }
                 Ok(_) => return Ok(()),
                 Err(e) => return Err(format!("its runner cannot be watched: {e}")),
             }
         }
-        match self.runner_command(&run.dir).and_then(|command| run.dir.spawn_runner(command)) {
+        match self.spawn_runner(&run.dir) {
             Ok(child) => run.child = Some(child),
-            Err(e) if is_want_of_room(&e) => tokio::time::sleep(ROOM_PAUSE).await,
-            Err(e) => return Err(format!("no runner could be started: {e}")),
+            Err(e) => match SystemLimit::of(&e) {
+                Some(limit) => tokio::time::sleep(self.gate.close(self.link(), &limit.to_string())).await,
+                None => return Err(format!("no runner could be started: {e}")),
+            },
         }
         Ok(())
+    }
+
+    fn spawn_runner(&self, dir: &RunDir) -> std::io::Result<std::process::Child> {
+        dir.spawn_runner(self.runner_command(dir)?)
+    }
+
+    /// Watches from before the first look, so that nothing between look and wait is missed.
+    async fn wait(&self, run: &Run, watch: &mut Option<RunWatch>) {
+        match watch {
+            Some(watch) if !watch.runner_is_gone() => watch.news().await,
+            _ => {
+                let runner = match run.dir.state() {
+                    Ok(RunState::Running { pid }) => Some(pid),
+                    _ => run.child.as_ref().map(std::process::Child::id),
+                };
+                // The old one first: it ends the watch of the folder.
+                *watch = None;
+                *watch = Some(RunWatch::new(&self.folders, run.dir.path(), runner));
+            }
+        }
     }
 
     /// Secrets that came to this node in variables are not for what it runs.
@@ -374,24 +455,20 @@ impl ExecHand {
     }
 }
 
-/// Watches from before the first look, so that nothing between look and wait is missed.
-async fn wait(run: &Run, watch: &mut Option<RunWatch>) {
-    match watch {
-        Some(watch) if !watch.runner_is_gone() => watch.news().await,
-        _ => {
-            let runner = match run.dir.state() {
-                Ok(RunState::Running { pid }) => Some(pid),
-                _ => run.child.as_ref().map(std::process::Child::id),
-            };
-            *watch = Some(RunWatch::new(run.dir.path(), runner));
+/// Tries again for as long as a limit of the system is what it fails for.
+async fn past_limits<T>(mut attempt: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    loop {
+        match attempt() {
+            Err(e) if SystemLimit::of(&e).is_some() => tokio::time::sleep(LIMIT_PAUSE).await,
+            other => return other,
         }
     }
 }
 
-fn read_all(dir: &RunDir) -> Vec<u8> {
+async fn read_all(dir: &RunDir) -> Vec<u8> {
     const CHUNK: usize = 1 << 20;
     let mut all = Vec::new();
-    while let Ok(more) = dir.read_out_from(all.len() as u64, CHUNK) {
+    while let Ok(more) = past_limits(|| dir.read_out_from(all.len() as u64, CHUNK)).await {
         if more.is_empty() {
             break;
         }
@@ -414,47 +491,5 @@ fn ending(exit: &Exit) -> (TaskState, String) {
         (How::Signaled | How::TimedOut | How::OutputLimit | How::NotStarted, _) => {
             (TaskState::Failed, with_last_words(&exit.why))
         }
-    }
-}
-
-impl App {
-    /// Sends a message from this node's agent to another, by its spool.
-    fn send_from_agent(
-        &self,
-        to: &str,
-        request: synapse_dialects::message::MessageRequest,
-    ) -> Result<(), Refusal> {
-        use synapse_core::routes::{self, Target};
-        let target = Target::parse(to)?;
-        let candidates = synapse_store::registry::candidates(&self.home);
-        let ids = routes::resolve(&target, &candidates).map_err(|no| Refusal::from((&target, no)))?;
-        let from = Caller::Agent {
-            id: self.agent.id,
-            label: self.agent.label(),
-            role: self.agent.role.clone(),
-            proof: synapse_core::message::Proof::Own,
-        };
-        policy::may(&self.gate.rules(), &from, Verb::Message, About::default())?;
-        for id in ids.into_iter().filter(|id| *id != self.agent.id) {
-            crate::post::spool_to(&self.home, &id, from.sender(), request.clone())
-                .map_err(|e| Refusal::NotStored { why: e.to_string() })?;
-        }
-        Ok(())
-    }
-
-    /// As `send_from_agent`, and writes it down.
-    pub(super) async fn say_for_agent(
-        &self,
-        to: &str,
-        request: synapse_dialects::message::MessageRequest,
-    ) -> Result<(), Refusal> {
-        let hand = Caller::Hand { link: LinkId(0), agent: self.agent.id };
-        let mut record = self.audit.message(&Actor::of(&hand), "hand");
-        record.add(|facts| facts.said(to, &request.message));
-        let sent = self.send_from_agent(to, request);
-        if let Some(line) = record.end("send", sent.as_ref().err()) {
-            self.audit.write(line).await;
-        }
-        sent
     }
 }

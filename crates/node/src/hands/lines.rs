@@ -4,9 +4,13 @@
 //! being stored when the node died may be told twice, and no other.
 
 use super::exec::{ExecHand, Run};
+use crate::doors::App;
 use std::path::PathBuf;
 use synapse_core::Refusal;
 use synapse_core::effect::Report;
+use synapse_core::ids::LinkId;
+use synapse_core::policy::{self, About, Caller, Verb};
+use synapse_dialects::audit::Actor;
 use synapse_dialects::jsonl::{self, LINE_BYTES_MAX, Line, ToProgram};
 use synapse_dialects::message::MessageRequest;
 use synapse_holder::RunDir;
@@ -93,4 +97,46 @@ async fn pass_one(hand: &ExecHand, run: &Run, line: &[u8]) -> bool {
         let _ = run.dir.append_input(error.line().as_bytes());
     }
     false
+}
+
+impl App {
+    /// Sends a message from this node's agent to another, by its spool.
+    fn send_from_agent(
+        &self,
+        to: &str,
+        request: synapse_dialects::message::MessageRequest,
+    ) -> Result<(), Refusal> {
+        use synapse_core::routes::{self, Target};
+        let target = Target::parse(to)?;
+        let candidates = synapse_store::registry::candidates(&self.home);
+        let ids = routes::resolve(&target, &candidates).map_err(|no| Refusal::from((&target, no)))?;
+        let from = Caller::Agent {
+            id: self.agent.id,
+            label: self.agent.label(),
+            role: self.agent.role.clone(),
+            proof: synapse_core::message::Proof::Own,
+        };
+        policy::may(&self.gate.rules(), &from, Verb::Message, About::default())?;
+        for id in ids.into_iter().filter(|id| *id != self.agent.id) {
+            crate::post::spool_to(&self.home, &id, from.sender(), request.clone())
+                .map_err(|e| Refusal::NotStored { why: e.to_string() })?;
+        }
+        Ok(())
+    }
+
+    /// As `send_from_agent`, and writes it down.
+    pub(super) async fn say_for_agent(
+        &self,
+        to: &str,
+        request: synapse_dialects::message::MessageRequest,
+    ) -> Result<(), Refusal> {
+        let hand = Caller::Hand { link: LinkId(0), agent: self.agent.id };
+        let mut record = self.audit.message(&Actor::of(&hand), "hand");
+        record.add(|facts| facts.said(to, &request.message));
+        let sent = self.send_from_agent(to, request);
+        if let Some(line) = record.end("send", sent.as_ref().err()) {
+            self.audit.write(line).await;
+        }
+        sent
+    }
 }

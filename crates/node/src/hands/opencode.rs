@@ -53,7 +53,7 @@ impl Server {
         loop {
             let mut heard = false;
             let Err(why) = self.follow(&mut heard).await;
-            self.seat.serves(now(), None);
+            self.seat.serves(now(), None, Vec::new());
             self.seat.set_trouble(Some(why));
             pause = if heard { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
             tokio::time::sleep(pause).await;
@@ -71,7 +71,7 @@ impl Server {
         )?;
         *heard = true;
         self.seat.set_trouble(None);
-        self.seat.serves(now(), Some(sessions.says()));
+        self.seat.serves(now(), Some(sessions.says()), sessions.requests());
         // A message of ours may have come in while nobody listened. What comes meanwhile is newer.
         let mut earlier = std::pin::pin!(self.last_given());
         let mut wants_earlier = true;
@@ -97,7 +97,7 @@ impl Server {
             wants_earlier &= given.is_empty();
             given.into_iter().for_each(|given| self.was_given(given));
             if changed {
-                self.seat.serves(now(), Some(sessions.says()));
+                self.seat.serves(now(), Some(sessions.says()), sessions.requests());
             }
         }
     }

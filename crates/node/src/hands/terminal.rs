@@ -5,6 +5,8 @@
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
 mod due;
+mod taken;
+mod viewers;
 
 use super::opencode::Server;
 use super::place::Place;
@@ -21,15 +23,16 @@ use std::time::Duration;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::{AgentId, Timestamp};
-use synapse_holder::terminal::wire::{Ask, FRAME_BYTES_MAX, Frames, Role, Tell};
+use synapse_holder::terminal::wire::{Ask, FRAME_BYTES_MAX, Frames, LEVEL, Role, Tell};
 use synapse_store::ended::Ended;
 use synapse_store::home::{AgentDir, socket_address};
 use synapse_terminal::hooks::Event;
+use synapse_terminal::request::PermissionRequest;
 use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 /// The terminal as doors see it.
 #[derive(Clone)]
@@ -60,7 +63,7 @@ pub struct Chosen {
 }
 
 impl Seat {
-    /// `text` is the profile as it was written.
+    /// `text` is all that the profile was made of.
     pub fn new(profile: Profile, text: String, tells: Tells, key: Option<String>) -> Self {
         let mut watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
         watch.set_zone(jiff::tz::TimeZone::system());
@@ -99,9 +102,9 @@ impl Seat {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the program's own server says; nothing while it cannot be reached.
-    pub fn serves(&self, now: Timestamp, says: Option<(Sees, String)>) {
-        self.watch().served(now, says);
+    /// What the program's own server says and asks for; nothing while it cannot be reached.
+    pub fn serves(&self, now: Timestamp, says: Option<(Sees, String)>, requests: Vec<PermissionRequest>) {
+        self.watch().served(now, says, requests);
         self.bell.notify_one();
     }
 
@@ -138,9 +141,10 @@ impl Seat {
         chosen.fault = match found {
             Ok(Some(found)) => {
                 chosen.from = found.from();
-                if chosen.text != found.text {
+                let text = found.made_of();
+                if chosen.text != text {
                     tracing::info!(from = %chosen.from, "another profile is used from now on");
-                    chosen.text = found.text;
+                    chosen.text = text;
                     self.watch().reprofile(now, found.profile);
                     let known = self.cli.borrow().version.clone();
                     known.inspect(|version| self.said_version(version));
@@ -169,11 +173,6 @@ impl Seat {
     }
 }
 
-/// So much at once may be a flood: more of it is waited for, until it is quiet for a moment, or for so long or so much.
-const FLOOD_BYTES: usize = 16 << 10;
-const GATHER_QUIET: Duration = Duration::from_millis(4);
-const GATHER_MAX: Duration = Duration::from_millis(60);
-const BATCH_BYTES: usize = 2 << 20;
 /// A picture is made after this much output, or when it has been quiet for so long.
 const PICTURE_BYTES: u64 = 1 << 20;
 /// Far below what the holder takes: a picture becomes shorter at its top until it is no longer than this.
@@ -195,7 +194,8 @@ pub struct TerminalHand {
 impl TerminalHand {
     /// Watches until the program has ended.
     pub async fn work(self) {
-        tokio::spawn(version::ask(self.seat.clone(), self.program.clone()));
+        let withheld = self.app.gate.secret_variables();
+        tokio::spawn(version::ask(self.seat.clone(), self.program.clone(), withheld));
         let mut typist = match Typist::open(self.app.clone(), self.seat.clone()).await {
             Ok(typist) => typist,
             Err(refusal) => {
@@ -230,7 +230,7 @@ impl TerminalHand {
         let (address, _guard) = socket_address(&self.dir.terminal()).map_err(std::io::Error::other)?;
         let mut stream = UnixStream::connect(&address).await?;
         let mut hello = Vec::new();
-        Ask::Hello { role: Role::Node, columns: 0, rows: 0 }.write(&mut hello);
+        Ask::Hello { role: Role::Node, columns: 0, rows: 0, level: LEVEL }.write(&mut hello);
         stream.write_all(&hello).await?;
         Ok(stream)
     }
@@ -251,6 +251,10 @@ struct Sitting<'a> {
     /// Up to where another node has answered the program's queries.
     answered: u64,
     drawn_upto: u64,
+    /// The holder presses keys only if nothing was printed meanwhile, if it is asked to.
+    guards: bool,
+    /// Such keys, until it says whether they were pressed.
+    guarded: Option<Vec<u8>>,
     /// The last picture was made because of how much there was.
     floods: bool,
     /// When a picture is due if nothing more comes.
@@ -271,6 +275,8 @@ impl<'a> Sitting<'a> {
             upto: 0,
             answered: 0,
             drawn_upto: 0,
+            guards: false,
+            guarded: None,
             floods: false,
             picture_at: None,
             shown: None,
@@ -322,40 +328,10 @@ impl<'a> Sitting<'a> {
         [tick, self.picture_at, typist, self.place.due].into_iter().flatten().min()
     }
 
-    /// Everything that has come. Of a flood more is waited for: taken in large pieces, little of it has to be drawn.
-    async fn take_frames(&mut self, buffer: &mut [u8]) -> bool {
-        let end = Instant::now() + GATHER_MAX;
-        let mut output = Vec::new();
-        loop {
-            match self.frames.next_tell() {
-                Ok(Some(Tell::Output(bytes))) if output.is_empty() => output = bytes,
-                Ok(Some(Tell::Output(bytes))) => output.extend_from_slice(&bytes),
-                Ok(Some(tell)) => {
-                    if !self.told(Tell::Output(std::mem::take(&mut output))).await || !self.told(tell).await {
-                        return false;
-                    }
-                }
-                Ok(None) => {
-                    let until = end.min(Instant::now() + GATHER_QUIET);
-                    if (FLOOD_BYTES..BATCH_BYTES).contains(&output.len())
-                        && let Ok(Ok(read @ 1..)) = timeout_at(until, self.stream.read(buffer)).await
-                    {
-                        self.frames.feed(&buffer[..read]);
-                        continue;
-                    }
-                    return output.is_empty() || self.printed(&output).await;
-                }
-                Err(e) => {
-                    tracing::warn!(error = %e, "the holder said something we do not understand");
-                    return false;
-                }
-            }
-        }
-    }
-
     async fn told(&mut self, tell: Tell) -> bool {
         match tell {
-            Tell::Welcome { columns, rows, upto, answered, lost } => {
+            Tell::Welcome { columns, rows, upto, answered, lost, guards } => {
+                (self.guards, self.guarded) = (guards, None);
                 (self.upto, self.drawn_upto, self.answered) = (upto, upto, answered);
                 // Only who is the first to see anything of it, and sees all of it, may say that it starts.
                 if upto > 0 || answered > 0 || self.hand.seat.watch().has_seen() {
@@ -376,11 +352,18 @@ impl<'a> Sitting<'a> {
                 self.typist.person_typed();
                 self.place.typed(bytes.len());
             }
+            Tell::Pressed(pressed) => match self.guarded.take() {
+                Some(keys) if pressed => self.hand.seat.watch().input(now(), &keys),
+                _ => self.typist.was_not_pressed(),
+            },
             Tell::Keyboard(yours) => self.typist.has_keyboard(yours),
             Tell::Closed(closed) => self.hand.seat.watch().closed(now(), closed),
             Tell::Yield => self.typist.person_yields(),
             Tell::Resized { columns, rows } => {
-                self.hand.seat.watch().resize(now(), Size::new(columns, rows));
+                let seat = self.hand.seat.clone();
+                let resize = move || seat.watch().resize(now(), Size::new(columns, rows));
+                // A large grid takes a while to draw anew; meanwhile others are served.
+                let _ = tokio::task::spawn_blocking(resize).await;
                 self.picture_at = Some(Instant::now() + PICTURE_QUIET);
             }
             Tell::Ended { code, signaled } => {
@@ -388,6 +371,11 @@ impl<'a> Sitting<'a> {
                 self.ended = true;
             }
             Tell::Colours { ink, paper } => self.hand.seat.watch().set_colours(ink, paper),
+            Tell::Viewer(event) => return self.viewer(&event).await,
+            Tell::Refused(why) => {
+                tracing::warn!(%why, "the holder does not take this process for its node");
+                return false;
+            }
             Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } => {}
             Tell::Composer { .. } | Tell::Notice(_) => {}
         }
@@ -419,7 +407,7 @@ impl<'a> Sitting<'a> {
         let answers = {
             let mut watch = self.hand.seat.watch();
             drop(watch.output(now(), old));
-            watch.output(now(), new).concat()
+            taken::within(watch.output(now(), new))
         };
         // All of them at once: half of them would be neither answered nor open.
         answers.is_empty() || self.ask(Ask::Answer { upto: self.upto, bytes: answers.into_bytes() }).await

@@ -323,7 +323,7 @@ impl Typist {
                 return self.note(&message, note, asks).await;
             }
             Step::Paste(bytes) => self.press(&bytes, asks),
-            Step::Enter => self.press(b"\r", asks),
+            Step::Enter => self.press_if_quiet(b"\r", asks),
             Step::Erase(keys) => self.press(keys, asks),
             Step::Done(outcome) => {
                 self.outcome(&message, outcome).await;
@@ -355,6 +355,20 @@ impl Typist {
     fn press(&self, bytes: &[u8], asks: &mut Vec<Ask>) {
         self.seat.watch().input(now(), bytes);
         asks.push(Ask::Input(bytes.to_vec()));
+    }
+
+    /// Only if nothing was printed meanwhile. Where in the output that is, whoever sends it knows.
+    fn press_if_quiet(&self, keys: &[u8], asks: &mut Vec<Ask>) {
+        asks.push(Ask::Press { upto: 0, keys: keys.to_vec() });
+    }
+
+    /// The last such keys were not pressed.
+    pub(super) fn was_not_pressed(&mut self) {
+        match (&mut self.deciding, &mut self.job) {
+            (Some((deciding, _)), _) if deciding.is_pressed() => deciding.not_pressed(),
+            (_, Some(job)) => job.turn.not_entered(),
+            _ => {}
+        }
     }
 
     /// It cannot be typed now. For long? Then it goes back to its mailbox, untouched.

@@ -5,8 +5,9 @@
 use super::terminal::Seat;
 use std::time::Duration;
 
-/// Asks the program for its version, as its profile says, so that an untested one can be told.
-pub(super) async fn ask(seat: Seat, program: String) {
+/// Asks the program for its version, as its profile says, so that an untested one can be told. It does not inherit the
+/// variables that are `withheld`.
+pub(super) async fn ask(seat: Seat, program: String, withheld: Vec<String>) {
     const PATIENCE: Duration = Duration::from_secs(10);
     let ask = seat.watch().profile().version.ask.clone();
     if ask.is_empty() {
@@ -14,6 +15,9 @@ pub(super) async fn ask(seat: Seat, program: String) {
     }
     let mut command = tokio::process::Command::new(program);
     command.args(ask).stdin(std::process::Stdio::null()).kill_on_drop(true);
+    for variable in &withheld {
+        command.env_remove(variable);
+    }
     if let Ok(Ok(output)) = tokio::time::timeout(PATIENCE, command.output()).await {
         let said: String = String::from_utf8_lossy(&output.stdout).chars().take(200).collect();
         seat.said_version(&said);

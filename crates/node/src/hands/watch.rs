@@ -1,48 +1,81 @@
-//! Waiting for a run: its folder changed, or its runner is gone. No polling.
+//! Waits for a run: its folder changed, or its runner is gone.
+//!
+//! The node's one file watcher and a pidfd tell so without polling. Where the system has neither to give, the run is
+//! looked at from time to time; it never fails for that.
 
+use crate::folders::{Changes, FolderWatcher};
 use crate::os::EndOf;
-use notify::{RecursiveMode, Watcher as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 
 pub(super) struct RunWatch {
     changed: Arc<Notify>,
-    runner: Option<EndOf>,
-    _watcher: Option<notify::RecommendedWatcher>,
+    runner: Runner,
+    is_watched: bool,
+    folder: PathBuf,
+    folders: FolderWatcher,
 }
 
+enum Runner {
+    Watched(EndOf),
+    /// It lives, and nothing tells when it ends.
+    Unwatched,
+    Gone,
+}
+
+/// Between two looks at a run that cannot be watched.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Elsewhere a watcher that gets a further folder may miss what happens in the others meanwhile.
+const IS_RELIABLE: bool = cfg!(target_os = "linux");
+
 impl RunWatch {
-    pub(super) fn new(dir: &Path, runner: Option<u32>) -> Self {
+    pub(super) fn new(folders: &FolderWatcher, folder: &Path, runner: Option<u32>) -> Self {
         let changed = Arc::new(Notify::new());
-        let news = changed.clone();
-        let told = move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|e| !e.kind.is_access()) {
-                news.notify_one();
-            }
+        folders.notify(folder, Changes::Arrivals, &changed);
+        let is_watched = IS_RELIABLE && folders.watch(folder);
+        let runner = match runner.map(EndOf::process) {
+            None | Some(Ok(None)) => Runner::Gone,
+            Some(Ok(Some(end))) => Runner::Watched(end),
+            Some(Err(_)) => Runner::Unwatched,
         };
-        let watcher = notify::recommended_watcher(told).ok().and_then(|mut watcher| {
-            watcher.watch(dir, RecursiveMode::NonRecursive).ok()?;
-            Some(watcher)
-        });
-        let runner = runner.and_then(EndOf::process);
-        Self { changed, runner, _watcher: watcher }
+        Self { changed, runner, is_watched, folder: folder.to_owned(), folders: folders.clone() }
     }
 
     /// Returns when it is worth looking again.
     pub(super) async fn news(&mut self) {
-        let Some(runner) = &self.runner else { return self.changed.notified().await };
-        let gone = tokio::select! {
-            () = self.changed.notified() => false,
-            () = runner.wait() => true,
+        let is_told = self.is_watched && !matches!(self.runner, Runner::Unwatched);
+        let next_look = async {
+            match is_told {
+                true => std::future::pending().await,
+                false => tokio::time::sleep(LOOK_EVERY).await,
+            }
         };
-        if gone {
-            self.runner = None;
+        let end = async {
+            match &self.runner {
+                Runner::Watched(end) => end.wait().await,
+                Runner::Unwatched | Runner::Gone => std::future::pending().await,
+            }
+        };
+        let is_gone = tokio::select! {
+            () = self.changed.notified() => false,
+            () = next_look => false,
+            () = end => true,
+        };
+        if is_gone {
+            self.runner = Runner::Gone;
         }
     }
 
     /// Nothing can change any more without our doing.
     pub(super) fn runner_is_gone(&self) -> bool {
-        self.runner.is_none()
+        matches!(self.runner, Runner::Gone)
+    }
+}
+
+impl Drop for RunWatch {
+    fn drop(&mut self) {
+        self.folders.forget(&self.folder);
     }
 }

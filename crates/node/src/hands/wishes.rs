@@ -5,15 +5,15 @@
 use super::terminal::Seat;
 use std::sync::PoisonError;
 use synapse_terminal::keys::{Key, Pressed};
-use synapse_terminal::prompt::{Decided, Key as Deciding};
+use synapse_terminal::prompt::Decided;
 use tokio::sync::{mpsc, oneshot};
 
 /// More people than this do not want something at once.
 pub(super) const WISHES_MAX: usize = 8;
 
 pub(super) enum Wish {
-    /// Press the key only into the prompt with this hash.
-    Decide { hash: String, key: Deciding, reply: oneshot::Sender<Decided> },
+    /// Allow or deny, but only the prompt with this hash.
+    Decide { hash: String, allow: bool, reply: oneshot::Sender<Decided> },
     /// Press these keys, whatever is shown.
     Press { keys: Vec<Key>, wait: bool, reply: oneshot::Sender<Result<Pressed, Taken>> },
 }
@@ -24,9 +24,9 @@ pub struct Taken(pub &'static str);
 
 impl Seat {
     /// Decides a prompt; none if nobody is there to press the key.
-    pub async fn decide(&self, hash: String, key: Deciding) -> Option<Decided> {
+    pub async fn decide(&self, hash: String, allow: bool) -> Option<Decided> {
         let (reply, heard) = oneshot::channel();
-        self.wishes.try_send(Wish::Decide { hash, key, reply }).ok()?;
+        self.wishes.try_send(Wish::Decide { hash, allow, reply }).ok()?;
         heard.await.ok()
     }
 

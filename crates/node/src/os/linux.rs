@@ -13,10 +13,14 @@ pub(crate) fn end_with_parent() {
 pub(crate) struct EndOf(AsyncFd<OwnedFd>);
 
 impl EndOf {
-    /// None if there is no such process, or the system has no descriptors for processes.
-    pub(crate) fn process(pid: u32) -> Option<Self> {
-        let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-        watched(pidfd_open(pid, PidfdFlags::NONBLOCK).ok()?).map(Self)
+    /// None if there is no such process; an error if the system has no descriptor for it.
+    pub(crate) fn process(pid: u32) -> std::io::Result<Option<Self>> {
+        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+        match pidfd_open(pid, PidfdFlags::NONBLOCK) {
+            Ok(pidfd) => watched(pidfd).map(|end| Some(Self(end))),
+            Err(rustix::io::Errno::SRCH) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
     }
 
     pub(crate) async fn wait(&self) {
@@ -25,10 +29,10 @@ impl EndOf {
 }
 
 #[allow(unsafe_code)]
-fn watched(pidfd: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
+fn watched(pidfd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor must stay open and the same while it is registered. It is owned, moved into the
     // `AsyncFd` and never taken out or duplicated, so nothing else can close or replace it before that drops.
-    unsafe { AsyncFd::register(pidfd) }.ok()
+    unsafe { AsyncFd::register(pidfd) }.map_err(std::io::Error::from)
 }
 
 /// Lets go of the pages of our own code. What is needed again comes back at its first use; what only the start needed

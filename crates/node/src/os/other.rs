@@ -24,8 +24,8 @@ pub(crate) struct EndOf(ProcessMark);
 
 impl EndOf {
     /// None if there is no such process.
-    pub(crate) fn process(pid: u32) -> Option<Self> {
-        ProcessMark::of(pid).map(Self)
+    pub(crate) fn process(pid: u32) -> std::io::Result<Option<Self>> {
+        Ok(ProcessMark::of(pid).map(Self))
     }
 
     pub(crate) async fn wait(&self) {

@@ -9,6 +9,7 @@ use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use synapse_a2a::lenient::{self, Expected};
 use synapse_a2a::operation::Request;
 use synapse_a2a::v03::{self, Form};
 use synapse_a2a::wire::{from_json, to_json};
@@ -145,13 +146,20 @@ impl Ask<'_> {
 /// One call has one connection of its own, so one number is enough.
 const RPC_ID: u64 = 1;
 
+/// An answer, and what was odd about it.
+#[derive(Debug)]
+pub(super) struct Reading<T> {
+    pub(super) value: T,
+    pub(super) notes: Vec<&'static str>,
+}
+
 /// What is in an answer: the result of the operation, out of its envelope, as 1.0 has it.
 pub(super) fn read<T: DeserializeOwned>(
     at: &Interface,
     what: Shape,
     status: u16,
     bytes: &[u8],
-) -> Result<T, AskError> {
+) -> Result<Reading<T>, AskError> {
     let value: Option<Value> = serde_json::from_slice(bytes).ok();
     let result = match (at.binding, value) {
         (Binding::HttpJson, value) if !(200..300).contains(&status) => {
@@ -165,8 +173,17 @@ pub(super) fn read<T: DeserializeOwned>(
         (Binding::JsonRpc, Some(_)) => return Err(not_understood("it is no answer of JSON-RPC 2.0")),
         (_, None) => return Err(not_understood("it is no JSON")),
     };
+    let mut notes = Vec::new();
+    let mut repaired = |expected| {
+        let repaired = lenient::repair(result.clone(), expected);
+        notes = repaired.notes;
+        Ok(repaired.value)
+    };
     let result = match (at.version, what) {
-        (Version::V10, _) | (_, Shape::Card) => Ok(result),
+        (_, Shape::Card) => Ok(result),
+        (Version::V10, Shape::Task) => repaired(Expected::Task),
+        (Version::V10, Shape::Page) => repaired(Expected::TaskPage),
+        (Version::V10, Shape::Response) => repaired(Expected::Event),
         (Version::V03, Shape::Response) => {
             v03::read_event(result, at.binding.form()).and_then(|(told, _)| to_json(&told))
         }
@@ -177,7 +194,8 @@ pub(super) fn read<T: DeserializeOwned>(
             v03::read_task(result, at.binding.form()).and_then(|task| to_json(&task))
         }
     };
-    result.and_then(from_json).map_err(|fault| not_understood(&fault.message))
+    let value = result.and_then(from_json).map_err(|fault| not_understood(&fault.message))?;
+    Ok(Reading { value, notes })
 }
 
 /// What cannot be asked so is the asker's to change.
@@ -208,7 +226,7 @@ pub(super) enum Shape {
 }
 
 /// The data of one event of a stream.
-pub(super) fn read_event(at: &Interface, data: &str) -> Result<pb::StreamResponse, AskError> {
+pub(super) fn read_event(at: &Interface, data: &str) -> Result<Reading<pb::StreamResponse>, AskError> {
     // Within a stream, HTTP+JSON has no status left to say that something went wrong.
     if at.binding == Binding::HttpJson
         && let Ok(value) = serde_json::from_str::<Value>(data)
@@ -217,7 +235,11 @@ pub(super) fn read_event(at: &Interface, data: &str) -> Result<pb::StreamRespons
         let status = value["error"]["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
         return Err(AskError::of_http(status, &value));
     }
-    read(at, Shape::Response, 200, data.as_bytes())
+    let event: Reading<pb::StreamResponse> = read(at, Shape::Response, 200, data.as_bytes())?;
+    match event.value.payload {
+        Some(_) => Ok(event),
+        None => Err(not_understood("an event that holds nothing")),
+    }
 }
 
 fn of_envelope(mut value: Value) -> Result<Value, AskError> {
@@ -331,7 +353,7 @@ mod tests {
             let error = read::<pb::Task>(at, Shape::Task, status, body.as_bytes()).unwrap_err();
             assert!(error.to_string().contains(words), "{status} {body}: {error}");
         }
-        let task: pb::Task = read(&rest, Shape::Task, 200, br#"{"id":"t","later":1}"#).unwrap();
+        let task: pb::Task = read(&rest, Shape::Task, 200, br#"{"id":"t","later":1}"#).unwrap().value;
         assert_eq!(task.id, "t");
         let error = read_event(&rest, r#"{"error":{"code":404,"message":"gone"}}"#).unwrap_err();
         assert!(error.is(synapse_a2a::Kind::TaskNotFound), "{error:?}");

@@ -54,6 +54,13 @@ pub enum AskError {
 }
 
 impl AskError {
+    /// It does not stream, whatever its card says; nothing has begun.
+    pub(super) fn refuses_stream(&self) -> bool {
+        let Self::Refused { kind, code, .. } = self else { return false };
+        matches!(kind, Some(Kind::Unsupported | Kind::Method))
+            || (kind.is_none() && matches!(code, 404 | 405 | 406 | 415 | 501))
+    }
+
     /// A stable name for programs.
     pub fn code(&self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ use super::card::Version;
 use super::error::AskError;
 use super::picture::Picture;
 use super::sse::{EVENT_BYTES_MAX, ID_BYTES_MAX, Reader, SseEvent};
-use super::{Agent, At, Interface, content_type, grpc};
+use super::{Agent, At, Interface, WireEvent, content_type, grpc};
 use crate::web::{Limits, Request, Streaming, WebError};
 use http::HeaderMap;
 use serde_json::Value;
@@ -109,6 +109,8 @@ enum Ended {
     /// It is over, or enough was heard.
     Over,
     Broken(String),
+    /// It said something that cannot be read.
+    Unreadable(String),
 }
 
 impl Agent {
@@ -120,32 +122,72 @@ impl Agent {
         ears: &Ears<'_>,
     ) -> Result<(), AskError> {
         let mut place = Place::default();
-        let is_done = |picture: &Picture| picture.is_over() || (ears.enough)(picture);
         let id = match begin {
             Begin::Task(id) => id.to_owned(),
             Begin::Send(message) if self.card.streaming => {
+                let message = self.with_output_modes(message);
                 let message_id = message["message"]["messageId"].as_str().unwrap_or_default().to_owned();
-                let ended = self.listen(Ask::SendStreaming(message), &mut place, picture, ears).await?;
+                let ask = Ask::SendStreaming(message.clone());
+                let ended = match self.listen(ask, &mut place, picture, ears).await {
+                    Err(e) if e.refuses_stream() => {
+                        self.odd("its card declares streaming, but it refuses to stream: polled instead");
+                        return self.send_and_poll(message, picture, ears).await;
+                    }
+                    ended => ended?,
+                };
                 match (ended, picture.task_id()) {
+                    // Some stream the states alone; the answer is in the task.
+                    (Ended::Over, Some(id)) if picture.ended_without_answer() => {
+                        let id = id.to_owned();
+                        self.odd("its stream ended without the answer: asked for the task");
+                        return self.make_whole(&id, picture).await;
+                    }
                     (Ended::Over, _) => return Ok(()),
                     (Ended::Broken(_), Some(id)) => id.to_owned(),
                     (Ended::Broken(why), None) => return Err(AskError::NotKnown { message_id, why }),
+                    (Ended::Unreadable(why), Some(id)) => {
+                        let id = id.to_owned();
+                        return self.poll_instead(&why, &id, picture, ears).await;
+                    }
+                    (Ended::Unreadable(why), None) => return Err(not_understood(&why)),
                 }
             }
-            Begin::Send(message) => {
-                let answered = self.send(message, true).await?;
-                let told = picture.see(answered).map_err(|why| not_understood(&why))?;
-                told.iter().for_each(|told| (ears.hear)(told));
-                match picture.task_id() {
-                    Some(id) if !is_done(picture) => id.to_owned(),
-                    _ => return Ok(()),
-                }
-            }
+            Begin::Send(message) => return self.send_and_poll(message, picture, ears).await,
         };
         match self.card.streaming {
             true => self.go_on(&id, place, picture, ears).await,
             false => self.ask_until_over(&id, picture, ears).await,
         }
+    }
+
+    /// For servers without streams.
+    async fn send_and_poll(
+        &self,
+        message: Value,
+        picture: &mut Picture,
+        ears: &Ears<'_>,
+    ) -> Result<(), AskError> {
+        let answered = self.send(message, true).await?;
+        let told = picture.see(answered).map_err(|why| not_understood(&why))?;
+        told.iter().for_each(|told| (ears.hear)(told));
+        match picture.task_id().map(str::to_owned) {
+            Some(id) if !picture.is_over() && !(ears.enough)(picture) => {
+                self.ask_until_over(&id, picture, ears).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// For a stream that cannot be read: the task itself says what has become of it.
+    async fn poll_instead(
+        &self,
+        why: &str,
+        id: &str,
+        picture: &mut Picture,
+        ears: &Ears<'_>,
+    ) -> Result<(), AskError> {
+        self.odd(&format!("its stream cannot be read ({why}): polled instead"));
+        self.ask_until_over(id, picture, ears).await
     }
 
     /// Takes a stream up again, and again.
@@ -163,6 +205,9 @@ impl Agent {
             match self.listen(Ask::Subscribe { task: id, by_post }, &mut place, picture, ears).await {
                 Ok(Ended::Over) => return self.make_whole(id, picture).await,
                 Ok(Ended::Broken(broken)) => why = broken,
+                Ok(Ended::Unreadable(why)) | Err(AskError::NotUnderstood { why }) => {
+                    return self.poll_instead(&why, id, picture, ears).await;
+                }
                 Err(e) if e.is_passing() => why = e.to_string(),
                 // The verb, or the task: the next question tells which.
                 Err(AskError::Refused { code: 404 | 405, .. }) if !by_post => {
@@ -189,7 +234,10 @@ impl Agent {
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(PAUSE_MAX);
         }
-        Err(AskError::Lost { tries, why })
+        match self.task(id).await {
+            Ok(_) => self.poll_instead(&why, id, picture, ears).await,
+            Err(_) => Err(AskError::Lost { tries, why }),
+        }
     }
 
     /// One connection of a stream.
@@ -237,7 +285,18 @@ impl Agent {
                     continue;
                 }
                 place.count(event.data.len())?;
-                if ears.take_in(call::read_event(at, &event.data)?, picture)? {
+                self.see(WireEvent::Received { status: None, body: event.data.as_bytes() });
+                let event = match call::read_event(at, &event.data) {
+                    Ok(event) => event,
+                    Err(AskError::NotUnderstood { why }) => return Ok(Ended::Unreadable(why)),
+                    // The server ends the stream before the task, and says why (A5).
+                    Err(e) if e.is_passing() && picture.task_id().is_some() => {
+                        return Ok(Ended::Broken(e.to_string()));
+                    }
+                    Err(e) => return Err(e),
+                };
+                event.notes.iter().for_each(|note| self.odd(note));
+                if ears.take_in(event.value, picture)? {
                     return Ok(Ended::Over);
                 }
             }
@@ -318,7 +377,10 @@ impl Agent {
             }
         }
         super::check_media(media, status)?;
-        match ears.take_in(call::read(at, Shape::Response, status, &body)?, picture)? {
+        self.see(WireEvent::Received { status: Some(status), body: &body });
+        let read = call::read(at, Shape::Response, status, &body)?;
+        read.notes.iter().for_each(|note| self.odd(note));
+        match ears.take_in(read.value, picture)? {
             true => Ok(Ended::Over),
             false => Ok(Ended::Broken("it answered once, and did not stream".into())),
         }

@@ -145,11 +145,12 @@ fn no_document_brings_the_caller_down() {
         let mut picture = Picture::default();
         for at in &ways {
             if let Ok(event) = call::read_event(at, &text) {
-                let _ = picture.take_in(event);
+                let _ = picture.take_in(event.value);
             }
-            let read: Result<pb::Task, AskError> = call::read(at, Shape::Task, 200, text.as_bytes());
+            let read: Result<call::Reading<pb::Task>, AskError> =
+                call::read(at, Shape::Task, 200, text.as_bytes());
             if let Ok(task) = read {
-                let _ = picture.see(Picture::of_task(task));
+                let _ = picture.see(Picture::of_task(task.value));
             }
             let _ = AskError::of_http(418, &value).to_string();
         }

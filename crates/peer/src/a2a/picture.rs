@@ -94,6 +94,11 @@ impl Picture {
         status.or_else(last).map(|message| answer_of(&message.parts))
     }
 
+    /// The task is said to be completed, and nothing of its answer has come.
+    pub(super) fn ended_without_answer(&self) -> bool {
+        self.state() == TaskState::Completed && self.answer().is_none()
+    }
+
     /// Puts an event to what is known. Returns what there is to tell a person.
     pub fn take_in(&mut self, event: pb::StreamResponse) -> Result<Option<String>, String> {
         use pb::stream_response::Payload;

@@ -23,6 +23,7 @@ fn mangled(kind: Kind) -> Vec<&'static str> {
         }
         Kind::Bool => &["\"true\"", "0", "1", "\"yes\"", "[]", "[true]"],
         Kind::Number { .. } => &["\"30\"", "0", "true", "[]", "18446744073709551615"],
+        Kind::Words(_) => &["\"grpc\"", "[]", "[\"GRPC\"]", "[\"soap\"]", "[\"grpc\", \"grpc\"]", "true"],
         Kind::Verbs => {
             &["\"read\"", "[\"fly\"]", "[\"Read\"]", "[\"read\", \"read\"]", "[\"read\", null]", "true"]
         }
@@ -37,6 +38,17 @@ fn mangled(kind: Kind) -> Vec<&'static str> {
             &["\"\"", "\"box\"", "\"ftp://box\"", "\"https://a:b@box\"", "\"https://box?q\"", "1", "[]"]
         }
         Kind::Line => &["\"\"", "\" a\"", "\"a\\nb\"", "\"\\u001b[2J\"", "1", "[]"],
+        Kind::Origins => &[
+            "\"https://a.example\"",
+            "[\"*\"]",
+            "[\"null\"]",
+            "[\"a.example\"]",
+            "[\"https://a.example/x\"]",
+            "[\"https://*.example\"]",
+            "[\"https://u@a.example\"]",
+            "[\"ftp://a.example\"]",
+            "[\"https://A.example\", \"https://a.example:443\"]",
+        ],
         Kind::Hosts => {
             &["\"box\"", "[\"\"]", "[\"box:80\"]", "[\"https://box\"]", "[\"a b\"]", "[\"BOX\", \"box\"]"]
         }

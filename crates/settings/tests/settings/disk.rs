@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use synapse_settings::disk::{Whose, change};
 use synapse_settings::edit::Change;
-use synapse_settings::{Flow, Places, keys, load};
+use synapse_settings::{Flow, Places, keys, load, trust};
 
 struct Rig {
     root: tempfile::TempDir,
@@ -14,7 +14,8 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        let at = |name: &str| root.path().join(name);
+        let real = root.path().canonicalize().unwrap();
+        let at = |name: &str| real.join(name);
         std::fs::create_dir_all(at("user/.synapse")).unwrap();
         std::fs::create_dir_all(at("user/team/project/src")).unwrap();
         let places = Places {
@@ -27,7 +28,7 @@ impl Rig {
     }
 
     fn at(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
+        self.root.path().canonicalize().unwrap().join(name)
     }
 
     fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
@@ -45,6 +46,16 @@ impl Rig {
         let [one] = &told[..] else { panic!("{told:?}") };
         assert!(one.starts_with(&file.display().to_string()) && one.contains(says), "{one}");
         assert!(one.ends_with('`'), "it ends with what helps: {one}");
+    }
+
+    /// The only thing that is ignored, which has to be about this file.
+    #[track_caller]
+    fn ignored(&self, file: &Path, says: &str) {
+        let loaded = load(&self.places);
+        assert_eq!(loaded.faults, []);
+        let told: Vec<String> = loaded.ignored.iter().map(ToString::to_string).collect();
+        let [one] = &told[..] else { panic!("{told:?}") };
+        assert!(one.starts_with(&file.display().to_string()) && one.contains(says), "{one}");
     }
 }
 
@@ -87,28 +98,84 @@ fn the_users_file_is_never_a_projects() {
 #[test]
 fn what_is_no_file_of_text_is_told() {
     let rig = Rig::new();
-    for name in [USER, PROJECT] {
-        let file = rig.write(name, b"{\n\n \"a2a\": \"\xff\"}");
-        rig.fault(&file, "not UTF-8 text from line 3 on");
-        rig.write(name, vec![b' '; (1 << 20) + 1]);
-        rig.fault(&file, "more than 1048576 bytes");
-        std::fs::remove_file(&file).unwrap();
-        std::fs::create_dir(&file).unwrap();
-        rig.fault(&file, "it is a folder");
-        std::fs::remove_dir(&file).unwrap();
-        symlink(&file, &file).unwrap();
-        rig.fault(&file, "circle of symbolic links");
-        std::fs::remove_file(&file).unwrap();
-        symlink("/dev/null", &file).unwrap();
-        rig.fault(&file, "it is not a plain file");
-        std::fs::remove_file(&file).unwrap();
-        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
-        rig.fault(&file, "it is not a plain file");
-        std::fs::remove_file(&file).unwrap();
-        symlink(rig.at("nowhere"), &file).unwrap();
-        assert_eq!(load(&rig.places).faults, [], "a link to nothing is no file");
-        std::fs::remove_file(&file).unwrap();
-    }
+    let file = rig.write(USER, b"{\n\n \"a2a\": \"\xff\"}");
+    rig.fault(&file, "not UTF-8 text from line 3 on");
+    rig.write(USER, vec![b' '; (1 << 20) + 1]);
+    rig.fault(&file, "more than 1048576 bytes");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    rig.fault(&file, "it is a folder");
+    std::fs::remove_dir(&file).unwrap();
+    symlink(&file, &file).unwrap();
+    rig.fault(&file, "circle of symbolic links");
+    std::fs::remove_file(&file).unwrap();
+    symlink("/dev/null", &file).unwrap();
+    rig.fault(&file, "it is not a plain file");
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    rig.fault(&file, "it is not a plain file");
+    std::fs::remove_file(&file).unwrap();
+    symlink(rig.at("nowhere"), &file).unwrap();
+    assert_eq!(load(&rig.places).faults, [], "a link to nothing is no file");
+}
+
+/// Finding H3: a project's file that may not be read is ignored, and said to be; no command fails because of it.
+#[test]
+fn project_file_that_may_not_be_read_is_ignored() {
+    let rig = Rig::new();
+    let file = rig.write(PROJECT, b"{\n\n \"a2a\": \"\xff\"}");
+    rig.fault(&file, "not UTF-8 text from line 3 on");
+    rig.write(PROJECT, vec![b' '; (1 << 20) + 1]);
+    rig.ignored(&file, "more than 1048576 bytes");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    rig.ignored(&file, "it is a folder");
+    std::fs::remove_dir(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    rig.ignored(&file, "it is not a plain file");
+    std::fs::remove_file(&file).unwrap();
+    let elsewhere = rig.write("elsewhere.json", ONEWAY);
+    symlink(&elsewhere, &file).unwrap();
+    rig.ignored(&file, "symbolic link");
+    assert_eq!(load(&rig.places).settings.a2a.flow, Flow::Auto);
+    std::fs::remove_file(&file).unwrap();
+    rig.write(PROJECT, ONEWAY);
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
+    rig.ignored(&file, "other users of this machine may write it (mode 666)");
+    assert_eq!(load(&rig.places).settings.a2a.flow, Flow::Auto);
+}
+
+/// Finding H3: without trust a project can only be careful; one changed byte ends the trust.
+#[test]
+fn trusted_settings_of_a_project_count_until_they_change() {
+    let rig = Rig::new();
+    rig.write(USER, "{\"history\": {\"days\": 60}}");
+    let text = "{\"history\": {\"days\": 7, \"tasks_max\": 2000000}, \"terminal\": {\"notices\": false}}";
+    let file = rig.write(PROJECT, text);
+    let held = || {
+        let loaded = load(&rig.places);
+        let ignored: Vec<String> = loaded.ignored.iter().map(ToString::to_string).collect();
+        ((loaded.settings.history.days, loaded.settings.terminal.notices), ignored)
+    };
+    let (values, ignored) = held();
+    assert_eq!(values, (60, true));
+    assert_eq!(load(&rig.places).settings.history.tasks_max, 2_000_000);
+    assert_eq!(ignored.len(), 2, "{ignored:?}");
+    assert!(ignored[0].contains("history.days") && ignored[0].contains("synapse trust"), "{ignored:?}");
+    let before = rig.places.stamp();
+    let path = rig.places.project_file().unwrap();
+    let one = trust::TrustedFile { path, sha256: trust::hash(text.as_bytes()), at_ms: 0 };
+    trust::add(&rig.places.home, vec![one]).unwrap();
+    assert_ne!(rig.places.stamp(), before, "a node sees that it is trusted now");
+    assert_eq!(held(), ((7, false), vec![]));
+    std::fs::write(&file, format!("{text} ")).unwrap();
+    assert_eq!(held().0, (60, true));
+    let guarded = "{\"audit\": {\"enabled\": false}}";
+    rig.write(PROJECT, guarded);
+    let path = rig.places.project_file().unwrap();
+    let one = trust::TrustedFile { path, sha256: trust::hash(guarded.as_bytes()), at_ms: 0 };
+    trust::add(&rig.places.home, vec![one]).unwrap();
+    assert!(load(&rig.places).settings.audit.enabled, "what guards the machine is never a project's");
 }
 
 #[test]
@@ -116,7 +183,7 @@ fn a_users_file_that_all_may_write_is_not_believed() {
     let rig = Rig::new();
     let file = rig.write(USER, ONEWAY);
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
-    rig.fault(&file, "all users of this machine may write it (mode 666)");
+    rig.fault(&file, "other users of this machine may write it (mode 666)");
     assert!(load(&rig.places).guard_in_doubt());
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o664)).unwrap();
     assert_eq!(load(&rig.places).faults, []);
@@ -124,15 +191,18 @@ fn a_users_file_that_all_may_write_is_not_believed() {
 
 /// Only root can make files of others; elsewhere there is nothing to try.
 #[test]
-fn files_of_strangers_are_passed_over() {
+fn files_of_another_user_are_ignored() {
     let rig = Rig::new();
     let (user, team) = (rig.write(USER, "{}"), rig.write(TEAM, ONEWAY));
     if std::os::unix::fs::chown(&team, Some(12_345), None).is_err() {
         return;
     }
     assert_eq!(rig.places.project_file(), None, "nobody puts settings above our folders");
+    rig.ignored(&team.canonicalize().unwrap(), "belongs to another user (uid 12345)");
+    std::os::unix::fs::chown(&team, Some(0), None).unwrap();
+    assert!(rig.places.project_file().is_some());
     std::os::unix::fs::chown(&rig.places.folder, Some(12_345), None).unwrap();
-    assert_eq!(rig.places.project_file(), Some(team), "who owns the folder we chose to work in may");
+    assert_eq!(rig.places.project_file(), None, "H3: nor does whoever owns the folder we work in");
     std::os::unix::fs::chown(&user, Some(12_345), None).unwrap();
     let told = load(&rig.places).faults[0].to_string();
     assert!(told.contains("belongs to another user (uid 12345)"), "{told}");

@@ -24,6 +24,7 @@ pub(crate) fn load(user: Option<&str>, project: Option<&str>, variables: &[(&str
     layer(&Layers {
         user: (Path::new(USER), user.map(Ok)),
         project: project.map(|text| (Path::new(PROJECT), Ok(text))),
+        project_is_trusted: false,
         variables: &variables,
         user_folder: Some(Path::new("/u")),
     })

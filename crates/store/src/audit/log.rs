@@ -9,6 +9,7 @@
 
 use super::verify::number_in;
 use super::{Hash, Head, Link, Linked, Mark, Report, Verifier};
+use crate::anchor::Anchor;
 use crate::files::{self, Access, FileError};
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -36,6 +37,7 @@ pub struct AuditLog {
     bounds: Bounds,
     file: File,
     path: PathBuf,
+    anchor: Anchor,
     bytes: u64,
     chain: Link,
     /// Lines that are linked and not yet written.
@@ -81,10 +83,11 @@ impl AuditLog {
         };
         let path = names.last().map_or_else(|| dir.join(file_name(chain.seq + 1)), |name| dir.join(name));
         let file = append_to(&path)?;
+        let anchor = Anchor::of([path.as_path()]);
         let bytes = file.metadata().map_err(|e| FileError::io(&path, "look at", e))?.len();
         let found = Found { seq: found.seq, stopped: tail.last.map(|_| tail.stopped) };
         let mut log =
-            Self { dir: dir.to_owned(), bounds, file, path, bytes, chain, staged: Vec::new(), found };
+            Self { dir: dir.to_owned(), bounds, file, anchor, path, bytes, chain, staged: Vec::new(), found };
         if let Some(torn) = tail.torn {
             log.staged.push(b'\n');
             if let Some((bytes, digest)) = torn {
@@ -138,6 +141,11 @@ impl AuditLog {
     /// All that was written survives a power cut, and the head says so. `durably`: the head as well.
     pub fn sync(&mut self, durably: bool) -> Result<(), FileError> {
         self.flush()?;
+        // The next opening says which lines are missing.
+        if !self.anchor.holds() {
+            let gone = io::Error::other("it was removed or replaced while it was open");
+            return Err(FileError::io(&self.path, "write to", gone));
+        }
         self.file.sync_data().map_err(|e| FileError::io(&self.path, "sync", e))?;
         let (head, text) = (self.dir.join(HEAD), self.chain.head_text());
         if durably {
@@ -152,6 +160,7 @@ impl AuditLog {
         self.sync(true)?;
         let path = self.dir.join(file_name(self.chain.seq + 1));
         self.file = append_to(&path)?;
+        self.anchor = Anchor::of([path.as_path()]);
         self.path = path;
         self.bytes = 0;
         let names = files_in(&self.dir)?;

@@ -141,3 +141,20 @@ fn links_in_its_place_are_not_followed() {
     assert!(matches!(verify_folder(&dir), Err(FileError::Symlink { .. })));
     assert_eq!(fs::read(&elsewhere).unwrap(), b"mine\n");
 }
+
+/// Finding L13.
+#[test]
+fn log_that_was_removed_while_open_is_not_synced_in_silence() {
+    let temp = temp();
+    let dir = temp.path.join("audit");
+    let mut log = write(&dir, 0, 5);
+    log.sync(false).unwrap();
+    fs::rename(last_file(&dir), temp.path.join("elsewhere")).unwrap();
+    log.push(b"{\"at\":\"t\",\"door\":\"http\",\"verb\":\"send\"}", "now").unwrap();
+    assert!(log.sync(false).is_err());
+    drop(log);
+    // The chain goes on from the head, and what is missing shows.
+    write(&dir, 6, 1).sync(false).unwrap();
+    let problem = verify_folder(&dir).unwrap().problem.unwrap();
+    assert!(matches!(problem.what, What::Missing { .. }), "{problem:?}");
+}

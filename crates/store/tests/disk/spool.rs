@@ -171,3 +171,18 @@ fn a_spool_that_others_could_write_to_is_refused() {
         assert_eq!(SpoolId::parse(raw), None, "{raw:?}");
     }
 }
+
+/// Finding L13.
+#[test]
+fn spool_that_was_replaced_does_not_say_that_a_letter_is_kept() {
+    let dir = temp();
+    let path = dir.path.join("spool");
+    let spool = Spool::open(&path).unwrap();
+    spool.put(b"one").unwrap();
+    fs::rename(&path, dir.path.join("elsewhere")).unwrap();
+    assert!(spool.put(b"two").is_err(), "removed");
+    let new = Spool::open(&path).unwrap();
+    assert!(spool.put(b"three").is_err(), "replaced");
+    assert_eq!(new.waiting().unwrap(), 0);
+    new.put(b"four").unwrap();
+}

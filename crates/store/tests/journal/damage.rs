@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use crate::rig::{MORNING, Rig, number, sql};
+use crate::rig::{Dice, MORNING, Rig, assert_same, number, sql};
+use synapse_core::cycle;
 use synapse_core::effect::Serves;
 use synapse_core::ids::{MessageId, TaskRef};
-use synapse_store::{History, Journal, OpenError, Retention};
+use synapse_store::repair::repair;
+use synapse_store::{History, Journal, JournalError, OpenError, Retention, check};
 
 fn told() -> (tempfile::TempDir, std::path::PathBuf) {
     let mut rig = Rig::new(11, Retention::default());
@@ -223,4 +225,184 @@ fn a_journal_that_may_only_be_read_is_refused_at_once() {
     allow(dir.path(), 0o755);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("refused as it should be"), "{output:?}");
+}
+
+/// A journal that was killed after some commits: its files in `dir`, and the state that was acknowledged.
+fn killed(seed: u64, snapshot: bool) -> (tempfile::TempDir, std::path::PathBuf, synapse_core::state::State) {
+    let mut rig = Rig::new(seed, Retention::default());
+    (0..30).for_each(|_| rig.step());
+    if snapshot {
+        rig.journal.take_snapshot(rig.hub.state()).unwrap();
+        (0..10).for_each(|_| rig.step());
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal.db");
+    copy_journal(&rig.path, &path);
+    (dir, path, rig.hub.state().clone())
+}
+
+fn copy_journal(from: &Path, to: &Path) {
+    for ending in ["", "-wal", "-head"] {
+        let _ = std::fs::remove_file(beside(to, ending));
+        if beside(from, ending).exists() {
+            std::fs::copy(beside(from, ending), beside(to, ending)).unwrap();
+        }
+    }
+    let _ = std::fs::remove_file(beside(to, "-shm"));
+}
+
+fn beside(path: &Path, ending: &str) -> std::path::PathBuf {
+    format!("{}{ending}", path.display()).into()
+}
+
+/// Without the shared memory of SQLite, which has nothing that is kept.
+fn kept_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    bytes_in(folder).into_iter().filter(|(name, _)| !name.ends_with("-shm")).collect()
+}
+
+/// Finding L14: the same history, or a refusal that changes nothing.
+#[test]
+fn no_flipped_bit_of_the_log_changes_history_silently() {
+    let mut refused = 0;
+    for (seed, snapshot) in [(21, false), (22, true)] {
+        let (_dir, path, acknowledged) = killed(seed, snapshot);
+        let whole = std::fs::read(beside(&path, "-wal")).unwrap();
+        let trial = tempfile::tempdir().unwrap();
+        let copy = trial.path().join("journal.db");
+        let mut dice = Dice(seed);
+        let mut places =
+            vec![0, 3, 8, 17, 20, 25, 32, 36, 40, 44, 48, 52, 56, whole.len() - 1, whole.len() - 4096];
+        places.extend((0..40).map(|_| usize::try_from(dice.below(whole.len() as u64)).unwrap()));
+        for place in places {
+            copy_journal(&path, &copy);
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1 << (place % 8);
+            std::fs::write(beside(&copy, "-wal"), &bytes).unwrap();
+            let before = kept_in(trial.path());
+            match Journal::open(&copy, Retention::default()) {
+                Ok((_, state)) => assert_same(&state, &acknowledged, &format!("bit of byte {place}")),
+                Err(error) => {
+                    refused += 1;
+                    let told = matches!(error, OpenError::DamagedLog { .. } | OpenError::Lost { .. });
+                    assert!(told, "byte {place}: {error:?}");
+                    assert!(kept_in(trial.path()) == before, "byte {place}: the refused journal was changed");
+                }
+            }
+        }
+    }
+    assert!(refused >= 80, "only {refused} of 110 were noticed");
+}
+
+/// Finding L14.
+#[test]
+fn empty_missing_or_older_journal_is_refused_and_never_replaced_by_a_new_one() {
+    let (dir, path, state) = killed(23, false);
+    let mut rig = Rig::new(23, Retention::default());
+    (0..10).for_each(|_| rig.step());
+    let (_folder, older, older_state) = rig.close();
+    assert!(older_state.seq < state.seq);
+    let log = beside(&path, "-wal");
+    let lost = |when: &str, found: u64| {
+        let before = kept_in(dir.path());
+        let error = open(&path).unwrap_err();
+        let OpenError::Lost { found: told, expected, .. } = &error else { panic!("{when}: {error:?}") };
+        assert_eq!((*told, *expected), (found, state.seq.0), "{when}");
+        assert!(error.to_string().contains("synapse doctor --fix"), "{error}");
+        let seen = check::journal(&path).unwrap_err();
+        assert!(matches!(seen, OpenError::Lost { .. }), "{when}: {seen:?}");
+        assert!(kept_in(dir.path()) == before, "{when}: something was changed");
+    };
+    let (database, whole_log) = (std::fs::read(&path).unwrap(), std::fs::read(&log).unwrap());
+    std::fs::write(&path, b"").unwrap();
+    lost("empty", 0);
+    std::fs::remove_file(&path).unwrap();
+    lost("missing", 0);
+    std::fs::remove_file(&log).unwrap();
+    lost("missing with its log", 0);
+    std::fs::copy(&older, &path).unwrap();
+    lost("older", older_state.seq.0);
+    // All of it is back: it opens.
+    std::fs::write(&path, &database).unwrap();
+    std::fs::write(&log, &whole_log).unwrap();
+    let (_, found) = Journal::open(&path, Retention::default()).unwrap();
+    assert_same(&found, &state, "put back");
+}
+
+/// Finding L14: what can be read is kept, and so are the damaged files.
+#[test]
+fn repair_keeps_a_beginning_and_the_damaged_files() {
+    let (dir, path, state) = killed(24, false);
+    let log = beside(&path, "-wal");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let middle = 32 + (bytes.len() - 32) / 4120 / 2 * 4120 + 100;
+    bytes[middle] ^= 4;
+    std::fs::write(&log, &bytes).unwrap();
+    assert!(matches!(open(&path).unwrap_err(), OpenError::DamagedLog { .. }));
+    assert!(matches!(check::journal(&path).unwrap_err(), OpenError::DamagedLog { .. }));
+    let repaired = repair(&path).unwrap();
+    assert!((1..state.seq.0).contains(&repaired.last), "{repaired:?}");
+    assert_eq!(repaired.aside.len(), 3, "{repaired:?}");
+    assert!(repaired.aside.iter().any(|aside| std::fs::read(aside).unwrap() == bytes), "the log is kept");
+    let (journal, found) = Journal::open(&path, Retention::default()).unwrap();
+    assert_eq!(found.seq.0, repaired.last);
+    drop(journal);
+    assert!(check::journal(&path).unwrap().is_some());
+    // Nothing left to read at all.
+    std::fs::write(&path, b"").unwrap();
+    assert_eq!(repair(&path).unwrap().last, 0);
+    open(&path).unwrap();
+    assert!(!bytes_in(dir.path()).iter().any(|(name, _)| name.contains("with")), "nothing half-done is left");
+}
+
+/// Finding L14: a power cut leaves the last transaction half-written; it was never acknowledged.
+#[test]
+fn unfinished_last_transaction_is_a_normal_start() {
+    let mut rig = Rig::new(25, Retention::default());
+    (0..20).for_each(|_| rig.step());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal.db");
+    copy_journal(&rig.path, &path);
+    let acknowledged = rig.hub.state().clone();
+    let end = usize::try_from(std::fs::metadata(beside(&path, "-wal")).unwrap().len()).unwrap();
+    while rig.hub.state().seq == acknowledged.seq {
+        rig.step();
+    }
+    // The log has the next transaction, the head does not know of it.
+    let next = std::fs::read(beside(&rig.path, "-wal")).unwrap();
+    let frames = (next.len() - end) / 4120;
+    assert!(frames >= 1);
+    for (torn, with_head) in (0..frames).flat_map(|torn| [(torn, true), (torn, false)]) {
+        let mut bytes = next.clone();
+        bytes[end + torn * 4120 + 2000] ^= 1;
+        let trial = tempfile::tempdir().unwrap();
+        let copy = trial.path().join("journal.db");
+        copy_journal(&path, &copy);
+        std::fs::write(beside(&copy, "-wal"), &bytes).unwrap();
+        if !with_head {
+            // The home of an older version.
+            std::fs::remove_file(beside(&copy, "-head")).unwrap();
+        }
+        let (_, found) = Journal::open(&copy, Retention::default()).unwrap();
+        assert_same(&found, &acknowledged, &format!("frame {torn} of {frames} is torn, head: {with_head}"));
+    }
+}
+
+/// Finding L13.
+#[test]
+fn journal_that_was_removed_or_replaced_takes_nothing_more() {
+    for (ending, replaced) in [("", false), ("", true), ("-wal", false), ("-wal", true)] {
+        let mut rig = Rig::new(26, Retention::default());
+        (0..5).for_each(|_| rig.step());
+        assert!(!rig.journal.is_gone());
+        let file = beside(&rig.path, ending);
+        let bytes = std::fs::read(&file).unwrap();
+        // Kept under another name, so that its number is not given to the new file.
+        std::fs::rename(&file, rig.dir.path().join("elsewhere")).unwrap();
+        if replaced {
+            std::fs::write(&file, bytes).unwrap();
+        }
+        assert!(rig.journal.is_gone(), "{ending:?}, replaced: {replaced}");
+        let error = cycle::Journal::commit(&mut rig.journal, &[]).unwrap_err();
+        assert!(matches!(error, JournalError::Gone), "{error:?}");
+    }
 }

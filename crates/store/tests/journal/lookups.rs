@@ -133,13 +133,32 @@ fn a_watcher_that_returns_reads_every_event_in_pages() {
     for page in [1, 2, 7, 1000] {
         let mut after = Seq(0);
         loop {
-            let (entries, gap) = history.events(after, page).unwrap();
+            let (entries, gap) = history.events(after, page, usize::MAX).unwrap();
             assert!(!gap && entries.len() as u64 <= page);
             let Some(last) = entries.last() else { break };
             assert!(entries.iter().enumerate().all(|(n, e)| e.seq.0 == after.0 + n as u64 + 1));
             after = last.seq;
         }
         assert_eq!(after, latest, "pages of {page}");
+    }
+}
+
+/// Finding M8: a page ends with the event that makes it long enough, and has at least one.
+#[test]
+fn pages_of_events_are_bounded_by_bytes() {
+    let mut rig = rig();
+    one_story(&mut rig, "mine-1");
+    let history = History::open(&rig.path).unwrap();
+    let latest = rig.hub.state().seq;
+    for bytes in [1, 1_000, 2_000] {
+        let mut after = Seq(0);
+        while after < latest {
+            let (entries, gap) = history.events(after, 1000, bytes).unwrap();
+            let before_last: usize =
+                entries.split_last().unwrap().1.iter().map(|entry| entry.record.weight()).sum();
+            assert!(!gap && before_last < bytes, "{before_last} before the last of a page of {bytes}");
+            after = entries.last().unwrap().seq;
+        }
     }
 }
 
@@ -153,7 +172,7 @@ fn a_watcher_is_told_of_every_event_that_is_gone() {
         let latest = rig.hub.state().seq.0;
         let history = History::open(&rig.path).unwrap();
         for after in 0..=latest {
-            let (entries, gap) = history.events(Seq(after), 1000).unwrap();
+            let (entries, gap) = history.events(Seq(after), 1000, usize::MAX).unwrap();
             let seen: Vec<u64> = entries.iter().map(|e| e.seq.0).collect();
             let whole: Vec<u64> = (after + 1..=latest).collect();
             assert_eq!(gap, seen != whole, "kept {events_kept}, after {after} of {latest}: {seen:?}");
@@ -164,7 +183,7 @@ fn a_watcher_is_told_of_every_event_that_is_gone() {
             assert_eq!(seen.last().copied().unwrap_or(latest), latest);
         }
         one_story(&mut rig, "mine-9");
-        let (entries, gap) = history.events(Seq(latest), 1000).unwrap();
+        let (entries, gap) = history.events(Seq(latest), 1000, usize::MAX).unwrap();
         assert!(!gap && matches!(entries[0].record, Record::Accepted { .. }));
     }
 }

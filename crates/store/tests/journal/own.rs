@@ -10,7 +10,8 @@ use synapse_core::task::TaskState;
 use synapse_store::own::Own;
 use synapse_store::{History, Journal, Retention};
 
-const ALL: Listing = Listing { context: None, state: None, since: None, below: None, max: 1_000 };
+const ALL: Listing =
+    Listing { tenant: None, context: None, state: None, since: None, below: None, max: 1_000 };
 
 fn story(seed: u64, steps: usize) -> Rig {
     let mut rig = Rig::new(seed, Retention::default());
@@ -108,6 +109,8 @@ fn tasks_of_version_1_are_found() {
         .execute_batch(
             "CREATE TABLE trail (message TEXT PRIMARY KEY);
              DROP INDEX task_by_tail;
+             DROP INDEX task_by_context;
+             DROP TABLE attachment;
              CREATE INDEX task_by_id ON task (id);
              DROP INDEX task_by_who;
              ALTER TABLE task DROP COLUMN who;

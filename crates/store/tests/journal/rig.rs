@@ -139,8 +139,8 @@ impl Rig {
         let ended = |name: &TaskRef| self.journal.ended(name, self.now).unwrap();
         match command {
             Command::Send(draft) => {
-                let key = |id: &MessageId| Key { who: caller.sender().who, message: id.clone() }.text();
-                let prior = draft.sender_id.as_ref().and_then(|id| self.journal.prior(&key(id)).unwrap());
+                let key = draft.key(caller.sender().who);
+                let prior = key.and_then(|key| self.journal.prior(&key.text()).unwrap());
                 Facts { prior, ended: draft.continues.as_ref().and_then(ended) }
             }
             Command::Reply { task: Some(task), .. } | Command::Cancel { task, .. } => {
@@ -161,6 +161,7 @@ impl Rig {
             continues: None,
             caller_task_id: None,
             context: None,
+            tenant: None,
             timeout_ms: (self.dice.below(4) == 0).then_some(30_000),
             sent_at: None,
             watcher: None,
@@ -316,5 +317,5 @@ pub(crate) fn number(path: &Path, ask: &str) -> u64 {
 }
 
 pub(crate) fn key_of(id: &str) -> String {
-    Key { who: Who::User, message: MessageId::parse(id).unwrap() }.text()
+    Key { who: Who::User, tenant: None, message: MessageId::parse(id).unwrap() }.text()
 }

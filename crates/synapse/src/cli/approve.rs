@@ -32,7 +32,11 @@ pub(super) async fn decide(args: Decision, allow: bool, json: bool) -> Done {
             if json || !std::io::stdin().is_terminal() || !show::err_on_terminal() {
                 return Err(Fail::usage(if_not));
             }
-            show::out(&show::safe(&view.text));
+            show::out(&question(&view));
+            if allow && let Some(doubt) = &view.doubt {
+                let why = format!("this prompt cannot be approved from here: {doubt}");
+                return Err(Fail::usage(format!("{why}; answer it with `synapse attach {label}`")));
+            }
             confirm(&format!("{verb} this for {label}?"), "nothing was pressed", json)?;
             view.hash
         }
@@ -50,6 +54,21 @@ pub(super) async fn decide(args: Decision, allow: bool, json: bool) -> Done {
         false => show::out(&format!("{label}: {}", if allow { "approved" } else { "denied" })),
     }
     Ok(())
+}
+
+/// All that an approver has to read.
+pub(super) fn question(view: &PromptView) -> String {
+    let mut all = Vec::new();
+    if let Some(command) = &view.command {
+        all.push(show::paint("1", &format!("command, as its {} tells it:", view.source)));
+        all.push(show::safe(command));
+        all.push(show::paint("1", "its screen:"));
+    }
+    all.push(show::safe(&view.text));
+    if let Some(doubt) = &view.doubt {
+        all.push(show::paint("1", &format!("not to be approved from here: {doubt}")));
+    }
+    all.join("\n")
 }
 
 /// Every agent that waits for a person, with what it asks.
@@ -80,8 +99,12 @@ pub(super) async fn list(json: bool) -> Done {
             show::out("");
         }
         show::out(&show::paint("1", &format!("{label} waits for you, prompt {}", prompt.hash)));
-        show::out(&show::safe(&prompt.text));
+        show::out(&question(prompt));
         show::out(&match prompt.decidable {
+            true if !prompt.complete => format!(
+                "  synapse attach {label}   or   synapse deny {label} --prompt {hash}",
+                hash = prompt.hash
+            ),
             true => format!(
                 "  synapse approve {label} --prompt {hash}   or   synapse deny {label} --prompt {hash}",
                 hash = prompt.hash

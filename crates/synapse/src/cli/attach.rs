@@ -51,6 +51,9 @@ pub(super) fn attach(args: Attach) -> Done {
             "{label} has no terminal here; only programs started with `synapse run -- …` or by a profile have one"
         )));
     }
+    if !args.read_only {
+        refuse_agents(&roll, &label, "attach to")?;
+    }
     let role = match (args.read_only, args.take) {
         (true, _) => Role::Reader,
         (_, true) => Role::Leader,
@@ -65,9 +68,21 @@ pub(super) fn attach(args: Attach) -> Done {
     match left {
         Left::Detached => show::out(&format!("{label} goes on")),
         Left::Ended(code) => show::out(&format!("{label} has ended with code {code}")),
-        Left::Signaled(_) | Left::Lost => return super::wrap::tell_left(&label, &left),
+        Left::Signaled(_) | Left::Lost | Left::Refused(_) => return super::wrap::tell_left(&label, &left),
     }
     Ok(())
+}
+
+/// Keys and recordings of a terminal are the user's; the holder checks it again (X-10).
+pub(super) fn refuse_agents(roll: &Roll, label: &str, to: &str) -> Done {
+    match roll.caller(&format!("{to} {label}"))? {
+        None => Ok(()),
+        Some(id) => Err(Fail::refused(format!(
+            "cannot {to} {label}: {} is an agent, and a process that an agent started may only look\n\
+             hint: synapse attach {label} --read-only, or synapse screen {label}",
+            roll.label(&id)
+        ))),
+    }
 }
 
 pub(super) async fn screen(args: Screen, json: bool) -> Done {

@@ -43,7 +43,7 @@ struct Row {
 
 pub(super) fn clean(args: &Clean, json: bool) -> Done {
     let roll = Roll::call()?;
-    if roll.own_agent().is_some() {
+    if roll.caller("remove things")?.is_some() {
         return Err(Fail::refused("an agent may not remove things; only a person may"));
     }
     let stale: Vec<Finding> = judge::stale_findings(&facts::stale_files(&roll.home));

@@ -10,6 +10,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use synapse_settings::disk::{self, ChangeError, Whose};
 use synapse_settings::edit::{CannotChange, Change};
+use synapse_settings::keys::ProjectMay;
 use synapse_settings::kinds::Kind;
 use synapse_settings::layers::Setting;
 use synapse_settings::views::{self, LoadedView, SettingView};
@@ -85,6 +86,9 @@ fn show(places: &Places, key: Option<&str>, json: bool) -> Done {
         Some(other) => return Err(unknown(other)),
         None => all(&loaded, "", json),
     }
+    if !json {
+        crate::profiles::warn(&loaded.ignored);
+    }
     loaded.faultless()?;
     Ok(())
 }
@@ -119,10 +123,17 @@ fn one(loaded: &Loaded, path: &str, json: bool) {
         return show::json(&SettingView::new(setting));
     }
     let default = key.default().map_or_else(|| "not set".to_owned(), |value| value.shown());
-    let set_by = match (key.guarded, key.variable()) {
-        (true, _) => "your own file alone, since it guards this machine".to_owned(),
-        (false, Some(variable)) => format!("your file, a project's file, {variable}"),
-        (false, None) => "your file, a project's file".to_owned(),
+    let project = match key.project {
+        ProjectMay::Never => None,
+        ProjectMay::Set => Some("a project's file".to_owned()),
+        may => Some(format!("a project's file ({}, unless it is trusted)", may.name())),
+    };
+    let set_by = match (key.guarded, project) {
+        (true, _) | (false, None) => "your own file alone, since it guards this machine".to_owned(),
+        (false, Some(project)) => {
+            let all = [Some("your file".to_owned()), Some(project), key.variable()];
+            all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        }
     };
     let rows = [
         ("value", value_of(setting)),
@@ -312,7 +323,7 @@ fn change(home: &Home, places: &Places, to: &To, changes: &[Change<'_>]) -> Resu
         (file, Whose::Project)
     } else {
         // what a user has decided is not an agent's to change.
-        if Roll::call()?.own_agent().is_some() {
+        if Roll::call()?.caller("change the user's settings")?.is_some() {
             return Err(Fail::refused(
                 "an agent may not change the user's settings; ask the user to run `synapse config set` themselves",
             ));

@@ -7,6 +7,7 @@
 
 pub(super) mod send;
 pub(super) mod show;
+pub(super) mod wire;
 
 use super::Calling;
 use super::there::{There, from_env};

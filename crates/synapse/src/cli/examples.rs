@@ -68,12 +68,12 @@ pub(super) const APPROVE: &str = "\
 Examples:
   synapse inbox --approvals                     what waits for you, with the hash of each prompt
   synapse approve codex                         shows the prompt and asks
-  synapse approve codex --prompt 3f9a1c20d4e7   presses the key only if it is still this prompt";
+  synapse approve codex --prompt 3f9a1c20d4e7b85a6c0d11f2   presses the key only if it is still this prompt";
 
 pub(super) const DENY: &str = "\
 Examples:
   synapse deny codex
-  synapse deny codex --prompt 3f9a1c20d4e7";
+  synapse deny codex --prompt 3f9a1c20d4e7b85a6c0d11f2";
 
 pub(super) const SEND_KEYS: &str = "\
 Examples:
@@ -137,6 +137,15 @@ Examples:
   synapse config show                          every setting, and where its value comes from
   synapse config set a2a.flow roundtrip        for you, everywhere
   synapse config set a2a.flow oneway --project here only";
+
+pub(super) const TRUST: &str = "\
+Examples:
+  synapse trust                                what this project's files ask for, and a question
+  synapse trust ~/code/app --yes               for scripts, without the question
+  synapse trust --list
+  synapse trust --revoke ~/code/app
+
+Without trust, files in `.synapse` of a project can only add caution. A file that changes is no longer trusted.";
 
 pub(super) const RUN: &str = "\
 Examples:

@@ -76,7 +76,10 @@ struct Explained {
 struct Waits {
     task_id: String,
     from: String,
+    /// The inner level, 1 to 10.
     priority: u8,
+    /// As `--priority` takes it, 1 to 5.
+    send_priority: u8,
     since: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<String>,
@@ -158,7 +161,11 @@ fn on_disk(roll: &Roll, agent: &AgentId, id: &MessageId) -> Option<&'static str>
         return None;
     }
     let history = synapse_store::History::open(&dir.journal()).ok()?;
-    let key = synapse_core::message::Key { who: synapse_core::message::Who::User, message: id.clone() };
+    let key = synapse_core::message::Key {
+        who: synapse_core::message::Who::User,
+        tenant: None,
+        message: id.clone(),
+    };
     let known =
         history.message(id).ok().flatten().or_else(|| history.message_by_key(&key.text()).ok().flatten());
     known.map(|_| "its journal")
@@ -192,6 +199,7 @@ fn waiting(inbox: &synapse_dialects::api::InboxPage) -> Vec<Waits> {
         task_id: message.task_id.clone(),
         from: message.from.shown(),
         priority: message.priority,
+        send_priority: message.priority.div_ceil(2),
         since: message.accepted_at.clone(),
         held: message.held.clone(),
     };
@@ -370,7 +378,7 @@ fn page(explained: &Explained, now: u64) -> String {
             "{} from {}, priority {}, waiting {}{held}",
             &one.task_id[..8.min(one.task_id.len())],
             show::line(&one.from, 30),
-            one.priority,
+            one.send_priority,
             reason::ago(&one.since, now)
         );
         field(if n == 0 { "ahead" } else { "" }, text);

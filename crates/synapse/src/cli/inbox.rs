@@ -7,6 +7,7 @@ use crate::fail::{Done, Fail};
 use crate::show;
 use clap::Args;
 use serde_json::json;
+use synapse_core::header::header;
 use synapse_core::ids::AgentId;
 use synapse_dialects::api::{InboxPage, MessageView, SenderView};
 use synapse_dialects::jsonl::FromProgram;
@@ -131,7 +132,8 @@ async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
             show::json(note);
         } else {
             let text = show::safe(note.text.as_deref().unwrap_or_default());
-            show::out(&format!("[A2A:{}:{}] {text}", &note.task_id[..8], note.from.shown()));
+            let task = note.task_id.get(..8).unwrap_or(&note.task_id);
+            show::out(&format!("{} {text}", header(task, &note.from.shown())));
         }
         report_seen(client, note).await?;
     }

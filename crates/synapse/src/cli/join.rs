@@ -34,6 +34,7 @@ pub(super) async fn join(args: Join) -> Done {
         home,
         id,
         window: args.window,
+        history: args.history,
         in_hand: HashMap::new(),
         finished: VecDeque::new(),
         last: None,
@@ -110,6 +111,7 @@ struct Joined {
     home: Home,
     id: AgentId,
     window: u16,
+    history: u16,
     /// Messages the program was given and has not finished with, and whether somebody waits for its answer.
     in_hand: HashMap<String, bool>,
     /// The last it finished with: a node that took over may have sent one of them again before it heard.
@@ -121,7 +123,7 @@ struct Joined {
 impl Joined {
     /// None if the node is away for the moment; an error if the agent was stopped.
     async fn open(&self) -> Result<Option<synapse_peer::LineStream>, Fail> {
-        let path = format!("/api/v1/inbox/stream?window={}", self.window);
+        let path = format!("/api/v1/inbox/stream?window={}&history={}", self.window, self.history);
         let opened = match Client::connect(&self.home.agent(&self.id).socket()).await {
             Ok(client) => client.lines(&path, None).await,
             Err(e) => Err(e),

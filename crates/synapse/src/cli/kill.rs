@@ -28,7 +28,7 @@ pub(super) async fn kill(args: Kill, json: bool) -> Done {
     } else {
         args.agents.iter().map(|raw| roll.find_one(raw).map(|c| c.id)).collect::<Result<_, _>>()?
     };
-    if let Some(own) = roll.own_agent()
+    if let Some(own) = roll.caller("stop agents")?
         && ids.iter().any(|id| *id != own)
     {
         return Err(Fail::refused("an agent may not stop another; only a person may"));

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::Path;
 use synapse_store::home::Home;
+use synapse_terminal::added::ProjectRules;
 use synapse_terminal::replay::{self, Recording, Score};
 
 #[derive(Args)]
@@ -45,14 +46,27 @@ pub(super) enum ProfileAction {
 pub(super) fn profile(args: &Profile, json: bool) -> Done {
     let (home, here) = (Home::from_env()?, std::env::current_dir()?);
     match &args.action {
-        ProfileAction::List => list(&profiles::all(&home, &here)?, json),
+        ProfileAction::List => {
+            let (all, notices) = profiles::all(&home, &here)?;
+            profiles::warn(&notices);
+            list(&all, json)
+        }
         ProfileAction::Show { name } => {
             let found = named(&home, &here, name)?;
+            let project = found.project.as_ref();
             if json {
-                show::json(&json!({ "name": found.profile.name, "from": from(&found), "text": found.text }));
+                let project = project.map(|part| json!({ "file": part.file, "text": part.text }));
+                let (name, from) = (&found.profile.name, from(&found));
+                show::json(&json!({ "name": name, "from": from, "text": found.text, "project": project }));
             } else {
                 show::out(&show::paint("2", &format!("# {}", from(&found))));
                 show::out(found.text.trim_end());
+                if let Some(part) = project {
+                    let head =
+                        format!("# Rules are added from {}", show::safe(&part.file.display().to_string()));
+                    show::out(&show::paint("2", &head));
+                    show::out(show::safe(part.text.trim_end()).as_str());
+                }
             }
             Ok(())
         }
@@ -91,7 +105,9 @@ fn read(file: &Path) -> Result<String, Fail> {
 }
 
 fn named(home: &Home, here: &Path, name: &str) -> Result<Found, Fail> {
-    profiles::find(home, here, name)?.ok_or_else(|| {
+    let (found, notices) = profiles::find(home, here, name)?;
+    profiles::warn(&notices);
+    found.ok_or_else(|| {
         Fail::refused(format!(
             "there is no profile called {name:?}; `synapse profile list` shows those there are"
         ))
@@ -135,13 +151,27 @@ fn check(files: &[std::path::PathBuf], json: bool) -> Done {
         match profiles::read(file) {
             Ok(found) if !json => show::out(&format!("{}: ok, {}", file.display(), found.profile.about)),
             Ok(_) => {}
-            Err(fail) => wrong.push(fail.info.message),
+            Err(fail) => match additions(file) {
+                Some(rules) if !json => {
+                    let count = rules.count();
+                    show::out(&format!("{}: ok, adds {count} rules to {}", file.display(), rules.name));
+                }
+                Some(_) => {}
+                None => wrong.push(fail.info.message),
+            },
         }
     }
     if json {
         show::json(&json!({ "checked": files.len(), "wrong": wrong }));
     }
     if wrong.is_empty() { Ok(()) } else { Err(Fail::new(fail::ERROR, "bad_profile", wrong.join("\n"))) }
+}
+
+/// A project's profile that only adds rules, and so needs no command.
+fn additions(file: &Path) -> Option<ProjectRules> {
+    let rules = ProjectRules::parse(&std::fs::read_to_string(file).ok()?).ok()?;
+    let named = file.file_stem().is_some_and(|stem| stem == rules.name.as_str());
+    (named && rules.ignored.is_empty()).then_some(rules)
 }
 
 /// Largest recording that is read.

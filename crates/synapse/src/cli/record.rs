@@ -17,7 +17,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use synapse_holder::terminal::wire::{Ask, Frames, Role, Tell, receive, send};
+use synapse_holder::terminal::wire::{Ask, Frames, LEVEL, Role, Tell, receive, send};
 use synapse_store::home::{Home, socket_address};
 use synapse_terminal::cast::{self, Cast, Stated};
 
@@ -63,6 +63,7 @@ fn record_agent(args: &Record, agent: &str, json: bool) -> Done {
             "{label} has no terminal here; only programs started with `synapse run -- …` or by a profile have one"
         )));
     }
+    super::attach::refuse_agents(&roll, &label, "record")?;
     let files = Files::create(args, &label)?;
     let stream = connect(&socket)?;
     end_on_signals(&stream)?;
@@ -79,6 +80,7 @@ fn record_program(args: Record, json: bool) -> Done {
     let file = args.program[0].rsplit('/').next().unwrap_or_default().to_owned();
     let files = Files::create(&args, args.name.as_deref().unwrap_or(&file))?;
     files.warn(json);
+    chosen.warn();
     let attach = io::stdin().is_terminal() && io::stdout().is_terminal();
     let person = attach.then(Person::meet).transpose()?;
     let who = Who {
@@ -87,6 +89,9 @@ fn record_program(args: Record, json: bool) -> Done {
         role: None,
         skills: Vec::new(),
         description: None,
+        interfaces: Vec::new(),
+        no_streaming: false,
+        no_push: false,
         port: None,
         cwd: None,
         network: Network::default(),
@@ -122,7 +127,7 @@ fn record_program(args: Record, json: bool) -> Done {
 fn connect(socket: &Path) -> io::Result<UnixStream> {
     let (address, _guard) = socket_address(socket).map_err(io::Error::other)?;
     let mut stream = UnixStream::connect(address)?;
-    send(&mut stream, &Ask::Hello { role: Role::Recorder, columns: 0, rows: 0 })?;
+    send(&mut stream, &Ask::Hello { role: Role::Recorder, columns: 0, rows: 0, level: LEVEL })?;
     Ok(stream)
 }
 
@@ -283,6 +288,7 @@ impl Recorder {
                 self.is_cut = true;
                 String::new()
             }
+            Tell::Refused(why) => return Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
             _ => String::new(),
         };
         self.files.cast.write_all(line.as_bytes())

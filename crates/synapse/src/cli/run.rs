@@ -8,7 +8,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use synapse_core::ids::{AgentType, Label};
 use synapse_dialects::event::EventView;
-use synapse_node::launch::{Exec, Extension};
+use synapse_node::launch::{CardOptions, Exec, Extension};
 use synapse_node::{Hand, Listen};
 use synapse_peer::Client;
 use synapse_store::home::Home;
@@ -58,6 +58,7 @@ fn start(who: Who, command: &str, hand: Hand, shape: Shape, json: bool) -> Done 
         (wish.listen.open, wish.extensions) = (serves.open, serves.extensions.clone());
     }
     let home = Home::from_env()?;
+    crate::profiles::warn_of_settings(&home, &wish.working_dir);
     let started = launch::start(&home, wish)?;
     if !json && let Some(serves) = &shape.serves {
         tell_places(&started, serves.open, &home);
@@ -95,6 +96,7 @@ fn exec_of(args: &Run, command: &str) -> Exec {
         parallel: usize::from(args.parallel),
         time_limit_ms: args.time_limit.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
         output_limit: args.output_limit.unwrap_or(default_limit),
+        history: usize::from(args.history),
         env: std::collections::BTreeMap::new(),
     }
 }
@@ -114,6 +116,11 @@ pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
         capabilities: who.skills.iter().map(label).collect::<Result<_, _>>()?,
         description: who.description,
         extensions: Vec::new(),
+        card: CardOptions {
+            interfaces: who.interfaces,
+            no_streaming: who.no_streaming,
+            no_push: who.no_push,
+        },
         working_dir,
         port: who.port,
         listen: listen(who.network)?,

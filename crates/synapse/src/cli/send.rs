@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
     let text = text_of(args.message.clone(), args.file.as_deref())?;
     let roll = Roll::call()?;
-    let called = Called::by(&args.agent, calling, &roll).await?;
+    let mut called = Called::by(&args.agent, calling, &roll).await?;
     match (&called, args.reply_to.clone()) {
         (Called::Node(there), Some(task)) => {
             return super::reply::to_task_there(there, &task, text, json).await;
@@ -32,7 +32,10 @@ pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
         _ => {}
     }
     let wait_for = wait_for(&roll, args.wait_for, args.response)?;
-    if let Called::Agent(to) = &called {
+    if let Called::Agent(to) = &mut called {
+        if args.wire {
+            to.agent.tap(elsewhere::wire::tap());
+        }
         let sending = sending(&roll, args, text, wait_for)?;
         return elsewhere::send::send(to, sending, json).await;
     }
@@ -229,7 +232,8 @@ pub(super) async fn hand_over(
 }
 
 fn spool(roll: &Roll, to: &Candidate, request: &MessageRequest) -> Result<MessageAccepted, Fail> {
-    let own = roll.own_agent();
+    // It is sealed as the user's, or as the agent's.
+    let own = roll.caller("leave a message as the user")?;
     let from = match (&request.from, own) {
         (Some(raw), own) => {
             let id = roll.find_one(raw)?.id;

@@ -63,7 +63,7 @@ fn file_of(roll: &Roll, agent: Option<&str>) -> Result<TokenFile, Fail> {
 }
 
 fn refuse_agents(roll: &Roll) -> Done {
-    match roll.own_agent() {
+    match roll.caller("manage tokens")? {
         Some(id) => Err(Fail::refused(format!(
             "{} may not manage tokens; only the user may, in a process that no agent started",
             roll.label(&id)

@@ -25,7 +25,7 @@ pub(super) struct Uninstall {
 
 pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
     let roll = Roll::call()?;
-    if roll.own_agent().is_some() {
+    if roll.caller("uninstall")?.is_some() {
         return Err(Fail::refused("an agent may not uninstall; only a person may"));
     }
     let root = roll.home.root();

@@ -63,7 +63,7 @@ enum Standing {
 
 pub(super) async fn upgrade(args: UpgradeAgents, json: bool) -> Done {
     let roll = Roll::call()?;
-    if roll.own_agent().is_some() {
+    if roll.caller("restart nodes")?.is_some() {
         return Err(Fail::refused("an agent may not restart nodes; only a person may"));
     }
     let installed = program::installed()?;

@@ -20,6 +20,15 @@ pub(super) struct Who {
     /// What it is for, in a sentence or two; its agent card tells it
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
+    /// Bindings of A2A that its agent card lists, the preferred one first
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = binding)]
+    pub(super) interfaces: Vec<String>,
+    /// Do not declare streaming, and refuse streams
+    #[arg(long)]
+    pub(super) no_streaming: bool,
+    /// Do not declare push notifications, and refuse webhooks
+    #[arg(long)]
+    pub(super) no_push: bool,
     /// The TCP port; default: the one it had, or the first free from 8100
     #[arg(long)]
     pub(super) port: Option<u16>,
@@ -54,6 +63,14 @@ pub(super) struct Network {
     /// Speak plain HTTP to other machines: everything can be read on the way
     #[arg(help_heading = "Network", long)]
     pub(super) insecure: bool,
+}
+
+fn binding(raw: &str) -> Result<String, String> {
+    let known = synapse_settings::BINDINGS;
+    match known.contains(&raw) {
+        true => Ok(raw.to_owned()),
+        false => Err(format!("it must be a list of {}", known.join(", "))),
+    }
 }
 
 fn url(raw: &str) -> Result<String, String> {

@@ -3,7 +3,7 @@
 use super::Who;
 use crate::fail::{self, Done, Fail};
 use crate::launch::{self, Started, Wish};
-use crate::profiles::{self, Found};
+use crate::profiles::{self, Found, Notice};
 use crate::show;
 use crate::tells;
 use crate::viewer::{self, Left, Person};
@@ -36,8 +36,10 @@ pub(super) fn external(words: Vec<String>, json: bool) -> Done {
     let (name, rest) = words.split_first().ok_or_else(|| Fail::usage("no command"))?;
     let home = Home::from_env()?;
     let here = std::env::current_dir()?;
-    let Some(found) = profiles::find(&home, &here, name)? else {
-        let known = profiles::all(&home, &here)?;
+    let (found, notices) = profiles::find(&home, &here, name)?;
+    let Some(found) = found else {
+        profiles::warn(&notices);
+        let (known, _) = profiles::all(&home, &here)?;
         let names: Vec<&str> = known.iter().map(|found| found.profile.name.as_str()).collect();
         return Err(Fail::usage(match nearest(name, &names) {
             Some(near) => format!("there is no command and no profile called {name:?}; did you mean {near}?"),
@@ -49,7 +51,7 @@ pub(super) fn external(words: Vec<String>, json: bool) -> Done {
     };
     let words = Words::try_parse_from(rest).map_err(|e| Fail::usage(e.to_string()))?;
     let argv = [vec![found.profile.command.clone()], found.profile.args.clone(), words.args].concat();
-    start(words.who, Chosen { found, argv }, words.detach, json)
+    start(words.who, Chosen { found, argv, notices }, words.detach, json)
 }
 
 /// The command or profile that was probably meant.
@@ -70,6 +72,8 @@ pub(super) fn command(who: Who, argv: Vec<String>, detach: bool, json: bool) -> 
 pub(super) struct Chosen {
     found: Found,
     argv: Vec<String>,
+    /// What is not taken from the project.
+    notices: Vec<Notice>,
 }
 
 impl Chosen {
@@ -78,21 +82,35 @@ impl Chosen {
         let (home, here) = (Home::from_env()?, std::env::current_dir()?);
         let program = argv.first().map(String::as_str).unwrap_or_default();
         let file = program.rsplit('/').next().unwrap_or_default();
-        let found = match (profile, profiles::find(&home, &here, profile.unwrap_or(file))?) {
+        let (found, mut notices) = profiles::find(&home, &here, profile.unwrap_or(file))?;
+        let found = match (profile, found) {
             (_, Some(found)) => Some(found),
             (Some(name), None) => {
+                profiles::warn(&notices);
                 return Err(Fail::refused(format!(
                     "there is no profile called {name:?}; `synapse profile list` shows those there are"
                 )));
             }
-            (None, None) => profiles::find(&home, &here, "generic")?,
+            (None, None) => {
+                let (generic, more) = profiles::find(&home, &here, "generic")?;
+                notices.extend(more.into_iter().filter(|notice| notice.profile.is_some()));
+                generic
+            }
         };
         let found = found.ok_or_else(|| Fail::usage("there is no generic profile"))?;
-        Ok(Self { found, argv: argv.to_vec() })
+        Ok(Self { found, argv: argv.to_vec(), notices })
     }
 
     pub(super) fn profile(&self) -> &str {
         &self.found.profile.name
+    }
+
+    /// Says what is not taken from the project.
+    pub(super) fn warn(&self) {
+        profiles::warn(&self.notices);
+        if let (Ok(home), Ok(here)) = (Home::from_env(), std::env::current_dir()) {
+            profiles::warn_of_settings(&home, &here);
+        }
     }
 }
 
@@ -103,6 +121,8 @@ fn start(who: Who, chosen: Chosen, detach: bool, json: bool) -> Done {
             "this is no terminal, so the program would have none to show itself in; add --detach",
         ));
     }
+    // Before the terminal is the program's.
+    chosen.warn();
     // Before it is started: it may ask for our colours at once.
     let person = attach.then(Person::meet).transpose()?;
     let started = launch(who, chosen, person.as_ref())?;
@@ -116,7 +136,7 @@ fn start(who: Who, chosen: Chosen, detach: bool, json: bool) -> Done {
 
 /// Starts it in a terminal as large as that of the person, if there is one.
 pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Result<Started, Fail> {
-    let Chosen { found, argv } = chosen;
+    let Chosen { found, argv, notices: _ } = chosen;
     check_program(&argv[0], who.cwd.as_deref())?;
     let size = match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if person.is_some() => (size.ws_col.max(1), size.ws_row.max(1)),
@@ -127,6 +147,7 @@ pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Resul
         tells: tells::choose(&found.profile, &argv),
         argv: argv.clone(),
         profile: found.text,
+        project_profile: found.project.map(|part| part.text),
         profile_folder: std::env::current_dir().ok(),
         columns: size.0,
         rows: size.1,
@@ -221,6 +242,9 @@ pub(super) fn tell_left(name: &str, left: &Left) -> Done {
             eprint_quietly(&format!("{name} goes on; `synapse attach {name}` brings it back"));
             Err(Fail::ended(u8::try_from(128 + signal).unwrap_or(fail::ERROR)))
         }
+        Left::Refused(why) => Err(Fail::refused(format!(
+            "{name} runs, but cannot be attached to: {why}\nhint: synapse screen {name}"
+        ))),
         Left::Lost => Err(Fail::new(
             fail::ERROR,
             "terminal_lost",

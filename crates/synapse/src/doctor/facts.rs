@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use synapse_core::ids::AgentId;
 use synapse_core::routes::Candidate;
 use synapse_dialects::level::{self, Levels};
+use synapse_store::OpenError;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
 use synapse_store::registry::{self, Scan};
@@ -41,6 +42,8 @@ pub struct Facts {
     pub free_port: bool,
     pub open_files: Option<u64>,
     pub programs: Vec<Program>,
+    /// What is not taken from the project in this folder.
+    pub ignored: Vec<String>,
     pub own: Levels,
     pub version: String,
 }
@@ -102,6 +105,8 @@ pub struct Journal {
     pub agent: String,
     pub path: PathBuf,
     pub error: Option<String>,
+    /// Records are missing, and what is left can be brought back.
+    pub is_repairable: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,9 +201,20 @@ pub async fn gather(home: &Home) -> Facts {
         free_port: PORTS.into_iter().any(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()),
         open_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
         programs: programs::ask_all(),
+        ignored: ignored(home),
         own: level::OWN,
         version: level::VERSION.to_owned(),
     }
+}
+
+fn ignored(home: &Home) -> Vec<String> {
+    let Ok(here) = std::env::current_dir() else { return Vec::new() };
+    let settings = synapse_settings::load(&synapse_settings::Places::here(home.root(), &here)).ignored;
+    let profiles = synapse_node::profiles::all(home, &here).map(|(_, notices)| notices).unwrap_or_default();
+    let settings = settings.iter().map(ToString::to_string);
+    let mut all: Vec<String> = settings.chain(profiles.iter().map(ToString::to_string)).collect();
+    all.truncate(LISTED_MAX);
+    all
 }
 
 fn agent_ids(home: &Home) -> Vec<AgentId> {
@@ -291,9 +307,11 @@ fn journals(home: &Home, agents: &Agents) -> (Vec<Journal>, Option<(u64, String)
                 newest = newest.max(seen.newest_ms.map(|at| (at, *id)));
                 None
             }
-            Err(e) => Some(e.to_string()),
+            Err(e) => Some(e),
         };
-        all.push(Journal { agent: agents.label(id), path, error });
+        let is_repairable = matches!(error, Some(OpenError::Lost { .. } | OpenError::DamagedLog { .. }));
+        let error = error.map(|e| e.to_string());
+        all.push(Journal { agent: agents.label(id), path, error, is_repairable });
     }
     (all, newest.map(|(at, id)| (at, agents.label(&id))))
 }
@@ -320,7 +338,7 @@ fn stale(home: &Home, agents: &Agents) -> Vec<Stale> {
         add(draft, StaleKind::Draft);
     }
     for pid in names_in(&home.root().join("holders")).iter().filter_map(|name| name.parse::<u32>().ok()) {
-        if let Some(id) = holders::claimed_by(home, pid) {
+        if let Ok(Some(id)) = holders::claimed_by(home, pid) {
             let dir = home.agent(&id);
             if synapse_holder::holder_of(dir.path()).is_none_or(|mark| mark.pid != pid) {
                 let path = home.root().join("holders").join(pid.to_string());

@@ -43,6 +43,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     all.extend(summed("ports", "there is one for each agent", ports(facts)));
     all.extend(open_files(facts.open_files));
     all.extend(facts.programs.iter().map(program));
+    all.extend(facts.ignored.iter().map(|what| ignored(what)));
     all
 }
 
@@ -197,7 +198,13 @@ fn journals(facts: &Facts) -> Vec<Finding> {
         let why = journal.error.as_ref()?;
         let what = format!("the journal of {} cannot be opened: {why}", journal.agent);
         let finding = Finding::new(Mark::Bad, "journals", what, "the agent cannot start, and its mail waits");
-        Some(finding.help(format!("ls -l {}", typed(&journal.path))))
+        match (journal.is_repairable, journal.path.parent()) {
+            (true, Some(dir)) => {
+                let fix = Fix::RepairJournal { dir: dir.to_owned(), path: journal.path.clone() };
+                Some(finding.help("synapse doctor --fix").fix(fix))
+            }
+            _ => Some(finding.help(format!("ls -l {}", typed(&journal.path)))),
+        }
     });
     broken.collect()
 }
@@ -320,6 +327,11 @@ fn open_files(limit: Option<u64>) -> Vec<Finding> {
         }
         None => vec![Finding::ok(AREA, what)],
     }
+}
+
+fn ignored(what: &str) -> Finding {
+    let why = "a project's files are data from others; without your trust they can only add caution";
+    Finding::new(Mark::Warn, "project", what, why).help("synapse trust")
 }
 
 fn program(program: &Program) -> Finding {

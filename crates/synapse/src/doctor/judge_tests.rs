@@ -27,6 +27,7 @@ fn well() -> Facts {
         free_port: true,
         open_files: Some(4_096),
         programs: vec![],
+        ignored: vec![],
         own: Levels { oldest: 2, newest: 3 },
         version: "2.0.0".into(),
     }
@@ -162,6 +163,7 @@ fn agents_are_judged() {
         agent: "desk".into(),
         path: "/h/journal.db".into(),
         error: error.map(Into::into),
+        is_repairable: false,
     };
     check(|f| f.journals = vec![journal(None)], None);
     check(
@@ -198,6 +200,14 @@ fn what_is_stale_can_be_mended() {
         assert_eq!(finding.unwrap().fix, Some(fix));
     }
     check(|f| f.problems = vec![("/h/f".into(), "it is not JSON".into())], Some((Mark::Warn, "not JSON")));
+}
+
+/// Finding H3: what is ignored of a project is a warning, with the command that shows it.
+#[test]
+fn ignored_project_files_are_a_warning() {
+    let said = "/p/.synapse/profiles/claude.yaml: ignored command: this project is not trusted";
+    let finding = check(|f| f.ignored = vec![said.into()], Some((Mark::Warn, "ignored command")));
+    assert_eq!(finding.unwrap().help.as_deref(), Some("synapse trust"));
 }
 
 #[test]

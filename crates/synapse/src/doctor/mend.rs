@@ -24,6 +24,10 @@ pub fn mend(home: &Home, fix: &Fix) -> Result<(), String> {
             let _claim = not_held(dir)?;
             remove(path)
         }
+        Fix::RepairJournal { dir, path } => {
+            let _claim = not_held(dir)?;
+            synapse_store::repair::repair(path).map(drop).map_err(|e| e.to_string())
+        }
         Fix::ClearRegistry => {
             registry::scan(home);
             Ok(())

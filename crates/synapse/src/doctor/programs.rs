@@ -44,6 +44,7 @@ fn find(name: &str, path: &std::ffi::OsStr) -> Option<PathBuf> {
 fn ask(program: &Path) -> Said {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    crate::program::withhold_secrets(&mut command);
     // A group of its own, so that all it starts can be ended with it.
     let mut child = match command.process_group(0).spawn() {
         Ok(child) => child,

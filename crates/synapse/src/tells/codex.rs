@@ -65,6 +65,7 @@ fn version(program: &str, ask: &[String]) -> Option<String> {
     const BETWEEN: Duration = Duration::from_millis(5);
     let mut command = Command::new(program);
     command.args(ask).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    crate::program::withhold_secrets(&mut command);
     let mut child = command.spawn().ok()?;
     let until = Instant::now() + PATIENCE;
     while child.try_wait().ok()?.is_none() {

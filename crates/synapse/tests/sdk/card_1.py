@@ -4,16 +4,21 @@ usage: card_1.py BASE TOKEN; prints one JSON object.
 """
 
 import asyncio
+import copy
 import json
 import sys
 
 import grpc
 import httpx
+import rfc8785
 from a2a.client import ClientConfig, ClientFactory
 from a2a.client.auth import AuthInterceptor, CredentialService
 from a2a.client.card_resolver import A2ACardResolver
-from a2a.types import GetExtendedAgentCardRequest
+from a2a.types import AgentCard, GetExtendedAgentCardRequest
 from a2a.utils.signing import InvalidSignaturesError, create_signature_verifier
+from google.protobuf.json_format import MessageToDict, ParseDict
+from jwcrypto import jwk, jws
+from jwcrypto.common import base64url_encode
 from jwt.api_jwk import PyJWK
 
 
@@ -27,11 +32,48 @@ class Token(CredentialService):
         return self.secret if name == "bearer" else None
 
 
+def without_empty(value):
+    """What the SDK signs: nothing that is empty, from the inside out."""
+    if isinstance(value, dict):
+        value = {name: inside for name, one in value.items() if (inside := without_empty(one)) is not None}
+    elif isinstance(value, list):
+        value = [inside for one in value if (inside := without_empty(one)) is not None]
+    return None if value in ('', [], {}) else value
+
+
+def verified(document, keys):
+    """How many signatures are right by RFC 7515 and RFC 8785, each over one of the forms that readers make of a card."""
+    document = copy.deepcopy(document)
+    signatures = document.pop('signatures')
+    fields = MessageToDict(ParseDict(document, AgentCard(), ignore_unknown_fields=True))
+    forms = [base64url_encode(rfc8785.dumps(form)) for form in (document, fields, without_empty(fields))]
+
+    def is_right(signature, form):
+        token = jws.JWS()
+        token.deserialize(json.dumps({'payload': form, **signature}))
+        try:
+            token.verify(keys[json.loads(token.objects['protected'])['kid']])
+            return True
+        except jws.InvalidJWSSignature:
+            return False
+
+    return sum(any(is_right(signature, form) for form in forms) for signature in signatures)
+
+
 async def main(base: str, token: str) -> dict:
     seen = []
     async with httpx.AsyncClient() as open_client:
         jwks = (await open_client.get(f"{base}/.well-known/jwks.json")).json()
         keys = {key["kid"]: key for key in jwks["keys"]}
+        plain_keys = {kid: jwk.JWK(**key) for kid, key in keys.items()}
+        place = f"{base}/.well-known/agent-card.json"
+        documents = [
+            (await open_client.get(place)).json(),
+            (await open_client.get(place, params={"A2A-Version": "1.0"})).json(),
+            (await open_client.get(f"{base}/.well-known/agent.json")).json(),
+        ]
+        # It refuses what it does not know.
+        ParseDict(documents[1], AgentCard())
 
         def provide(kid, jku):
             seen.append([kid, jku])
@@ -71,6 +113,9 @@ async def main(base: str, token: str) -> dict:
         "old": old.name,
         "broken": broken,
         "seen": seen,
+        "signatures": [len(document["signatures"]) for document in documents],
+        "verified": [verified(document, plain_keys) for document in documents],
+        "strict": True,
         "extended": extended,
     }
 

@@ -123,6 +123,7 @@ impl Filler {
             continues: None,
             caller_task_id: None,
             context: None,
+            tenant: None,
             timeout_ms: None,
             sent_at: None,
             watcher: None,

@@ -6,59 +6,56 @@ use rustix::process::Signal;
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 
 use super::super::wire::{Ask, Composer, Role, Tell};
-use super::{Desk, INPUT_BYTES_MAX, UNSEEN, ended};
+use super::{Desk, FIT_PAUSE, INPUT_BYTES_MAX, UNSEEN, ended};
 
 impl Desk {
     pub(super) fn asked(&mut self, n: usize, ask: Ask) {
         let (role, leads) = (self.clients[n].role, self.leader() == Some(n));
         match (ask, role) {
-            (Ask::Hello { role, columns, rows }, None) => self.greet(n, role, (columns, rows)),
+            (_, None) if self.clients[n].asked_to_look.is_some() => {}
+            (Ask::Hello { role, columns, rows, level }, None) => {
+                self.hello(n, role, (columns, rows), level);
+            }
             // Only after a hello, and only once.
             (_, None) | (Ask::Hello { .. }, Some(_)) => self.clients[n].is_gone = true,
             (Ask::Input(bytes), Some(Role::Node)) => {
                 self.tell_role(Role::Recorder, &Tell::Typed(bytes.clone()));
-                self.input.extend(bytes);
+                self.input.keys(&bytes);
             }
+            (Ask::Press { upto, keys }, Some(Role::Node)) => self.press_if_quiet(upto, keys),
             (Ask::Input(bytes), Some(_)) => {
                 self.clients[n].typed += bytes.len() as u64;
                 if leads {
+                    self.note_typing(n);
                     self.typed(bytes);
                 }
             }
             (Ask::Resize { columns, rows }, Some(_)) => {
                 self.clients[n].size = (columns, rows);
-                self.fit();
+                self.fit_soon();
             }
             (Ask::Answer { upto, bytes }, Some(Role::Node)) => {
                 self.kept.answered(upto);
-                self.input.extend(bytes);
+                self.input.answer(bytes);
             }
             (Ask::Picture { upto, columns, rows, drawn }, Some(Role::Node)) => {
                 self.kept.draw(upto, (columns, rows), drawn);
             }
             (Ask::Keyboard { ms: 0 }, Some(Role::Node)) => self.give_back_keyboard(),
-            (Ask::Keyboard { ms }, Some(Role::Node)) => {
-                const KEYBOARD_MAX: Duration = Duration::from_secs(10);
-                let wished = Duration::from_millis(u64::from(ms)).min(KEYBOARD_MAX);
-                self.keyboard_until = Some(Instant::now() + wished);
-                self.tell_role(Role::Node, &Tell::Keyboard(true));
-            }
+            (Ask::Keyboard { ms }, Some(Role::Node)) => self.lend_keyboard(ms),
             (Ask::Continue, Some(_)) if leads => self.wake(),
-            (Ask::Repaint, Some(_)) => self.repaint(),
+            // Looking changes nothing, and an agent may do no more.
+            (Ask::Repaint, Some(_)) if role == Some(Role::Node) || self.clients[n].is_users() => {
+                self.repaint()
+            }
+            (Ask::Admit { viewer, refused }, Some(Role::Node)) => self.admit(viewer, refused),
             (Ask::Again, Some(_)) => self.replay(n),
             (Ask::State { state, why }, Some(Role::Node)) => {
                 let told = Tell::State { state, why };
                 self.tell_role(Role::Recorder, &told);
                 self.state = Some(told);
             }
-            (Ask::Composer { composer, typed }, Some(Role::Node)) => {
-                // What it saw before it knew of the last keys it will say again.
-                let is_stale = typed.is_some_and(|typed| typed != self.typed_told);
-                if composer != Composer::Empty || !is_stale {
-                    self.composer = composer;
-                    self.tell_composer();
-                }
-            }
+            (Ask::Composer { composer, typed }, Some(Role::Node)) => self.seen_composer(composer, typed),
             (Ask::Notice(words), Some(Role::Node)) => {
                 if let Some(leader) = self.leader() {
                     self.clients[leader].tell(&Tell::Notice(words));
@@ -68,6 +65,7 @@ impl Desk {
             (Ask::Take, Some(Role::Viewer)) => {
                 self.nobody_leads();
                 self.clients[n].role = Some(Role::Leader);
+                self.note_take(n);
                 self.tell_who_leads();
                 self.fit();
             }
@@ -80,7 +78,40 @@ impl Desk {
         }
     }
 
-    fn greet(&mut self, n: usize, role: Role, size: (u16, u16)) {
+    /// The node has seen all output up to this place, and its keys answer that. Whatever else is there by now it has to
+    /// see first: it may be a question, which Enter would answer.
+    fn press_if_quiet(&mut self, upto: u64, keys: Vec<u8>) {
+        self.read_master();
+        self.print();
+        let is_quiet = self.kept.printed() == upto && !self.is_blocked();
+        if is_quiet {
+            self.input.keys(&keys);
+            self.write_master();
+            self.tell_role(Role::Recorder, &Tell::Typed(keys));
+        }
+        self.tell_role(Role::Node, &Tell::Pressed(is_quiet));
+    }
+
+    /// What the node sees of the place where the person writes.
+    fn seen_composer(&mut self, composer: Composer, typed: Option<u64>) {
+        // What it saw before it knew of the last keys it will say again.
+        let is_stale = typed.is_some_and(|typed| typed != self.typed_told);
+        if composer != Composer::Empty || !is_stale {
+            self.composer = composer;
+            self.tell_composer();
+        }
+    }
+
+    /// Keeps the keys of people back for so long: the node types.
+    fn lend_keyboard(&mut self, ms: u32) {
+        const KEYBOARD_MAX: Duration = Duration::from_secs(10);
+        let wished = Duration::from_millis(u64::from(ms)).min(KEYBOARD_MAX);
+        self.keyboard_until = Some(Instant::now() + wished);
+        self.tell_role(Role::Node, &Tell::Keyboard(true));
+    }
+
+    /// Lets a client in as what it is.
+    pub(super) fn greet(&mut self, n: usize, role: Role, size: (u16, u16)) {
         if role == Role::Node {
             // One node at a time: the one before is dead, or should be.
             for client in self.clients.iter_mut().filter(|client| client.role == Some(Role::Node)) {
@@ -171,11 +202,28 @@ impl Desk {
         }
     }
 
+    /// Sizes that come faster than this are not all tried: each costs the program and every client a drawing.
+    fn fit_soon(&mut self) {
+        let due = self.fitted_at + FIT_PAUSE;
+        match Instant::now() >= due {
+            true => self.fit(),
+            false => self.fit_at = Some(due),
+        }
+    }
+
+    /// Fits to the newest size, if that is due.
+    pub(super) fn fit_if_due(&mut self) {
+        if self.fit_at.is_some_and(|due| due <= Instant::now()) {
+            self.fit();
+        }
+    }
+
     /// The window is as large as that of the viewer who leads; unseen, it is not small.
     pub(super) fn fit(&mut self) {
         let seen = self.leader().map(|n| self.clients[n].size);
         let (columns, rows) = seen.unwrap_or((self.size.0.max(UNSEEN.0), self.size.1.max(UNSEEN.1)));
         let wished = within(columns, rows);
+        (self.fit_at, self.fitted_at) = (None, Instant::now());
         if wished != self.size {
             self.size = wished;
             self.kept.resized(wished);
@@ -215,7 +263,7 @@ impl Desk {
         self.tell_role(Role::Node, &typed);
         self.tell_role(Role::Recorder, &typed);
         if let Tell::Typed(bytes) = typed {
-            self.input.extend(bytes);
+            self.input.keys(&bytes);
         }
     }
 
@@ -242,10 +290,10 @@ impl Desk {
     }
 }
 
-/// A window that a model of it can have too: 10,000 columns are fine, 10,000 rows of them are not.
+/// A window that a model of it can have too: 1,000 columns are fine, 1,000 rows of them are not.
 pub(in crate::terminal) fn within(columns: u16, rows: u16) -> (u16, u16) {
-    const SIDE_MAX: u16 = 10_000;
-    const CELLS_MAX: u32 = 1_000_000;
+    const SIDE_MAX: u16 = 1_000;
+    const CELLS_MAX: u32 = 250_000;
     let columns = columns.clamp(1, SIDE_MAX);
     let rows_max = u16::try_from(CELLS_MAX / u32::from(columns)).unwrap_or(SIDE_MAX).min(SIDE_MAX);
     (columns, rows.clamp(1, rows_max))
@@ -253,8 +301,10 @@ pub(in crate::terminal) fn within(columns: u16, rows: u16) -> (u16, u16) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::clients::Client;
+    use super::super::super::clients::{Client, Guest};
     use super::*;
+    use crate::process::ProcessMark;
+    use crate::terminal::visitors::Visitor;
     use crate::terminal::wire::Frames;
     use rustix::pty::{OpenptFlags, openpt};
     use std::io::Read as _;
@@ -265,7 +315,7 @@ mod tests {
     struct Room {
         desk: Desk,
         person: UnixStream,
-        _node: UnixStream,
+        node: UnixStream,
         _dir: tempfile::TempDir,
     }
 
@@ -278,14 +328,24 @@ mod tests {
             let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
             let socket = UnixListener::bind(dir.path().join("s")).unwrap();
             let (ears, _) = UnixStream::pair().unwrap();
-            let mut desk = Desk::new(master, socket, ears, channel().1, (80, 24)).unwrap();
+            let doorkeeper = Box::new(|_: &crate::peer::PinnedProcess| Visitor::User);
+            let mut desk = Desk::new(master, socket, ears, channel().1, (80, 24), doorkeeper).unwrap();
+            let own = ProcessMark::own().unwrap();
+            desk.node = Some(own.clone());
             let [node, person] = [Role::Node, Role::Viewer].map(|role| {
                 let (ours, theirs) = UnixStream::pair().unwrap();
-                desk.clients.push(Client::new(ours).unwrap());
-                desk.asked(desk.clients.len() - 1, Ask::Hello { role, columns: 80, rows: 24 });
+                let guest = Guest {
+                    number: 0,
+                    who: Visitor::User,
+                    pid: own.pid,
+                    start_time: own.start_time,
+                    program: String::new(),
+                };
+                desk.clients.push(Client::new(ours, guest).unwrap());
+                desk.asked(desk.clients.len() - 1, Ask::Hello { role, columns: 80, rows: 24, level: 0 });
                 theirs
             });
-            Self { desk, person, _node: node, _dir: dir }
+            Self { desk, person, node, _dir: dir }
         }
 
         fn says(&mut self, composer: Composer, typed: u64) {
@@ -295,19 +355,56 @@ mod tests {
         /// What the person was told of the composer since this was last asked.
         fn told(&mut self) -> Vec<(Composer, Option<u64>)> {
             self.desk.let_go();
-            self.person.set_nonblocking(true).unwrap();
-            let (mut frames, mut bytes) = (Frames::default(), vec![0; 1 << 16]);
-            while let Ok(read @ 1..) = self.person.read(&mut bytes) {
-                frames.feed(&bytes[..read]);
-            }
-            let mut told = Vec::new();
-            while let Some(tell) = frames.next_tell().unwrap() {
-                if let Tell::Composer { composer, typed } = tell {
-                    told.push((composer, typed));
-                }
-            }
-            told
+            let composer = |tell| match tell {
+                Tell::Composer { composer, typed } => Some((composer, typed)),
+                _ => None,
+            };
+            tells(&mut self.person).into_iter().filter_map(composer).collect()
         }
+
+        /// Which keys of the node were pressed since this was last asked.
+        fn pressed(&mut self) -> Vec<bool> {
+            self.desk.let_go();
+            let pressed = |tell| match tell {
+                Tell::Pressed(pressed) => Some(pressed),
+                _ => None,
+            };
+            tells(&mut self.node).into_iter().filter_map(pressed).collect()
+        }
+    }
+
+    fn tells(from: &mut UnixStream) -> Vec<Tell> {
+        from.set_nonblocking(true).unwrap();
+        let (mut frames, mut bytes) = (Frames::default(), vec![0; 1 << 16]);
+        while let Ok(read @ 1..) = from.read(&mut bytes) {
+            frames.feed(&bytes[..read]);
+        }
+        std::iter::from_fn(|| frames.next_tell().unwrap()).collect()
+    }
+
+    /// Finding L16: a question that is drawn after the node's last look is not answered by its Enter.
+    #[test]
+    fn enter_is_not_pressed_into_what_the_node_has_not_seen() {
+        let mut room = Room::new();
+        let (master, slave) = crate::terminal::open(80, 24).unwrap();
+        rustix::io::ioctl_fionbio(&master, true).unwrap();
+        room.desk.master = master;
+        room.pressed();
+        rustix::io::write(&slave, b"Allow this?").unwrap();
+        rustix::event::poll(
+            &mut [rustix::event::PollFd::new(&room.desk.master, rustix::event::PollFlags::IN)],
+            None,
+        )
+        .unwrap();
+        let enter = |upto: u64| Ask::Press { upto, keys: b"\r".to_vec() };
+        room.desk.asked(NODE, enter(0));
+        assert_eq!((room.pressed(), room.desk.kept.printed()), (vec![false], 11));
+        room.desk.asked(PERSON, enter(11));
+        assert!(room.pressed().is_empty(), "only the node's");
+        room.desk.asked(NODE, enter(11));
+        assert_eq!(room.pressed(), [true]);
+        let mut read = [0; 8];
+        assert_eq!(rustix::io::read(&slave, &mut read), Ok(1), "as a line, the terminal is not raw");
     }
 
     #[test]
@@ -322,6 +419,24 @@ mod tests {
         room.says(Composer::Other, 0);
         room.says(Composer::Empty, 4);
         assert_eq!(room.told(), [(Composer::Other, Some(4)), (Composer::Empty, Some(4))]);
+    }
+
+    /// Finding M9: a viewer that sends sizes as fast as it can.
+    #[test]
+    fn only_the_newest_of_many_sizes_is_tried() {
+        let mut room = Room::new();
+        room.told();
+        room.desk.fitted_at = Instant::now() + Duration::from_secs(60);
+        for n in 0..1_000 {
+            room.desk.asked(PERSON, Ask::Resize { columns: 1 + n % 2, rows: 10_000 });
+        }
+        room.desk.asked(PERSON, Ask::Resize { columns: 10_000, rows: 100 });
+        room.desk.fit_if_due();
+        assert_eq!(room.desk.size, (80, 24), "not yet");
+        room.desk.fit_at = Some(Instant::now());
+        room.desk.fit_if_due();
+        assert_eq!((room.desk.size, room.desk.fit_at), ((1_000, 100), None));
+        assert_eq!(room.desk.kept.replay((1_000, 100)).len(), 3, "welcome, picture, one size");
     }
 
     /// Keys that wait for the node will be in it; a prompt is one all the same.

@@ -11,6 +11,7 @@ use super::{body_of, last_mark, perform, version, with_fault};
 use crate::a2a::{Done, Engine};
 use crate::card::Called;
 use crate::doors::Shared;
+use crate::uploads::Upload;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
@@ -130,10 +131,10 @@ async fn dispatch(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Done, Status> {
-    let bytes = body_of(app, body).await?;
+    let Upload { bytes, room } = body_of(app, body).await?;
     let request = service.request(method, grpc::unframe(&bytes)?)?;
     drop(bytes);
-    Ok(perform(&engine, service.0, request, last_mark(headers)).await?)
+    Ok(perform(&engine, service.0, request, last_mark(headers), room).await?)
 }
 
 /// Whether this is a call of gRPC, and wants to be answered as one.

@@ -13,7 +13,9 @@ const EVENTS: &str = "text/event-stream";
 
 pub(super) async fn perform(engine: &Engine, request: Request, after: Option<Mark>) -> Result<Done, Fault> {
     match request {
-        Request::GetPush(asked) if asked.id.is_empty() => any_webhook(engine, asked.task_id).await,
+        Request::GetPush(asked) if asked.id.is_empty() => {
+            any_webhook(engine, asked.tenant, asked.task_id).await
+        }
         Request::ExtendedCard(_) => engine.perform(request, after).await.map_err(|fault| match fault.kind {
             // 0.3 has one error for both.
             Kind::Unsupported => Fault { kind: Kind::NoExtendedCard, ..fault },
@@ -28,8 +30,9 @@ pub(super) async fn perform(engine: &Engine, request: Request, after: Option<Mar
 }
 
 /// In 0.3 the webhook of a task may be asked for without its name: it is the one that has none of its own, or the first.
-async fn any_webhook(engine: &Engine, task: String) -> Result<Done, Fault> {
-    let list = pb::ListTaskPushNotificationConfigsRequest { task_id: task.clone(), ..Default::default() };
+async fn any_webhook(engine: &Engine, tenant: String, task: String) -> Result<Done, Fault> {
+    let list =
+        pb::ListTaskPushNotificationConfigsRequest { tenant, task_id: task.clone(), ..Default::default() };
     let Done::Reply(Reply::Pushes(page)) = engine.perform(Request::ListPush(list), None).await? else {
         return Err(Fault::new(Kind::Internal, "the node answered something else; see its log"));
     };

@@ -5,10 +5,11 @@ use crate::a2a::{Done, Engine};
 use crate::card::Called;
 use crate::doors::Shared;
 use crate::doors::events::streamed;
+use crate::uploads::{Room, Upload};
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::Response;
-use http::{HeaderMap, Method, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use synapse_a2a::check::Version;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::rest::{self, Path};
@@ -38,8 +39,10 @@ pub(in crate::doors) async fn serve(
     };
     let written = match done {
         Ok(Done::Stream(events)) => {
-            let data = move |told: &_| {
-                event_json(told, version, Form::Rest).unwrap_or_else(|fault| fault_json(&fault, version).1)
+            let data = move |told: Result<&_, &Fault>| {
+                let told = told.map_err(Clone::clone);
+                let told = told.and_then(|told| event_json(told, version, Form::Rest));
+                told.unwrap_or_else(|fault| fault_json(&fault, version).1)
             };
             return streamed(events, move |event| event_text(&event, data), "text/event-stream");
         }
@@ -48,8 +51,30 @@ pub(in crate::doors) async fn serve(
     };
     match written {
         Ok(value) => answer(200, &value, media(version)),
+        Err(fault) if fault.kind == Kind::Method => no_such_path(&fault, version, &method, &uri),
         Err(fault) => failed(&fault, version),
     }
+}
+
+/// 404, or 405 with the verbs that the path does take.
+fn no_such_path(fault: &Fault, version: Version, method: &Method, uri: &Uri) -> Response {
+    let below = uri.path().strip_prefix(PREFIX).unwrap_or_default();
+    let mut verbs = rest::verbs(below);
+    verbs.extend(v03::rest::verbs(below).into_iter().filter(|verb| !rest::verbs(below).contains(verb)));
+    // The other version may take it with this very method: then it is the version that is wrong.
+    if verbs.is_empty() || verbs.contains(&method.as_str()) {
+        return failed(fault, version);
+    }
+    let status = StatusCode::METHOD_NOT_ALLOWED.as_u16();
+    let (_, mut value) = fault_json(fault, version);
+    if version == Version::V10 {
+        value["error"]["code"] = status.into();
+    }
+    let mut response = with_fault(answer(status, &value, media(version)), fault);
+    if let Ok(verbs) = HeaderValue::from_str(&verbs.join(",")) {
+        response.headers_mut().insert(header::ALLOW, verbs);
+    }
+    response
 }
 
 fn media(version: Version) -> &'static str {
@@ -85,19 +110,20 @@ async fn dispatch(
         Version::V10 => Path::read(method, below)?,
         Version::V03 => v03::rest::read_path(method, below)?,
     };
-    let bytes = match path.has_body() {
+    let Upload { bytes, room } = match path.has_body() {
         true => {
             check_media(headers)?;
             body_of(app, body).await?
         }
-        false => bytes::Bytes::new(),
+        false => Upload { bytes: bytes::Bytes::new(), room: Room::default() },
     };
     let query = uri.query().unwrap_or_default();
     let request = match version {
         Version::V10 => rest::request(path, query, &bytes)?,
         Version::V03 => v03::rest::request(path, query, &bytes)?,
     };
-    perform(engine, version, request, last_mark(headers)).await
+    drop(bytes);
+    perform(engine, version, request, last_mark(headers), room).await
 }
 
 /// H1: what is no JSON is not read as JSON.

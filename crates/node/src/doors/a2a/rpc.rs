@@ -7,6 +7,7 @@ use crate::a2a::{Done, Engine};
 use crate::card::Called;
 use crate::doors::Shared;
 use crate::doors::events::streamed;
+use crate::uploads::{Room, Upload};
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::Response;
@@ -20,6 +21,8 @@ use synapse_a2a::v03::{self, Form};
 use synapse_core::policy::Caller;
 
 pub(super) const PATH: &str = "/api/v1/agent";
+/// Some clients add a slash to every URL.
+pub(in crate::doors) const PATH_WITH_SLASH: &str = "/api/v1/agent/";
 pub(super) const JSON: &str = "application/json";
 
 /// A call as JSON-RPC 2.0 has it; what `params` are is up to the method.
@@ -51,15 +54,15 @@ pub(in crate::doors) async fn serve(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let call = match body_of(&app, body).await {
-        Ok(bytes) => json_rpc::read(&bytes),
-        Err(fault) => Err(NoCall { id: Value::Null, fault }),
+    let (call, room) = match body_of(&app, body).await {
+        Ok(Upload { bytes, room }) => (json_rpc::read(&bytes), room),
+        Err(fault) => (Err(NoCall { id: Value::Null, fault }), Room::default()),
     };
     let reads_events = call.as_ref().is_ok_and(|call| old::reads_events(&call.method, &headers));
     let (id, done) = match call {
         Ok(call) => {
             let engine = Engine::new(app, caller).called(called);
-            (call.id.clone(), dispatch(&engine, call, &uri, &headers).await)
+            (call.id.clone(), dispatch(&engine, call, &uri, &headers, room).await)
         }
         Err(NoCall { id, fault }) => (id, Err(fault)),
     };
@@ -68,7 +71,10 @@ pub(in crate::doors) async fn serve(
             answer(200, &json_rpc::answer(&id, reply_json(&reply, version, Form::Rpc)), JSON)
         }
         Ok((Done::Stream(events), version)) => {
-            let data = move |told: &_| json_rpc::answer(&id, event_json(told, version, Form::Rpc));
+            let data = move |told: Result<&_, &Fault>| {
+                let told = told.map_err(Clone::clone);
+                json_rpc::answer(&id, told.and_then(|told| event_json(told, version, Form::Rpc)))
+            };
             streamed(events, move |event| event_text(&event, &data), "text/event-stream")
         }
         // The envelope tells what went wrong; HTTP does only for what has nothing to do with the call.
@@ -94,6 +100,7 @@ async fn dispatch(
     call: Call,
     uri: &Uri,
     headers: &HeaderMap,
+    room: Room,
 ) -> Result<(Done, Version), Fault> {
     let version = version(headers, uri)?;
     let request = match version {
@@ -102,7 +109,7 @@ async fn dispatch(
         }
         Version::V03 => v03::read_request(&call.method, call.params)?,
     };
-    let done = perform(engine, version, request, last_mark(headers)).await?;
+    let done = perform(engine, version, request, last_mark(headers), room).await?;
     Ok((done, version))
 }
 

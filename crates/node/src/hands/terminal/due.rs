@@ -1,6 +1,7 @@
 //! What is due now: what is to be typed goes to the holder, and between two steps it is looked again.
 
 use super::{Sitting, now};
+use synapse_holder::terminal::wire::Ask;
 
 impl Sitting<'_> {
     /// Until there is nothing to be done on what is seen now.
@@ -29,12 +30,24 @@ impl Sitting<'_> {
         taken
     }
 
+    /// Keys that answer what was seen name how much that was. A holder of an older version cannot look again.
+    fn guard(&mut self, ask: Ask) -> Ask {
+        let Ask::Press { keys, .. } = ask else { return ask };
+        if !self.guards {
+            self.hand.seat.watch().input(now(), &keys);
+            return Ask::Input(keys);
+        }
+        self.guarded = Some(keys.clone());
+        Ask::Press { upto: self.upto, keys }
+    }
+
     async fn do_what_is_due(&mut self) -> bool {
         let asks = self.typist.work().await;
         let place = self.place.tell(self.typist.composer);
         let mail = self.news.borrow_and_update().presence.mail.clone();
         let notice = self.place.mail(mail);
         for ask in asks.into_iter().chain(place).chain(notice) {
+            let ask = self.guard(ask);
             if !self.ask(ask).await {
                 return false;
             }

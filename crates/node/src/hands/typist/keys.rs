@@ -33,11 +33,10 @@ const WAIT_MS: u64 = 30_000;
 impl Typist {
     pub(super) fn wished(&mut self, wish: Wish) {
         match wish {
-            Wish::Decide { hash, key, reply } => {
-                let watch = self.seat.watch();
-                let side_by_side =
-                    watch.profile().approve.as_ref().map_or(&[][..], |keys| &keys.side_by_side);
-                self.deciding = Some((Deciding::new(hash, key, side_by_side), reply));
+            // Without keys in the profile the reply is dropped: nobody can press any.
+            Wish::Decide { hash, allow, reply } => {
+                let keys = self.seat.watch().profile().approve.clone();
+                self.deciding = keys.map(|keys| (Deciding::new(hash, allow, &keys), reply));
             }
             Wish::Press { keys, wait, reply } => match self.taken() {
                 Some(taken) if !wait => drop(reply.send(Err(taken))),
@@ -133,7 +132,7 @@ impl Typist {
                 self.keyboard = false;
                 asks.push(Ask::Keyboard { ms: 0 });
             }
-            Decide::Press(keys) => self.press(&keys, asks),
+            Decide::Press(keys) => self.press_if_quiet(&keys, asks),
             Decide::Done(decided) => {
                 if let Some((_, reply)) = self.deciding.take() {
                     let _ = reply.send(decided);

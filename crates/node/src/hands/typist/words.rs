@@ -3,6 +3,7 @@
 use super::Typist;
 use super::mail;
 use std::path::PathBuf;
+use synapse_core::header::{header, mark_lookalikes};
 use synapse_core::message::{Body, Letter};
 use synapse_dialects::api::MessageView;
 use synapse_terminal::text::Typed;
@@ -13,11 +14,11 @@ const BLANKS: [char; 3] = ['\n', ' ', '\t'];
 impl Typist {
     pub(super) fn typed(&self, letter: &Letter, body: &Body, again: bool, notes: usize) -> Typed {
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
-        let text = self.inline(letter, text);
+        let text = self.inline(letter, mark_lookalikes(&text).into_owned());
         let from = MessageView::new(letter, None, None).from.shown();
         let urgent = if letter.priority.is_urgent() { "URGENT: " } else { "" };
         let again = if again { "(may repeat) " } else { "" };
-        let header = format!("[A2A:{}:{from}]", letter.task.short());
+        let header = header(letter.task.short(), &from);
         Typed::new(&header, &format!("{again}{urgent}{}{}", text.trim_end_matches(BLANKS), beside(notes)))
     }
 

@@ -11,6 +11,7 @@ use crate::web::{self, Limits, Wait, WebError};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use std::time::{Duration, Instant};
+use synapse_a2a::lenient;
 
 /// Whatever a server does, more is not asked of it.
 const REQUESTS_MAX: usize = 90;
@@ -35,6 +36,9 @@ pub struct Exchange {
     pub status: Option<u16>,
     pub answer_headers: Vec<(String, String)>,
     pub answer_body: String,
+    /// What is not as the protocol has it, and was read all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub odd: Vec<&'static str>,
     /// Why there was no answer, or no whole one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -270,6 +274,7 @@ impl Probe {
             status: None,
             answer_headers: Vec::new(),
             answer_body: String::new(),
+            odd: Vec::new(),
             failure: None,
             ms: 0,
         }
@@ -283,7 +288,11 @@ impl Probe {
         body: &[u8],
         begun: Instant,
     ) -> Exchange {
+        let is_10 =
+            exchange.request_headers.iter().any(|(name, value)| name == "a2a-version" && value == "1.0");
+        let odd = if is_10 { lenient::oddities(&String::from_utf8_lossy(body)) } else { Vec::new() };
         Exchange {
+            odd,
             status: Some(status.as_u16()),
             answer_headers: self.headers(headers),
             answer_body: self.body(body),

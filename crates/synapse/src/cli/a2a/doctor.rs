@@ -188,6 +188,9 @@ fn tell_exchange(exchange: &Exchange) {
         None => eprintln!("{} no answer ({} ms)", arrow("←"), exchange.ms),
     }
     tell_half(&exchange.answer_headers, &exchange.answer_body);
+    for odd in &exchange.odd {
+        eprintln!("  {}", show::paint_err("33", &format!("odd: {odd}")));
+    }
     if let Some(failure) = &exchange.failure {
         eprintln!("  {}", show::safe(failure));
     }

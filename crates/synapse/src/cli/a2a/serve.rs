@@ -13,7 +13,7 @@ pub(in crate::cli) struct Serve {
     #[arg(long, value_name = "COMMAND", required_unless_present = "echo")]
     exec: Option<String>,
     /// No command: answer each message with itself, to try a client out
-    #[arg(long, conflicts_with_all = ["exec", "jsonl", "parallel"])]
+    #[arg(long, conflicts_with_all = ["exec", "jsonl", "parallel", "history"])]
     echo: bool,
     /// The command speaks events, one JSON per line, both ways: it streams, asks, and makes artifacts
     #[arg(long)]
@@ -21,6 +21,9 @@ pub(in crate::cli) struct Serve {
     /// Tasks at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     parallel: u16,
+    /// Earlier turns of the conversation to give with a message
+    #[arg(long, value_name = "TURNS", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=200))]
+    history: u16,
     /// What callers must bring: the token of this machine's user, or nothing (on this machine alone)
     #[arg(long, value_enum, default_value_t = Auth::Token)]
     auth: Auth,
@@ -58,6 +61,7 @@ pub(super) fn serve(args: Serve, json: bool) -> Done {
         parallel: args.parallel,
         time_limit: None,
         output_limit: None,
+        history: args.history,
         detach: args.detach,
     };
     let extension = |required| move |uri| Extension { uri, required };

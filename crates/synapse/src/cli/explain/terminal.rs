@@ -4,6 +4,9 @@ use super::reason::ago;
 use crate::show;
 use synapse_dialects::terminal::{TellsView, TerminalView};
 
+/// Rows of a question on the page; `synapse inbox --approvals` shows all of it.
+const ROWS_MAX: usize = 40;
+
 /// What is said, as fields of the page.
 pub(super) fn lines(view: &TerminalView, now: u64) -> Vec<(&'static str, String)> {
     let mut lines = vec![("decided", format!("by {}: {}", view.source, view.because))];
@@ -32,6 +35,15 @@ pub(super) fn lines(view: &TerminalView, now: u64) -> Vec<(&'static str, String)
     }
     if view.evidence.is_empty() {
         lines.push(("signals", "none has an opinion".into()));
+    }
+    if let Some(prompt) = &view.prompt {
+        let question = crate::cli::approve::question(prompt);
+        let rows = question.lines().take(ROWS_MAX).enumerate();
+        lines.extend(rows.map(|(n, row)| (if n == 0 { "asks" } else { "" }, row.to_owned())));
+        lines.push(("prompt", prompt.hash.clone()));
+        if let Some(doubt) = &prompt.doubt {
+            lines.push(("", show::paint("31", &format!("not to be approved from here: {doubt}"))));
+        }
     }
     lines.push(("tells", tells(&view.tells, now)));
     let from = if view.profile_from.is_empty() { String::new() } else { format!("({})", view.profile_from) };
@@ -118,6 +130,7 @@ mod tests {
                 last_event: Some("Stop".into()),
                 ..TellsView::default()
             },
+            prompt: None,
         };
         let page: Vec<String> =
             lines(&view, 0).into_iter().map(|(name, text)| format!("{name}|{text}")).collect();

@@ -129,7 +129,7 @@ fn table(hits: &[(Timestamp, SearchHit)]) -> String {
         let wide = show::visible(&hit.snippet) > hit.snippet.chars().count() * 3 / 2;
         let fits = if wide { room / 2 } else { room }.saturating_sub(2);
         let (piece, places) = snippet::around(&hit.snippet, &hit.matches, fits);
-        let safe = show::safe(&piece);
+        let safe = show::plain(&piece);
         row.push(snippet::marked(&safe, &places, |found| show::paint("31;1", found)));
     }
     show::table(&["TIME", "WHO", "TASK", "TEXT"], &rows)

@@ -81,7 +81,7 @@ fn find(shelf: &Shelf, raw: &str) -> Result<String, Fail> {
 fn letters(book: &Book, id: &MessageId) -> Vec<(Arc<Letter>, bool)> {
     let mut found = Vec::new();
     // What `send --message-id` called it.
-    let key = Key { who: Who::User, message: id.clone() }.text();
+    let key = Key { who: Who::User, tenant: None, message: id.clone() }.text();
     if let Ok(Some((letter, _))) = book.history.message_by_key(&key) {
         found.push((letter, true));
     }

@@ -14,6 +14,7 @@ use crate::show;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use synapse_core::header::{mark_lookalikes, mark_lookalikes_in};
 use synapse_core::routes::Candidate;
 use synapse_dialects::api::{AnswerView, CancelRequest, InboxPage, MessageView, TaskView};
 use synapse_dialects::error::ErrorInfo;
@@ -46,7 +47,16 @@ impl Clerk for Desk {
                 carry_out(roll, call, &waiting).await
             }
         };
-        told.map_err(|fail| fail.info)
+        match told {
+            Ok(Told { text, mut data, failed }) => {
+                mark_lookalikes_in(&mut data);
+                Ok(Told { text: mark_lookalikes(&text).into_owned(), data, failed })
+            }
+            Err(Fail { mut info, .. }) => {
+                info.message = mark_lookalikes(&info.message).into_owned();
+                Err(info)
+            }
+        }
     }
 }
 

@@ -46,7 +46,7 @@ pub fn names(home: &Home, own: &AgentId) -> Vec<Name> {
         add(format!("synapse-{handle}"), &handle, false);
     }
     let here = std::env::current_dir().unwrap_or_default();
-    for found in profiles::all(home, &here).unwrap_or_default() {
+    for found in profiles::all(home, &here).unwrap_or_default().0 {
         let profile = found.profile;
         if all.iter().any(|one| one.kind.as_str() == profile.name) {
             profile.aliases.iter().for_each(|alias| add(alias.clone(), &profile.name, false));

@@ -44,7 +44,7 @@ pub(super) async fn told(
     };
     let mark = match &first {
         Some(Event::Told { mark, .. }) => mark_of(*mark),
-        Some(Event::Gap) | None => None,
+        Some(Event::Gap | Event::Cut(_)) | None => None,
     };
     let late = until.map(|until| Box::pin(tokio::time::sleep_until(until)));
     let mut response =
@@ -147,6 +147,7 @@ impl http_body::Body for Told {
                         Err(fault) => told.over(&fault.into()),
                     }
                 }
+                Some(Event::Cut(fault)) => told.over(&fault.into()),
                 // The task as it is now follows, and that is how a caller knows.
                 Some(Event::Gap) => continue,
                 None => {

@@ -78,7 +78,9 @@ async fn message(at: &Interface, probe: &mut Probe, about: &str, text: &str, mar
             Ok(answer) => {
                 let status = answer.status.as_u16();
                 match call::read::<pb::SendMessageResponse>(at, Shape::Response, status, &answer.body) {
-                    Ok(sent) if sent.payload.is_some() => Verdict::Ok("a task or a message of 0.3".into()),
+                    Ok(sent) if sent.value.payload.is_some() => {
+                        Verdict::Ok("a task or a message of 0.3".into())
+                    }
                     Ok(_) => Verdict::Off("neither a task nor a message".into()),
                     Err(e) => Verdict::Off(e.to_string()),
                 }

@@ -1,0 +1,344 @@
+//! Who is let in to the terminal, as what, and what is written down of it (X-10).
+//!
+//! The user's processes may be what they ask to be. The node is the holder's own child and no other process. A process
+//! under an agent may only look, after the node has said that it may. A process that cannot be seen is nobody.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::super::clients::{Client, Guest};
+use super::super::visitors::{ViewerAct, ViewerEvent, Visitor};
+use super::super::wire::{Role, Tell};
+use super::{CLIENTS_MAX, Desk};
+use crate::peer::SocketPeer;
+
+/// Places that processes under agents can take; the others stay free for the user and the node.
+const AGENTS_MAX: usize = 4;
+/// Keys after so long a rest are another run of typing, with a line of its own in the log.
+const TYPING_REST: Duration = Duration::from_secs(30);
+
+const ONLY_LOOK: &str = "a process that an agent started may only look at a terminal; \
+     keys, the lead and recordings are the user's";
+const NODE_AWAY: &str = "the node that knows the rights of agents is not there; try again in a moment";
+const NOT_THE_NODE: &str = "only the node that the holder started is its node";
+
+impl Desk {
+    pub(super) fn accept(&mut self) {
+        while let Ok((stream, _)) = self.socket.accept() {
+            if self.clients.len() >= CLIENTS_MAX {
+                continue;
+            }
+            let guest = self.guest(&stream);
+            let is_crowded = matches!(guest.who, Visitor::Agents(_)) && !self.is_node(&guest) && {
+                let agents = self.clients.iter().filter(|client| {
+                    matches!(client.guest.who, Visitor::Agents(_)) && client.role != Some(Role::Node)
+                });
+                agents.count() >= AGENTS_MAX
+            };
+            if guest.who == Visitor::Nobody || is_crowded {
+                self.note(&guest, ViewerAct::Refused, None);
+                continue;
+            }
+            if let Ok(client) = Client::new(stream, guest) {
+                self.clients.push(client);
+            }
+        }
+    }
+
+    fn guest(&mut self, stream: &std::os::unix::net::UnixStream) -> Guest {
+        self.visits += 1;
+        let peer = SocketPeer::of(stream).ok();
+        let own = rustix::process::geteuid().as_raw();
+        let peer = peer.filter(|peer| peer.uid == own || peer.uid == 0);
+        let Some(process) = peer.and_then(|peer| peer.process) else { return Guest::nobody(self.visits) };
+        let who = (self.doorkeeper)(&process);
+        Guest {
+            number: self.visits,
+            who,
+            pid: process.pid,
+            start_time: process.start_time,
+            program: process.name(),
+        }
+    }
+
+    /// Whether this is the process that the holder started as its node.
+    fn is_node(&self, guest: &Guest) -> bool {
+        self.node.as_ref().is_some_and(|node| (node.pid, node.start_time) == (guest.pid, guest.start_time))
+    }
+
+    /// The first word of a client: what it wants to be.
+    pub(super) fn hello(&mut self, n: usize, role: Role, size: (u16, u16), level: u8) {
+        let client = &mut self.clients[n];
+        client.level = level;
+        let guest = client.guest.clone();
+        match (&guest.who, role) {
+            (_, Role::Node) if self.is_node(&guest) => {
+                self.greet(n, role, size);
+                self.tell_untold();
+            }
+            (_, Role::Node) => self.refuse(n, role, NOT_THE_NODE),
+            (Visitor::User, _) => {
+                self.note(&guest, ViewerAct::Attach, Some(role));
+                if role == Role::Leader {
+                    self.note(&guest, ViewerAct::Take, Some(role));
+                }
+                self.greet(n, role, size);
+            }
+            (Visitor::Agents(_), Role::Reader) if self.hearing_node().is_some() => {
+                self.clients[n].asked_to_look = Some(size);
+                self.note(&guest, ViewerAct::AskToLook, Some(role));
+            }
+            (Visitor::Agents(_), Role::Reader) => self.refuse(n, role, NODE_AWAY),
+            (Visitor::Agents(_), _) => self.refuse(n, role, ONLY_LOOK),
+            (Visitor::Nobody, _) => self.clients[n].is_gone = true,
+        }
+    }
+
+    /// What the node says of an agent that wants to look.
+    pub(super) fn admit(&mut self, number: u64, refused: Option<String>) {
+        let waits = |client: &Client| client.guest.number == number && !client.is_gone;
+        let Some(n) = self.clients.iter().position(waits) else { return };
+        let Some(size) = self.clients[n].asked_to_look.take() else { return };
+        match refused {
+            None => self.greet(n, Role::Reader, size),
+            Some(why) => self.turn_away(n, &why),
+        }
+    }
+
+    fn refuse(&mut self, n: usize, role: Role, why: &str) {
+        let guest = self.clients[n].guest.clone();
+        self.note(&guest, ViewerAct::Refused, Some(role));
+        self.turn_away(n, why);
+    }
+
+    /// Says why, to those who understand it, and closes the connection.
+    fn turn_away(&mut self, n: usize, why: &str) {
+        let client = &mut self.clients[n];
+        if client.level >= 1 {
+            client.tell(&Tell::Refused(why.to_owned()));
+            client.flush(Instant::now());
+        }
+        client.is_gone = true;
+    }
+
+    /// A viewer typed; told once for each run of typing, and never what.
+    pub(super) fn note_typing(&mut self, n: usize) {
+        let now = Instant::now();
+        let client = &mut self.clients[n];
+        let before = client.typed_at.replace(now);
+        if before.is_none_or(|before| now.duration_since(before) > TYPING_REST) {
+            let (guest, role) = (client.guest.clone(), client.role);
+            self.note(&guest, ViewerAct::Type, role);
+        }
+    }
+
+    pub(super) fn note_take(&mut self, n: usize) {
+        let (guest, role) = (self.clients[n].guest.clone(), self.clients[n].role);
+        self.note(&guest, ViewerAct::Take, role);
+    }
+
+    fn note(&mut self, guest: &Guest, act: ViewerAct, role: Option<Role>) {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let event = ViewerEvent {
+            viewer: guest.number,
+            act,
+            who: guest.who.clone(),
+            pid: guest.pid,
+            program: guest.program.clone(),
+            role: role.map_or("", Role::name).to_owned(),
+            at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+            dropped: 0,
+        };
+        self.untold.put(event, Instant::now());
+        self.tell_untold();
+    }
+
+    /// The node, if it is there and understands what viewers do.
+    fn hearing_node(&self) -> Option<usize> {
+        self.clients.iter().position(|c| c.role == Some(Role::Node) && c.level >= 1 && !c.is_gone)
+    }
+
+    fn tell_untold(&mut self) {
+        let Some(node) = self.hearing_node() else { return };
+        while let Some(event) = self.untold.take() {
+            self.clients[node].tell(&Tell::Viewer(Box::new(event)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Desk;
+    use super::*;
+    use crate::process::ProcessMark;
+    use crate::terminal::wire::{Ask, Frames, LEVEL};
+    use rustix::pty::{OpenptFlags, openpt};
+    use std::io::Read as _;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::mpsc::channel;
+
+    /// A desk without a program whose visitors are all `who`; this process is its node if `is_node`.
+    struct Lobby {
+        desk: Desk,
+        dir: tempfile::TempDir,
+    }
+
+    impl Lobby {
+        fn new(who: Visitor, is_node: bool) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+            let socket = UnixListener::bind(dir.path().join("s")).unwrap();
+            let (ears, _) = UnixStream::pair().unwrap();
+            let doorkeeper = Box::new(move |_: &crate::peer::PinnedProcess| who.clone());
+            let mut desk = Desk::new(master, socket, ears, channel().1, (80, 24), doorkeeper).unwrap();
+            desk.node = is_node.then(|| ProcessMark::own().unwrap());
+            Self { desk, dir }
+        }
+
+        /// Connects and says who it is; the number of the client.
+        fn comes(&mut self, role: Role, level: u8) -> (Option<usize>, UnixStream) {
+            let before = self.desk.clients.len();
+            let stream = UnixStream::connect(self.dir.path().join("s")).unwrap();
+            self.desk.accept();
+            let n = (self.desk.clients.len() > before).then_some(before);
+            if let Some(n) = n {
+                self.desk.asked(n, Ask::Hello { role, columns: 80, rows: 24, level });
+            }
+            (n, stream)
+        }
+
+        fn told(&mut self, stream: &mut UnixStream) -> Vec<Tell> {
+            self.desk.clients.iter_mut().for_each(|client| client.flush(Instant::now()));
+            stream.set_nonblocking(true).unwrap();
+            let (mut frames, mut bytes) = (Frames::default(), vec![0; 1 << 16]);
+            while let Ok(read @ 1..) = stream.read(&mut bytes) {
+                frames.feed(&bytes[..read]);
+            }
+            std::iter::from_fn(|| frames.next_tell().unwrap()).collect()
+        }
+    }
+
+    fn agent() -> Visitor {
+        Visitor::Agents(vec!["a1".into()])
+    }
+
+    fn acts(told: &[Tell]) -> Vec<(ViewerAct, &str)> {
+        let events = told.iter().filter_map(|tell| match tell {
+            Tell::Viewer(event) => Some((event.act, event.role.as_str())),
+            _ => None,
+        });
+        events.collect()
+    }
+
+    /// Finding H1: whatever a process under an agent asks to be, it gets no more than to look.
+    #[test]
+    fn process_under_an_agent_may_only_look() {
+        let mut lobby = Lobby::new(agent(), true);
+        let (_, mut node) = lobby.comes(Role::Node, LEVEL);
+        for role in [Role::Viewer, Role::Leader, Role::Recorder] {
+            let (n, mut stream) = lobby.comes(role, LEVEL);
+            assert!(lobby.desk.clients[n.unwrap()].is_gone, "{role:?}");
+            assert_eq!(lobby.told(&mut stream), [Tell::Refused(ONLY_LOOK.into())], "{role:?}");
+            lobby.desk.let_go();
+        }
+        let (n, mut stream) = lobby.comes(Role::Reader, LEVEL);
+        assert_eq!(lobby.desk.clients[n.unwrap()].role, None, "not before the node has said so");
+        let told = lobby.told(&mut node);
+        let expected = [
+            (ViewerAct::Refused, "viewer"),
+            (ViewerAct::Refused, "leader"),
+            (ViewerAct::Refused, "recorder"),
+            (ViewerAct::AskToLook, "reader"),
+        ];
+        assert_eq!(acts(&told), expected);
+        let number = lobby.desk.clients[n.unwrap()].guest.number;
+        lobby.desk.asked(n.unwrap(), Ask::Input(b"early".to_vec()));
+        lobby.desk.asked(0, Ask::Admit { viewer: number, refused: None });
+        assert_eq!(lobby.desk.clients[n.unwrap()].role, Some(Role::Reader));
+        assert!(matches!(lobby.told(&mut stream)[0], Tell::Welcome { .. }));
+        for ask in [
+            Ask::Input(b"y".to_vec()),
+            Ask::Take,
+            Ask::Repaint,
+            Ask::Continue,
+            Ask::Resize { columns: 1, rows: 1 },
+            Ask::Picture { upto: 0, columns: 1, rows: 1, drawn: b"forged".to_vec() },
+            Ask::Admit { viewer: number, refused: None },
+        ] {
+            lobby.desk.asked(n.unwrap(), ask);
+        }
+        assert!(lobby.desk.input.is_empty() && lobby.desk.held.is_empty());
+        assert_eq!((lobby.desk.leader(), lobby.desk.size), (None, (120, 40)));
+    }
+
+    #[test]
+    fn agent_without_the_right_or_without_a_node_sees_nothing() {
+        let mut lobby = Lobby::new(agent(), true);
+        let (_, mut early) = lobby.comes(Role::Reader, LEVEL);
+        assert_eq!(lobby.told(&mut early), [Tell::Refused(NODE_AWAY.into())]);
+        lobby.desk.let_go();
+        let (_, mut node) = lobby.comes(Role::Node, LEVEL);
+        let (n, mut stream) = lobby.comes(Role::Reader, LEVEL);
+        let number = lobby.desk.clients[n.unwrap()].guest.number;
+        lobby.desk.asked(0, Ask::Admit { viewer: number, refused: Some("no".into()) });
+        assert_eq!(lobby.told(&mut stream), [Tell::Refused("no".into())]);
+        let told = lobby.told(&mut node);
+        assert_eq!(acts(&told), [(ViewerAct::Refused, "reader"), (ViewerAct::AskToLook, "reader")]);
+    }
+
+    #[test]
+    fn only_the_child_of_the_holder_is_its_node() {
+        for who in [Visitor::User, agent()] {
+            let mut lobby = Lobby::new(who, false);
+            let (n, mut stream) = lobby.comes(Role::Node, LEVEL);
+            assert!(lobby.desk.clients[n.unwrap()].is_gone);
+            assert_eq!(lobby.told(&mut stream), [Tell::Refused(NOT_THE_NODE.into())]);
+        }
+        let mut lobby = Lobby::new(Visitor::Nobody, true);
+        assert_eq!(lobby.comes(Role::Reader, LEVEL).0, None, "nobody is closed at once");
+    }
+
+    /// Finding H1: who came, who took the lead and who typed; once for a run of typing.
+    #[test]
+    fn what_the_user_does_is_kept_for_the_node() {
+        let mut lobby = Lobby::new(Visitor::User, true);
+        let (first, _first) = lobby.comes(Role::Viewer, 0);
+        for key in [b"a", b"b", b"c"] {
+            lobby.desk.asked(first.unwrap(), Ask::Input(key.to_vec()));
+        }
+        let (_, _second) = lobby.comes(Role::Leader, LEVEL);
+        lobby.desk.asked(first.unwrap(), Ask::Input(b"not leading".to_vec()));
+        lobby.desk.asked(first.unwrap(), Ask::Take);
+        let (_, mut node) = lobby.comes(Role::Node, LEVEL);
+        let told = lobby.told(&mut node);
+        let expected = [
+            (ViewerAct::Attach, "viewer"),
+            (ViewerAct::Type, "viewer"),
+            (ViewerAct::Attach, "leader"),
+            (ViewerAct::Take, "leader"),
+            (ViewerAct::Take, "leader"),
+        ];
+        assert_eq!(acts(&told), expected);
+    }
+
+    /// A node that is older than its holder does not know these frames, and would leave.
+    #[test]
+    fn older_clients_are_told_nothing_new() {
+        let mut lobby = Lobby::new(Visitor::User, true);
+        let (_, mut node) = lobby.comes(Role::Node, 0);
+        let (_, _viewer) = lobby.comes(Role::Viewer, 0);
+        assert_eq!(acts(&lobby.told(&mut node)), []);
+        let mut lobby = Lobby::new(agent(), true);
+        let (_, mut old) = lobby.comes(Role::Viewer, 0);
+        assert_eq!(lobby.told(&mut old), []);
+    }
+
+    #[test]
+    fn agents_cannot_take_every_place() {
+        let mut lobby = Lobby::new(agent(), true);
+        let (_, _node) = lobby.comes(Role::Node, LEVEL);
+        // Otherwise all of them would be the node's own.
+        lobby.desk.node = None;
+        let streams: Vec<_> = (0..20).map(|_| lobby.comes(Role::Reader, LEVEL)).collect();
+        assert_eq!(streams.iter().filter(|(n, _)| n.is_some()).count(), AGENTS_MAX);
+    }
+}

@@ -1,0 +1,46 @@
+//! Earlier turns of a conversation, for programs that ask for them (finding A3).
+//!
+//! A conversation is what one caller said and heard in one context, under one tenant. Another caller who uses the same
+//! context id has a conversation of its own. Only ended tasks count: a running one is told by its own messages.
+
+use synapse_core::message::{Letter, owner};
+use synapse_dialects::api::TurnView;
+use synapse_store::{History, JournalError};
+
+/// Most turns that may be asked for.
+pub const TURNS_MAX: usize = 200;
+/// Most bytes of all turns together. What is older than the turn that no longer fits is left out too.
+const BYTES_MAX: usize = 256 << 10;
+
+/// At most `max` turns before this message, oldest first.
+pub(crate) fn earlier_turns(
+    history: &History,
+    letter: &Letter,
+    max: usize,
+) -> Result<Vec<TurnView>, JournalError> {
+    let owner = owner(&letter.from.who, letter.tenant.as_ref());
+    let tasks = history.conversation(&owner, &letter.context_id(), max.min(TURNS_MAX))?;
+    let (mut turns, mut bytes) = (Vec::new(), 0);
+    'tasks: for (ending, archive) in &tasks {
+        let task = &archive.task;
+        let mut of_task: Vec<TurnView> =
+            ending.answer.iter().map(|answer| TurnView::answered(task, ending, answer)).collect();
+        for message in task.messages.iter().rev() {
+            of_task.extend(history.message(message)?.map(|(letter, body)| TurnView::asked(&letter, &body)));
+        }
+        for turn in of_task {
+            bytes += serde_json::to_string(&turn).map_or(0, |text| text.len());
+            if turns.len() == max || bytes > BYTES_MAX {
+                break 'tasks;
+            }
+            turns.push(turn);
+        }
+    }
+    turns.reverse();
+    Ok(turns)
+}
+
+/// One JSON object per line, for a plain command.
+pub(crate) fn as_lines(turns: &[TurnView]) -> String {
+    turns.iter().filter_map(|turn| serde_json::to_string(turn).ok()).map(|line| line + "\n").collect()
+}

@@ -1,0 +1,32 @@
+//! How many files this node may have open: as many as the system allows, while the commands it runs get what the user had.
+//!
+//! A node needs one for each connection and one for each running task. Programs that use `select` break above 1,024,
+//! so the user's own limit is kept for them (`RunSpec::open_files`).
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::sync::OnceLock;
+
+/// More than a node ever needs.
+const WANTED: u64 = 16_384;
+
+/// The soft limit that this process was started with.
+static OF_THE_USER: OnceLock<Option<u64>> = OnceLock::new();
+
+/// Raises the soft limit towards the hard one.
+pub(crate) fn raise() {
+    let limit = getrlimit(Resource::Nofile);
+    OF_THE_USER.get_or_init(|| limit.current);
+    let granted = limit.maximum.map_or(WANTED, |hard| hard.min(WANTED));
+    if limit.current.is_some_and(|soft| soft < granted) {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(granted), ..limit });
+    }
+}
+
+/// What the programs that an agent runs may open; none if there is no limit.
+pub(crate) fn of_the_user() -> Option<u64> {
+    *OF_THE_USER.get_or_init(|| getrlimit(Resource::Nofile).current)
+}
+
+pub(crate) fn allowed() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}

@@ -1,0 +1,137 @@
+//! Uploads: bodies of A2A requests that carry files, and the files in them.
+//!
+//! Text and data of a message stay within `limits.message_bytes_max`. The bytes of its files may have
+//! `limits.file_bytes_max` more: they are written to files by digest before the message is taken, and the core and the
+//! journal hold references. Only so many large bodies are in memory at once; the others wait, unread, for a moment.
+//! Not here: where files are kept (`synapse_store::attachments`).
+
+use crate::doors::{App, Shared};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use std::time::Duration;
+use synapse_a2a::fault::Fault;
+use synapse_a2a::operation::Request;
+use synapse_a2a::pb::part::Content as Inside;
+use synapse_a2a::to_core::Files;
+use synapse_core::Refusal;
+use synapse_core::policy::{self, About, Caller, Verb};
+use synapse_dialects::api::MessageView;
+use synapse_store::attachments::AttachError;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+/// Large bodies in memory at once.
+pub const AT_ONCE: usize = 2;
+/// Bytes of a part up to which they stand in the message itself.
+const INLINE_BYTES_MAX: usize = 32 << 10;
+/// How long a body may take, and how much longer a large one.
+const BODY_PATIENCE: Duration = Duration::from_secs(30);
+const LARGE_PATIENCE: Duration = Duration::from_secs(120);
+/// How long a large body waits for its turn.
+const TURN_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A body, and the room that a large one takes until its files are stored.
+pub struct Upload {
+    pub bytes: Bytes,
+    pub(crate) room: Room,
+}
+
+/// Given back when it is dropped.
+#[derive(Default)]
+pub struct Room(#[allow(dead_code)] Option<OwnedSemaphorePermit>);
+
+/// How large a body may be: a message, and its files in base64.
+pub fn body_bytes_max(app: &App) -> usize {
+    let files = usize::try_from(app.settings.get().limits.file_bytes_max).unwrap_or(usize::MAX);
+    app.body_bytes_max.saturating_add(files.saturating_mul(4) / 3).saturating_add(1 << 10)
+}
+
+pub async fn read(app: &App, mut body: axum::body::Body) -> Result<Upload, Refusal> {
+    let max = body_bytes_max(app);
+    let (mut bytes, mut room) = (BytesMut::new(), None);
+    let mut deadline = Instant::now() + BODY_PATIENCE;
+    loop {
+        let late = || Refusal::bad_field("body", "it did not arrive in time");
+        let frame = tokio::time::timeout_at(deadline, body.frame()).await.map_err(|_| late())?;
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|e| Refusal::bad_field("body", format!("it broke off: {e}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let length = bytes.len() + data.len();
+        if length > max {
+            return Err(Refusal::TooLarge { bytes: length, max });
+        }
+        if length > app.body_bytes_max && room.is_none() {
+            let turn = tokio::time::timeout(TURN_PATIENCE, app.uploads.clone().acquire_owned()).await;
+            room = Some(turn.ok().and_then(Result::ok).ok_or(Refusal::Busy)?);
+            deadline = Instant::now() + LARGE_PATIENCE;
+        }
+        bytes.extend_from_slice(&data);
+    }
+    let bytes = bytes.freeze();
+    if room.is_none() {
+        crate::audit::note(|facts| facts.raw(&bytes));
+    }
+    Ok(Upload { bytes, room: Room(room) })
+}
+
+/// Removes files whose messages are gone from the journal, off the async threads.
+pub fn start_sweep(app: &Shared) {
+    let app = app.clone();
+    tokio::task::spawn_blocking(move || sweep(&app));
+}
+
+/// Removes files whose messages are gone from the journal. May wait for a disk.
+fn sweep(app: &App) {
+    let history = app.history.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match app.attachments.sweep(|sha256| history.is_attached(sha256).unwrap_or(true)) {
+        Ok(0) => {}
+        Ok(removed) => tracing::info!(removed, "files of removed messages were removed"),
+        Err(error) => tracing::warn!(%error, "files of removed messages could not be removed"),
+    }
+}
+
+/// Puts the bytes of large parts into files, and leaves those parts empty.
+pub async fn store_files(app: &Shared, caller: &Caller, request: &mut Request) -> Result<Files, Fault> {
+    let (Request::Send(send) | Request::SendStreaming(send)) = request else { return Ok(Files::new()) };
+    let parts = send.message.iter_mut().flat_map(|message| message.parts.iter_mut()).enumerate();
+    let large: Vec<_> = parts
+        .filter_map(|(n, part)| match &mut part.content {
+            Some(Inside::Raw(bytes)) if bytes.len() > INLINE_BYTES_MAX => Some((n, std::mem::take(bytes))),
+            _ => None,
+        })
+        .collect();
+    if large.is_empty() {
+        return Ok(Files::new());
+    }
+    policy::may(&app.gate.rules(), caller, Verb::Message, About::default()).map_err(|no| Fault::of(&no))?;
+    let limits = app.settings.get().limits;
+    let bytes: usize = large.iter().map(|(_, bytes)| bytes.len()).sum();
+    if bytes as u64 > limits.file_bytes_max {
+        let max = usize::try_from(limits.file_bytes_max).unwrap_or(usize::MAX);
+        return Err(Fault::of(&Refusal::TooLarge { bytes, max }));
+    }
+    let app = app.clone();
+    let stored = tokio::task::spawn_blocking(move || {
+        let put = |(n, bytes): (usize, _)| {
+            let bytes = AsRef::<[u8]>::as_ref(&bytes);
+            let file = match app.attachments.put(bytes, limits.files_bytes_max) {
+                Err(AttachError::NoRoom { .. }) => {
+                    sweep(&app);
+                    app.attachments.put(bytes, limits.files_bytes_max)?
+                }
+                other => other?,
+            };
+            Ok((n, file))
+        };
+        large.into_iter().map(put).collect::<Result<Files, AttachError>>()
+    });
+    let stored = stored.await.map_err(|_| Fault::of(&Refusal::Stopping))?;
+    stored.map_err(|error| Fault::of(&Refusal::NotStored { why: error.to_string() }))
+}
+
+/// The files of a message as a JSON list; none if it has none.
+pub(crate) fn files_of(view: &MessageView) -> Option<String> {
+    let parts = view.content.as_ref()?.get("parts")?.as_array()?;
+    let files: Vec<_> = parts.iter().filter(|part| part.get("file").is_some()).collect();
+    (!files.is_empty()).then(|| serde_json::to_string(&files).unwrap_or_default())
+}

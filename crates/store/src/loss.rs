@@ -1,0 +1,92 @@
+//! Whether a journal still has all that it had: its log, and how far its head says it had come (L14).
+//!
+//! Looks and changes nothing. A journal without a head is one of an older version; it gets one when it is opened.
+//! Not here: replaying (`journal`), bringing back what can be (`repair`).
+
+use crate::head::{self, Head};
+use crate::journal::wal_of;
+use crate::schema::{OpenError, shown};
+use crate::wal::{self, Log};
+use rusqlite::Connection;
+use std::path::Path;
+
+/// What is known of a journal before SQLite has opened it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before {
+    head: Option<Head>,
+    /// The log that the head speaks of is not there: what is left may be a mixture of old and new pages.
+    is_log_gone: bool,
+}
+
+/// Before anything is opened: SQLite would ignore a damaged log, and remove the log of an empty database.
+pub(crate) fn look(path: &Path) -> Result<Before, OpenError> {
+    let unreachable = |e: std::io::Error| OpenError::Unreachable { path: shown(path), why: e.to_string() };
+    // The head first: a node that runs meanwhile only gets further.
+    let head = head::read(path).map_err(unreachable)?;
+    let log = wal::inspect(&wal_of(path)).map_err(unreachable)?;
+    if let Some(Head { seq: expected @ 1.., .. }) = head
+        && path.metadata().map_or(0, |found| found.len()) == 0
+    {
+        return Err(OpenError::Lost { path: shown(path), found: 0, expected });
+    }
+    let damaged = |why: String| OpenError::DamagedLog { path: shown(path), why };
+    let claimed = head.filter(|head| head.frames > 0);
+    match (log, claimed) {
+        (Log::BadHeader, _) => Err(damaged("its first 32 bytes are not those of a log".into())),
+        (Log::Frames { salts, committed, bad }, Some(head)) if salts == head.salts => {
+            if committed >= head.frames {
+                return Ok(Before { head: Some(head), is_log_gone: false });
+            }
+            let place = bad.map_or(committed + 1, |bad| bad.number);
+            Err(damaged(format!(
+                "frame {place} of {} is wrong, and what follows cannot be read",
+                head.frames
+            )))
+        }
+        (Log::Frames { bad: Some(bad), .. }, _) if bad.is_damage() => {
+            let (number, commits) = (bad.number, bad.commits);
+            Err(damaged(format!(
+                "frame {number} is wrong, and {commits} commits from there on cannot be read"
+            )))
+        }
+        (_, claimed) => Ok(Before { head, is_log_gone: claimed.is_some() }),
+    }
+}
+
+impl Before {
+    /// Once it is open, before anything is written.
+    pub(crate) fn check_pages(&self, db: &Connection, path: &Path) -> Result<(), OpenError> {
+        if !self.is_log_gone {
+            return Ok(());
+        }
+        let said: String = db
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(|e| crate::schema::broken(path, e))?;
+        match said.as_str() {
+            "ok" => Ok(()),
+            _ => Err(OpenError::Damaged { path: shown(path), why: format!("its log is gone, and {said}") }),
+        }
+    }
+
+    /// `found`: the last record that is there.
+    pub(crate) fn check_end(&self, found: u64, path: &Path) -> Result<(), OpenError> {
+        match self.head {
+            Some(head) if head.seq > found => {
+                Err(OpenError::Lost { path: shown(path), found, expected: head.seq })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the head needs no word about what was found.
+    pub(crate) fn is_at(&self, seq: u64) -> bool {
+        self.head.is_some_and(|head| head.seq == seq)
+    }
+}
+
+/// The last record of a journal, without replaying it.
+pub(crate) fn last_seq(db: &Connection) -> rusqlite::Result<u64> {
+    let sql = "SELECT max(coalesce((SELECT max(seq) FROM message), 0), coalesce((SELECT max(seq) FROM journal), 0),
+                          coalesce((SELECT max(seq) FROM task), 0), coalesce((SELECT max(seq) FROM snapshot), 0))";
+    db.query_row(sql, [], |row| row.get(0))
+}

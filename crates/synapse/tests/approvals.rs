@@ -1,0 +1,144 @@
+//! Findings H4 and M10: what an approver is shown, and what is refused. With the real binary and a program that draws questions as Claude
+//! Code does and calls its hooks.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "hooks/stage.rs"]
+mod stage;
+
+use serde_json::{Value, json};
+use stage::{PROFILE, Stage};
+
+/// As Claude Code frames a question.
+fn deciding() -> String {
+    let screen = "screen:\n  - state: waiting\n    any: ['❯ 1\\. Yes']";
+    let frame = "approve: { allow: '1', deny: escape, frame: { top: rule, title: '^ \\S' } }";
+    format!("{}{frame}\n", PROFILE.replace("screen:", screen))
+}
+
+/// A question about a command, below some talk, on a screen of 120 columns.
+fn asks(command: &str) -> String {
+    let rule = "─".repeat(120);
+    let command = command.replace('\n', "\n ");
+    format!(
+        "some talk\n{rule}\n Bash command\n {command}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel"
+    )
+}
+
+impl Stage {
+    /// Draws a question and waits until it is seen with this part in it.
+    fn ask(&mut self, command: &str, part: &str) -> Value {
+        self.order(&json!(["show", asks(command)]));
+        self.world.wait_for("the question is seen", || {
+            let approvals = self.world.json(&["inbox", "--approvals"]);
+            let prompt = approvals["approvals"][0]["prompt"].clone();
+            prompt["text"].as_str().is_some_and(|text| text.contains(part)).then_some(prompt)
+        })
+    }
+
+    fn keys(&self) -> String {
+        std::fs::read_to_string(self.world.file("keys")).unwrap_or_default()
+    }
+
+    /// Approves by hash. The question is taken away once the key has come.
+    fn approve(&mut self, prompt: &Value) {
+        let hash = prompt["hash"].as_str().unwrap();
+        let mut approving = self.world.program(&["approve", "cli", "--prompt", hash]);
+        let keys = self.keys();
+        self.world.wait_until("the key has come", || self.keys() == format!("{keys}1"));
+        self.order(&json!(["show", "> working"]));
+        assert!(approving.wait().success());
+    }
+
+    fn is_not_approved(&self, prompt: &Value, why: &str) {
+        let hash = prompt["hash"].as_str().unwrap();
+        assert_eq!(prompt["complete"], false, "{prompt}");
+        self.world.synapse(&["approve", "cli", "--prompt", hash]).fails(2, &[why]);
+    }
+}
+
+/// Finding H4: a line of `─` in a command hid what stood above it, and commands that differ there had one hash.
+#[test]
+fn a_line_in_a_command_hides_nothing() {
+    let mut stage = Stage::with(&deciding(), &[]);
+    let line = "─".repeat(119);
+    let evil = stage.ask(&format!("rm -rf /\n{line}\necho hi"), "rm -rf /");
+    let mild = stage.ask(&format!("rm -rf .\n{line}\necho hi"), "rm -rf .");
+    assert_eq!((&evil["complete"], &mild["complete"]), (&json!(true), &json!(true)), "{evil}");
+    assert!(!mild["text"].as_str().unwrap().contains("some talk"), "{mild}");
+    assert_ne!(evil["hash"], mild["hash"]);
+    let hash = evil["hash"].as_str().unwrap();
+    stage.world.synapse(&["approve", "cli", "--prompt", hash]).fails(2, &["something else"]);
+    assert_eq!(stage.keys(), "");
+    stage.approve(&mild);
+}
+
+/// Finding H4: of a long command only the end was shown, without a mark. Now it can be denied and not approved.
+#[test]
+fn a_question_whose_beginning_is_not_visible_is_not_approved() {
+    let mut stage = Stage::with(&deciding(), &[]);
+    let rest = (0..60).map(|n| format!("echo a harmless line, number {n}\n")).collect::<String>();
+    let prompt = stage.ask(&format!("rm -rf /\n{rest}"), "number 59");
+    let before = prompt;
+    let prompt = stage.ask(&format!("true\n{rest}"), "\n true\n");
+    assert_ne!(prompt["hash"], before["hash"], "what left the screen counts too");
+    stage.is_not_approved(&before, "something else");
+    stage.is_not_approved(&prompt, "the beginning is not visible");
+    assert!(stage.world.ok(&["inbox", "--approvals"]).contains("the beginning is not visible"));
+    assert!(stage.world.ok(&["explain", "cli"]).contains("the beginning is not visible"));
+    assert_eq!(stage.keys(), "");
+    let mut denying = stage.world.program(&["deny", "cli", "--prompt", prompt["hash"].as_str().unwrap()]);
+    stage.world.wait_until("it is denied", || stage.keys() == "\u{1b}");
+    stage.order(&json!(["show", "> ready"]));
+    assert!(denying.wait().success());
+}
+
+/// Finding H4: what the screen cannot hold is told by the hook, and has to agree with what is visible.
+#[test]
+fn a_hook_tells_the_command_and_the_screen_has_to_agree() {
+    let mut stage = Stage::with(&deciding(), &[]);
+    let rest = (0..60).map(|n| format!("echo a harmless line, number {n}\n")).collect::<String>();
+    let command = format!("rm -rf /\n{rest}");
+    let permission = |command: &str| json!({ "tool_name": "Bash", "tool_input": { "command": command } });
+    stage.hook("PermissionRequest", &permission(&command));
+    let prompt = stage.ask(&command, "number 59");
+    assert_eq!((&prompt["complete"], &prompt["source"]), (&json!(true), &json!("hook")), "{prompt}");
+    assert_eq!(prompt["command"], command);
+    for words in [&["inbox", "--approvals"][..], &["explain", "cli"]] {
+        assert!(stage.world.ok(words).contains("rm -rf /"), "{words:?}");
+    }
+    // A tool tells of another one with the same end: which of them is asked about is not known.
+    stage.hook("PermissionRequest", &permission(&format!("true\n{rest}")));
+    let both = stage.ask(&command, "number 59");
+    stage.is_not_approved(&both, "different commands");
+    stage.hook("PostToolUse", &json!({ "tool_name": "Bash" }));
+    stage.order(&json!(["show", "> working"]));
+    stage.becomes("busy");
+    // Another command than the screen shows.
+    stage.hook("PermissionRequest", &permission("rm -rf /"));
+    let other = stage.ask("ls", " ls");
+    stage.is_not_approved(&other, "something else than its program tells");
+    assert_eq!(other["command"], "rm -rf /");
+    assert_eq!(stage.keys(), "");
+    stage.hook("PermissionRequest", &permission("ls"));
+    let told = stage.world.wait_for("the right one is told", || {
+        let prompt = stage.view()["prompt"].clone();
+        (prompt["complete"] == true).then_some(prompt)
+    });
+    assert_eq!(told["command"], "ls");
+    stage.approve(&told);
+}
+
+/// Finding M10: an idle screen that is drawn over a question, by another process of this user, ends nothing that a hook told.
+#[test]
+fn a_drawn_idle_screen_does_not_end_what_a_hook_asked() {
+    let mut stage = Stage::with(&deciding(), &[]);
+    stage.hook("PermissionRequest", &json!({ "tool_name": "Bash", "tool_input": { "command": "ls" } }));
+    stage.ask("ls", " ls");
+    stage.screen_says("waiting");
+    stage.order(&json!(["show", "\u{1b}]0;ready\u{7}\u{1b}]7501;state=idle\u{1b}\\> ready"]));
+    stage.screen_says("idle");
+    assert_eq!(stage.decided().0, "waiting");
+    stage.hook("Stop", &json!({}));
+    assert_eq!(stage.decided().0, "idle");
+}

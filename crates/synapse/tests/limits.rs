@@ -1,0 +1,171 @@
+//! Limits of the system (A1): 500 tasks at once on a user's default limits, and accepted work that waits while a limit is hit.
+
+#![allow(clippy::unwrap_used)]
+#![cfg(target_os = "linux")]
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use serde_json::json;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use synapse_testkit::processes::{children_of, command_line};
+use synapse_testkit::{Agent, Ran, World};
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+/// As `World::run`, by a user whose soft limit of open files is `files`.
+fn run_within(world: &World, files: u64, name: &str, exec: &str, more: &[&str]) -> Agent {
+    let shell = format!("ulimit -S -n {files}; exec \"$0\" \"$@\"");
+    let exe = world.exe().to_str().unwrap();
+    let args = ["-c", &shell, exe, "run", "--detach", "--name", name, "--exec", exec];
+    let args: Vec<&str> = args.iter().chain(more).copied().collect();
+    let output = world.prepare(Command::new("sh"), &args).output().unwrap();
+    Ran::new(&args, output).ok();
+    world.agent(name)
+}
+
+fn node_of(world: &World, name: &str) -> u32 {
+    let holder = world.entry(name).unwrap()["pid"].as_u64().unwrap();
+    let children = children_of(u32::try_from(holder).unwrap());
+    *children.iter().find(|pid| command_line(**pid).contains("__node")).unwrap()
+}
+
+/// The descriptors of a process, as what they lead to.
+fn descriptors(pid: u32) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let targets = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.map(|target| target.display().to_string()).collect()
+}
+
+fn inotify_instances(pid: u32) -> usize {
+    descriptors(pid).iter().filter(|target| target.contains("inotify")).count()
+}
+
+/// Makes a FIFO on which commands wait, and holds it open.
+fn fifo(path: &Path) -> std::fs::File {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    std::fs::File::options().read(true).write(true).open(path).unwrap()
+}
+
+/// Finding A1: the node needs many descriptors and raises its own limit; programs that use `select` must not inherit that.
+#[test]
+fn commands_get_the_users_limit_of_open_files() {
+    let world = world();
+    run_within(&world, 777, "plain", "ulimit -S -n", &[]);
+    assert_eq!(world.ok(&["send", "plain", "x", "--response"]), "777");
+}
+
+/// Finding A1: no process of an agent has more than one inotify instance, however many tasks it runs.
+#[test]
+fn running_tasks_hold_no_inotify_instance() {
+    let world = world();
+    let mut gate = fifo(&world.file("gate"));
+    let exec =
+        "read line; : > up.$SYNAPSE_TASK_ID; read go < gate; echo '{\"type\":\"completed\",\"text\":\"ok\"}'";
+    let agent = run_within(&world, 1024, "lines", exec, &["--jsonl", "--parallel", "4"]);
+    let tasks: Vec<String> = (0..4).map(|n| world.send("lines", &format!("{n}"), &[])).collect();
+    world.wait_until("all four run", || tasks.iter().all(|task| world.file(&format!("up.{task}")).exists()));
+    for pid in world.processes() {
+        let most = usize::from(command_line(pid).contains("__node"));
+        assert!(inotify_instances(pid) <= most, "{}: {:?}", command_line(pid), descriptors(pid));
+    }
+    gate.write_all(b"\n\n\n\n").unwrap();
+    for task in &tasks {
+        world.wait_until("it is completed", || agent.task(task)["state"] == "completed");
+    }
+}
+
+/// Finding A1: at the limit of open files a message goes back to the mailbox, uncounted, with the limit's name; later it is worked on.
+#[test]
+fn message_waits_in_the_mailbox_while_files_run_out() {
+    let world = world();
+    let agent = world.run("short", "cat", &[]);
+    assert_eq!(world.ok(&["send", "short", "before", "--response"]), "before");
+    let node = node_of(&world, "short");
+    let pid = Pid::from_raw(i32::try_from(node).unwrap());
+    let hard = getrlimit(Resource::Nofile).maximum;
+    let allow =
+        |files| prlimit(pid, Resource::Nofile, Rlimit { current: Some(files), maximum: hard }).unwrap();
+    // Descriptors of what came before may close only after the limit was set; then it is set again for another message.
+    let task = world.wait_for("the limit is named", || {
+        let used: Vec<u64> = std::fs::read_dir(format!("/proc/{node}/fd"))
+            .unwrap()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        // Enough to accept a connection and identify its process, and too few to start a command.
+        let third_free = (0..).filter(|fd| !used.contains(fd)).nth(2).unwrap();
+        allow(third_free + 1);
+        let told = agent.post("/message", &json!({ "message": "hello" })).json();
+        let (task, message) = (told["task_id"].as_str()?.to_owned(), told["message_id"].as_str()?.to_owned());
+        let is_held = world.wait_for("it is held, or worked on", || {
+            let receipt = agent.get(&format!("/api/v1/receipts/{message}")).text();
+            let is_held = receipt.contains("open files");
+            (is_held || agent.task(&task)["state"] == "completed").then_some(is_held)
+        });
+        is_held.then_some(task)
+    });
+    // A caller that cannot be identified for want of descriptors is refused; asked again, it is not.
+    let state =
+        world.wait_for("the task can be read", || Some(agent.task(&task)["state"].as_str()?.to_owned()));
+    assert_eq!(state, "submitted");
+    allow(1024);
+    world.wait_until("it is worked on", || agent.task(&task)["state"] == "completed");
+}
+
+/// Finding A1: 500 tasks over eight agents run at the same time on one user's default limits, and all of them complete.
+#[test]
+fn heavy_500_tasks_run_at_once_over_eight_agents() {
+    const AGENTS: usize = 8;
+    const EACH: usize = 63;
+    let world = world();
+    let began = std::time::Instant::now();
+    std::fs::create_dir(world.file("up")).unwrap();
+    let mut gate = fifo(&world.file("gate"));
+    let plain = "read line; : > up/$SYNAPSE_TASK_ID; read go < gate; echo ok";
+    let lines =
+        "read line; : > up/$SYNAPSE_TASK_ID; read go < gate; echo '{\"type\":\"completed\",\"text\":\"ok\"}'";
+    let start = |n: usize| {
+        let name = format!("many{n}");
+        let (exec, more): (_, &[&str]) = match n % 2 {
+            0 => (plain, &["--parallel", "64"]),
+            _ => (lines, &["--jsonl", "--parallel", "64"]),
+        };
+        (run_within(&world, 1024, &name, exec, more), name)
+    };
+    let agents: Vec<(Agent, String)> = (0..AGENTS).map(start).collect();
+    let mut tasks = Vec::new();
+    for (agent, _) in agents.iter().cycle().take(AGENTS * EACH) {
+        let told = agent.post("/message", &json!({ "message": "go\n" })).json();
+        tasks.push((agent, told["task_id"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()));
+    }
+    let up = || std::fs::read_dir(world.file("up")).unwrap().count();
+    world.wait_while_it_moves("all tasks run", || (up() == tasks.len(), up()));
+    let all_up = began.elapsed();
+    let mut inotify = 0;
+    for pid in world.processes() {
+        let instances = inotify_instances(pid);
+        assert!(instances <= 1, "{}: {:?}", command_line(pid), descriptors(pid));
+        inotify += instances;
+    }
+    for (_, name) in &agents {
+        let node = node_of(&world, name);
+        let status = std::fs::read_to_string(format!("/proc/{node}/status")).unwrap();
+        let rss = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default().to_owned();
+        eprintln!("{name}: {} descriptors, {rss}", descriptors(node).len());
+    }
+    eprintln!("{} tasks run after {all_up:?}, {inotify} inotify instances in all", tasks.len());
+    gate.write_all(&b"\n".repeat(tasks.len())).unwrap();
+    let ended = |agent: &Agent, task: &str| agent.task(task)["state"] != "working";
+    let left = || tasks.iter().filter(|(agent, task)| !ended(agent, task)).count();
+    world.wait_while_it_moves("all tasks have ended", || match left() {
+        0 => (true, tasks.len()),
+        left => (false, tasks.len() - left),
+    });
+    for (agent, task) in &tasks {
+        let task = agent.task(task);
+        assert_eq!(task["state"], "completed", "{task}");
+    }
+    eprintln!("all completed after {:?}", began.elapsed());
+}
