@@ -133,9 +133,10 @@ impl Hub {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let boxes = self.state.mailboxes.values().filter_map(crate::mailbox::Mailbox::next_deadline).min();
         let tasks = self.state.next_timed().map(|(at, _)| at);
+        let asking = self.state.longest_asking().map(|(since, _)| since.plus_ms(self.limits.asking_ms));
         let again = self.rolled_back.then_some(Timestamp(0));
         let absent = self.absent.values().map(|since| since.plus_ms(self.limits.absence_ms)).min();
-        boxes.into_iter().chain(tasks).chain(again).chain(absent).min()
+        boxes.into_iter().chain(tasks).chain(asking).chain(again).chain(absent).min()
     }
 
     /// The last batch is on disk.
@@ -187,6 +188,11 @@ impl Hub {
     fn emit(&mut self, now: Timestamp, record: Record, out: &mut Output) {
         let entry = Arc::new(Entry { seq: self.state.seq.next(), at: now, record });
         self.state.apply(&entry).expect("a record that was just decided fits the state it was decided on");
+        if let Record::Moved { task, to, .. } = &entry.record {
+            for link in self.links.values_mut() {
+                link.task_moved(task, to.to);
+            }
+        }
         let limits = &self.limits;
         for watcher in self.watchers.happened(&entry, limits.ring_events_max, limits.ring_bytes_max) {
             out.effects.push(Effect::Notify { watcher, entry: entry.clone() });

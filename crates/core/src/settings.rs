@@ -39,6 +39,10 @@ pub struct Limits {
     /// Events kept in memory for watchers that return; older ones are read from the journal.
     pub ring_events_max: usize,
     pub ring_bytes_max: usize,
+    /// Most tasks of one hand that wait for input without taking a place in its window; more than these take one.
+    pub asking_tasks_max: usize,
+    /// How long a task may wait for input before it fails.
+    pub asking_ms: u64,
     /// How long the tasks of an agent wait for its program to come back.
     pub absence_ms: u64,
     /// Longest text an agent may share of what it does, bytes.
@@ -68,6 +72,8 @@ impl Default for Limits {
             repeats_max: 5,
             ring_events_max: 1_024,
             ring_bytes_max: 1 << 20,
+            asking_tasks_max: 64,
+            asking_ms: 7 * 24 * 3_600_000,
             absence_ms: 90_000,
             context_bytes_max: 4 << 10,
             followers_max: 64,

@@ -34,6 +34,9 @@ pub struct State {
     /// Tasks with a deadline, soonest first; rebuilt from `tasks`.
     #[serde(skip)]
     timed: BTreeSet<(Timestamp, TaskId)>,
+    /// Tasks whose question nobody has answered yet, the oldest first; rebuilt from `tasks` and `letters`.
+    #[serde(skip)]
+    asking: BTreeSet<(Timestamp, TaskId)>,
 }
 
 /// A message whose task is still open.
@@ -100,16 +103,20 @@ impl State {
                 if !task.state.may_become(to.to) || to.to.is_terminal() {
                     return Err(Unfit::IllegalMove { task: task.id, from: task.state, to: to.to });
                 }
+                if let Some(since) = task.asks_since() {
+                    self.asking.remove(&(since, task.id));
+                }
                 task.state = to.to;
+                if to.to.asks() {
+                    self.asking.insert((to.at, task.id));
+                }
                 if let (TaskState::Working, Some(ms), None) = (to.to, task.timeout_ms, task.deadline) {
                     let deadline = at.plus_ms(ms);
                     task.deadline = Some(deadline);
                     self.timed.insert((deadline, task.id));
                 }
                 task.said_bytes += said.as_ref().map_or(0, |body| body.bytes() as u64);
-                task.asks = said
-                    .clone()
-                    .filter(|_| matches!(to.to, TaskState::InputRequired | TaskState::AuthRequired));
+                task.asks = said.clone().filter(|_| to.to.asks());
                 task.history.push(to.clone());
             }
             Record::Said { task, what } => {
@@ -170,7 +177,13 @@ impl State {
                     return Err(Unfit::Twice(letter.task.to_string()));
                 }
             }
-            None => self.task_mut(&letter.task)?.messages.push(letter.id.clone()),
+            None => {
+                let task = self.task_mut(&letter.task)?;
+                task.messages.push(letter.id.clone());
+                if let Some(since) = task.asks_since() {
+                    self.asking.remove(&(since, letter.task));
+                }
+            }
         }
         let slot = Slot { priority: letter.priority, since: now, bytes: letter.bytes, tries: 0 };
         self.mailboxes.entry(letter.to).or_default().put(at, slot)?;
@@ -188,6 +201,9 @@ impl State {
         }
         if let Some(deadline) = task.deadline {
             self.timed.remove(&(deadline, task.id));
+        }
+        if let Some(since) = task.asks_since() {
+            self.asking.remove(&(since, task.id));
         }
         for message in &task.messages {
             let open = self.letters.remove(message).ok_or_else(|| Unfit::NoMessage(message.clone()))?;
@@ -214,6 +230,12 @@ impl State {
     pub fn rebuild_indexes(&mut self) {
         self.by_seq = self.letters.iter().map(|(id, open)| (open.at, id.clone())).collect();
         self.timed = self.tasks.values().filter_map(|task| Some((task.deadline?, task.id))).collect();
+        let has_answer = |task: &Task| {
+            let follow_ups = task.messages.iter().skip(1).filter_map(|message| self.letters.get(message));
+            follow_ups.into_iter().any(|open| !open.handed)
+        };
+        let unanswered = self.tasks.values().filter(|task| !has_answer(task));
+        self.asking = unanswered.filter_map(|task| Some((task.asks_since()?, task.id))).collect();
     }
 
     /// Rests that are over end. Time alone decides this, so it is not journaled.
@@ -226,6 +248,11 @@ impl State {
     /// The task that must end next, and when.
     pub fn next_timed(&self) -> Option<(Timestamp, TaskId)> {
         self.timed.first().copied()
+    }
+
+    /// The task whose question has been without an answer for the longest time, and since when.
+    pub fn longest_asking(&self) -> Option<(Timestamp, TaskId)> {
+        self.asking.first().copied()
     }
 
     pub fn at(&self, seq: Seq) -> Option<&Open> {

@@ -50,6 +50,11 @@ impl TaskState {
         MOVES.iter().any(|(from, to)| *from == self && to.is_empty())
     }
 
+    /// Whether it waits for an answer from outside.
+    pub fn asks(self) -> bool {
+        matches!(self, InputRequired | AuthRequired)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Submitted => "submitted",
@@ -139,6 +144,12 @@ impl Task {
     /// What it belongs to; one of its own if none was named.
     pub fn conversation(&self) -> String {
         self.context.as_ref().map_or_else(|| self.id.to_string(), ToString::to_string)
+    }
+
+    /// Since when it waits for an answer; none if it does not. An interruption meanwhile changes nothing.
+    pub fn asks_since(&self) -> Option<Timestamp> {
+        let moves = self.history.iter().rev().take_while(|step| step.to == self.state);
+        moves.last().filter(|_| self.state.asks()).map(|step| step.at)
     }
 
     /// Whether its agent has begun, so that doing it again could do it twice.

@@ -21,6 +21,8 @@ pub const QUEUE_MAX: usize = 1_024;
 /// Most events that wait for one watcher, and most bytes of them, though one event may be larger. A slower watcher gets
 /// no more from the driver, and reads the rest from the journal.
 const WATCHER_EVENTS_MAX: usize = 256;
+/// The highest value of `limits.input_required_max`.
+const ASKING_ROOM: usize = 1_000;
 pub(crate) const WATCHER_BYTES_MAX: u32 = 256 << 10;
 
 #[derive(Clone)]
@@ -183,8 +185,8 @@ impl Handle {
         serves: Serves,
         running: Vec<TaskId>,
     ) -> Result<(LinkId, mpsc::Receiver<ToHand>), Refusal> {
-        // Room for the window, for follow-ups and for stops.
-        let (sender, orders) = mpsc::channel(4 * window + 64);
+        // Room for the window, for follow-ups and for stops, also of tasks that wait for input beside the window.
+        let (sender, orders) = mpsc::channel(4 * window + 64 + ASKING_ROOM);
         let (reply, heard) = oneshot::channel();
         self.put(Job::Link { agent, window, serves, running, sender, reply })?;
         let link = heard.await.map_err(|_| Refusal::Stopping)?;

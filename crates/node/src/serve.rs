@@ -195,8 +195,14 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
 
 /// The bounds of the core, where the user's settings say otherwise.
 fn limits(settings: &synapse_settings::Settings) -> Limits {
-    let message_bytes_max = usize::try_from(settings.limits.message_bytes_max).unwrap_or(usize::MAX);
-    Limits { message_bytes_max, ..Limits::default() }
+    let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    let limits = &settings.limits;
+    Limits {
+        message_bytes_max: size(limits.message_bytes_max),
+        asking_tasks_max: size(limits.input_required_max),
+        asking_ms: limits.input_required_seconds.saturating_mul(1000),
+        ..Limits::default()
+    }
 }
 
 async fn serve(parts: Parts) -> Result<Ended, Died> {

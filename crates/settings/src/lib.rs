@@ -170,7 +170,7 @@ pub struct Network {
     pub push_private: bool,
 }
 
-/// How large what others send may be.
+/// How large what others send may be, and how many tasks may wait for input and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Of one message, without its files.
@@ -179,11 +179,21 @@ pub struct Limits {
     pub file_bytes_max: u64,
     /// Of all files that one agent keeps.
     pub files_bytes_max: u64,
+    /// Tasks of one agent that wait for input without taking a place of `--parallel` (finding A2).
+    pub input_required_max: u64,
+    /// How long a task may wait for input.
+    pub input_required_seconds: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { message_bytes_max: 1 << 20, file_bytes_max: 32 << 20, files_bytes_max: 1 << 30 }
+        Self {
+            message_bytes_max: 1 << 20,
+            file_bytes_max: 32 << 20,
+            files_bytes_max: 1 << 30,
+            input_required_max: 64,
+            input_required_seconds: 7 * 24 * 3600,
+        }
     }
 }
 

@@ -112,6 +112,43 @@ say('completed', text=hear()['text'])";
     assert!(asking.wait().success());
 }
 
+/// Finding A2: tasks that wait for input take no place of `--parallel`, and each can still be answered.
+#[test]
+fn unanswered_questions_do_not_block_an_agent() {
+    let world = world();
+    let script = "
+if message['text'] == 'ask':
+    say('input_required', text='which colour?')
+    say('completed', text=hear()['text'])
+say('completed', text='done')";
+    let agent = world.run_lines("painter", script, &["--parallel", "2"]);
+    let tasks: Vec<String> = (0..6).map(|_| world.send("painter", "ask", &[])).collect();
+    let asks = |task: &String| agent.task(task)["state"] == "input-required";
+    world.wait_until("all six ask", || tasks.iter().all(asks));
+    assert_eq!(world.ok(&["send", "painter", "work", "--response"]), "done");
+    world.kill_node("painter");
+    assert_eq!(world.ok(&["send", "painter", "work", "--response"]), "done", "also after a restart");
+    for task in &tasks {
+        world.ok(&["send", "painter", "red", "--task", task]);
+        world.wait_until("it is answered", || agent.task(task)["state"] == "completed");
+    }
+}
+
+/// Finding A2: the owner says for how long a question may stay without an answer; the program is stopped then.
+#[test]
+fn unanswered_question_expires_as_the_owner_says() {
+    let world = world();
+    world.ok(&["config", "set", "limits.input_required_seconds", "1"]);
+    let agent = world.run_lines("painter", "say('input_required', text='well?')\nhear()", &[]);
+    let task = world.send("painter", "x", &[]);
+    world.wait_until("it fails", || agent.task(&task)["state"] == "failed");
+    let ended = agent.task(&task);
+    assert!(ended.to_string().contains("nobody answered its question within 1 s"), "{ended}");
+    world.wait_until("its program is gone", || {
+        !world.processes().iter().any(|pid| synapse_testkit::processes::command_line(*pid).contains("__run"))
+    });
+}
+
 #[test]
 fn rejected_and_failed_are_told_apart() {
     let world = world();

@@ -21,6 +21,8 @@ pub(super) struct Link {
     leased: BTreeSet<MessageId>,
     /// Tasks it works on (only links that serve until the end).
     pub(super) tasks: BTreeSet<TaskId>,
+    /// Those of them that wait for input: they take no place in its window, up to a bound.
+    asking: BTreeSet<TaskId>,
     /// Tasks that ended lately, and with which record: one that does not reach the disk gives its task back.
     ended: VecDeque<(Seq, TaskId)>,
     /// Why nothing is handed to it now, and since when.
@@ -34,7 +36,8 @@ impl Link {
         let (tasks, ended) = (running.into_iter().collect(), VecDeque::new());
         let held =
             (serves == Serves::Typed).then(|| (Timestamp(0), "its terminal is being looked at".to_owned()));
-        Self { agent, window, serves, leased: BTreeSet::new(), tasks, ended, held, urged: None }
+        let (leased, asking) = (BTreeSet::new(), BTreeSet::new());
+        Self { agent, window, serves, leased, tasks, asking, ended, held, urged: None }
     }
 
     /// The task is over, if the record at `at` is ever stored.
@@ -42,6 +45,7 @@ impl Link {
         /// More than any batch ends on one link.
         const ENDED_MAX: usize = 4_096;
         if self.tasks.remove(&task) {
+            self.asking.remove(&task);
             self.ended.push_back((at, task));
             if self.ended.len() > ENDED_MAX {
                 self.ended.pop_front();
@@ -54,8 +58,31 @@ impl Link {
         messages.iter().any(|message| self.leased.contains(message))
     }
 
-    fn has_room(&self) -> bool {
-        self.held.is_none() && self.leased.len() + self.tasks.len() < self.window
+    /// A task changed its state.
+    pub(super) fn task_moved(&mut self, task: &TaskId, to: TaskState) {
+        if !to.asks() {
+            self.asking.remove(task);
+        } else if self.lends_places() && self.tasks.contains(task) {
+            self.asking.insert(*task);
+        }
+    }
+
+    /// Whether others may work while one waits for input. A terminal has one place, and it is taken.
+    fn lends_places(&self) -> bool {
+        matches!(self.serves, Serves::UntilEnded { .. })
+    }
+
+    /// Whether it takes a further task, beside `asking_max` that wait for input.
+    fn has_room(&self, asking_max: usize) -> bool {
+        let free = self.asking.len().min(asking_max);
+        self.held.is_none() && self.leased.len() + self.tasks.len() - free < self.window
+    }
+
+    /// Whether a task of its own that waits for input may work again. Counts only what works: if all of them
+    /// wait, one may go on, however many they are.
+    fn has_room_to_resume(&self, task: &TaskId) -> bool {
+        let working = self.leased.len() + self.tasks.len() - self.asking.len();
+        !self.asking.contains(task) || working < self.window
     }
 
     /// Whether what works at it can be told something while it works.
@@ -67,12 +94,18 @@ impl Link {
         matches!(self.serves, Serves::UntilSeen { notes: true })
     }
 
+    fn look_who_asks(&mut self, state: &State) {
+        let asks = |task: &&TaskId| state.tasks.get(*task).is_some_and(|task| task.state.asks());
+        self.asking = self.tasks.iter().filter(asks).filter(|_| self.lends_places()).copied().collect();
+    }
+
     /// After a roll-back: what the state says this link has.
     pub(super) fn resume(&mut self, own: LinkId, state: &State) {
         while let Some((_, task)) = self.ended.pop_back_if(|(at, _)| *at > state.seq) {
             self.tasks.insert(task);
         }
         self.tasks.retain(|task| state.tasks.get(task).is_some_and(|task| task.has_begun()));
+        self.look_who_asks(state);
         let mailbox = state.mailboxes.get(&self.agent);
         self.leased = mailbox
             .into_iter()
@@ -91,6 +124,7 @@ impl Hub {
         link.tasks.retain(|task| {
             self.state.tasks.get(task).is_some_and(|task| task.has_begun()) && self.held_by(task).is_none()
         });
+        link.look_who_asks(&self.state);
         // A cancel that nobody carried out before the last hand went is still wanted.
         let stops: Vec<(TaskId, String)> = link
             .tasks
@@ -185,7 +219,8 @@ impl Hub {
         let urgent = self.state.at(at).filter(|open| open.letter.priority.is_urgent());
         let Some(by) = urgent.map(|open| open.letter.from.label.clone()) else { return };
         for (id, link) in self.links.iter_mut().filter(|(_, link)| link.agent == agent) {
-            if link.serves == Serves::Typed && !link.has_room() && link.urged != Some(at) {
+            let has_room = link.has_room(self.limits.asking_tasks_max);
+            if link.serves == Serves::Typed && !has_room && link.urged != Some(at) {
                 link.urged = Some(at);
                 out.effects.push(Effect::Urge { link: *id, by: by.clone() });
             }
@@ -198,13 +233,16 @@ impl Hub {
 
     fn next_delivery(&self, now: Timestamp, agent: AgentId) -> Option<(LinkId, Seq)> {
         let mailbox = self.state.mailboxes.get(&agent)?;
-        self.links.iter().filter(|(_, link)| link.agent == agent && link.has_room()).find_map(|(id, link)| {
+        let asking_max = self.limits.asking_tasks_max;
+        let with_room = self.links.iter().filter(|(_, l)| l.agent == agent && l.has_room(asking_max));
+        with_room.into_iter().find_map(|(id, link)| {
             let at = mailbox.first(now, self.limits.ageing_ms, link.wants_notes())?;
             Some((*id, at))
         })
     }
 
-    /// What continues a task goes to the hand that has the task, whatever else waits.
+    /// What continues a task goes to the hand that has the task, before all that is new. It waits only while as many
+    /// others work as may work at once.
     fn pump_follow_ups(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
         let due: Vec<(LinkId, Seq)> = self
             .links
@@ -220,7 +258,9 @@ impl Hub {
             .map(|(id, open)| (id, open.at))
             .collect();
         for (link, at) in due {
-            if self.state.mailboxes[&agent].is_waiting(at) {
+            let Some(task) = self.state.at(at).map(|open| open.letter.task) else { continue };
+            let may_resume = self.links[&link].has_room_to_resume(&task);
+            if may_resume && self.state.mailboxes[&agent].is_waiting(at) {
                 self.lease(now, link, at, out);
             }
         }
@@ -287,6 +327,7 @@ impl Hub {
     /// Whatever time alone brings about: leases that ran out, rests that are over, tasks that took too long.
     pub(super) fn expire(&mut self, now: Timestamp, out: &mut Output) {
         self.time_out(now, out);
+        self.give_up_asking(now, out);
         self.end_abandoned(now, out);
         let due: Vec<AgentId> = self
             .state
@@ -316,12 +357,16 @@ impl Hub {
         if links.iter().any(|link| link.serves == Serves::Typed) {
             return;
         }
-        let tasks: Vec<&TaskId> = links.iter().flat_map(|link| &link.tasks).collect();
-        let (state, why) = match (links.is_empty(), tasks.as_slice()) {
-            (true, _) => (AgentState::Offline, "nothing takes its messages".to_owned()),
-            (false, []) => (AgentState::Idle, "no task".to_owned()),
-            (false, [one]) => (AgentState::Busy, format!("task {}", one.short())),
-            (false, several) => (AgentState::Busy, format!("{} tasks", several.len())),
+        let asking: usize = links.iter().map(|link| link.asking.len()).sum();
+        let working: Vec<&TaskId> =
+            links.iter().flat_map(|link| link.tasks.difference(&link.asking)).collect();
+        let (state, why) = match (links.is_empty(), working.as_slice(), asking) {
+            (true, ..) => (AgentState::Offline, "nothing takes its messages".to_owned()),
+            (false, [], 0) => (AgentState::Idle, "no task".to_owned()),
+            (false, [], 1) => (AgentState::Waiting, "a task waits for input".to_owned()),
+            (false, [], several) => (AgentState::Waiting, format!("{several} tasks wait for input")),
+            (false, [one], _) => (AgentState::Busy, format!("task {}", one.short())),
+            (false, several, _) => (AgentState::Busy, format!("{} tasks", several.len())),
         };
         self.presence_becomes(now, agent, state, &why, out);
     }

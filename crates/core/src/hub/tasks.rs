@@ -60,6 +60,9 @@ impl Hub {
             Report::NeedsInput { prompt, auth } => {
                 let to = if auth { TaskState::AuthRequired } else { TaskState::InputRequired };
                 self.move_task(now, task, to, by, "it asks".into(), Some(prompt), out)?;
+                // Whoever waits for an answer leaves room for others.
+                self.show_load(now, agent, out);
+                self.pump(now, agent, out);
             }
             Report::Message { body } => {
                 let (state, why) = (TaskState::Completed, "answered with a message".to_owned());
@@ -111,6 +114,7 @@ impl Hub {
             self.end(now, task, ending, false, out);
         } else {
             self.move_quietly(now, task, by, step.name(), out);
+            self.show_load(now, agent, out);
         }
         self.pump(now, agent, out);
     }
@@ -365,6 +369,20 @@ impl Hub {
                 false,
                 out,
             );
+        }
+    }
+
+    /// Questions that nobody answered in time fail their tasks.
+    pub(super) fn give_up_asking(&mut self, now: Timestamp, out: &mut Output) {
+        let limit_ms = self.limits.asking_ms;
+        while let Some((since, id)) = self.state.longest_asking()
+            && since.plus_ms(limit_ms) <= now
+        {
+            let why = format!("nobody answered its question within {} s", limit_ms.div_ceil(1000));
+            self.tell_to_stop(&id, &why, out);
+            let ending =
+                Ending { state: TaskState::Failed, by: "node".into(), why, answer: None, direct: false };
+            self.end(now, id, ending, false, out);
         }
     }
 

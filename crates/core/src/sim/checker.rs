@@ -156,6 +156,8 @@ impl Checker {
         }
         let task = self.state.tasks.get(&id);
         let timed_out = task.and_then(|t| t.deadline).is_some_and(|deadline| deadline <= now);
+        let expires = |since: Timestamp| since.plus_ms(self.limits.asking_ms) <= now;
+        let unanswered = task.and_then(|t| t.asks_since()).is_some_and(expires);
         let worn_out = task.is_some_and(|t| t.history.len() >= self.limits.moves_max);
         let wished = self.wished.contains(&(id, ending.state));
         let seen =
@@ -165,7 +167,7 @@ impl Checker {
             _ if !self.delivered.contains(&archive.task.messages[0]) => false,
             TaskState::Completed => seen,
             TaskState::Failed if archive.dead_letter => return self.dead_letter(id, archive),
-            TaskState::Failed => timed_out || worn_out || ending.why.contains("went away"),
+            TaskState::Failed => timed_out || unanswered || worn_out || ending.why.contains("went away"),
             _ => false,
         };
         if !legal {

@@ -52,6 +52,8 @@ pub(super) fn limits() -> Limits {
         moves_max: 12,
         artifact_bytes_max: 300,
         pair_per_minute_max: 12,
+        asking_tasks_max: 2,
+        asking_ms: 80_000,
         ring_events_max: 24,
         ring_bytes_max: 64 << 10,
         ..Limits::default()

@@ -5,6 +5,7 @@
 //!
 //! Always: whatever a program reports is noted first, so that the checker knows what was really said.
 
+use super::node::limits;
 use super::world::{Asker, Event, Reply, World};
 use super::{Breakage, Broken, Rule};
 use crate::effect::{Answer, Command, Facts, Fresh, Input, Report, Serves};
@@ -196,10 +197,12 @@ impl World {
         Ok(())
     }
 
-    /// A link is never given more than it asked for, but for what continues a task it has.
+    /// A link is never given more than it asked for. Tasks of a hand that wait for input do not count, up to a
+    /// bound; what continues one of them comes only if it may work again beside the others.
     fn window_holds(&self, node: usize, program: usize, letter: &Letter) -> Result<(), Broken> {
         let this = &self.programs[program];
-        if letter.follow_up || this.held.contains_key(&letter.id) {
+        let lends = matches!(this.serves, Serves::UntilEnded { .. });
+        if this.held.contains_key(&letter.id) || (letter.follow_up && !lends) {
             return Ok(());
         }
         let state = &self.nodes[node].checker.state;
@@ -211,7 +214,11 @@ impl World {
             let works = matches!(held.stage, Stage::Begun | Stage::Asked);
             !held.letter.follow_up && open.is_some() && (leased || works)
         };
-        let has = this.held.values().filter(counts).count();
+        let asks =
+            |held: &&Held| lends && state.tasks.get(&held.letter.task).is_some_and(|task| task.state.asks());
+        let asking = this.held.values().filter(counts).filter(asks).count();
+        let free = if letter.follow_up { asking } else { asking.min(limits().asking_tasks_max) };
+        let has = this.held.values().filter(counts).count() - free;
         if has >= this.window {
             let what =
                 format!("program {program} has {has} of {} and gets {} on top", this.window, letter.id);

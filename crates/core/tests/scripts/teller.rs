@@ -85,6 +85,8 @@ impl Teller {
             ["limit", "mailbox", n] => self.limits.mailbox_max = n.parse().unwrap(),
             ["limit", "repeats", n] => self.limits.repeats_max = n.parse().unwrap(),
             ["limit", "ring", n] => self.limits.ring_events_max = n.parse().unwrap(),
+            ["limit", "asking", n] => self.limits.asking_tasks_max = n.parse().unwrap(),
+            ["limit", "answer", ms] => self.limits.asking_ms = ms.parse().unwrap(),
             ["show", "presence"] => self.shows_presence = true,
             ["disk", how] => self.disk.full = *how == "full",
             ["batch"] => self.batch = Some(Vec::new()),
