@@ -1,7 +1,8 @@
 //! Known vulnerabilities, from a copy of RustSec's database that is part of the tree.
 //!
-//! The copy holds for every advisory what is needed to judge a version. It is written by `refresh` alone and never by
-//! hand. Not here: a network; the check reads the copy, whatever its day, and says which day that is.
+//! The copy holds for every advisory the facts that judge a version, and none of its text. `refresh` copies the whole
+//! database. A copy may also list the packages that it covers (`packages`); the check names those of `Cargo.lock` that it
+//! does not cover. Not here: a network; the check reads the copy and prints its date.
 
 use std::fs;
 use std::path::Path;
@@ -38,15 +39,31 @@ fn judge(copy: &Value, packages: &[Package], ignored: &[(&str, &str)]) -> anyhow
         }
         for package in packages.iter().filter(|package| advisory["package"] == package.name.as_str()) {
             if concerns(advisory, &package.version)? {
-                let title = advisory["title"].as_str().unwrap_or_default();
-                found.push(format!("  {} {}: {id}: {title}", package.name, package.version));
+                let kind = advisory["informational"].as_str().unwrap_or("vulnerability");
+                let (name, version) = (&package.name, &package.version);
+                found.push(format!("  {name} {version}: {kind}, https://rustsec.org/advisories/{id}"));
             }
         }
     }
     if !found.is_empty() {
         bail!("advisories of {date} that concern us:\n{}", found.join("\n"));
     }
-    Ok(format!("advisories: none of {} concerns us; the copy is of {date}", advisories.len()))
+    let unknown = match copy["packages"].as_array() {
+        Some(covered) => not_covered(covered, packages),
+        None => String::new(),
+    };
+    Ok(format!("advisories: none of {} concerns us; the copy is of {date}{unknown}", advisories.len()))
+}
+
+/// The packages that a copy of a part of the database says nothing about.
+fn not_covered(covered: &[Value], packages: &[Package]) -> String {
+    let missing =
+        packages.iter().filter(|package| !covered.iter().any(|name| *name == package.name.as_str()));
+    let missing: Vec<&str> = missing.map(|package| package.name.as_str()).collect();
+    if missing.is_empty() {
+        return String::new();
+    }
+    format!("\nadvisories: NOT CHECKED for {}; run `cargo xtask audit --refresh`", missing.join(", "))
 }
 
 /// A version is affected unless it is patched or was never affected.
@@ -102,10 +119,10 @@ fn copy_of(crates: &Path, date: &str, commit: &str) -> anyhow::Result<String> {
     ))
 }
 
-/// What is needed of an advisory: TOML between fences, then a title. None if it was withdrawn.
+/// What is needed of an advisory: TOML between fences, then text. None if it was withdrawn.
 fn reduced(text: &str) -> anyhow::Result<Option<Value>> {
     let rest = text.trim_start().strip_prefix("```toml").context("it does not begin with TOML")?;
-    let (toml, words) = rest.split_once("```").context("its TOML does not end")?;
+    let (toml, _) = rest.split_once("```").context("its TOML does not end")?;
     let toml: toml_edit::DocumentMut = toml.parse().context("its TOML cannot be read")?;
     let advisory = &toml["advisory"];
     if advisory.get("withdrawn").is_some() {
@@ -116,12 +133,10 @@ fn reduced(text: &str) -> anyhow::Result<Option<Value>> {
         let list = toml.get("versions").and_then(|versions| versions.get(name)?.as_array());
         list.into_iter().flatten().filter_map(|range| range.as_str()).map(str::to_owned).collect::<Vec<_>>()
     };
-    let title = words.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default().trim();
     Ok(Some(json!({
         "id": field("id").context("it has no id")?,
         "package": field("package").context("it names no package")?,
         "informational": field("informational"),
-        "title": title,
         "patched": ranges("patched"),
         "unaffected": ranges("unaffected"),
     })))
@@ -139,7 +154,6 @@ mod tests {
     #[test]
     fn advisory_is_reduced_to_what_judges_a_version() {
         let advisory = reduced(EXAMPLE).unwrap().unwrap();
-        assert_eq!(advisory["title"], "It forgets");
         for (version, affected) in [("0.9.9", false), ("1.0.0", true), ("1.2.2", true), ("1.2.3", false)] {
             assert_eq!(concerns(&advisory, version).unwrap(), affected, "{version}");
         }
@@ -157,10 +171,22 @@ mod tests {
         let copy: Value = serde_json::from_str(&copy).unwrap();
         let bad = [package("example", "1.1.0", "MIT"), package("other", "1.1.0", "MIT")];
         let said = judge(&copy, &bad, &[]).unwrap_err().to_string();
-        assert!(said.contains("2001-03-01") && said.contains("example 1.1.0: RUSTSEC-2001-0001"), "{said}");
+        assert!(said.contains("2001-03-01"), "{said}");
+        assert!(
+            said.contains("example 1.1.0: vulnerability, https://rustsec.org/advisories/RUSTSEC-2001-0001")
+        );
         assert!(judge(&copy, &bad, &[("RUSTSEC-2001-0001", "not used")]).is_ok());
         let said = judge(&copy, &[package("example", "1.3.0", "MIT")], &[]).unwrap();
         assert!(said.ends_with("the copy is of 2001-03-01"), "{said}");
+    }
+
+    #[test]
+    fn packages_that_the_copy_does_not_cover_are_named() {
+        let copy = json!({ "date": "2001-03-01", "packages": ["example"], "advisories": [] });
+        let packages = [package("example", "1.0.0", "MIT"), package("fresh", "1.0.0", "MIT")];
+        let said = judge(&copy, &packages, &[]).unwrap();
+        assert!(said.contains("NOT CHECKED for fresh;"), "{said}");
+        assert!(!judge(&copy, &packages[..1], &[]).unwrap().contains("NOT CHECKED"));
     }
 
     #[test]
