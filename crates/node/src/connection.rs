@@ -6,6 +6,7 @@
 //! Invariant: a connection costs a bounded amount of memory and time, whatever the other side does.
 //! Not here: who may connect, and how many (`listen`).
 
+mod drain;
 mod guest;
 mod preface;
 
@@ -13,6 +14,7 @@ use crate::auth::Peer;
 use crate::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
+use drain::DrainedBody;
 use guest::{Guests, Kept};
 use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
@@ -113,7 +115,7 @@ impl Serving {
         let guests = Guests::new(self.room);
         let quiet = guests.quiet_for(HEAD_TIMEOUT);
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            let mut request = with_host(request.map(Body::new));
+            let mut request = with_host(request.map(|body| Body::new(DrainedBody::new(body))));
             let guest = guests.enter();
             if guest.is_too_many() {
                 request.extensions_mut().insert(Crowded);

@@ -23,7 +23,7 @@ pub fn claimed_by(home: &Home, pid: u32) -> Result<Option<AgentId>, FileError> {
     let path = path(home, pid);
     let bytes = match files::read_private(&path, 64, Access::Plain) {
         Ok(bytes) => bytes,
-        Err(error) if error.is_missing() => return Ok(None),
+        Err(error) if error.is_missing() || !home.root().is_dir() => return Ok(None),
         Err(error) => return Err(error),
     };
     let id = std::str::from_utf8(&bytes).ok().and_then(|text| AgentId::parse(text).ok());

@@ -266,6 +266,24 @@ fn bodies_without_end_are_refused() {
     assert_eq!(connection.ask(call("GetTask", &[]), &get_task("x")).grpc, NOT_FOUND, "it goes on");
 }
 
+/// A refusal that is sent before the body arrived reaches the client whole, and the body is still taken: a stream that
+/// is reset makes curl report a broken connection in place of the reason.
+#[test]
+fn refused_request_is_not_reset_while_its_body_is_under_way() {
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let runtime = runtime();
+    let connection = Connection::open(&runtime, agent.unix());
+    let (response, mut stream) = connection.begin(call("SendMessage", &[("content-length", "104857600")]));
+    let told = runtime.block_on(answer(response));
+    assert_eq!(told.grpc, Some(8), "{told:?}");
+    // The answer is here. A reset would arrive before the answer to the next request.
+    assert_eq!(connection.ask(call("GetTask", &[]), &get_task("x")).grpc, NOT_FOUND);
+    stream.send_data(Bytes::from_static(b"late"), false).unwrap();
+    assert_eq!(connection.ask(call("GetTask", &[]), &get_task("x")).grpc, NOT_FOUND);
+    stream.send_data(Bytes::from_static(b"later"), true).unwrap();
+}
+
 /// Requests that never end take no room from others than those of their own socket, and give it back.
 #[test]
 fn requests_that_never_end_have_an_end() {
