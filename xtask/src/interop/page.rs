@@ -9,9 +9,10 @@ const HEAD: &str = "\
 
 Written by `cargo xtask interop --write`; do not edit.
 
-Each framework runs in the version named here, with a model that is a function. \"Calls us\": its client calls `synapse a2a serve`
-with the default card; the scripts of the official SDKs also try every binding. \"Called by us\": `synapse send`, `status`, `cancel` and
-`remote` call its server. The scripts are in `crates/synapse/tests/interop` and `crates/synapse/tests/sdk`.
+Each framework runs in the version shown here, with a function in place of a model. \"Calls us\": its
+client calls `synapse a2a serve` with the default card. The scripts of the official SDKs also test
+every binding. \"Called by us\": `synapse send`, `status`, `cancel` and `remote` call its server. The
+scripts are in `crates/synapse/tests/interop` and `crates/synapse/tests/sdk`.
 
 | framework | calls us | called by us |
 |---|---|---|
