@@ -81,9 +81,7 @@ const FRAMEWORKS: &[Framework] = &[
         kit: &sdk::FASTA2A_2,
         client: File("fasta2a_client.py"),
         server: File("fasta2a_server.py"),
-        known: Some(
-            "its client calls methods of 0.3 without a version, and reads only answers in the envelope of 1.0",
-        ),
+        known: None,
     },
     Framework {
         name: "pydantic-ai 2.62.0 (by fasta2a 2.1.1)",

@@ -34,8 +34,11 @@ pub(crate) const PYTHON_1: Kit = Kit {
     ],
 };
 
-pub(crate) const PYTHON_03: Kit =
-    Kit { folder: "python-0.3.26", with: Fetcher::Pip, packages: &["a2a-sdk[grpc,http-server]==0.3.26"] };
+pub(crate) const PYTHON_03: Kit = Kit {
+    folder: "python-0.3.26",
+    with: Fetcher::Pip,
+    packages: &["a2a-sdk[grpc,http-server]==0.3.26", "uvicorn==0.54.0"],
+};
 
 /// What checks `/openapi.json`, and a node against it.
 const OPENAPI: Kit = Kit {

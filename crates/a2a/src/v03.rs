@@ -197,6 +197,30 @@ pub fn write_event(event: &pb::StreamResponse, form: Form) -> Result<Value, Faul
     Ok(enveloped(name, value, form))
 }
 
+/// Whether a call of 0.3 has a message whose parts lack their `kind`, as those of 1.0 do. Clients that mix the versions
+/// (fasta2a 2) call methods of 0.3 with such parts, and read the answer in the envelope of 1.0.
+pub fn has_untyped_parts(params: &Value) -> bool {
+    let parts = params["message"]["parts"].as_array();
+    let is_untyped = |part: &Value| part.get("kind").or_else(|| part.get("type")).is_none();
+    parts.is_some_and(|parts| !parts.is_empty() && parts.iter().all(is_untyped))
+}
+
+/// An answer or event over JSON-RPC, and within it the same once more in the envelope of 1.0.
+pub fn with_envelope(mut told: Value) -> Value {
+    let name = match told["kind"].as_str() {
+        Some("task") => "task",
+        Some("message") => "message",
+        Some("status-update") => "statusUpdate",
+        Some("artifact-update") => "artifactUpdate",
+        _ => return told,
+    };
+    let inner = told.clone();
+    if let Some(fields) = told.as_object_mut() {
+        fields.insert(name.to_owned(), inner);
+    }
+    told
+}
+
 /// One event of a stream, as a server that speaks 0.3 gave it; and whether it says that nothing more comes.
 pub fn read_event(value: Value, form: Form) -> Result<(pb::StreamResponse, bool), Fault> {
     let read = task::told_to_new(value, form).and_then(|(name, mut told)| {

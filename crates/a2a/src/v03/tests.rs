@@ -14,6 +14,27 @@ fn check_fault(method: &str, params: Value, field: &str) {
 }
 
 /// As the Python library writes it, with all that a message can have (L1, L2).
+/// Finding A4: fasta2a 2 calls a method of 0.3 with parts of 1.0, and reads the envelope of 1.0.
+#[test]
+fn answers_to_mixed_versions_have_both_forms() {
+    let call = |part: Value| json!({ "message": { "role": "user", "messageId": "m", "parts": [part] } });
+    assert!(has_untyped_parts(&call(json!({ "text": "hi" }))));
+    for proper in [json!({ "kind": "text", "text": "hi" }), json!({ "type": "text", "text": "hi" })] {
+        assert!(!has_untyped_parts(&call(proper)));
+    }
+    assert!(!has_untyped_parts(&json!({ "id": "t" })) && !has_untyped_parts(&json!(null)));
+    for (kind, name) in [
+        ("task", "task"),
+        ("message", "message"),
+        ("status-update", "statusUpdate"),
+        ("artifact-update", "artifactUpdate"),
+    ] {
+        let told = with_envelope(json!({ "kind": kind, "x": 1 }));
+        assert_eq!(told, json!({ "kind": kind, "x": 1, name: { "kind": kind, "x": 1 } }));
+    }
+    assert_eq!(with_envelope(json!([1])), json!([1]));
+}
+
 #[test]
 fn a_message_over_json_rpc() {
     check_request(

@@ -67,13 +67,15 @@ pub(in crate::doors) async fn serve(
         Err(NoCall { id, fault }) => (id, Err(fault)),
     };
     match done {
-        Ok((Done::Reply(reply), version)) => {
-            answer(200, &json_rpc::answer(&id, reply_json(&reply, version, Form::Rpc)), JSON)
+        Ok((Done::Reply(reply), reader)) => {
+            let told = reply_json(&reply, reader.version, Form::Rpc).map(|told| reader.form(told));
+            answer(200, &json_rpc::answer(&id, told), JSON)
         }
-        Ok((Done::Stream(events), version)) => {
+        Ok((Done::Stream(events), reader)) => {
             let data = move |told: Result<&_, &Fault>| {
                 let told = told.map_err(Clone::clone);
-                json_rpc::answer(&id, told.and_then(|told| event_json(told, version, Form::Rpc)))
+                let told = told.and_then(|told| event_json(told, reader.version, Form::Rpc));
+                json_rpc::answer(&id, told.map(|told| reader.form(told)))
             };
             streamed(events, move |event| event_text(&event, &data), "text/event-stream")
         }
@@ -95,14 +97,29 @@ pub(in crate::doors) async fn serve(
     }
 }
 
+/// How a caller reads its answer.
+#[derive(Clone, Copy)]
+struct Reader {
+    version: Version,
+    /// It mixes the versions, and reads the envelope of 1.0 around what 0.3 answers.
+    wants_envelope: bool,
+}
+
+impl Reader {
+    fn form(self, told: Value) -> Value {
+        if self.wants_envelope { v03::with_envelope(told) } else { told }
+    }
+}
+
 async fn dispatch(
     engine: &Engine,
     call: Call,
     uri: &Uri,
     headers: &HeaderMap,
     room: Room,
-) -> Result<(Done, Version), Fault> {
+) -> Result<(Done, Reader), Fault> {
     let version = version(headers, uri)?;
+    let wants_envelope = version == Version::V03 && v03::has_untyped_parts(&call.params);
     let request = match version {
         Version::V10 => {
             Request::of_method(&call.method, call.params).map_err(|fault| hinted(&call.method, fault))?
@@ -110,7 +127,7 @@ async fn dispatch(
         Version::V03 => v03::read_request(&call.method, call.params)?,
     };
     let done = perform(engine, version, request, last_mark(headers), room).await?;
-    Ok((done, version))
+    Ok((done, Reader { version, wants_envelope }))
 }
 
 /// Who says 1.0 and calls as in 0.3 is told so.
