@@ -129,6 +129,27 @@ fn a_hook_tells_the_command_and_the_screen_has_to_agree() {
     stage.approve(&told);
 }
 
+/// Finding H4: a tool that tells of many requests cannot push out the true one; the hooks are then not believed at all.
+#[test]
+fn flood_of_requests_does_not_replace_the_command() {
+    let mut stage = Stage::with(&deciding(), &[]);
+    let rest = (0..60).map(|n| format!("echo a harmless line, number {n}\n")).collect::<String>();
+    let permission = |command: &str| json!({ "tool_name": "Bash", "tool_input": { "command": command } });
+    let command = format!("rm -rf /\n{rest}");
+    stage.hook("PermissionRequest", &permission(&command));
+    stage.ask(&command, "number 59");
+    for n in 0..15 {
+        stage.hook("PermissionRequest", &permission(&format!("filler {n}")));
+    }
+    stage.hook("PermissionRequest", &permission(&format!("true\n{rest}")));
+    let prompt = stage.world.wait_for("the hooks are not believed", || {
+        let prompt = stage.view()["prompt"].clone();
+        (prompt["source"] != "hook").then_some(prompt)
+    });
+    stage.is_not_approved(&prompt, "the beginning is not visible");
+    assert_eq!(stage.keys(), "");
+}
+
 /// Finding M10: an idle screen that is drawn over a question, by another process of this user, ends nothing that a hook told.
 #[test]
 fn a_drawn_idle_screen_does_not_end_what_a_hook_asked() {

@@ -56,6 +56,8 @@ struct Requests {
     /// By hooks, and since when it waited then.
     hooked: Vec<PermissionRequest>,
     since: Timestamp,
+    /// More came in one wait than are kept: the one on the screen may be among those that are not.
+    overflowed: bool,
     /// By its server, as it is now.
     served: Vec<PermissionRequest>,
 }
@@ -223,7 +225,8 @@ impl Watch {
     pub fn prompt(&self) -> Option<Prompt> {
         let since = self.verdict().since;
         let Requests { hooked, served, .. } = &self.requests;
-        let hooked = hooked.iter().filter(|_| self.requests.since == since);
+        let is_known = self.requests.since == since && !self.requests.overflowed;
+        let hooked = hooked.iter().filter(|_| is_known);
         let requests: Vec<PermissionRequest> = hooked.chain(served).cloned().collect();
         (self.state() == AgentState::Waiting)
             .then(|| Prompt::read(&self.screen, since, self.profile.approve.as_ref(), &requests))
@@ -234,13 +237,15 @@ impl Watch {
         let since = self.verdict().since;
         if self.requests.since != since {
             self.requests.hooked.clear();
+            self.requests.overflowed = false;
         }
         self.requests.since = since;
-        // The newest is what is asked about next.
+        // None is dropped for another: a tool could so replace the command of its own agent's prompt (finding H4).
         if self.requests.hooked.len() == REQUESTS_MAX {
-            self.requests.hooked.remove(0);
+            self.requests.overflowed = true;
+        } else {
+            self.requests.hooked.push(request);
         }
-        self.requests.hooked.push(request);
     }
 
     /// The rows of the screen above its composer; all of them if that is not to be seen.
