@@ -3,13 +3,15 @@
 //! A benchmark is no test: a missed bar is told and fails nothing. What counts are ratios within one run and CPU
 //! time, which a busy machine disturbs least. All of it stays on this machine: Unix sockets and 127.0.0.1.
 //!
-//! Five sets: `spine` is the way of a message, `people` is what guards it and what people ask of it, `terminal` is
+//! Six sets: `spine` is the way of a message, `people` is what guards it and what people ask of it, `terminal` is
 //! what stands between a program and a person's terminal, `delivery` how messages come to and from programs that
-//! agents are made of, `a2a` is that protocol beside its official servers. Bars for a hub will be a set of their own.
+//! agents are made of, `a2a` is that protocol beside its official servers,
+//! `bounds` is what hostile neighbours cost. Bars for a hub will be a set of their own.
 
 mod a2a;
 mod accept;
 mod audit;
+mod bounds;
 mod client;
 mod commands;
 pub(crate) mod delivery;
@@ -38,7 +40,7 @@ use report::{Report, Row};
 use stage::Stage;
 
 pub(crate) const USAGE: &str =
-    "usage: cargo xtask bench spine|people|terminal|delivery|a2a [--json] [--quick] [--only NAME]";
+    "usage: cargo xtask bench spine|people|terminal|delivery|a2a|bounds [--json] [--quick] [--only NAME]";
 
 /// What was asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -70,11 +72,12 @@ enum Set {
     Terminal,
     Delivery,
     A2a,
+    Bounds,
 }
 
 impl Set {
     fn named(name: &str) -> Option<Self> {
-        let all = [Self::Spine, Self::People, Self::Terminal, Self::Delivery, Self::A2a];
+        let all = [Self::Spine, Self::People, Self::Terminal, Self::Delivery, Self::A2a, Self::Bounds];
         all.into_iter().find(|set| set.name() == name)
     }
 
@@ -85,6 +88,7 @@ impl Set {
             Self::Terminal => "terminal",
             Self::Delivery => "delivery",
             Self::A2a => "a2a",
+            Self::Bounds => "bounds",
         }
     }
 
@@ -96,6 +100,7 @@ impl Set {
             Self::Terminal => TERMINAL,
             Self::Delivery => DELIVERY,
             Self::A2a => A2A,
+            Self::Bounds => BOUNDS,
         }
     }
 }
@@ -108,6 +113,8 @@ const SPINE: &[(&str, Measure)] = &[
     ("list", commands::list),
     ("opening", opening::measure),
 ];
+
+const BOUNDS: &[(&str, Measure)] = &[("followers", bounds::followers), ("resizes", bounds::resizes)];
 
 const PEOPLE: &[(&str, Measure)] =
     &[("tls", tls::measure), ("search", search::measure), ("audit", audit::measure)];

@@ -54,6 +54,13 @@ fn memory(pid: u32, kinds: &[&str]) -> anyhow::Result<u64> {
     Ok(1024 * sum_of(&text, kinds))
 }
 
+/// The most memory that a process ever had, megabytes.
+pub(super) fn peak_mb(pid: u32) -> anyhow::Result<f64> {
+    let path = format!("/proc/{pid}/status");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+    Ok(sum_of(&text, &["VmHWM:"]) as f64 / 1024.0)
+}
+
 /// How often each thread of a process went to sleep of itself; each sleep ends with a wake-up.
 pub(super) struct Sleeps(BTreeMap<OsString, u64>);
 

@@ -31,7 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["core", "dialects", "store", "holder", "peer", "mcp", "node", "settings", "terminal", "tls"],
     ),
     ("testkit", &["core", "dialects", "store", "holder", "peer", "node", "settings", "synapse", "terminal"]),
-    ("xtask", &["core", "store", "terminal", "testkit", "tls"]),
+    ("xtask", &["core", "holder", "store", "terminal", "testkit", "tls"]),
 ];
 
 /// Rooms that decide and never touch the world.
