@@ -113,9 +113,9 @@ const FRAMEWORKS: &[Framework] = &[
     },
     Framework {
         name: "@a2a-js/sdk 1.3.0",
-        kit: &sdk::JS,
+        kit: &sdk::JS_SERVER,
         client: File("../sdk/js.mjs"),
-        server: Script::None("not tried: its server needs Express"),
+        server: File("js_server.mjs"),
         known: None,
     },
 ];
@@ -252,6 +252,9 @@ fn verdicts(said: &str) -> Cases {
 /// Our client calls its server.
 fn called_by_us(root: &Path, folder: &Path, script: &str, ours: &Ours) -> anyhow::Result<Cases> {
     let mut command = prepared(root, folder, script);
+    if script.ends_with(".mjs") {
+        command.arg(folder);
+    }
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut server = command.spawn().with_context(|| format!("starting {script}"))?;
     let url = ours::first_line(server.stdout.take().context("it has no output")?);

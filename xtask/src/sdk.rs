@@ -85,6 +85,12 @@ pub(crate) const PYDANTIC_AI: Kit = Kit {
     with: Fetcher::Pip,
     packages: &["pydantic-ai-slim==2.62.0", "fasta2a[pydantic-ai]==2.1.1", "uvicorn==0.54.0"],
 };
+/// The packages of `JS` and Express, which only the server of that SDK needs.
+pub(crate) const JS_SERVER: Kit = Kit {
+    folder: "js-server",
+    with: Fetcher::Npm,
+    packages: &["@a2a-js/sdk@1.3.0", "@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0", "express@5.3.0"],
+};
 
 const LIST: &str = "fetched";
 
@@ -163,8 +169,17 @@ mod tests {
 
     #[test]
     fn every_package_has_an_exact_version() {
-        let frameworks =
-            [&PYTHON_02, &ADK, &LANGGRAPH, &CREWAI, &STRANDS, &FASTA2A_06, &FASTA2A_2, &PYDANTIC_AI];
+        let frameworks = [
+            &PYTHON_02,
+            &ADK,
+            &LANGGRAPH,
+            &CREWAI,
+            &STRANDS,
+            &FASTA2A_06,
+            &FASTA2A_2,
+            &PYDANTIC_AI,
+            &JS_SERVER,
+        ];
         let official = [&PYTHON_1, &PYTHON_03, &OPENAPI, &JS];
         for package in official.iter().chain(&frameworks).flat_map(|kit| kit.packages) {
             let version = package.rsplit_once(['=', '@']).map(|(_, version)| version);
