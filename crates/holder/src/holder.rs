@@ -17,6 +17,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::cores;
+use crate::depth;
 use crate::disk;
 use crate::process::ProcessMark;
 use crate::reaper::{Death, Reaper, TreeStands};
@@ -99,7 +100,10 @@ pub fn holder_of(agent_dir: &Path) -> Option<ProcessMark> {
 /// The process that the lock of `agent_dir` names, dead or alive; `None` if nobody ever held the agent.
 pub fn recorded_holder(agent_dir: &Path) -> io::Result<Option<ProcessMark>> {
     match disk::private().read(true).open(agent_dir.join(LOCK_NAME)) {
-        Ok(lock) => Ok(read_mark(&lock)),
+        Ok(lock) => {
+            let garbled = || io::Error::new(io::ErrorKind::InvalidData, "the lock does not name its holder");
+            read_mark(&lock).map(Some).ok_or_else(garbled)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -115,6 +119,8 @@ pub fn hold(
 ) -> Result<Ended, HoldError> {
     // The claim may be older than this process, if the launcher forked.
     claim.sign().map_err(|source| HoldError::Lock { path: claim.path.clone(), source })?;
+    // Before anything is started: all of it shall inherit this.
+    depth::descend()?;
     let reaper = Reaper::stand()?;
     let mut terminal = terminal.map(|start| start().map_err(HoldError::Program)).transpose()?;
     let mut delay = None;

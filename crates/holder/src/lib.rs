@@ -21,6 +21,7 @@ mod os;
 mod tail;
 
 pub mod cores;
+pub mod depth;
 pub mod holder;
 pub mod memory;
 pub mod peer;

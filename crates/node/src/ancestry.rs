@@ -7,6 +7,7 @@
 //! Not here: what follows for rights (`auth`), which process a TCP connection is of (`owner`).
 
 use synapse_core::ids::AgentId;
+use synapse_holder::depth;
 use synapse_holder::{Ancestor, PinnedProcess, SocketPeer, lineage};
 use synapse_store::holders;
 use synapse_store::home::Home;
@@ -18,7 +19,8 @@ pub enum Kin {
     Person,
     /// The agents above it, nearest first.
     Under(Vec<AgentId>),
-    /// It, or one above it, has gone before all could be seen, or a limit of the system kept us from looking.
+    /// It, or one above it, has gone before all could be seen, a limit of the system kept us from looking, or it runs
+    /// below an agent whose holder is not to be found.
     Gone,
 }
 
@@ -27,8 +29,21 @@ pub fn of_peer(home: &Home, peer: &SocketPeer) -> Kin {
     peer.process.as_ref().map_or(Kin::Gone, |process| of_process(home, process))
 }
 
-/// Where a process stands.
+/// Where a process stands. One below an agent that hid its holder, or below an agent of another home, is nobody: it is as
+/// deep as what this agent's own holder starts (`depth`).
 pub fn of_process(home: &Home, process: &PinnedProcess) -> Kin {
+    let kin = agents_above(home, process);
+    if kin != Kin::Person || depth::own() == 0 {
+        return kin;
+    }
+    match depth::of(process.pid) {
+        Ok(depth) if depth < depth::own() && process.is_alive() => Kin::Person,
+        _ => Kin::Gone,
+    }
+}
+
+/// As its ancestors say.
+fn agents_above(home: &Home, process: &PinnedProcess) -> Kin {
     const LOOKS: usize = 3;
     let Some(line) = (0..LOOKS).find_map(|_| lineage(process.pid)) else { return Kin::Gone };
     let held = line.into_iter().map(|ancestor| held_by(home, ancestor));
@@ -44,7 +59,7 @@ pub fn of_process(home: &Home, process: &PinnedProcess) -> Kin {
 
 /// The agents above this very process, nearest first.
 pub fn own(home: &Home) -> Kin {
-    PinnedProcess::open(std::process::id()).map_or(Kin::Gone, |process| of_process(home, &process))
+    PinnedProcess::open(std::process::id()).map_or(Kin::Gone, |process| agents_above(home, &process))
 }
 
 /// What says which agent a process holds is there, and could not be read.

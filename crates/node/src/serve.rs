@@ -60,6 +60,10 @@ pub enum Ready {
     AlreadyHeld {
         pid: Option<u32>,
     },
+    /// The agent belongs to somebody else than the agent below which this was started.
+    OfAnother {
+        why: String,
+    },
 }
 
 const CANNOT_RUN: u8 = 78;

@@ -58,6 +58,12 @@ impl Home {
         Ok(Self { root: home.join(".synapse"), registry: home.join(".a2a").join("registry") })
     }
 
+    /// Whether this is the home of a user who chose no other.
+    pub fn is_default(&self) -> bool {
+        let default = Self::from_vars(None, std::env::var_os("HOME"));
+        default.is_ok_and(|default| default.root == self.root)
+    }
+
     pub fn at(root: impl Into<PathBuf>, registry: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), registry: registry.into() }
     }

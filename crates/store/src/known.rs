@@ -39,6 +39,9 @@ pub struct Known {
     pub port: Option<u16>,
     pub first_seen_ms: u64,
     pub last_started_ms: u64,
+    /// The agent that started it last; none if the user did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_by: Option<AgentId>,
 }
 
 #[derive(Debug, thiserror::Error)]

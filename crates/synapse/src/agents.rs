@@ -5,6 +5,7 @@ use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, TaskRef};
 use synapse_core::routes::{self, Candidate, Target};
 use synapse_dialects::api::TaskView;
+use synapse_holder::depth;
 use synapse_node::ancestry::{self, Kin};
 use synapse_peer::outbox::Own;
 use synapse_peer::{CallError, Client, Credentials, Url, Ways};
@@ -181,6 +182,9 @@ impl Roll {
             Kin::Person if std::env::var_os("SYNAPSE_AGENT_ID").is_some_and(|id| !id.is_empty()) => {
                 Standing::Unknown
             }
+            // Something above it is an agent's, and hides its holder. A home of its own, such as that of a test, may be
+            // used below an agent as well.
+            Kin::Person if depth::own() > 0 && self.home.is_default() => Standing::Unknown,
             Kin::Person => Standing::User,
             Kin::Gone => Standing::Unknown,
         }

@@ -93,6 +93,9 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
                 });
             }
             Ready::CannotRun { why } => return Err(Fail::new(fail::ERROR, "cannot_run", why)),
+            // Without a name, the next number may be free.
+            Ready::OfAnother { why } if wish.name.is_some() => return Err(Fail::refused(why)),
+            Ready::OfAnother { .. } => {}
             Ready::AlreadyHeld { pid } => {
                 if let Some(name) = &wish.name {
                     return Err(taken(name, &before, pid));

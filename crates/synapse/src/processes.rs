@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
 use synapse_core::ids::AgentId;
+use synapse_holder::depth;
 use synapse_holder::terminal::visitors::{Doorkeeper, Visitor};
 use synapse_holder::{Death, Ended, HoldError, Program, StartTerminal, Terminal};
 use synapse_node::ancestry::{self, Kin};
@@ -93,6 +94,13 @@ fn hold(id: &AgentId) -> ExitCode {
     if let Err(e) = dir.ensure() {
         return told(e.to_string());
     }
+    let started_by = match starter(&home, &launch) {
+        Ok(agent) => agent,
+        Err(why) => {
+            launch::say(&Ready::OfAnother { why });
+            return ExitCode::FAILURE;
+        }
+    };
     let claim = match synapse_holder::claim(dir.path()) {
         Ok(claim) => claim,
         Err(HoldError::AlreadyHeld { pid }) => {
@@ -101,7 +109,7 @@ fn hold(id: &AgentId) -> ExitCode {
         }
         Err(e) => return told(e.to_string()),
     };
-    if let Err(why) = write_down(&home, &launch) {
+    if let Err(why) = write_down(&home, &launch, started_by) {
         return told(why);
     }
     let own = std::process::id();
@@ -211,8 +219,29 @@ fn read_launch() -> Result<(Home, Launch), String> {
     Ok((home, launch))
 }
 
+/// The agent below which this one is started, if it may be: an agent starts new agents and those that it started before.
+/// With another's name or mailbox it would read that one's mail and speak in its name.
+fn starter(home: &Home, launch: &Launch) -> Result<Option<AgentId>, String> {
+    let starter = match ancestry::own(home) {
+        Kin::Person if depth::own() == 0 || !home.is_default() => return Ok(None),
+        Kin::Under(agents) => agents.first().copied(),
+        Kin::Person | Kin::Gone => None,
+    };
+    let (known, _) = Known::all(home);
+    let same_name = |known: &Known| launch.name.is_some() && known.name == launch.name;
+    let mut others = known.iter().filter(|known| known.id == launch.id || same_name(known));
+    match others.find(|known| known.started_by.is_none() || known.started_by != starter) {
+        None => Ok(starter),
+        Some(known) => Err(format!(
+            "{} is an agent that somebody else started; an agent may start only new agents and those that it \
+             started before: choose another --name",
+            launch.name.as_ref().map_or_else(|| known.id.short(), ToString::to_string)
+        )),
+    }
+}
+
 /// Only the holder that has the lock writes these: a second one changes nothing.
-fn write_down(home: &Home, launch: &Launch) -> Result<(), String> {
+fn write_down(home: &Home, launch: &Launch, started_by: Option<AgentId>) -> Result<(), String> {
     let told = |e: &dyn std::fmt::Display| e.to_string();
     let dir = home.agent(&launch.id);
     program_ended::Ended::forget(&dir);
@@ -234,6 +263,7 @@ fn write_down(home: &Home, launch: &Launch) -> Result<(), String> {
         port: before.as_ref().and_then(|known| known.port),
         first_seen_ms: before.as_ref().map_or(now, |known| known.first_seen_ms),
         last_started_ms: now,
+        started_by,
     };
     known.save(home).map_err(|e| told(&e))?;
     holders::note(home, std::process::id(), &launch.id).map_err(|e| told(&e))

@@ -373,3 +373,79 @@ fn reused_pid_does_not_make_an_agent_the_user() {
         eprintln!("not tried with a reused pid, which needs root: {}", said.trim());
     }
 }
+
+/// Finding H2: what says that its holder is one can be removed by an agent, as a file of its user. It is not the user then.
+#[test]
+#[cfg(target_os = "linux")]
+fn agent_that_hides_its_holder_is_not_the_user() {
+    let ways = [
+        ": > \"$SYNAPSE_HOME/agents/$SYNAPSE_AGENT_ID/holder.lock\"",
+        "rm \"$SYNAPSE_HOME/agents/$SYNAPSE_AGENT_ID/holder.lock\"",
+        "rm $(grep -l $SYNAPSE_AGENT_ID \"$SYNAPSE_HOME\"/holders/*)",
+    ];
+    for way in ways {
+        let (world, ledger) = stage();
+        let told = inside(
+            &world,
+            &format!("{way}; unset SYNAPSE_AGENT_ID SYNAPSE_OUTBOX; @ send ledger x; echo $?"),
+        );
+        assert!(!told.trim().ends_with("\n0"), "{way}: {told}");
+        assert_eq!(ledger.get("/api/v1/tasks?all=true").json(), json!([]), "{way}");
+        assert!(!world.file("got").exists(), "{way}: {:?}", std::fs::read_to_string(world.file("got")));
+    }
+}
+
+/// Finding H2: an agent of one home is not the user of another; but a home that is used below an agent has its user there.
+#[test]
+#[cfg(target_os = "linux")]
+fn agent_is_not_the_user_of_another_home() {
+    let (world, _) = stage();
+    let (other, _) = stage();
+    let home = other.home().display();
+    let told =
+        inside(&world, &format!("unset SYNAPSE_AGENT_ID; SYNAPSE_HOME={home} @ send ledger x; echo $?"));
+    assert!(!told.trim().ends_with("\n0"), "{told}");
+    assert!(!other.file("got").exists());
+    let own = world.file("own").display().to_string();
+    let within = format!("unset SYNAPSE_AGENT_ID SYNAPSE_OUTBOX; export SYNAPSE_HOME={own}");
+    let told = inside(
+        &world,
+        &format!("{within}; @ run -d --name echo --exec cat; @ send echo hello --response; @ kill echo"),
+    );
+    assert!(told.lines().any(|line| line == "hello"), "{told}");
+}
+
+/// An agent cannot have the mailbox or the name of another by starting it.
+#[test]
+#[cfg(target_os = "linux")]
+fn agent_cannot_take_over_a_stopped_agent() {
+    let (world, _) = stage();
+    world.run("worker", "cat", &[]);
+    world.ok(&["kill", "worker"]);
+    world.send("worker", "the password is hunter2", &[]);
+    let take = "@ run -d --name worker --exec 'tee stolen'; echo $?";
+    let told = inside(&world, take);
+    assert!(told.contains("somebody else started") && told.trim().ends_with('5'), "{told}");
+    let elsewhere = format!("mkdir -p sub; cd sub; {take}");
+    assert!(inside(&world, &elsewhere).contains("somebody else started"));
+    let told = inside(&world, "@ run -d --name mine --exec cat; echo $?");
+    assert!(told.trim().ends_with('0'), "{told}");
+    world.ok(&["kill", "mine"]);
+    let told = inside(&world, "@ run -d --name mine --exec cat; echo $?");
+    assert!(told.trim().ends_with('0'), "its own, again: {told}");
+    assert!(!world.file("stolen").exists());
+    world.ok(&["run", "-d", "--name", "worker", "--exec", "cat"]);
+}
+
+/// Where names of agents elsewhere lead, and with which token, is the user's to say.
+#[test]
+fn agent_may_not_change_remotes() {
+    let (world, ledger) = stage();
+    let url = format!("http://localhost:{}", ledger.port);
+    for what in
+        [&format!("remote add partner {url}"), "remote remove partner", "remote refresh", "doctor --fix"]
+    {
+        let told = inside(&world, &format!("@ {what}; echo $?"));
+        assert!(told.contains("only the user may") && told.trim().ends_with('5'), "{what}: {told}");
+    }
+}

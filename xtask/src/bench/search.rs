@@ -81,6 +81,7 @@ fn known(id: AgentId) -> Known {
         port: None,
         first_seen_ms: 0,
         last_started_ms: 0,
+        started_by: None,
     }
 }
 

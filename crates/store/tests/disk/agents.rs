@@ -25,6 +25,7 @@ fn known(n: u8, kind: &str, port: Option<u16>) -> Known {
         port,
         first_seen_ms: 1,
         last_started_ms: 2,
+        started_by: None,
     }
 }
 

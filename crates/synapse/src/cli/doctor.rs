@@ -5,6 +5,7 @@ use crate::fail::{self, Done, Fail};
 use crate::show;
 use clap::Args;
 use serde_json::json;
+use synapse_node::ancestry::{self, Kin};
 use synapse_store::home::Home;
 
 #[derive(Args)]
@@ -16,6 +17,12 @@ pub(super) struct Doctor {
 
 pub(super) async fn doctor(args: &Doctor, json: bool) -> Done {
     let home = Home::from_env()?;
+    // Not by `Roll`, which a damaged home may not have.
+    if args.fix && ancestry::own(&home) != Kin::Person {
+        return Err(Fail::refused(
+            "an agent may not repair anything; only the user may, in a process that no agent started",
+        ));
+    }
     let mut findings = judge::judge(&facts::gather(&home).await);
     let mut mended = Vec::new();
     if args.fix {

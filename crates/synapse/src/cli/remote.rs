@@ -48,6 +48,14 @@ pub(super) enum RemoteCommand {
 
 pub(super) async fn remote(command: RemoteCommand, calling: &Calling, json: bool) -> Done {
     let home = Home::from_env()?;
+    let changes = !matches!(command, RemoteCommand::List | RemoteCommand::Show { .. });
+    // Where a name leads, with whose token and key, is the user's to say.
+    if changes && Roll::call_quietly()?.0.caller("change what is known of agents elsewhere")?.is_some() {
+        return Err(Fail::refused(
+            "an agent may not change what is known of agents elsewhere; only the user may, in a process that no \
+             agent started",
+        ));
+    }
     match command {
         RemoteCommand::Add { name, url } => add(&home, &name, &url, calling, json).await,
         RemoteCommand::List => list(&home, json),

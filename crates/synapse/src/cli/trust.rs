@@ -41,7 +41,7 @@ pub(super) fn trust(args: &Trust, json: bool) -> Done {
     if args.list {
         return list(home, json);
     }
-    if let Some(id) = roll.own_agent() {
+    if let Some(id) = roll.caller("decide which projects are trusted")? {
         return Err(Fail::refused(format!(
             "{} may not decide which projects are trusted; only the user may, in a process that no agent started",
             roll.label(&id)
