@@ -6,7 +6,7 @@
 use crate::agents::{Agent, Context};
 use crate::ids::{AgentId, MessageId, Seq, TaskId, TaskRef, Timestamp};
 use crate::mailbox::{Mailbox, Misplaced, Slot};
-use crate::message::{Letter, Sender};
+use crate::message::{Body, Letter, Sender};
 use crate::receipt::{Happened, Step, Trail};
 use crate::record::{Entry, Opens, Record, Said};
 use crate::task::{Move, Task, TaskState};
@@ -98,27 +98,7 @@ impl State {
                 let open = self.open(message)?;
                 (open.handed, open.handed_at) = (true, Some(entry.seq));
             }
-            Record::Moved { task, to, said } => {
-                let task = self.tasks.get_mut(task).ok_or(Unfit::NoTask(*task))?;
-                if !task.state.may_become(to.to) || to.to.is_terminal() {
-                    return Err(Unfit::IllegalMove { task: task.id, from: task.state, to: to.to });
-                }
-                if let Some(since) = task.asks_since() {
-                    self.asking.remove(&(since, task.id));
-                }
-                task.state = to.to;
-                if to.to.asks() {
-                    self.asking.insert((to.at, task.id));
-                }
-                if let (TaskState::Working, Some(ms), None) = (to.to, task.timeout_ms, task.deadline) {
-                    let deadline = at.plus_ms(ms);
-                    task.deadline = Some(deadline);
-                    self.timed.insert((deadline, task.id));
-                }
-                task.said_bytes += said.as_ref().map_or(0, |body| body.bytes() as u64);
-                task.asks = said.clone().filter(|_| to.to.asks());
-                task.history.push(to.clone());
-            }
+            Record::Moved { task, to, said } => self.move_task(at, task, to, said.as_ref())?,
             Record::Said { task, what } => {
                 let bytes = match what {
                     Said::Progress { text, .. } => text.len(),
@@ -191,6 +171,29 @@ impl State {
             Open { at, letter: letter.clone(), trail: Trail::accepted(now), handed: false, handed_at: None };
         self.letters.insert(letter.id.clone(), open);
         self.by_seq.insert(at, letter.id.clone());
+        Ok(())
+    }
+
+    fn move_task(&mut self, at: Timestamp, id: &TaskId, to: &Move, said: Option<&Body>) -> Result<(), Unfit> {
+        let task = self.tasks.get_mut(id).ok_or(Unfit::NoTask(*id))?;
+        if !task.state.may_become(to.to) || to.to.is_terminal() {
+            return Err(Unfit::IllegalMove { task: task.id, from: task.state, to: to.to });
+        }
+        if let Some(since) = task.asks_since() {
+            self.asking.remove(&(since, task.id));
+        }
+        task.state = to.to;
+        if to.to.asks() {
+            self.asking.insert((to.at, task.id));
+        }
+        if let (TaskState::Working, Some(ms), None) = (to.to, task.timeout_ms, task.deadline) {
+            let deadline = at.plus_ms(ms);
+            task.deadline = Some(deadline);
+            self.timed.insert((deadline, task.id));
+        }
+        task.said_bytes += said.map_or(0, |body| body.bytes() as u64);
+        task.asks = said.filter(|_| to.to.asks()).cloned();
+        task.history.push(to.clone());
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use crate::{launch, program, tells};
 use std::ffi::OsString;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use synapse_core::ids::AgentId;
 use synapse_holder::depth;
 use synapse_holder::terminal::visitors::{Doorkeeper, Visitor};
@@ -115,14 +115,8 @@ fn hold(id: &AgentId) -> ExitCode {
     let own = std::process::id();
     let mut starts = 0u64;
     let node = || {
-        let mut command = program::next_node(&dir);
-        command.arg("__node").arg(launch.id.to_string()).stdin(std::process::Stdio::null());
-        command.env(synapse_node::serve::HOLDER_VERSION_VARIABLE, env!("CARGO_PKG_VERSION"));
-        if starts > 0 {
-            command.env(synapse_node::serve::RESTART_VARIABLE, starts.to_string());
-        }
         starts += 1;
-        command
+        node_command(&dir, id, starts - 1)
     };
     let terminal = match &launch.hand {
         Hand::Terminal(inner) => match serve_terminal(&home, &launch, inner) {
@@ -148,6 +142,17 @@ fn hold(id: &AgentId) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What starts a node, after so many before it.
+fn node_command(dir: &AgentDir, id: &AgentId, starts: u64) -> Command {
+    let mut command = program::next_node(dir);
+    command.arg("__node").arg(id.to_string()).stdin(std::process::Stdio::null());
+    command.env(synapse_node::serve::HOLDER_VERSION_VARIABLE, env!("CARGO_PKG_VERSION"));
+    if starts > 0 {
+        command.env(synapse_node::serve::RESTART_VARIABLE, starts.to_string());
+    }
+    command
 }
 
 /// The node has written down how the program ended, with its last words, if there was a node.

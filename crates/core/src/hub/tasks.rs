@@ -60,9 +60,7 @@ impl Hub {
             Report::NeedsInput { prompt, auth } => {
                 let to = if auth { TaskState::AuthRequired } else { TaskState::InputRequired };
                 self.move_task(now, task, to, by, "it asks".into(), Some(prompt), out)?;
-                // Whoever waits for an answer leaves room for others.
-                self.show_load(now, agent, out);
-                self.pump(now, agent, out);
+                self.make_room(now, agent, out);
             }
             Report::Message { body } => {
                 let (state, why) = (TaskState::Completed, "answered with a message".to_owned());
@@ -84,6 +82,12 @@ impl Hub {
             }
         }
         Ok(Answer::Done)
+    }
+
+    /// A task that waits for an answer leaves its place to others.
+    fn make_room(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
+        self.show_load(now, agent, out);
+        self.pump(now, agent, out);
     }
 
     /// A hand that never had this task, or lost it: somebody else may be at work on it, and it must not be
