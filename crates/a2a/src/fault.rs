@@ -160,6 +160,7 @@ impl Fault {
             | Refusal::TooFast { .. }
             | Refusal::NoProgress { .. }
             | Refusal::TooManyTasks { .. }
+            | Refusal::TooManyFollowers { .. }
             | Refusal::Busy => Kind::TooMany,
             Refusal::Stopping => Kind::Stopping,
             Refusal::NotStored { .. } => Kind::Internal,

@@ -52,6 +52,8 @@ pub enum Refusal {
     NoProgress { to: String, repeats: u32 },
     #[error("too many open tasks ({max}); end some first")]
     TooManyTasks { max: usize },
+    #[error("{who} already follows {max} streams of events here, the most it may; end some first")]
+    TooManyFollowers { who: String, max: usize },
     #[error("{why}")]
     NotPressed { why: String },
     #[error("too much is waiting to be stored; retry in a moment")]
@@ -87,6 +89,7 @@ impl Refusal {
             Self::TooFast { .. } => "too_fast",
             Self::NoProgress { .. } => "no_progress",
             Self::TooManyTasks { .. } => "too_many_tasks",
+            Self::TooManyFollowers { .. } => "too_many_followers",
             Self::NotPressed { .. } => "not_pressed",
             Self::Busy => "busy",
             Self::Stopping => "stopping",

@@ -55,6 +55,7 @@ pub fn status(refusal: &Refusal) -> u16 {
         Refusal::MailboxFull { .. }
         | Refusal::TooFast { .. }
         | Refusal::TooManyTasks { .. }
+        | Refusal::TooManyFollowers { .. }
         | Refusal::TooManyGuesses { .. }
         | Refusal::Busy => 429,
         Refusal::ChainTooLong { .. } | Refusal::NoProgress { .. } => 429,

@@ -78,6 +78,8 @@ pub struct App {
     pub body_bytes_max: usize,
     /// Turns of bodies that are larger than that.
     pub uploads: Arc<Semaphore>,
+    /// Who follows events, and how many streams of them.
+    pub followers: Arc<crate::follow::Followers>,
     /// Files that came with messages.
     pub attachments: Attachments,
     pub audit: Audit,

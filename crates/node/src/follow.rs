@@ -7,7 +7,8 @@
 
 use crate::doors::Shared;
 use crate::handle::{Followed, QueuedEntry, WATCHER_BYTES_MAX, room_of};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use synapse_core::Refusal;
 use synapse_core::effect::Input;
 use synapse_core::ids::{Seq, WatcherId};
@@ -27,6 +28,56 @@ pub enum Item {
     Cut(Refusal),
 }
 
+/// How many streams each caller follows. A stream that is not read costs at most the event that is being written, and
+/// what is queued; so their number bounds what one caller can make a node keep (M8).
+#[derive(Debug, Default)]
+pub struct Followers(Mutex<HashMap<String, usize>>);
+
+/// Of the user, who has other things to do than to flood their own node.
+const OF_USER_MAX: usize = 1_024;
+/// Of anybody else.
+const OF_CALLER_MAX: usize = 256;
+
+impl Followers {
+    fn enter(self: &Arc<Self>, caller: &Caller) -> Result<FollowerCount, Refusal> {
+        let (who, max) = match caller {
+            Caller::User { .. } | Caller::Hand { .. } => (caller.label(), OF_USER_MAX),
+            Caller::Agent { id, .. } => (id.to_string(), OF_CALLER_MAX),
+            other => (other.label(), OF_CALLER_MAX),
+        };
+        let mut all = self.lock();
+        let count = all.entry(who.clone()).or_default();
+        if *count >= max {
+            return Err(Refusal::TooManyFollowers { who: caller.label(), max });
+        }
+        *count += 1;
+        Ok(FollowerCount { all: self.clone(), who })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One stream of a caller, until it is dropped.
+#[derive(Debug)]
+struct FollowerCount {
+    all: Arc<Followers>,
+    who: String,
+}
+
+impl Drop for FollowerCount {
+    fn drop(&mut self) {
+        let mut all = self.all.lock();
+        if let Some(count) = all.get_mut(&self.who) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.who);
+            }
+        }
+    }
+}
+
 /// Most items that wait for the reader; their bytes are bounded too, by `WATCHER_BYTES_MAX`.
 const ITEMS_MAX: usize = 64;
 
@@ -38,6 +89,7 @@ pub async fn follow(
     topic: Topic,
     after: Option<Seq>,
 ) -> Result<mpsc::Receiver<Item>, Refusal> {
+    let counted = app.followers.enter(&caller)?;
     let (items, reader) = mpsc::channel(ITEMS_MAX);
     // The first answer is awaited: a refusal is told as one.
     let first = app.handle.follow(caller.clone(), topic, after).await?;
@@ -51,6 +103,7 @@ pub async fn follow(
         if let Err(End::Cut(refusal)) = follower.run(first, after).await {
             let _ = follower.items.send(Item::Cut(refusal)).await;
         }
+        drop(counted);
     });
     Ok(reader)
 }

@@ -63,12 +63,19 @@ pub enum ToHand {
 #[derive(Debug)]
 pub struct QueuedEntry {
     entry: Arc<Entry>,
-    _room: OwnedSemaphorePermit,
+    room: OwnedSemaphorePermit,
 }
 
 impl QueuedEntry {
     pub(crate) fn new(entry: Arc<Entry>, room: OwnedSemaphorePermit) -> Self {
-        Self { entry, _room: room }
+        Self { entry, room }
+    }
+}
+
+impl QueuedEntry {
+    /// The entry, and the room that it took up: whoever turns it into bytes keeps that until these are written.
+    pub(crate) fn split(self) -> (Arc<Entry>, OwnedSemaphorePermit) {
+        (self.entry, self.room)
     }
 }
 

@@ -208,6 +208,7 @@ fn is_passing(refusal: &Refusal) -> bool {
             | Refusal::NotStored { .. }
             | Refusal::TooFast { .. }
             | Refusal::TooManyTasks { .. }
+            | Refusal::TooManyFollowers { .. }
     )
 }
 

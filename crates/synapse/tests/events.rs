@@ -178,6 +178,30 @@ fn followers_that_do_not_read_cost_a_fixed_amount() {
     }
 }
 
+/// Finding M8: what one agent can make a node keep for readers that do not read is bounded by their number.
+#[test]
+fn streams_of_one_caller_are_bounded() {
+    let world = world();
+    let agent = world.run("watched", "cat", &[]);
+    world.run("inner", "sh inside.sh 2>&1", &[]);
+    world.write(
+        "many.py",
+        "import os, socket, sys\n\
+        os.chdir(os.path.dirname(sys.argv[1]))  # its path may be longer than a socket's may be\n\
+        def ask():\n    s = socket.socket(socket.AF_UNIX); s.connect(os.path.basename(sys.argv[1]))\n\
+        \x20   s.sendall(b'GET /api/v1/events?after=0 HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n'); return s\n\
+        open_ones = [ask() for _ in range(257)]\n\
+        print([s.recv(12).split()[1].decode() for s in open_ones].count('429'))\n\
+        open_ones[0].close()\n",
+    );
+    let socket = world.entry("watched").unwrap()["socket"].as_str().unwrap().to_owned();
+    world.write("inside.sh", &format!("{} many.py {socket}", synapse_testkit::world::python()));
+    assert_eq!(world.ok(&["send", "inner", "go", "--response"]), "1");
+    // Another caller has room of its own, and so has this one once they are closed.
+    assert_eq!(agent.get("/api/v1/tasks").status, 200);
+    world.wait_until("there is room again", || world.ok(&["send", "inner", "go", "--response"]) == "1");
+}
+
 /// Finding A5: a reader that stalls in mid-task hears everything once it reads again; it is not cut off.
 #[test]
 fn stalled_reader_is_not_cut_off_in_mid_task() {

@@ -209,6 +209,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::TooFast { to: text("ana"), max: 60, retry_after_ms: 1_500 },
         Refusal::NoProgress { to: text("ana"), repeats: 5 },
         Refusal::TooManyTasks { max: 20_000 },
+        Refusal::TooManyFollowers { who: "ana".into(), max: 256 },
         Refusal::NotPressed { why: text("nothing was pressed: a message is being typed into it") },
         Refusal::Busy,
         Refusal::Stopping,
@@ -226,7 +227,10 @@ fn is_listed(refusal: &Refusal) -> bool {
         Refusal::Conflict { .. } | Refusal::NoSuchTask { .. } | Refusal::AmbiguousTask { .. } => true,
         Refusal::NoSuchMessage { .. } | Refusal::TaskEnded { .. } | Refusal::NotNow { .. } => true,
         Refusal::NotAllowed { .. } | Refusal::ChainTooLong { .. } | Refusal::TooFast { .. } => true,
-        Refusal::NoProgress { .. } | Refusal::TooManyTasks { .. } | Refusal::Busy => true,
+        Refusal::NoProgress { .. }
+        | Refusal::TooManyTasks { .. }
+        | Refusal::TooManyFollowers { .. }
+        | Refusal::Busy => true,
         Refusal::Stopping | Refusal::NotStored { .. } | Refusal::NotProven { .. } => true,
         Refusal::AddressRefused { .. } | Refusal::TooManyGuesses { .. } => true,
         Refusal::NotPressed { .. } => true,

@@ -21,7 +21,7 @@ use synapse_core::policy::Caller;
 use synapse_core::watch::Topic;
 use synapse_dialects::error::ErrorBody;
 use synapse_dialects::event::EventView;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, Sleep};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -67,18 +67,36 @@ fn topic(follow: &Follow) -> Result<Topic, Refusal> {
     })
 }
 
-fn text_of(item: Item) -> String {
+fn text_of(item: Item) -> Piece {
     match item {
         Item::Entry(entry) => {
+            let (entry, room) = entry.split();
             let view = EventView::from(&*entry);
-            let data = serde_json::to_string(&view).unwrap_or_default();
-            format!("id: {}\nevent: {}\ndata: {data}\n\n", view.id, view.event)
+            let mut text = format!("id: {}\nevent: {}\ndata: ", view.id, view.event).into_bytes();
+            text.reserve(entry.record.weight());
+            drop(entry);
+            let _ = serde_json::to_writer(&mut text, &view);
+            text.extend_from_slice(b"\n\n");
+            Piece { bytes: text.into_boxed_slice().into(), room: Some(room) }
         }
-        Item::Gap { missing } => format!("event: gap\ndata: {{\"missing\":{missing}}}\n\n"),
+        Item::Gap { missing } => format!("event: gap\ndata: {{\"missing\":{missing}}}\n\n").into(),
         Item::Cut(refusal) => {
             let body = ErrorBody::from(&refusal);
-            format!("event: error\ndata: {}\n\n", serde_json::to_string(&body).unwrap_or_default())
+            format!("event: error\ndata: {}\n\n", serde_json::to_string(&body).unwrap_or_default()).into()
         }
+    }
+}
+
+/// What is written at once, and the room that it takes up in the queue of its reader until the next piece is asked for.
+/// So nothing more is loaded for a reader that has not even taken this.
+pub(super) struct Piece {
+    bytes: bytes::Bytes,
+    room: Option<OwnedSemaphorePermit>,
+}
+
+impl From<String> for Piece {
+    fn from(text: String) -> Self {
+        Self { bytes: text.into(), room: None }
     }
 }
 
@@ -88,13 +106,13 @@ pub(super) fn lines_response(lines: mpsc::Receiver<String>, content_type: &'stat
 }
 
 /// A response that is written item by item as they come.
-pub(super) fn streamed<T: Send + 'static>(
+pub(super) fn streamed<T: Send + 'static, P: Into<Piece> + 'static>(
     items: mpsc::Receiver<T>,
-    text: impl Fn(T) -> String + Send + Unpin + 'static,
+    text: impl Fn(T) -> P + Send + Unpin + 'static,
     content_type: &'static str,
 ) -> Response {
     let quiet = (content_type == EVENT_STREAM).then(|| Box::pin(tokio::time::sleep(QUIET)));
-    let mut response = Response::new(Body::new(Written { items, text, quiet }));
+    let mut response = Response::new(Body::new(Written { items, text, quiet, room: None }));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -113,9 +131,11 @@ struct Written<T, F> {
     text: F,
     /// When to say that nothing happens, where that can be said.
     quiet: Option<Pin<Box<Sleep>>>,
+    /// Of the last piece.
+    room: Option<OwnedSemaphorePermit>,
 }
 
-impl<T: Send, F: Fn(T) -> String + Unpin> http_body::Body for Written<T, F> {
+impl<T: Send, P: Into<Piece>, F: Fn(T) -> P + Unpin> http_body::Body for Written<T, F> {
     type Data = bytes::Bytes;
     type Error = std::convert::Infallible;
 
@@ -123,9 +143,15 @@ impl<T: Send, F: Fn(T) -> String + Unpin> http_body::Body for Written<T, F> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        // The last piece has been taken.
+        self.room = None;
         let frame = match self.items.poll_recv(cx) {
             Poll::Ready(None) => return Poll::Ready(None),
-            Poll::Ready(Some(item)) => (self.text)(item).into(),
+            Poll::Ready(Some(item)) => {
+                let Piece { bytes, room } = (self.text)(item).into();
+                self.room = room;
+                bytes
+            }
             Poll::Pending => match self.quiet.as_mut().map(|quiet| quiet.as_mut().poll(cx)) {
                 Some(Poll::Ready(())) => bytes::Bytes::from_static(COMMENT),
                 Some(Poll::Pending) | None => return Poll::Pending,
