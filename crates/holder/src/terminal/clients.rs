@@ -58,7 +58,7 @@ pub(super) struct Client {
     pub(super) typed: u64,
     /// Something came from it, as far as is known.
     pub(super) is_ready: bool,
-    /// Output was not queued for it: it is shown everything anew once it has read what waits.
+    /// It is sent a replay once its queue is empty: it asked for one, or output was not queued for it.
     pub(super) is_behind: bool,
     pub(super) is_gone: bool,
 }

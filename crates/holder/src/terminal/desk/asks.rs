@@ -49,7 +49,8 @@ impl Desk {
                 self.repaint()
             }
             (Ask::Admit { viewer, refused }, Some(Role::Node)) => self.admit(viewer, refused),
-            (Ask::Again, Some(_)) => self.replay(n),
+            // Replayed by `let_go` once its queue is empty: however often it asks, one replay waits for it.
+            (Ask::Again, Some(_)) => self.clients[n].is_behind = true,
             (Ask::State { state, why }, Some(Role::Node)) => {
                 let told = Tell::State { state, why };
                 self.tell_role(Role::Recorder, &told);
@@ -374,8 +375,13 @@ mod tests {
     }
 
     fn tells(from: &mut UnixStream) -> Vec<Tell> {
+        more_tells(&mut Frames::default(), from)
+    }
+
+    /// Whole frames; the beginning of the next one stays in `frames`.
+    fn more_tells(frames: &mut Frames, from: &mut UnixStream) -> Vec<Tell> {
         from.set_nonblocking(true).unwrap();
-        let (mut frames, mut bytes) = (Frames::default(), vec![0; 1 << 16]);
+        let mut bytes = vec![0; 1 << 16];
         while let Ok(read @ 1..) = from.read(&mut bytes) {
             frames.feed(&bytes[..read]);
         }
@@ -405,6 +411,35 @@ mod tests {
         assert_eq!(room.pressed(), [true]);
         let mut read = [0; 8];
         assert_eq!(rustix::io::read(&slave, &mut read), Ok(1), "as a line, the terminal is not raw");
+    }
+
+    /// Finding H1, review: 12,000 requests for a replay (60 KB) each queued the picture and the tail, and the holder
+    /// grew from 34 to 482 MB.
+    #[test]
+    fn many_requests_for_a_replay_queue_one() {
+        const TAIL: usize = 40 << 10;
+        let mut room = Room::new();
+        room.told();
+        room.desk.kept.print(&[b'x'; TAIL]);
+        // Something waits for the client already.
+        room.desk.clients[PERSON].show(&[b"before"]);
+        for _ in 0..1_000 {
+            room.desk.asked(PERSON, Ask::Again);
+        }
+        assert!(room.desk.clients[PERSON].waiting() < 100, "nothing is queued before the queue is empty");
+        room.desk.let_go();
+        assert!(room.desk.clients[PERSON].waiting() < 2 * TAIL);
+        let (mut frames, mut told) = (Frames::default(), Vec::new());
+        for _ in 0..100 {
+            room.desk.let_go();
+            told.extend(more_tells(&mut frames, &mut room.person));
+        }
+        assert_eq!(told[0], Tell::Output(b"before".to_vec()));
+        assert_eq!(told.iter().filter(|tell| matches!(tell, Tell::Welcome { .. })).count(), 1);
+        assert_eq!(told.last(), Some(&Tell::Output(vec![b'x'; TAIL])), "and it is whole");
+        room.desk.asked(PERSON, Ask::Again);
+        room.desk.let_go();
+        assert!(room.desk.clients[PERSON].waiting() > TAIL, "the next request counts");
     }
 
     #[test]
