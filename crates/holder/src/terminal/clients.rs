@@ -5,12 +5,16 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::visitors::Visitor;
-use super::wire::{self, Ask, Frames, Role, Tell};
+use super::wire::{self, Ask, BadFrame, Frames, Role, Tell};
 
 /// What may wait for one client; at this the program is not read any further, or the client falls behind.
 pub(super) const QUEUE_BYTES_MAX: usize = 256 << 10;
 /// For the node it is more: the more of a flood it has at once, the less of it has to be drawn.
 const NODE_QUEUE_BYTES_MAX: usize = 1 << 20;
+/// What is read from one client before the others have their turn.
+const READ_BYTES_MAX: usize = 64 << 10;
+/// The node sends pictures. Read in small pieces, one would arrive after megabytes of newer output.
+const NODE_READ_BYTES_MAX: usize = wire::FRAME_BYTES_MAX;
 /// How long a client may leave its queue full before it is let go.
 const STUCK: Duration = Duration::from_secs(2);
 /// A client that connects and says nothing is let go after this.
@@ -174,39 +178,128 @@ impl Client {
         self.full_since.map(|since| since + STUCK).into_iter().chain(silent).min()
     }
 
-    /// Reads what the client said; a wrong word ends it.
-    pub(super) fn read(&mut self) -> Vec<Ask> {
+    /// Whether it has connected and not yet said what it wants to be.
+    pub(super) fn awaits_hello(&self) -> bool {
+        self.role.is_none() && self.asked_to_look.is_none() && !self.is_gone
+    }
+
+    /// Reads what the client said, up to a bound. The rest stays in its socket, and the next poll reports it again.
+    ///
+    /// After an error the client has to be closed: where its next frame begins is not known.
+    pub(super) fn read(&mut self, asks: &mut Vec<Ask>) -> Result<(), BadFrame> {
+        if self.awaits_hello() {
+            asks.extend(self.read_hello()?);
+            return Ok(());
+        }
+        let (mut left, frame_bytes_max) = match self.role {
+            Some(Role::Node) => (NODE_READ_BYTES_MAX, wire::FRAME_BYTES_MAX),
+            Some(_) => (READ_BYTES_MAX, wire::FRAME_BYTES_MAX),
+            // It waits for the node's word, and what it says until then is not heeded.
+            None => (READ_BYTES_MAX, READ_BYTES_MAX),
+        };
         let mut buffer = [0; 16 << 10];
-        let mut asks = Vec::new();
+        while left > 0 {
+            let wanted = left.min(buffer.len());
+            let read = self.feed_frames(&mut buffer[..wanted]);
+            left -= read;
+            if read < wanted {
+                break;
+            }
+        }
+        while let Some(ask) = self.frames.next_ask_within(frame_bytes_max)? {
+            asks.push(ask);
+        }
+        Ok(())
+    }
+
+    /// Reads the first frame and not a byte more: nothing is buffered for a client whose role is not known.
+    fn read_hello(&mut self) -> Result<Option<Ask>, BadFrame> {
+        let mut buffer = [0; wire::HELLO_BYTES_MAX];
         loop {
-            match (&self.stream).read(&mut buffer) {
-                Ok(0) => {
-                    self.is_gone = true;
-                    break;
-                }
-                Ok(read) => {
+            let wanted = self.frames.missing().min(buffer.len());
+            let read = self.feed_frames(&mut buffer[..wanted]);
+            let hello = self.frames.next_ask_within(wire::HELLO_BYTES_MAX)?;
+            if hello.is_some() || read < wanted {
+                return Ok(hello);
+            }
+        }
+    }
+
+    /// Reads once; how much came.
+    fn feed_frames(&mut self, buffer: &mut [u8]) -> usize {
+        loop {
+            match (&self.stream).read(buffer) {
+                Ok(read) if read > 0 => {
                     self.frames.feed(&buffer[..read]);
-                    if read < buffer.len() {
-                        break;
-                    }
+                    return read;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return 0,
+                Ok(_) | Err(_) => {
                     self.is_gone = true;
-                    break;
+                    return 0;
                 }
             }
         }
-        loop {
-            match self.frames.next_ask() {
-                Ok(Some(ask)) => asks.push(ask),
-                Ok(None) => return asks,
-                Err(_) => {
-                    self.is_gone = true;
-                    return asks;
-                }
-            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(role: Option<Role>) -> (Client, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut client = Client::new(ours, Guest::nobody(1)).unwrap();
+        client.role = role;
+        theirs.set_nonblocking(true).unwrap();
+        (client, theirs)
+    }
+
+    /// Writes pieces until the socket is full; how many bytes it took.
+    fn fill(socket: &UnixStream, piece: &[u8]) -> usize {
+        let sent = (0..10_000).map_while(|_| (&*socket).write(piece).ok());
+        sent.sum()
+    }
+
+    /// Finding H1, review: one read went on for as long as the client kept its socket full. Three clients that did so
+    /// made the holder peak at 889 MB.
+    #[test]
+    fn one_read_takes_a_bounded_share_and_the_next_ones_the_rest() {
+        let (mut client, theirs) = client(Some(Role::Reader));
+        rustix::net::sockopt::set_socket_send_buffer_size(&theirs, 4 * READ_BYTES_MAX).unwrap();
+        let mut frame = Vec::new();
+        Ask::Input(vec![b'x'; 4_091]).write(&mut frame);
+        let sent = fill(&theirs, &frame);
+        assert!(sent > 2 * READ_BYTES_MAX, "the socket takes more than two shares: {sent}");
+        let mut asks = Vec::new();
+        for round in 1..=sent.div_ceil(READ_BYTES_MAX) {
+            client.read(&mut asks).unwrap();
+            assert!(asks.len() * frame.len() <= round * READ_BYTES_MAX, "{} frames", asks.len());
         }
+        assert_eq!((asks.len(), client.is_gone), (sent / frame.len(), false), "nothing is lost");
+    }
+
+    /// Finding H1, review: what a client sent before its hello was buffered, up to the longest frame there is.
+    #[test]
+    fn first_frame_is_short_and_nothing_after_it_is_buffered() {
+        let mut hello = Vec::new();
+        Ask::Hello { role: Role::Reader, columns: 80, rows: 24, level: wire::LEVEL }.write(&mut hello);
+        let mut asks = Vec::new();
+
+        let (mut polite, theirs) = client(None);
+        (&theirs).write_all(&hello[..7]).unwrap();
+        polite.read(&mut asks).unwrap();
+        assert!(asks.is_empty() && polite.awaits_hello(), "the rest may still come");
+        (&theirs).write_all(&[&hello[7..], &[b'?'; 1_000]].concat()).unwrap();
+        polite.read(&mut asks).unwrap();
+        assert_eq!((asks.len(), polite.frames.buffered()), (1, 0), "the hello, and not a byte more");
+
+        let (mut flooding, theirs) = client(None);
+        let head = [b"i".as_slice(), &u32::try_from(wire::FRAME_BYTES_MAX).unwrap().to_le_bytes()].concat();
+        (&theirs).write_all(&head).unwrap();
+        fill(&theirs, &[b'x'; 4_096]);
+        assert!(matches!(flooding.read(&mut asks), Err(BadFrame::TooLong(_))));
+        assert!(flooding.frames.buffered() <= wire::HELLO_BYTES_MAX, "{}", flooding.frames.buffered());
     }
 }

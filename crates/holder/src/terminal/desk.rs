@@ -143,27 +143,32 @@ impl Desk {
 
     pub(super) fn work(mut self) {
         while !self.is_done() {
-            let ready = self.sleep().unwrap_or_else(|_| {
-                // A failed poll would spin; there is nothing else this thread could do.
-                std::thread::sleep(Duration::from_millis(50));
-                Ready::default()
-            });
-            if ready.master || self.ended.is_some() || self.closed_since.is_some() {
-                self.read_master();
-            }
-            if !ready.others && self.gather.until().is_some_and(|until| until > Instant::now()) {
-                continue;
-            }
-            // Whatever else happens, it happens after what was printed before.
-            self.print();
-            self.take_orders();
-            self.accept();
-            self.read_clients();
-            self.fit_if_due();
-            self.write_master();
-            self.say_farewell();
-            self.let_go();
+            self.serve_round();
         }
+    }
+
+    /// Waits until something moves, and serves everybody once. Each has a bounded share of a round.
+    fn serve_round(&mut self) {
+        let ready = self.sleep().unwrap_or_else(|_| {
+            // A failed poll would spin; there is nothing else this thread could do.
+            std::thread::sleep(Duration::from_millis(50));
+            Ready::default()
+        });
+        if ready.master || self.ended.is_some() || self.closed_since.is_some() {
+            self.read_master();
+        }
+        if !ready.others && self.gather.until().is_some_and(|until| until > Instant::now()) {
+            return;
+        }
+        // Whatever else happens, it happens after what was printed before.
+        self.print();
+        self.take_orders();
+        self.accept();
+        self.read_clients();
+        self.fit_if_due();
+        self.write_master();
+        self.say_farewell();
+        self.let_go();
     }
 
     fn is_done(&self) -> bool {
@@ -272,10 +277,22 @@ impl Desk {
         }
         for n in 0..self.clients.len() {
             if self.may_ask(&self.clients[n]) && std::mem::take(&mut self.clients[n].is_ready) {
-                for ask in self.clients[n].read() {
-                    self.asked(n, ask);
-                }
+                self.read_client(n);
             }
+        }
+    }
+
+    fn read_client(&mut self, n: usize) {
+        let awaited_hello = self.clients[n].awaits_hello();
+        let mut asks = Vec::new();
+        let read = self.clients[n].read(&mut asks);
+        asks.into_iter().for_each(|ask| self.asked(n, ask));
+        if read.is_err() {
+            self.close_for_bad_frame(n);
+        }
+        // In the same round: a client may send keys with its hello and leave before the next one.
+        if awaited_hello && !self.clients[n].awaits_hello() && !self.clients[n].is_gone {
+            self.read_client(n);
         }
     }
 

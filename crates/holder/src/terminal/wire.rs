@@ -4,11 +4,17 @@
 //! bytes ends the connection. So a holder sends the kinds that came later only to clients whose hello says that
 //! they know them (`LEVEL`): a holder may be newer than its node, and older than its viewers.
 
+mod frames;
+
 use super::visitors::ViewerEvent;
+pub use frames::{BadFrame, Frames};
 use std::io::{self, Read, Write};
 
 /// Longest content of one frame. A picture with all its scrollback fits.
 pub const FRAME_BYTES_MAX: usize = 2 << 20;
+
+/// Longest content of a client's first frame, its hello. Later versions have room to say more in it.
+pub(super) const HELLO_BYTES_MAX: usize = 64;
 
 /// What this version of a client understands: 1 brought `Tell::Refused` and `Tell::Viewer`.
 pub const LEVEL: u8 = 1;
@@ -172,74 +178,6 @@ pub enum Role {
     Reader,
     /// Writes down what is printed and typed.
     Recorder,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum BadFrame {
-    #[error("a frame of {0} bytes")]
-    TooLong(usize),
-    #[error("a frame of kind {kind} with {bytes} bytes")]
-    Unknown { kind: u8, bytes: usize },
-}
-
-/// Takes whole frames out of bytes as they come.
-#[derive(Debug, Default)]
-pub struct Frames {
-    buffer: Vec<u8>,
-    /// How much of its front is taken.
-    taken: usize,
-}
-
-const HEAD: usize = 5;
-/// What is read at once, and how much room is kept when nothing comes.
-const READ_BYTES: usize = 64 << 10;
-
-impl Frames {
-    pub fn feed(&mut self, bytes: &[u8]) {
-        self.make_room();
-        self.buffer.extend_from_slice(bytes);
-    }
-
-    /// Reads once; how much came, 0 at the end.
-    fn fill(&mut self, from: &mut impl Read) -> io::Result<usize> {
-        self.make_room();
-        let kept = self.buffer.len();
-        self.buffer.resize(kept + READ_BYTES, 0);
-        let read = from.read(&mut self.buffer[kept..]);
-        self.buffer.truncate(kept + read.as_ref().map_or(0, |read| *read));
-        read
-    }
-
-    /// What is taken makes room; a large frame does not stay for ever.
-    fn make_room(&mut self) {
-        self.buffer.drain(..std::mem::take(&mut self.taken));
-        if self.buffer.is_empty() {
-            self.buffer.shrink_to(2 * READ_BYTES);
-        }
-    }
-
-    /// The next frame, if it is whole.
-    fn take(&mut self) -> Result<Option<(u8, Vec<u8>)>, BadFrame> {
-        let Some(([kind, a, b, c, d], rest)) = front::<HEAD>(&self.buffer[self.taken..]) else {
-            return Ok(None);
-        };
-        let length = u32::from_le_bytes([a, b, c, d]) as usize;
-        if length > FRAME_BYTES_MAX {
-            return Err(BadFrame::TooLong(length));
-        }
-        let Some(content) = rest.get(..length) else { return Ok(None) };
-        let content = content.to_vec();
-        self.taken += HEAD + length;
-        Ok(Some((kind, content)))
-    }
-
-    pub fn next_ask(&mut self) -> Result<Option<Ask>, BadFrame> {
-        self.take()?.map(|(kind, content)| Ask::read(kind, content)).transpose()
-    }
-
-    pub fn next_tell(&mut self) -> Result<Option<Tell>, BadFrame> {
-        self.take()?.map(|(kind, content)| Tell::read(kind, content)).transpose()
-    }
 }
 
 /// `Tell::Output` of what may be in two pieces, without a copy of its own.

@@ -110,6 +110,15 @@ impl Desk {
         self.turn_away(n, why);
     }
 
+    /// Closes the connection of a client that broke the protocol. Before its hello this is a refusal, and recorded as one.
+    pub(super) fn close_for_bad_frame(&mut self, n: usize) {
+        if self.clients[n].awaits_hello() {
+            let guest = self.clients[n].guest.clone();
+            self.note(&guest, ViewerAct::Refused, None);
+        }
+        self.clients[n].is_gone = true;
+    }
+
     /// Says why, to those who understand it, and closes the connection.
     fn turn_away(&mut self, n: usize, why: &str) {
         let client = &mut self.clients[n];
@@ -172,7 +181,7 @@ mod tests {
     use crate::process::ProcessMark;
     use crate::terminal::wire::{Ask, Frames, LEVEL};
     use rustix::pty::{OpenptFlags, openpt};
-    use std::io::Read as _;
+    use std::io::{Read as _, Write as _};
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::sync::mpsc::channel;
 
@@ -340,5 +349,57 @@ mod tests {
         lobby.desk.node = None;
         let streams: Vec<_> = (0..20).map(|_| lobby.comes(Role::Reader, LEVEL)).collect();
         assert_eq!(streams.iter().filter(|(n, _)| n.is_some()).count(), AGENTS_MAX);
+    }
+
+    /// Finding H1, review: while a client kept its socket full, the desk served nobody else.
+    #[test]
+    fn flood_of_one_client_does_not_keep_others_waiting() {
+        const ROUNDS_MAX: usize = 1_000;
+        let mut lobby = Lobby::new(Visitor::User, false);
+        let (leader, mut typing) = lobby.comes(Role::Viewer, LEVEL);
+        let (other, flooding) = lobby.comes(Role::Viewer, LEVEL);
+        let (leader, other) = (leader.unwrap(), other.unwrap());
+        flooding.set_nonblocking(true).unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&flooding, 256 << 10).unwrap();
+        let keys = [vec![b'i', 0, 16, 0, 0], vec![b'x'; 4_096]].concat();
+        let sent: usize = (0..10_000).map_while(|_| (&flooding).write(&keys).ok()).sum();
+        let total = u64::try_from(sent / keys.len() * 4_096).unwrap();
+        crate::terminal::wire::send(&mut typing, &Ask::Input(b"y".to_vec())).unwrap();
+        lobby.desk.serve_round();
+        assert_eq!(lobby.desk.clients[leader].typed, 1);
+        let typed = lobby.desk.clients[other].typed;
+        assert!(typed <= 64 << 10 && typed < total, "{typed} of {total} bytes in one round");
+        // The socket is reported as ready until it is empty.
+        for _ in 0..ROUNDS_MAX {
+            lobby.desk.serve_round();
+        }
+        assert_eq!(lobby.desk.clients[other].typed, total);
+    }
+
+    /// Finding H1, review: a first frame that is too long for a hello is not waited for.
+    #[test]
+    fn client_that_begins_with_anything_but_a_hello_is_refused() {
+        let mut lobby = Lobby::new(agent(), true);
+        let (_, mut node) = lobby.comes(Role::Node, LEVEL);
+        lobby.desk.node = None;
+        for first in [&b"i\x00\x00\x10\x00xxxx"[..], b"g\x00\x00\x00\x00", b"h\x41\x00\x00\x00r"] {
+            let mut stream = UnixStream::connect(lobby.dir.path().join("s")).unwrap();
+            stream.write_all(first).unwrap();
+            lobby.desk.serve_round();
+            assert_eq!(lobby.desk.clients.len(), 1, "{first:?}: only the node is left");
+            assert_eq!(acts(&lobby.told(&mut node)), [(ViewerAct::Refused, "")], "{first:?}");
+        }
+    }
+
+    #[test]
+    fn keys_that_come_with_the_hello_are_read_before_the_client_is_answered() {
+        let mut lobby = Lobby::new(Visitor::User, false);
+        let mut stream = UnixStream::connect(lobby.dir.path().join("s")).unwrap();
+        let mut said = Vec::new();
+        Ask::Hello { role: Role::Viewer, columns: 80, rows: 24, level: LEVEL }.write(&mut said);
+        Ask::Input(vec![b'x'; 1_000]).write(&mut said);
+        stream.write_all(&said).unwrap();
+        lobby.desk.serve_round();
+        assert_eq!((lobby.desk.clients[0].role, lobby.desk.clients[0].typed), (Some(Role::Viewer), 1_000));
     }
 }

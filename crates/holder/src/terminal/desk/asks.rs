@@ -17,7 +17,7 @@ impl Desk {
                 self.hello(n, role, (columns, rows), level);
             }
             // Only after a hello, and only once.
-            (_, None) | (Ask::Hello { .. }, Some(_)) => self.clients[n].is_gone = true,
+            (_, None) | (Ask::Hello { .. }, Some(_)) => self.close_for_bad_frame(n),
             (Ask::Input(bytes), Some(Role::Node)) => {
                 self.tell_role(Role::Recorder, &Tell::Typed(bytes.clone()));
                 self.input.keys(&bytes);
