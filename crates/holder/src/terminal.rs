@@ -13,6 +13,7 @@ mod clients;
 mod desk;
 mod gather;
 mod kept;
+mod rate_limit;
 pub mod visitors;
 pub mod wire;
 

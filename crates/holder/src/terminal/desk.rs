@@ -24,6 +24,7 @@ use super::kept::Kept;
 pub(super) use asks::within;
 use input::Input;
 
+use super::rate_limit::ConnectionRates;
 use super::visitors::{Doorkeeper, Untold};
 use super::wire::{Composer, Rgb, Role, Tell};
 use super::{Order, Orders};
@@ -93,6 +94,7 @@ pub(super) struct Desk {
     node: Option<ProcessMark>,
     /// How many have connected.
     visits: u64,
+    connection_rates: ConnectionRates,
     untold: Untold,
 }
 
@@ -137,6 +139,7 @@ impl Desk {
             doorkeeper,
             node: None,
             visits: 0,
+            connection_rates: ConnectionRates::default(),
             untold: Untold::new(),
         })
     }

@@ -6,6 +6,7 @@
 //!
 //! Not here: what the desk makes of it (`desk/admission`), which process is under which agent (`synapse-node`).
 
+use super::rate_limit::TokenBucket;
 use crate::peer::PinnedProcess;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -66,8 +67,8 @@ pub enum ViewerAct {
 pub(super) struct Untold {
     events: VecDeque<ViewerEvent>,
     dropped: u64,
-    /// Refusals that may be told now, and when that was last counted.
-    refusals: (u32, Instant),
+    /// Limits the refusals among them.
+    refusals: TokenBucket,
 }
 
 impl Untold {
@@ -77,12 +78,13 @@ impl Untold {
     const REFUSAL_EVERY: Duration = Duration::from_secs(1);
 
     pub(super) fn new() -> Self {
-        Self { events: VecDeque::new(), dropped: 0, refusals: (Self::REFUSALS_MAX, Instant::now()) }
+        let refusals = TokenBucket::new(Self::REFUSALS_MAX, Self::REFUSAL_EVERY, Instant::now());
+        Self { events: VecDeque::new(), dropped: 0, refusals }
     }
 
     /// Keeps an event until it is taken, or counts it.
     pub(super) fn put(&mut self, event: ViewerEvent, now: Instant) {
-        let is_told = event.act != ViewerAct::Refused || self.admits_refusal(now);
+        let is_told = event.act != ViewerAct::Refused || self.refusals.take(now);
         if is_told && self.events.len() < Self::EVENTS_MAX {
             self.events.push_back(event);
         } else {
@@ -94,18 +96,6 @@ impl Untold {
     pub(super) fn take(&mut self) -> Option<ViewerEvent> {
         let event = self.events.pop_front()?;
         Some(ViewerEvent { dropped: std::mem::take(&mut self.dropped), ..event })
-    }
-
-    fn admits_refusal(&mut self, now: Instant) -> bool {
-        let (left, since) = &mut self.refusals;
-        let passed = now.saturating_duration_since(*since).as_secs() / Self::REFUSAL_EVERY.as_secs();
-        if passed > 0 {
-            *left = left.saturating_add(u32::try_from(passed).unwrap_or(u32::MAX)).min(Self::REFUSALS_MAX);
-            *since = now;
-        }
-        let admitted = *left > 0;
-        *left = left.saturating_sub(1);
-        admitted
     }
 }
 

@@ -3,7 +3,10 @@
 //! The user's processes may be what they ask to be. The node is the holder's own child and no other process. A process
 //! under an agent may only look, after the node has said that it may. A process that cannot be seen is nobody.
 
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::net::RecvFlags;
 
 use super::super::clients::{Client, Guest};
 use super::super::visitors::{ViewerAct, ViewerEvent, Visitor};
@@ -13,6 +16,13 @@ use crate::peer::SocketPeer;
 
 /// Places that processes under agents can take; the others stay free for the user and the node.
 const AGENTS_MAX: usize = 4;
+/// Connections that are accepted in one round of the desk, most of which may be closed already.
+const ACCEPTED_MAX: usize = 32;
+/// Connections whose process is identified in one round.
+const IDENTIFIED_MAX: usize = 4;
+/// Clients that may be connected and have not said hello. No fewer than are identified in a round, so that each of
+/// them is read once.
+const SILENT_MAX: usize = 8;
 /// Keys after so long a rest are another run of typing, with a line of its own in the log.
 const TYPING_REST: Duration = Duration::from_secs(30);
 
@@ -22,47 +32,85 @@ const NODE_AWAY: &str = "the node that knows the rights of agents is not there; 
 const NOT_THE_NODE: &str = "only the node that the holder started is its node";
 
 impl Desk {
+    /// Accepts a bounded number of connections in each round, because identifying a process takes a while. The next
+    /// poll reports those that are left.
     pub(super) fn accept(&mut self) {
-        while let Ok((stream, _)) = self.socket.accept() {
-            if self.clients.len() >= CLIENTS_MAX {
+        let mut identified = 0;
+        for _ in 0..ACCEPTED_MAX {
+            if identified >= IDENTIFIED_MAX {
+                return;
+            }
+            let Ok((stream, _)) = self.socket.accept() else { return };
+            if self.clients.len() >= CLIENTS_MAX || has_hung_up(&stream) {
                 continue;
             }
-            let guest = self.guest(&stream);
-            let is_crowded = matches!(guest.who, Visitor::Agents(_)) && !self.is_node(&guest) && {
-                let agents = self.clients.iter().filter(|client| {
-                    matches!(client.guest.who, Visitor::Agents(_)) && client.role != Some(Role::Node)
-                });
-                agents.count() >= AGENTS_MAX
-            };
-            if guest.who == Visitor::Nobody || is_crowded {
-                self.note(&guest, ViewerAct::Refused, None);
-                continue;
-            }
-            if let Ok(client) = Client::new(stream, guest) {
-                self.clients.push(client);
+            identified += 1;
+            match self.guest(&stream) {
+                Ok(guest) => self.await_hello(stream, guest),
+                Err(refused) => self.note(&refused, ViewerAct::Refused, None),
             }
         }
     }
 
-    fn guest(&mut self, stream: &std::os::unix::net::UnixStream) -> Guest {
+    /// The process that connected; an error if it may not even say hello.
+    fn guest(&mut self, stream: &UnixStream) -> Result<Guest, Guest> {
         self.visits += 1;
+        let number = self.visits;
         let peer = SocketPeer::of(stream).ok();
         let own = rustix::process::geteuid().as_raw();
         let peer = peer.filter(|peer| peer.uid == own || peer.uid == 0);
-        let Some(process) = peer.and_then(|peer| peer.process) else { return Guest::nobody(self.visits) };
-        let who = (self.doorkeeper)(&process);
-        Guest {
-            number: self.visits,
-            who,
-            pid: process.pid,
-            start_time: process.start_time,
-            program: process.name(),
+        let Some(process) = peer.and_then(|peer| peer.process) else { return Err(Guest::nobody(number)) };
+        let (pid, start_time, now) = (process.pid, process.start_time, Instant::now());
+        let is_node = self.is_node(pid, start_time);
+        if !is_node && let Some(known) = self.connection_rates.exceeded_by(pid, start_time, now) {
+            return Err(Guest { number, ..known.clone() });
         }
+        let who = (self.doorkeeper)(&process);
+        let guest = Guest { number, who, pid, start_time, program: process.name() };
+        let is_admitted = match &guest.who {
+            Visitor::User => true,
+            Visitor::Nobody => false,
+            Visitor::Agents(_) if is_node => true,
+            Visitor::Agents(_) => {
+                self.connection_rates.remember(&guest, now);
+                self.has_place_for_agent()
+            }
+        };
+        if is_admitted { Ok(guest) } else { Err(guest) }
     }
 
     /// Whether this is the process that the holder started as its node.
-    fn is_node(&self, guest: &Guest) -> bool {
-        self.node.as_ref().is_some_and(|node| (node.pid, node.start_time) == (guest.pid, guest.start_time))
+    fn is_node(&self, pid: u32, start_time: u64) -> bool {
+        self.node.as_ref().is_some_and(|node| (node.pid, node.start_time) == (pid, start_time))
+    }
+
+    /// Whether this client takes one of the places for processes under agents.
+    fn is_agents(&self, client: &Client) -> bool {
+        let guest = &client.guest;
+        matches!(guest.who, Visitor::Agents(_))
+            && client.role != Some(Role::Node)
+            && !self.is_node(guest.pid, guest.start_time)
+    }
+
+    /// Whether a process under an agent may connect; the oldest one that has not said hello makes room.
+    fn has_place_for_agent(&mut self) -> bool {
+        if self.clients.iter().filter(|client| self.is_agents(client)).count() < AGENTS_MAX {
+            return true;
+        }
+        let silent = self.clients.iter().position(|client| client.awaits_hello() && self.is_agents(client));
+        silent.map(|n| self.clients.remove(n)).is_some()
+    }
+
+    /// Adds a client. If too many have not said hello, closes the oldest of them, and processes under agents first.
+    fn await_hello(&mut self, stream: UnixStream, guest: Guest) {
+        let Ok(client) = Client::new(stream, guest) else { return };
+        self.clients.push(client);
+        let silent: Vec<usize> =
+            (0..self.clients.len()).filter(|&n| self.clients[n].awaits_hello()).collect();
+        if silent.len() > SILENT_MAX {
+            let of_agent = silent.iter().find(|&&n| self.is_agents(&self.clients[n]));
+            self.clients.remove(*of_agent.unwrap_or(&silent[0]));
+        }
     }
 
     /// The first word of a client: what it wants to be.
@@ -71,7 +119,7 @@ impl Desk {
         client.level = level;
         let guest = client.guest.clone();
         match (&guest.who, role) {
-            (_, Role::Node) if self.is_node(&guest) => {
+            (_, Role::Node) if self.is_node(guest.pid, guest.start_time) => {
                 self.greet(n, role, size);
                 self.tell_untold();
             }
@@ -174,6 +222,12 @@ impl Desk {
     }
 }
 
+/// Whether the other end has closed the connection and sent nothing.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    matches!(rustix::net::recv(stream, &mut [0; 1], flags), Ok((_, 0)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Desk;
@@ -182,12 +236,16 @@ mod tests {
     use crate::terminal::wire::{Ask, Frames, LEVEL};
     use rustix::pty::{OpenptFlags, openpt};
     use std::io::{Read as _, Write as _};
-    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::os::unix::net::UnixListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
 
     /// A desk without a program whose visitors are all `who`; this process is its node if `is_node`.
     struct Lobby {
         desk: Desk,
+        /// How many processes were identified.
+        identified: Arc<AtomicUsize>,
         dir: tempfile::TempDir,
     }
 
@@ -197,16 +255,29 @@ mod tests {
             let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
             let socket = UnixListener::bind(dir.path().join("s")).unwrap();
             let (ears, _) = UnixStream::pair().unwrap();
-            let doorkeeper = Box::new(move |_: &crate::peer::PinnedProcess| who.clone());
+            let identified = Arc::new(AtomicUsize::new(0));
+            let count = identified.clone();
+            let doorkeeper = Box::new(move |_: &crate::peer::PinnedProcess| {
+                count.fetch_add(1, Ordering::Relaxed);
+                who.clone()
+            });
             let mut desk = Desk::new(master, socket, ears, channel().1, (80, 24), doorkeeper).unwrap();
             desk.node = is_node.then(|| ProcessMark::own().unwrap());
-            Self { desk, dir }
+            Self { desk, identified, dir }
+        }
+
+        fn connects(&self) -> UnixStream {
+            UnixStream::connect(self.dir.path().join("s")).unwrap()
+        }
+
+        fn identified(&self) -> usize {
+            self.identified.load(Ordering::Relaxed)
         }
 
         /// Connects and says who it is; the number of the client.
         fn comes(&mut self, role: Role, level: u8) -> (Option<usize>, UnixStream) {
             let before = self.desk.clients.len();
-            let stream = UnixStream::connect(self.dir.path().join("s")).unwrap();
+            let stream = self.connects();
             self.desk.accept();
             let n = (self.desk.clients.len() > before).then_some(before);
             if let Some(n) = n {
@@ -383,7 +454,7 @@ mod tests {
         let (_, mut node) = lobby.comes(Role::Node, LEVEL);
         lobby.desk.node = None;
         for first in [&b"i\x00\x00\x10\x00xxxx"[..], b"g\x00\x00\x00\x00", b"h\x41\x00\x00\x00r"] {
-            let mut stream = UnixStream::connect(lobby.dir.path().join("s")).unwrap();
+            let mut stream = lobby.connects();
             stream.write_all(first).unwrap();
             lobby.desk.serve_round();
             assert_eq!(lobby.desk.clients.len(), 1, "{first:?}: only the node is left");
@@ -394,12 +465,99 @@ mod tests {
     #[test]
     fn keys_that_come_with_the_hello_are_read_before_the_client_is_answered() {
         let mut lobby = Lobby::new(Visitor::User, false);
-        let mut stream = UnixStream::connect(lobby.dir.path().join("s")).unwrap();
+        let mut stream = lobby.connects();
         let mut said = Vec::new();
         Ask::Hello { role: Role::Viewer, columns: 80, rows: 24, level: LEVEL }.write(&mut said);
         Ask::Input(vec![b'x'; 1_000]).write(&mut said);
         stream.write_all(&said).unwrap();
         lobby.desk.serve_round();
         assert_eq!((lobby.desk.clients[0].role, lobby.desk.clients[0].typed), (Some(Role::Viewer), 1_000));
+    }
+
+    /// Finding H1, review: connections were accepted until there were none, and the ancestry of each was read. Three
+    /// threads that connected in a loop delayed the user's keys by 5.2 s.
+    #[test]
+    fn connections_are_accepted_a_few_at_a_time() {
+        let mut lobby = Lobby::new(Visitor::User, false);
+        let (viewer, mut typing) = lobby.comes(Role::Viewer, LEVEL);
+        let before = lobby.identified();
+        let crowd: Vec<UnixStream> = (0..40).map(|_| lobby.connects()).collect();
+        for round in 1..=crowd.len().div_ceil(IDENTIFIED_MAX) {
+            crate::terminal::wire::send(&mut typing, &Ask::Input(b"y".to_vec())).unwrap();
+            lobby.desk.serve_round();
+            assert_eq!(lobby.identified() - before, round * IDENTIFIED_MAX);
+            assert_eq!(lobby.desk.clients[viewer.unwrap()].typed, round as u64, "keys come in between");
+        }
+    }
+
+    /// Finding H1, review: connections that were closed while they waited were identified all the same.
+    #[test]
+    fn closed_connections_are_not_identified() {
+        let mut lobby = Lobby::new(Visitor::User, false);
+        for _ in 0..100 {
+            drop(lobby.connects());
+        }
+        let mut stream = lobby.connects();
+        let hello = Ask::Hello { role: Role::Viewer, columns: 80, rows: 24, level: LEVEL };
+        crate::terminal::wire::send(&mut stream, &hello).unwrap();
+        for _ in 0..=100 / ACCEPTED_MAX {
+            lobby.desk.serve_round();
+        }
+        assert_eq!((lobby.identified(), lobby.desk.clients.len()), (1, 1));
+        assert_eq!(lobby.desk.clients[0].role, Some(Role::Viewer));
+    }
+
+    /// Finding H1, review: clients that connect and say nothing took every place for five seconds.
+    #[test]
+    fn oldest_client_without_a_hello_makes_room() {
+        let mut lobby = Lobby::new(Visitor::User, false);
+        let (viewer, _viewing) = lobby.comes(Role::Viewer, LEVEL);
+        let _silent: Vec<UnixStream> = (0..40).map(|_| lobby.connects()).collect();
+        for _ in 0..40 / IDENTIFIED_MAX {
+            lobby.desk.serve_round();
+        }
+        let silent = lobby.desk.clients.iter().filter(|client| client.awaits_hello());
+        let numbers: Vec<u64> = silent.map(|client| client.guest.number).collect();
+        assert_eq!(numbers, (34..=41).collect::<Vec<u64>>(), "the newest");
+        assert_eq!(lobby.desk.clients[viewer.unwrap()].role, Some(Role::Viewer), "who said hello stays");
+        lobby.desk.doorkeeper = Box::new(|_| agent());
+        let _agent = lobby.connects();
+        lobby.desk.serve_round();
+        assert!(lobby.desk.clients.iter().all(Client::is_users), "an agent takes no place from the user");
+    }
+
+    /// Finding H1, review: silent clients under an agent kept those of other agents out.
+    #[test]
+    fn agent_that_says_nothing_gives_its_place_to_the_next() {
+        let mut lobby = Lobby::new(agent(), true);
+        let (_, _node) = lobby.comes(Role::Node, LEVEL);
+        lobby.desk.node = None;
+        let _silent: Vec<UnixStream> = (0..AGENTS_MAX).map(|_| lobby.connects()).collect();
+        lobby.desk.serve_round();
+        let mut stream = lobby.connects();
+        let hello = Ask::Hello { role: Role::Reader, columns: 80, rows: 24, level: LEVEL };
+        crate::terminal::wire::send(&mut stream, &hello).unwrap();
+        lobby.desk.serve_round();
+        let places = lobby.desk.clients.iter().filter(|client| lobby.desk.is_agents(client));
+        assert_eq!(places.clone().count(), AGENTS_MAX);
+        assert_eq!(places.filter(|client| client.asked_to_look.is_some()).count(), 1);
+    }
+
+    /// Finding H1, review: a process under an agent that connects in a loop is not identified each time.
+    #[test]
+    fn process_under_an_agent_that_connects_too_often_is_refused() {
+        const CONNECTIONS: usize = 100;
+        let mut lobby = Lobby::new(agent(), false);
+        let _streams: Vec<UnixStream> = (0..CONNECTIONS).map(|_| lobby.connects()).collect();
+        for _ in 0..CONNECTIONS / IDENTIFIED_MAX {
+            lobby.desk.serve_round();
+        }
+        // More only if this takes seconds.
+        assert!(lobby.identified() < CONNECTIONS / 2, "{}", lobby.identified());
+        assert_eq!(lobby.desk.visits, 100, "all were answered");
+        let own = ProcessMark::own().unwrap();
+        lobby.desk.node = Some(own);
+        let (n, _node) = lobby.comes(Role::Node, LEVEL);
+        assert_eq!(lobby.desk.clients[n.unwrap()].role, Some(Role::Node), "the node is never too often");
     }
 }
