@@ -161,6 +161,7 @@ impl Fault {
             | Refusal::NoProgress { .. }
             | Refusal::TooManyTasks { .. }
             | Refusal::TooManyFollowers { .. }
+            | Refusal::AnswersUnread
             | Refusal::Busy => Kind::TooMany,
             Refusal::Stopping => Kind::Stopping,
             Refusal::NotStored { .. } => Kind::Internal,

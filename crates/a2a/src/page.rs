@@ -85,6 +85,11 @@ fn from_pb(state: pb::TaskState) -> TaskState {
     }
 }
 
+/// How much a task takes up on its way, about.
+pub fn bytes_of(task: &pb::Task) -> usize {
+    prost::Message::encoded_len(task)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,6 +54,8 @@ pub enum Refusal {
     TooManyTasks { max: usize },
     #[error("{who} already follows {max} streams of events here, the most it may; end some first")]
     TooManyFollowers { who: String, max: usize },
+    #[error("large answers wait to be read by others, as many as may; retry when they have been read")]
+    AnswersUnread,
     #[error("{why}")]
     NotPressed { why: String },
     #[error("too much is waiting to be stored; retry in a moment")]
@@ -90,6 +92,7 @@ impl Refusal {
             Self::NoProgress { .. } => "no_progress",
             Self::TooManyTasks { .. } => "too_many_tasks",
             Self::TooManyFollowers { .. } => "too_many_followers",
+            Self::AnswersUnread => "answers_unread",
             Self::NotPressed { .. } => "not_pressed",
             Self::Busy => "busy",
             Self::Stopping => "stopping",

@@ -56,6 +56,7 @@ pub fn status(refusal: &Refusal) -> u16 {
         | Refusal::TooFast { .. }
         | Refusal::TooManyTasks { .. }
         | Refusal::TooManyFollowers { .. }
+        | Refusal::AnswersUnread
         | Refusal::TooManyGuesses { .. }
         | Refusal::Busy => 429,
         Refusal::ChainTooLong { .. } | Refusal::NoProgress { .. } => 429,

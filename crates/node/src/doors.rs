@@ -20,6 +20,7 @@ mod screen;
 mod share;
 mod signal;
 mod stream;
+mod unread;
 mod well_known;
 
 use self::a2a::Spoken;
@@ -78,6 +79,8 @@ pub struct App {
     pub body_bytes_max: usize,
     /// Turns of bodies that are larger than that.
     pub uploads: Arc<Semaphore>,
+    /// Large answers that are under way.
+    pub unread: unread::UnreadAnswers,
     /// Who follows events, and how many streams of them.
     pub followers: Arc<crate::follow::Followers>,
     /// Files that came with messages.
@@ -260,7 +263,10 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
             let called = Called::of(&peer, &request);
             request.extensions_mut().insert(called.clone());
             request.extensions_mut().insert(caller);
-            let mut answer = next.run(request).await;
+            let method = request.method().clone();
+            let answer = next.run(request).await;
+            let counted = app.unread.count(&method, answer).await;
+            let mut answer = counted.unwrap_or_else(|refusal| refuse(spoken, refusal));
             if spoken.is_some() {
                 a2a::tell_extensions(&app, &called, answer.headers_mut());
             }

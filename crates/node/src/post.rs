@@ -209,6 +209,7 @@ fn is_passing(refusal: &Refusal) -> bool {
             | Refusal::TooFast { .. }
             | Refusal::TooManyTasks { .. }
             | Refusal::TooManyFollowers { .. }
+            | Refusal::AnswersUnread
     )
 }
 

@@ -243,6 +243,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         stop: stop.clone(),
         restart: AtomicBool::new(false),
         body_bytes_max,
+        unread: Default::default(),
         followers: Arc::default(),
         uploads: Arc::new(tokio::sync::Semaphore::new(crate::uploads::AT_ONCE)),
         attachments: Attachments::new(dir.attachments()),

@@ -114,6 +114,43 @@ fn message_waits_in_the_mailbox_while_files_run_out() {
     world.wait_until("it is worked on", || agent.task(&task)["state"] == "completed");
 }
 
+/// Finding M8: pages of large messages and tasks end early, and those who turn them miss nothing.
+#[test]
+fn pages_are_bounded_by_bytes() {
+    let world = world();
+    let text = "x".repeat(900_000);
+    let slow = world.run("slow", "sleep 60", &[]);
+    let post = |agent: &Agent| {
+        let told = agent.post("/message", &json!({ "message": text })).json();
+        told["task_id"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
+    };
+    for _ in 0..5 {
+        post(&slow);
+    }
+    let page = slow.get("/api/v1/inbox?max=500").json();
+    assert_eq!(page["messages"].as_array().map(Vec::len), Some(2), "of {} that wait", page["waiting"]);
+    let echo = world.run("echo", "cat", &[]);
+    let tasks: Vec<String> = (0..12).map(|_| post(&echo)).collect();
+    for task in &tasks {
+        world.wait_until("it has ended", || echo.task(task)["state"] == "completed");
+    }
+    let (mut seen, mut token, mut pages) = (Vec::new(), String::new(), 0);
+    loop {
+        let path = format!("/a2a/v1/tasks?pageSize=100&includeArtifacts=true&pageToken={token}");
+        let page = echo.unix().ask("GET", &path, &[("A2A-Version", "1.0")], b"").json();
+        let listed = page["tasks"].as_array().unwrap_or_else(|| panic!("{page}"));
+        assert!(listed.len() < 12, "{} tasks at once", listed.len());
+        seen.extend(listed.iter().map(|task| task["id"].as_str().unwrap().to_owned()));
+        pages += 1;
+        token = page["nextPageToken"].as_str().unwrap_or_default().to_owned();
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert!(pages > 1 && seen.len() == 12, "{pages} pages, {seen:?}");
+    assert!(tasks.iter().all(|task| seen.iter().any(|id| id.contains(task.as_str()))), "{seen:?}");
+}
+
 /// Finding A1: 500 tasks over eight agents run at the same time on one user's default limits, and all of them complete.
 #[test]
 fn heavy_500_tasks_run_at_once_over_eight_agents() {

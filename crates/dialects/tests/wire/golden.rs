@@ -210,6 +210,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::NoProgress { to: text("ana"), repeats: 5 },
         Refusal::TooManyTasks { max: 20_000 },
         Refusal::TooManyFollowers { who: "ana".into(), max: 256 },
+        Refusal::AnswersUnread,
         Refusal::NotPressed { why: text("nothing was pressed: a message is being typed into it") },
         Refusal::Busy,
         Refusal::Stopping,
@@ -230,6 +231,7 @@ fn is_listed(refusal: &Refusal) -> bool {
         Refusal::NoProgress { .. }
         | Refusal::TooManyTasks { .. }
         | Refusal::TooManyFollowers { .. }
+        | Refusal::AnswersUnread
         | Refusal::Busy => true,
         Refusal::Stopping | Refusal::NotStored { .. } | Refusal::NotProven { .. } => true,
         Refusal::AddressRefused { .. } | Refusal::TooManyGuesses { .. } => true,

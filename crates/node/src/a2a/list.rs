@@ -8,6 +8,9 @@ use synapse_a2a::{page, pb};
 use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::Seq;
 
+/// A page ends with the task that makes it longer than this, though more were asked for (M8).
+const PAGE_BYTES_MAX: usize = 4 << 20;
+
 impl Engine {
     /// T3–T11.
     pub(super) async fn list(&self, request: pb::ListTasksRequest) -> Result<pb::ListTasksResponse, Fault> {
@@ -31,17 +34,21 @@ impl Engine {
         });
         let mut all: Vec<_> = open.chain(ended).collect();
         all.sort_by_key(|(place, known)| std::cmp::Reverse((*place, known.task().id)));
-        let is_more = all.len() > wanted.size;
-        all.truncate(wanted.size);
-        let next_page_token = match all.last().filter(|_| is_more) {
+        let much = Much { history: wanted.history, artifacts: wanted.artifacts };
+        let (mut tasks, mut bytes) = (Vec::new(), 0);
+        for (_, known) in all.iter().take(wanted.size) {
+            let task = self.tell(known, much).await?;
+            bytes += page::bytes_of(&task);
+            tasks.push(task);
+            if bytes > PAGE_BYTES_MAX {
+                break;
+            }
+        }
+        let last = tasks.len().checked_sub(1).and_then(|last| all.get(last));
+        let next_page_token = match last.filter(|_| all.len() > tasks.len()) {
             Some((place, last)) => wanted.next(*place, last.task().id, as_of),
             None => String::new(),
         };
-        let much = Much { history: wanted.history, artifacts: wanted.artifacts };
-        let mut tasks = Vec::with_capacity(all.len());
-        for (_, known) in &all {
-            tasks.push(self.tell(known, much).await?);
-        }
         Ok(pb::ListTasksResponse {
             tasks,
             next_page_token,

@@ -21,7 +21,8 @@ use synapse_dialects::jsonl::{self, FromProgram, Line, ToProgram};
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Look {
-    /// How many at most; 50 if absent, never more than 500.
+    /// How many at most; 50 if absent, never more than 500. Fewer come if they are large: a page ends with the message that
+    /// makes it longer than a megabyte.
     #[serde(default)]
     #[param(maximum = 4_294_967_295_u32)]
     max: Option<u32>,
@@ -37,6 +38,7 @@ pub(super) async fn inbox(
     Query(look): Query<Look>,
 ) -> Result<Json<InboxPage>, Refused> {
     const PAGE_MAX: usize = 500;
+    const PAGE_BYTES_MAX: usize = 1 << 20;
     let agent = app.agent.id;
     let max = look.max.map_or(50, |max| usize::try_from(max).unwrap_or(PAGE_MAX)).min(PAGE_MAX);
     let command = Command::Inbox { agent, max };
@@ -44,7 +46,16 @@ pub(super) async fn inbox(
     let ids: Vec<_> = inbox.letters.iter().map(|(letter, _)| letter.id.clone()).collect();
     let bodies = app
         .archive(move |history| {
-            ids.iter().map(|id| Ok(history.message(id)?.map(|(_, body)| body))).collect::<Result<Vec<_>, _>>()
+            let (mut bodies, mut bytes) = (Vec::new(), 0);
+            for id in ids {
+                let body = history.message(&id)?.map(|(_, body)| body);
+                bytes += body.as_ref().map_or(0, synapse_core::message::Body::bytes);
+                bodies.push(body);
+                if bytes > PAGE_BYTES_MAX {
+                    break;
+                }
+            }
+            Ok(bodies)
         })
         .await?;
     let messages = inbox
