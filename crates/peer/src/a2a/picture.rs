@@ -76,7 +76,8 @@ impl Picture {
         Some(text_of(&message.parts)).filter(|text| !text.is_empty())
     }
 
-    /// Its artifacts; of an agent that makes none, what its status or its last message says.
+    /// Its artifacts; of an agent that makes none, what its status says. The last message of the history is an answer only
+    /// once the task is completed: before that, and after a failure, it reports progress.
     pub fn answer(&self) -> Option<Answer> {
         if let Some(message) = &self.message {
             return Some(answer_of(&message.parts));
@@ -90,7 +91,9 @@ impl Picture {
             return Some(Answer { text, ..answer_of(&parts) });
         }
         let status = task.status.as_ref().and_then(|status| status.message.as_ref());
-        let last = || task.history.iter().rev().find(|message| message.role() == pb::Role::Agent);
+        let is_completed = self.state() == TaskState::Completed;
+        let messages = task.history.iter().filter(|_| is_completed);
+        let last = || messages.rev().find(|message| message.role() == pb::Role::Agent);
         status.or_else(last).map(|message| answer_of(&message.parts))
     }
 
@@ -343,6 +346,30 @@ mod tests {
         asks.take_in(event(status("INPUT_REQUIRED", Some(("q", "which?"))))).unwrap();
         assert!(asks.is_asking() && asks.is_over());
         assert_eq!(asks.says().as_deref(), Some("which?"));
+    }
+
+    /// Finding A6: a canceled or failed task showed its last progress message as its answer.
+    #[test]
+    fn only_a_completed_task_is_answered_by_its_history() {
+        let said =
+            |role: &str, text: &str| json!({ "messageId": text, "role": role, "parts": [{ "text": text }] });
+        for (state, answer) in [
+            ("COMPLETED", Some("still reading")),
+            ("CANCELED", None),
+            ("FAILED", None),
+            ("REJECTED", None),
+            ("WORKING", None),
+            ("INPUT_REQUIRED", None),
+        ] {
+            let mut value = task(state)["task"].take();
+            value["history"] = json!([said("ROLE_AGENT", "still reading"), said("ROLE_USER", "hurry")]);
+            let picture = Picture::of_task(from_json(value).unwrap());
+            assert_eq!(picture.answer().map(|answer| answer.text).as_deref(), answer, "{state}");
+        }
+        // What the status says about the end is an answer in any state.
+        let mut failed = Picture::default();
+        failed.take_in(event(status("FAILED", Some(("s", "out of disk"))))).unwrap();
+        assert_eq!(failed.answer().unwrap().text, "out of disk");
     }
 
     #[test]
