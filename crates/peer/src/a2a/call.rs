@@ -230,10 +230,9 @@ pub(super) fn read_event(at: &Interface, data: &str) -> Result<Reading<pb::Strea
     // Within a stream, HTTP+JSON has no status left to say that something went wrong.
     if at.binding == Binding::HttpJson
         && let Ok(value) = serde_json::from_str::<Value>(data)
-        && value.get("error").is_some_and(Value::is_object)
+        && value.get("error").is_some_and(|error| error.is_object() || error.is_string())
     {
-        let status = value["error"]["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
-        return Err(AskError::of_http(status, &value));
+        return Err(AskError::of_http_event(&value));
     }
     let event: Reading<pb::StreamResponse> = read(at, Shape::Response, 200, data.as_bytes())?;
     match event.value.payload {

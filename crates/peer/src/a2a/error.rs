@@ -95,14 +95,20 @@ impl AskError {
     /// The `error` of JSON-RPC.
     pub(super) fn of_rpc(error: &Value) -> Self {
         let code = error["code"].as_i64().unwrap_or_default();
-        let by_code = Kind::ALL.into_iter().find(|kind| i64::from(kind.codes().json_rpc) == code);
-        Self::told(by_code, code, &error["message"], &error["data"])
+        Self::told(kind_of_rpc(code), code, words_of(error), &error["data"])
     }
 
-    /// The body of an answer of HTTP+JSON; in 1.0 it has `error`, in 0.3 it was left open.
+    /// An error event of a stream over HTTP+JSON. The status of the answer was 200, so only the body counts.
+    pub(super) fn of_http_event(event: &Value) -> Self {
+        let status = event["error"]["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+        Self::of_http(status, event)
+    }
+
+    /// The body of an answer of HTTP+JSON. In 1.0 it has `error`; 0.3 left it open, and servers send the code of JSON-RPC.
     pub(super) fn of_http(status: u16, body: &Value) -> Self {
         let error = body.get("error").filter(|error| error.is_object()).unwrap_or(body);
-        let by_status = match status {
+        let by_code = error["code"].as_i64().filter(|code| *code < 0).and_then(kind_of_rpc);
+        let guess = match status {
             404 => Some(Kind::TaskNotFound),
             413 => Some(Kind::TooLarge),
             429 => Some(Kind::TooMany),
@@ -110,10 +116,14 @@ impl AskError {
             500.. => Some(Kind::Internal),
             _ => None,
         };
-        let message =
-            ["message", "detail", "title"].into_iter().map(|name| &error[name]).find(|m| m.is_string());
-        let message = message.cloned().unwrap_or_else(|| format!("HTTP status {status}").into());
-        Self::told(by_status, i64::from(status), &message, &error["details"])
+        let unnamed = format!("HTTP status {status}");
+        let words = words_of(error).or_else(|| body["error"].as_str()).unwrap_or(&unnamed);
+        let details = if error["details"].is_array() { &error["details"] } else { &error["data"] };
+        let mut told = Self::told(by_code, i64::from(status), Some(words), details);
+        if let Self::Refused { kind: kind @ None, .. } = &mut told {
+            *kind = guess;
+        }
+        told
     }
 
     /// The status with which a call of gRPC ended.
@@ -141,7 +151,7 @@ impl AskError {
     }
 
     /// A reason in the details counts more than a code.
-    fn told(kind: Option<Kind>, code: i64, message: &Value, details: &Value) -> Self {
+    fn told(kind: Option<Kind>, code: i64, message: Option<&str>, details: &Value) -> Self {
         let details = details.as_array().map_or(&[][..], Vec::as_slice);
         let info = details.iter().find(|one| one["domain"] == DOMAIN && one["reason"].is_string());
         let reason = info.and_then(|info| info["reason"].as_str());
@@ -153,11 +163,22 @@ impl AskError {
         Self::Refused {
             kind: by_reason.or(kind),
             code,
-            message: short(message.as_str().unwrap_or("without a word")),
+            message: short(message.unwrap_or("without a word")),
             field: field.map(short),
             retry_after_s: retry,
         }
     }
+}
+
+fn kind_of_rpc(code: i64) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| i64::from(kind.codes().json_rpc) == code)
+}
+
+/// The text of an error: an object with one of the usual fields, or the text alone.
+fn words_of(error: &Value) -> Option<&str> {
+    let fields = ["message", "detail", "title", "error_description"];
+    let words = fields.into_iter().find_map(|name| error[name].as_str()).or_else(|| error.as_str());
+    words.filter(|words| !words.trim().is_empty())
 }
 
 /// What others wrote, no longer than a person reads.
@@ -256,14 +277,14 @@ mod tests {
                 "gone",
             ),
             (AskError::of_rpc(&json!({ "code": 7 })), None, "without a word"),
-            (AskError::of_rpc(&json!("x")), None, "without a word"),
+            (AskError::of_rpc(&json!("")), None, "without a word"),
             (
                 AskError::of_http(404, &json!({ "detail": "Not Found" })),
                 Some(Kind::TaskNotFound),
                 "Not Found",
             ),
             (AskError::of_http(502, &json!(null)), Some(Kind::Internal), "HTTP status 502"),
-            (AskError::of_http(418, &json!({ "error": "teapot" })), None, "HTTP status 418"),
+            (AskError::of_http(418, &json!({ "error": {} })), None, "HTTP status 418"),
         ];
         for (error, expected, words) in table {
             let AskError::Refused { kind, .. } = &error else { panic!("{error:?}") };
@@ -272,5 +293,40 @@ mod tests {
         }
         let long = AskError::of_rpc(&json!({ "code": 1, "message": "x".repeat(100_000) }));
         assert!(long.to_string().len() < 1_000);
+    }
+
+    /// Finding A6: an error that is a text was shown as "without a word".
+    #[test]
+    fn an_error_that_is_a_text_is_shown() {
+        for error in [
+            AskError::of_rpc(&json!("it broke")),
+            AskError::of_http(418, &json!({ "error": "it broke" })),
+            AskError::of_http(418, &json!("it broke")),
+            AskError::of_http(418, &json!({ "error": "teapot", "message": "it broke" })),
+            AskError::of_http(418, &json!({ "error": "teapot", "error_description": "it broke" })),
+            AskError::of_http_event(&json!({ "error": "it broke" })),
+        ] {
+            assert!(error.to_string().contains("says no: it broke"), "{error}");
+        }
+    }
+
+    /// Finding A6: servers of 0.3 send codes of JSON-RPC over HTTP+JSON, and the kind of the error was lost.
+    #[test]
+    fn codes_of_json_rpc_count_over_http() {
+        for (status, body, expected) in [
+            (400, json!({ "code": -32004, "message": "no" }), Some(Kind::Unsupported)),
+            (500, json!({ "code": -32002, "message": "no" }), Some(Kind::TaskNotCancelable)),
+            (404, json!({ "error": { "code": -32601, "message": "no" } }), Some(Kind::Method)),
+            (404, json!({ "code": -1, "message": "no" }), Some(Kind::TaskNotFound)),
+            (400, json!({ "code": 32004, "message": "no" }), None),
+        ] {
+            let error = AskError::of_http(status, &body);
+            let AskError::Refused { kind, code, .. } = &error else { panic!("{error:?}") };
+            assert_eq!((*kind, *code), (expected, i64::from(status)), "{body}");
+        }
+        // A reason counts more than a code.
+        let mut both = Fault::new(Kind::Version, "why").http();
+        both["error"]["code"] = (-32004).into();
+        assert!(AskError::of_http(400, &both).is(Kind::Version));
     }
 }
