@@ -479,3 +479,26 @@ fn polls_where_streaming_does_not_work() {
         assert!(sent <= 1, "{:?}", stranger.methods());
     }
 }
+
+/// Finding A6: over HTTP+JSON, a path for streams that is not there is no reason to give up.
+#[test]
+fn polls_where_the_path_for_streams_is_missing() {
+    let world = world();
+    for status in ["404 Not Found", "405 Method Not Allowed", "501 Not Implemented"] {
+        let stranger = Stranger::new(move |heard, port| match (heard.verb.as_str(), heard.path.as_str()) {
+            (_, CARD) => {
+                let mut card = card(&here(port, "/a"), true);
+                card["supportedInterfaces"][0]["protocolBinding"] = "HTTP+JSON".into();
+                json_answer(&card)
+            }
+            ("POST", "/a/message:send") => {
+                json_answer(&json!({ "task": task("TASK_STATE_WORKING", json!([])) }))
+            }
+            ("GET", "/a/tasks/t%2F1") => json_answer(&task("TASK_STATE_COMPLETED", text("polled"))),
+            _ => answer(status, "Content-Type: application/json\r\n", r#"{"detail":"no"}"#),
+        });
+        let ran = world.synapse(&["send", &stranger.url(), "hello", "--response", "--wire"]);
+        assert_eq!((ran.code, ran.out().as_str()), (Some(0), "polled"), "{status}: {ran}");
+        assert!(ran.stderr.contains("polled instead"), "{status}: {ran}");
+    }
+}

@@ -17,6 +17,8 @@ pub enum AskError {
         message: String,
         field: Option<String>,
         retry_after_s: Option<u64>,
+        /// The body named no error of the protocol: `kind` is a guess from the HTTP status.
+        by_status: bool,
     },
     /// Nothing says who we are, or not to its liking.
     #[error("it does not let us in (status {status}): {}", wanted(*.had_secret, .wants))]
@@ -54,11 +56,17 @@ pub enum AskError {
 }
 
 impl AskError {
-    /// It does not stream, whatever its card says; nothing has begun.
-    pub(super) fn refuses_stream(&self) -> bool {
-        let Self::Refused { kind, code, .. } = self else { return false };
-        matches!(kind, Some(Kind::Unsupported | Kind::Method))
-            || (kind.is_none() && matches!(code, 404 | 405 | 406 | 415 | 501))
+    /// It does not stream, whatever its card says; nothing has begun. A bare status 404 says so only for a message that
+    /// names no task: otherwise the task may be what was not found.
+    pub(super) fn refuses_stream(&self, names_task: bool) -> bool {
+        let Self::Refused { kind, code, by_status, .. } = self else { return false };
+        match (kind, code) {
+            (Some(Kind::Unsupported | Kind::Method), _) => true,
+            (None, 405 | 406 | 415) => true,
+            (_, 501) => *by_status,
+            (_, 404) => *by_status && !names_task,
+            _ => false,
+        }
     }
 
     /// A stable name for programs.
@@ -101,7 +109,11 @@ impl AskError {
     /// An error event of a stream over HTTP+JSON. The status of the answer was 200, so only the body counts.
     pub(super) fn of_http_event(event: &Value) -> Self {
         let status = event["error"]["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
-        Self::of_http(status, event)
+        let mut error = Self::of_http(status, event);
+        if let Self::Refused { by_status, .. } = &mut error {
+            *by_status = false;
+        }
+        error
     }
 
     /// The body of an answer of HTTP+JSON. In 1.0 it has `error`; 0.3 left it open, and servers send the code of JSON-RPC.
@@ -120,7 +132,9 @@ impl AskError {
         let words = words_of(error).or_else(|| body["error"].as_str()).unwrap_or(&unnamed);
         let details = if error["details"].is_array() { &error["details"] } else { &error["data"] };
         let mut told = Self::told(by_code, i64::from(status), Some(words), details);
-        if let Self::Refused { kind: kind @ None, .. } = &mut told {
+        if let Self::Refused { kind: kind @ None, by_status, .. } = &mut told {
+            let names_reason = |one: &Value| one["reason"].is_string();
+            *by_status = !details.as_array().is_some_and(|all| all.iter().any(names_reason));
             *kind = guess;
         }
         told
@@ -147,6 +161,7 @@ impl AskError {
             message: short(words),
             field: told.field.as_deref().map(short),
             retry_after_s: told.retry_after_s,
+            by_status: false,
         }
     }
 
@@ -166,6 +181,7 @@ impl AskError {
             message: short(message.unwrap_or("without a word")),
             field: field.map(short),
             retry_after_s: retry,
+            by_status: false,
         }
     }
 }
@@ -328,5 +344,35 @@ mod tests {
         let mut both = Fault::new(Kind::Version, "why").http();
         both["error"]["code"] = (-32004).into();
         assert!(AskError::of_http(400, &both).is(Kind::Version));
+    }
+
+    /// Finding A6: a path for streams that is not there did not count as a refusal, since 404 and 501 have a kind.
+    #[test]
+    fn a_missing_stream_is_told_from_a_missing_task() {
+        let not_found = json!({ "detail": "Not Found" });
+        let reason = Fault::new(Kind::TaskNotFound, "gone").http();
+        for (error, of_new, of_task) in [
+            (AskError::of_http(404, &not_found), true, false),
+            (AskError::of_http(404, &json!(null)), true, false),
+            (AskError::of_http(501, &json!(null)), true, true),
+            (AskError::of_http(405, &json!(null)), true, true),
+            (AskError::of_http(404, &reason), false, false),
+            (
+                AskError::of_http(404, &json!({ "error": { "details": [{ "reason": "AGENT_ASLEEP" }] } })),
+                false,
+                false,
+            ),
+            (AskError::of_http(404, &json!({ "code": -32001 })), false, false),
+            (AskError::of_http(404, &json!({ "code": -32601 })), true, true),
+            (AskError::of_http(500, &json!(null)), false, false),
+            (AskError::of_http(503, &json!(null)), false, false),
+            (AskError::of_http_event(&json!({ "error": { "code": 404 } })), false, false),
+        ] {
+            assert_eq!(
+                (error.refuses_stream(false), error.refuses_stream(true)),
+                (of_new, of_task),
+                "{error:?}"
+            );
+        }
     }
 }

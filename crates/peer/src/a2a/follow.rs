@@ -127,9 +127,11 @@ impl Agent {
             Begin::Send(message) if self.card.streaming => {
                 let message = self.with_output_modes(message);
                 let message_id = message["message"]["messageId"].as_str().unwrap_or_default().to_owned();
+                let names_task = message["message"]["taskId"].is_string();
                 let ask = Ask::SendStreaming(message.clone());
                 let ended = match self.listen(ask, &mut place, picture, ears).await {
-                    Err(e) if e.refuses_stream() => {
+                    // Not after an event: it has begun then, and would begin again.
+                    Err(e) if e.refuses_stream(names_task) && place.count == 0 => {
                         self.odd("its card declares streaming, but it refuses to stream: polled instead");
                         return self.send_and_poll(message, picture, ears).await;
                     }
@@ -210,7 +212,7 @@ impl Agent {
                 }
                 Err(e) if e.is_passing() => why = e.to_string(),
                 // The verb, or the task: the next question tells which.
-                Err(AskError::Refused { code: 404 | 405, .. }) if !by_post => {
+                Err(AskError::Refused { code: 404 | 405 | 501, .. }) if !by_post => {
                     by_post = true;
                     continue;
                 }
@@ -218,7 +220,7 @@ impl Agent {
                 Err(e) if e.is(Kind::Unsupported) || e.is(Kind::Method) || e.is(Kind::TaskNotFound) => {
                     return self.ask_until_over(id, picture, ears).await;
                 }
-                Err(AskError::Refused { code: 404 | 405, .. }) => {
+                Err(AskError::Refused { code: 404 | 405 | 501, .. }) => {
                     return self.ask_until_over(id, picture, ears).await;
                 }
                 Err(e) => return Err(e),
@@ -284,7 +286,7 @@ impl Agent {
                 if event.data.is_empty() || !place.is_new(&event) {
                     continue;
                 }
-                place.count(event.data.len())?;
+                let bytes = event.data.len();
                 self.see(WireEvent::Received { status: None, body: event.data.as_bytes() });
                 let event = match call::read_event(at, &event.data) {
                     Ok(event) => event,
@@ -295,6 +297,7 @@ impl Agent {
                     }
                     Err(e) => return Err(e),
                 };
+                place.count(bytes)?;
                 event.notes.iter().for_each(|note| self.odd(note));
                 if ears.take_in(event.value, picture)? {
                     return Ok(Ended::Over);
