@@ -15,6 +15,7 @@ mod follow;
 #[cfg(test)]
 mod fuzz;
 mod grpc;
+mod lenient;
 mod picture;
 mod sse;
 mod trust;
@@ -50,6 +51,8 @@ const SENT_WITHIN: Duration = Duration::from_secs(24 * 3_600);
 /// Media types of a card that are said to be accepted.
 const MODES_MAX: usize = 30;
 const MODE_BYTES_MAX: usize = 100;
+/// The type of a stream of events.
+const SSE: &str = "text/event-stream";
 /// Tasks that are shown.
 const PAGE: u32 = 20;
 
@@ -121,16 +124,47 @@ impl Agent {
 
     /// Sends a message; returns with the task as it is then, or with the answer.
     pub async fn send(&self, message: Value, at_once: bool) -> Result<Picture, AskError> {
+        let mut picture = Picture::default();
+        let is_known = |picture: &Picture| picture.task_id().is_some();
+        let ears = Ears { hear: &|_| {}, enough: &is_known };
+        self.send_into(message, at_once, &mut picture, &ears).await?;
+        Ok(picture)
+    }
+
+    /// Sends a message and adds what is answered to `picture`.
+    async fn send_into(
+        &self,
+        message: Value,
+        at_once: bool,
+        picture: &mut Picture,
+        ears: &Ears<'_>,
+    ) -> Result<(), AskError> {
+        use pb::send_message_response::Payload;
         let mut message = self.with_output_modes(message);
         if at_once {
             message["configuration"]["returnImmediately"] = true.into();
         }
-        let sent: pb::SendMessageResponse = self.ask(Ask::Send(message), Shape::Response).await?;
-        match sent.payload {
-            Some(pb::send_message_response::Payload::Task(task)) => Ok(Picture::of_task(task)),
-            Some(pb::send_message_response::Payload::Message(message)) => Ok(Picture::of_message(message)),
-            None => Err(call::not_understood("it holds neither a task nor a message")),
-        }
+        let message_id = message["message"]["messageId"].as_str().unwrap_or_default().to_owned();
+        let ask = Ask::Send(message);
+        let sent: pb::SendMessageResponse = match &self.at {
+            At::Grpc(_) => self.ask(ask, Shape::Response).await?,
+            At::Json(at) => {
+                let mut stream = self.web.stream(self.limited(&ask)?).await?;
+                if stream.status.is_success() && content_type(&stream.headers) == SSE {
+                    return self.hear_sent(at, stream, message_id, picture, ears).await;
+                }
+                let body = follow::whole(&mut stream).await?;
+                self.read_answer(at, Shape::Response, (stream.status, &stream.headers), &body)?
+            }
+        };
+        let answered = match sent.payload {
+            Some(Payload::Task(task)) => Picture::of_task(task),
+            Some(Payload::Message(message)) => Picture::of_message(message),
+            None => return Err(call::not_understood("it holds neither a task nor a message")),
+        };
+        let told = picture.see(answered).map_err(|why| call::not_understood(&why))?;
+        told.iter().for_each(|told| (ears.hear)(told));
+        Ok(())
     }
 
     pub async fn task(&self, id: &str) -> Result<Picture, AskError> {
@@ -159,10 +193,7 @@ impl Agent {
     }
 
     async fn ask<T: serde::de::DeserializeOwned>(&self, ask: Ask<'_>, shape: Shape) -> Result<T, AskError> {
-        let mut request = self.request(&ask)?;
-        let whole = if matches!(ask, Ask::Send(_)) { SENT_WITHIN } else { ANSWER_WITHIN };
-        request.limits =
-            Limits { whole, quiet: whole, answer_bytes_max: ANSWER_BYTES_MAX, ..Limits::default() };
+        let request = self.limited(&ask)?;
         let at = match &self.at {
             At::Json(at) => at,
             At::Grpc(at) => {
@@ -175,10 +206,31 @@ impl Agent {
             }
         };
         let answer = self.web.fetch(request).await?;
-        self.see(WireEvent::Received { status: Some(answer.status.as_u16()), body: &answer.body });
-        self.check_status(answer.status, &answer.headers)?;
-        check_media(&content_type(&answer.headers), answer.status.as_u16())?;
-        let read = call::read(at, shape, answer.status.as_u16(), &answer.body)?;
+        self.read_answer(at, shape, (answer.status, &answer.headers), &answer.body)
+    }
+
+    /// The request of an operation that has one answer, with its limits.
+    fn limited(&self, ask: &Ask<'_>) -> Result<web::Request, AskError> {
+        let mut request = self.request(ask)?;
+        let whole = if matches!(ask, Ask::Send(_)) { SENT_WITHIN } else { ANSWER_WITHIN };
+        request.limits =
+            Limits { whole, quiet: whole, answer_bytes_max: ANSWER_BYTES_MAX, ..Limits::default() };
+        Ok(request)
+    }
+
+    /// The one answer of an operation.
+    fn read_answer<T: serde::de::DeserializeOwned>(
+        &self,
+        at: &Interface,
+        shape: Shape,
+        (status, headers): (StatusCode, &HeaderMap),
+        body: &[u8],
+    ) -> Result<T, AskError> {
+        self.see(WireEvent::Received { status: Some(status.as_u16()), body });
+        self.check_status(status, headers)?;
+        let note = lenient::media(&content_type(headers), status.as_u16(), body)?;
+        note.iter().for_each(|note| self.odd(note));
+        let read = call::read(at, shape, status.as_u16(), body)?;
         read.notes.iter().for_each(|note| self.odd(note));
         Ok(read.value)
     }
@@ -305,16 +357,6 @@ fn secret(
 fn content_type(headers: &HeaderMap) -> String {
     let raw = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     raw.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
-}
-
-/// A yes has to be JSON; a no may come from whatever stands before the server.
-fn check_media(media: &str, status: u16) -> Result<(), AskError> {
-    if !(200..300).contains(&status) || matches!(media, "application/json" | "application/a2a+json") {
-        return Ok(());
-    }
-    let what =
-        if media.is_empty() { "nothing that it says the type of".to_owned() } else { media.to_owned() };
-    Err(call::not_understood(&format!("it is {what}, where JSON was asked for")))
 }
 
 #[cfg(test)]

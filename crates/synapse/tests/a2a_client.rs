@@ -502,3 +502,54 @@ fn polls_where_the_path_for_streams_is_missing() {
         assert!(ran.stderr.contains("polled instead"), "{status}: {ran}");
     }
 }
+
+/// Finding A6: the message was sent, and an answer that could mean only one thing was lost.
+#[test]
+fn answers_with_one_meaning_are_read_and_noted() {
+    let world = world();
+    fn sent() -> Value {
+        json!({ "task": task("TASK_STATE_COMPLETED", text("fine")) })
+    }
+    let in_envelope = || json!({ "jsonrpc": "2.0", "id": 1, "result": sent() }).to_string();
+    let plain = in_envelope();
+    let untyped = in_envelope();
+    type Reply = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
+    let table: Vec<(Reply, &str)> = vec![
+        (
+            Box::new(|| json_answer(&json!({ "jsonrpc": "2.0", "id": "1", "result": sent() }))),
+            "odd: the id of the request",
+        ),
+        (
+            Box::new(|| json_answer(&json!({ "jsonrpc": "2.0", "id": null, "result": sent() }))),
+            "odd: an answer without the id",
+        ),
+        (Box::new(|| json_answer(&json!({ "id": 1, "result": sent() }))), "odd: an answer without `"),
+        (Box::new(|| json_answer(&sent())), "odd: an answer without the envelope"),
+        (
+            Box::new(move || answer("200 OK", "Content-Type: text/plain\r\n", &plain)),
+            "odd: JSON in an answer that is text/plain",
+        ),
+        (Box::new(move || answer("200 OK", "", &untyped)), "odd: JSON in an answer"),
+        (
+            Box::new(|| events(&[json!({ "task": task("TASK_STATE_WORKING", json!([])) }), sent()])),
+            "odd: a stream of events",
+        ),
+        (
+            Box::new(|| {
+                answer("200 OK", "Content-Type: text/event-stream\r\n", &format!("data: {}\n\n", sent()))
+            }),
+            "odd: an answer without the envelope",
+        ),
+    ];
+    for (n, (reply, note)) in table.into_iter().enumerate() {
+        let stranger = Stranger::new(move |heard, port| match heard.method() {
+            _ if heard.path == CARD => json_answer(&card(&here(port, "/rpc"), false)),
+            "SendMessage" => reply(),
+            _ => not_found(),
+        });
+        let ran = world.synapse(&["send", &stranger.url(), "hello", "--response", "--wire"]);
+        assert_eq!((ran.code, ran.out().as_str()), (Some(0), "fine"), "row {n}: {ran}");
+        assert!(ran.stderr.contains(note), "row {n}: {note} is not in {ran}");
+        assert_eq!(stranger.methods(), ["SendMessage"], "row {n}");
+    }
+}

@@ -4,12 +4,13 @@
 
 use super::card::{Binding, Interface, Version};
 use super::error::AskError;
+use super::lenient;
 use crate::web;
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use synapse_a2a::lenient::{self, Expected};
+use synapse_a2a::lenient::{Expected, repair};
 use synapse_a2a::operation::Request;
 use synapse_a2a::v03::{self, Form};
 use synapse_a2a::wire::{from_json, to_json};
@@ -144,7 +145,7 @@ impl Ask<'_> {
 }
 
 /// One call has one connection of its own, so one number is enough.
-const RPC_ID: u64 = 1;
+pub(super) const RPC_ID: u64 = 1;
 
 /// An answer, and what was odd about it.
 #[derive(Debug)]
@@ -160,30 +161,47 @@ pub(super) fn read<T: DeserializeOwned>(
     status: u16,
     bytes: &[u8],
 ) -> Result<Reading<T>, AskError> {
-    let value: Option<Value> = serde_json::from_slice(bytes).ok();
-    let result = match (at.binding, value) {
-        (Binding::HttpJson, value) if !(200..300).contains(&status) => {
+    let mut notes = Vec::new();
+    let value = lenient::json(bytes, &mut notes);
+    let is_success = (200..300).contains(&status);
+    let mut result = match (at.binding, value) {
+        (Binding::HttpJson, value) if !is_success => {
             return Err(AskError::of_http(status, &value.unwrap_or_default()));
         }
         (Binding::HttpJson, Some(value)) => value,
-        (Binding::JsonRpc, Some(value)) if value["jsonrpc"] == "2.0" => of_envelope(value)?,
-        (Binding::JsonRpc, value) if !(200..300).contains(&status) => {
+        (Binding::JsonRpc, Some(value)) if is_success || value["jsonrpc"] == "2.0" => {
+            lenient::result(value, what, &mut notes)?
+        }
+        (Binding::JsonRpc, value) if !is_success => {
             return Err(AskError::of_http(status, &value.unwrap_or_default()));
         }
-        (Binding::JsonRpc, Some(_)) => return Err(not_understood("it is no answer of JSON-RPC 2.0")),
-        (_, None) => return Err(not_understood("it is no JSON")),
+        (_, _) => return Err(not_understood("it is no JSON")),
     };
+    let read = match of_result(at, what, &result) {
+        Err(_) if lenient::replace_unknown_states(&mut result) => {
+            notes.push(lenient::UNKNOWN_STATE);
+            of_result(at, what, &result)
+        }
+        read => read,
+    };
+    let Reading { value, notes: within } = read.map_err(|fault| not_understood(&fault.message))?;
+    notes.extend(within);
+    Ok(Reading { value, notes })
+}
+
+fn of_result<T: DeserializeOwned>(at: &Interface, what: Shape, result: &Value) -> Result<Reading<T>, Fault> {
     let mut notes = Vec::new();
-    let mut repaired = |expected| {
-        let repaired = lenient::repair(result.clone(), expected);
+    let result = result.clone();
+    let mut repaired = |result, expected| {
+        let repaired = repair(result, expected);
         notes = repaired.notes;
         Ok(repaired.value)
     };
     let result = match (at.version, what) {
         (_, Shape::Card) => Ok(result),
-        (Version::V10, Shape::Task) => repaired(Expected::Task),
-        (Version::V10, Shape::Page) => repaired(Expected::TaskPage),
-        (Version::V10, Shape::Response) => repaired(Expected::Event),
+        (Version::V10, Shape::Task) => repaired(result, Expected::Task),
+        (Version::V10, Shape::Page) => repaired(result, Expected::TaskPage),
+        (Version::V10, Shape::Response) => repaired(result, Expected::Event),
         (Version::V03, Shape::Response) => {
             v03::read_event(result, at.binding.form()).and_then(|(told, _)| to_json(&told))
         }
@@ -194,8 +212,7 @@ pub(super) fn read<T: DeserializeOwned>(
             v03::read_task(result, at.binding.form()).and_then(|task| to_json(&task))
         }
     };
-    let value = result.and_then(from_json).map_err(|fault| not_understood(&fault.message))?;
-    Ok(Reading { value, notes })
+    Ok(Reading { value: result.and_then(from_json)?, notes })
 }
 
 /// What cannot be asked so is the asker's to change.
@@ -238,19 +255,6 @@ pub(super) fn read_event(at: &Interface, data: &str) -> Result<Reading<pb::Strea
     match event.value.payload {
         Some(_) => Ok(event),
         None => Err(not_understood("an event that holds nothing")),
-    }
-}
-
-fn of_envelope(mut value: Value) -> Result<Value, AskError> {
-    if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
-        return Err(AskError::of_rpc(error));
-    }
-    if value["id"] != RPC_ID {
-        return Err(not_understood("it answers another request than ours"));
-    }
-    match value.get_mut("result").map(Value::take) {
-        Some(result) => Ok(result),
-        None => Err(not_understood("it has neither a result nor an error")),
     }
 }
 
@@ -346,7 +350,7 @@ mod tests {
             (&rest, 200, "<html>", "no JSON"),
             (&rest, 200, "[]", "its answer was not understood"),
             (&rest, 404, "<html>", "HTTP status 404"),
-            (&rest, 200, r#"{"status":{"state":"TASK_STATE_FLYING"}}"#, "its answer was not understood"),
+            (&rest, 200, r#"{"status":{"state":["TASK_STATE_WORKING"]}}"#, "its answer was not understood"),
         ];
         for (at, status, body, words) in table {
             let error = read::<pb::Task>(at, Shape::Task, status, body.as_bytes()).unwrap_err();
@@ -356,5 +360,30 @@ mod tests {
         assert_eq!(task.id, "t");
         let error = read_event(&rest, r#"{"error":{"code":404,"message":"gone"}}"#).unwrap_err();
         assert!(error.is(synapse_a2a::Kind::TaskNotFound), "{error:?}");
+    }
+
+    /// Finding A6: one state that nobody knows made the whole answer unreadable.
+    #[test]
+    fn a_task_in_an_unknown_state_is_working() {
+        let task = json!({ "id": "t", "contextId": "c", "status": { "state": "paused" } });
+        let update = json!({ "taskId": "t", "contextId": "c", "status": { "state": "TASK_STATE_FLYING" } });
+        for (binding, version) in [
+            (Binding::JsonRpc, Version::V10),
+            (Binding::JsonRpc, Version::V03),
+            (Binding::HttpJson, Version::V10),
+            (Binding::HttpJson, Version::V03),
+        ] {
+            let at = at(binding, version, None);
+            let wrapped = |result: Value| match binding {
+                Binding::JsonRpc => json!({ "jsonrpc": "2.0", "id": 1, "result": result }).to_string(),
+                Binding::HttpJson => result.to_string(),
+            };
+            let body = wrapped(task.clone());
+            let read: Reading<pb::Task> = read(&at, Shape::Task, 200, body.as_bytes()).unwrap();
+            assert_eq!(read.value.status.unwrap().state(), pb::TaskState::Working, "{body}");
+            assert!(read.notes.contains(&lenient::UNKNOWN_STATE), "{body}: {:?}", read.notes);
+            let event = read_event(&at, &wrapped(json!({ "statusUpdate": update }))).unwrap();
+            assert_eq!(event.notes, [lenient::UNKNOWN_STATE]);
+        }
     }
 }

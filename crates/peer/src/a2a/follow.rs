@@ -9,7 +9,7 @@ use super::card::Version;
 use super::error::AskError;
 use super::picture::Picture;
 use super::sse::{EVENT_BYTES_MAX, ID_BYTES_MAX, Reader, SseEvent};
-use super::{Agent, At, Interface, WireEvent, content_type, grpc};
+use super::{ANSWER_BYTES_MAX, Agent, At, Interface, SSE, WireEvent, content_type, grpc};
 use crate::web::{Limits, Request, Streaming, WebError};
 use http::HeaderMap;
 use serde_json::Value;
@@ -169,9 +169,7 @@ impl Agent {
         picture: &mut Picture,
         ears: &Ears<'_>,
     ) -> Result<(), AskError> {
-        let answered = self.send(message, true).await?;
-        let told = picture.see(answered).map_err(|why| not_understood(&why))?;
-        told.iter().for_each(|told| (ears.hear)(told));
+        self.send_into(message, true, picture, ears).await?;
         match picture.task_id().map(str::to_owned) {
             Some(id) if !picture.is_over() && !(ears.enough)(picture) => {
                 self.ask_until_over(&id, picture, ears).await
@@ -261,7 +259,7 @@ impl Agent {
             At::Json(at) => at,
             At::Grpc(at) => return self.listen_grpc(at.version, request, place, picture, ears).await,
         };
-        let mut stream = match self.web.stream(request).await {
+        let stream = match self.web.stream(request).await {
             Ok(stream) => stream,
             // Whether it was heard is not known.
             Err(e @ (WebError::Dropped { .. } | WebError::Slow { .. })) => {
@@ -270,10 +268,41 @@ impl Agent {
             Err(e) => return Err(e.into()),
         };
         self.check_status(stream.status, &stream.headers)?;
-        let media = content_type(&stream.headers);
-        if media != "text/event-stream" || !stream.status.is_success() {
-            return self.read_alone(at, stream, &media, picture, ears).await;
+        if content_type(&stream.headers) != SSE || !stream.status.is_success() {
+            return self.read_alone(at, stream, picture, ears).await;
         }
+        self.hear(at, stream, place, picture, ears).await
+    }
+
+    /// The answer to a message that asked for no stream, as a stream of events.
+    pub(super) async fn hear_sent(
+        &self,
+        at: &Interface,
+        stream: Streaming,
+        message_id: String,
+        picture: &mut Picture,
+        ears: &Ears<'_>,
+    ) -> Result<(), AskError> {
+        self.odd("a stream of events, where one answer was asked for: its events are read");
+        let ended = self.hear(at, stream, &mut Place::default(), picture, ears).await?;
+        match ended {
+            Ended::Over => Ok(()),
+            // The task can be asked for.
+            Ended::Broken(_) | Ended::Unreadable(_) if picture.task_id().is_some() => Ok(()),
+            Ended::Broken(why) => Err(AskError::NotKnown { message_id, why }),
+            Ended::Unreadable(why) => Err(not_understood(&why)),
+        }
+    }
+
+    /// The events of one connection.
+    async fn hear(
+        &self,
+        at: &Interface,
+        mut stream: Streaming,
+        place: &mut Place,
+        picture: &mut Picture,
+        ears: &Ears<'_>,
+    ) -> Result<Ended, AskError> {
         let mut reader = Reader::default();
         loop {
             match stream.chunk().await {
@@ -367,23 +396,12 @@ impl Agent {
         &self,
         at: &Interface,
         mut stream: Streaming,
-        media: &str,
         picture: &mut Picture,
         ears: &Ears<'_>,
     ) -> Result<Ended, AskError> {
-        let status = stream.status.as_u16();
-        let mut body = Vec::new();
-        while let Some(bytes) = stream.chunk().await? {
-            body.extend_from_slice(&bytes);
-            if body.len() > super::ANSWER_BYTES_MAX {
-                return Err(not_understood("it is larger than is read"));
-            }
-        }
-        super::check_media(media, status)?;
-        self.see(WireEvent::Received { status: Some(status), body: &body });
-        let read = call::read(at, Shape::Response, status, &body)?;
-        read.notes.iter().for_each(|note| self.odd(note));
-        match ears.take_in(read.value, picture)? {
+        let body = whole(&mut stream).await?;
+        let event = self.read_answer(at, Shape::Response, (stream.status, &stream.headers), &body)?;
+        match ears.take_in(event, picture)? {
             true => Ok(Ended::Over),
             false => Ok(Ended::Broken("it answered once, and did not stream".into())),
         }
@@ -423,4 +441,16 @@ impl Agent {
             pause = (pause * 3 / 2).min(ASK_MAX);
         }
     }
+}
+
+/// The whole body of one answer.
+pub(super) async fn whole(stream: &mut Streaming) -> Result<Vec<u8>, AskError> {
+    let mut body = Vec::new();
+    while let Some(bytes) = stream.chunk().await? {
+        body.extend_from_slice(&bytes);
+        if body.len() > ANSWER_BYTES_MAX {
+            return Err(not_understood("it is larger than is read"));
+        }
+    }
+    Ok(body)
 }

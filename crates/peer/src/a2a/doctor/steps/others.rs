@@ -78,6 +78,7 @@ async fn message(at: &Interface, probe: &mut Probe, about: &str, text: &str, mar
             Ok(answer) => {
                 let status = answer.status.as_u16();
                 match call::read::<pb::SendMessageResponse>(at, Shape::Response, status, &answer.body) {
+                    Ok(sent) if !sent.notes.is_empty() => Verdict::Off(sent.notes.join("; ")),
                     Ok(sent) if sent.value.payload.is_some() => {
                         Verdict::Ok("a task or a message of 0.3".into())
                     }
