@@ -92,9 +92,10 @@ impl Agent {
         Ok(Self { card: found.card, at, web, secret, tap: None })
     }
 
-    /// Shows all further traffic.
+    /// Shows what was odd about the card, and all further traffic.
     pub fn tap(&mut self, tap: WireTap) {
         self.tap = Some(tap);
+        self.card.notes.iter().for_each(|note| self.odd(note));
     }
 
     fn see(&self, event: WireEvent<'_>) {
@@ -189,7 +190,7 @@ impl Agent {
             return Ok(None);
         }
         let value: serde_json::Value = self.ask(Ask::ExtendedCard, Shape::Card).await?;
-        Card::read(value).map(Some).map_err(|why| call::not_understood(&why))
+        Card::read_from(value, self.at.url()).map(Some).map_err(|why| call::not_understood(&why))
     }
 
     async fn ask<T: serde::de::DeserializeOwned>(&self, ask: Ask<'_>, shape: Shape) -> Result<T, AskError> {

@@ -25,6 +25,8 @@ pub struct Card {
     /// Why the others are not used, in the order of the card.
     pub passed_over: Vec<String>,
     pub credential: Credential,
+    /// What was wrong with it and could be read all the same.
+    pub notes: Vec<&'static str>,
     /// The document itself.
     pub value: Value,
 }
@@ -134,23 +136,32 @@ const HEADERS_NOT_FOR_SECRETS: &[&str] = &[
 ];
 
 impl Card {
-    /// None if it is no card, with why.
+    /// Reads a card whose URL is not known, so that addresses in it have to be whole. An error if it is no card.
     pub fn read(value: Value) -> Result<Self, String> {
+        Self::read_with(value, InterfaceReader::default())
+    }
+
+    /// Reads a card from this URL. An address without a host means the host of the card.
+    pub fn read_from(value: Value, from: &HttpUrl) -> Result<Self, String> {
+        Self::read_with(value, InterfaceReader { base: Some(from), notes: Vec::new() })
+    }
+
+    fn read_with(value: Value, mut reader: InterfaceReader<'_>) -> Result<Self, String> {
         let object = value.as_object().ok_or("it is no JSON object")?;
         let text = |name: &str, max: usize| {
             object.get(name).and_then(Value::as_str).unwrap_or_default().chars().take(max).collect::<String>()
         };
         let (interfaces, grpc, passed_over) = if list(&value["supportedInterfaces"]).is_empty() {
             if value["url"].is_string() {
-                of_03(&value)
+                of_03(&value, &mut reader)
             } else if let Some(url) = value.pointer("/endpoints/0/url").and_then(Value::as_str) {
                 // Only says where to connect.
-                sort(vec![place(url, "JSONRPC", "1.0", None)])
+                sort(vec![reader.read(url, "JSONRPC", "1.0", None)])
             } else {
                 return Err("it has neither `supportedInterfaces` nor `url`".into());
             }
         } else {
-            of_10(&value)
+            of_10(&value, &mut reader)
         };
         let mut name = text("name", NAME_CHARS_MAX);
         if name.is_empty() {
@@ -169,6 +180,7 @@ impl Card {
             has_extended: value.pointer("/capabilities/extendedAgentCard") == Some(&Value::Bool(true))
                 || value["supportsAuthenticatedExtendedCard"] == true,
             credential: credential(&value),
+            notes: reader.into_notes(),
             interfaces,
             grpc,
             passed_over,
@@ -201,58 +213,97 @@ impl Card {
 
 type Places = (Vec<Interface>, Vec<GrpcInterface>, Vec<String>);
 
-fn of_10(card: &Value) -> Places {
+fn of_10(card: &Value, reader: &mut InterfaceReader<'_>) -> Places {
     let read = |one: &Value| {
         let text = |name: &str| one[name].as_str().unwrap_or_default();
-        place(text("url"), text("protocolBinding"), text("protocolVersion"), one["tenant"].as_str())
+        reader.read(text("url"), text("protocolBinding"), text("protocolVersion"), one["tenant"].as_str())
     };
     sort(list(&card["supportedInterfaces"]).iter().take(LIST_MAX).map(read).collect())
 }
 
 /// The main one first, then the others; 0.3 says what each speaks, not in which version.
-fn of_03(card: &Value) -> Places {
+fn of_03(card: &Value, reader: &mut InterfaceReader<'_>) -> Places {
     // A card of 0.2 has no version, and the same words.
     let version = card["protocolVersion"].as_str().filter(|v| !v.starts_with("0.2")).unwrap_or("0.3");
     let main = card["preferredTransport"].as_str().unwrap_or("JSONRPC");
-    let mut all = vec![place(card["url"].as_str().unwrap_or_default(), main, version, None)];
+    let mut all = vec![reader.read(card["url"].as_str().unwrap_or_default(), main, version, None)];
     for one in list(&card["additionalInterfaces"]).iter().take(LIST_MAX) {
         let text = |name: &str| one[name].as_str().unwrap_or_default();
         // The main one is often told twice.
         if (one["url"].as_str(), text("transport")) != (card["url"].as_str(), main) {
-            all.push(place(text("url"), text("transport"), version, None));
+            all.push(reader.read(text("url"), text("transport"), version, None));
         }
     }
     sort(all)
 }
 
-fn place(url: &str, binding: &str, version: &str, tenant: Option<&str>) -> Result<At, String> {
-    let shown: String = format!("{binding} {version} at {url}").chars().take(NAME_CHARS_MAX).collect();
-    let binding = match binding {
-        "JSONRPC" => Some(Binding::JsonRpc),
-        "HTTP+JSON" => Some(Binding::HttpJson),
-        "GRPC" => None,
-        _ => return Err(format!("{shown}: another binding")),
-    };
-    // V10: what is behind the second number says nothing about what is spoken.
-    let mut numbers = version.split('.');
-    let version = match (numbers.next(), numbers.next()) {
-        (Some("1"), Some("0")) => Version::V10,
-        (Some("0"), Some("3")) => Version::V03,
-        _ => return Err(format!("{shown}: another version")),
-    };
-    let tenant = tenant.filter(|tenant| !tenant.is_empty()).map(str::to_owned);
-    let Some(binding) = binding else {
-        let url = grpc_url(url).map_err(|why| format!("{shown}: {why}"))?;
-        return match url.is_bare() {
-            true => Ok(At::Grpc(GrpcInterface { url, version, tenant })),
-            false => Err(format!("{shown}: a path in its address, which gRPC has no use for")),
+const OTHER_CASE: &str = "its card has the name of a binding in other letters";
+const SHORT_VERSION: &str = "its card has the version `1`, which was read as 1.0";
+const NO_HOST: &str = "its card has a URL without a host, which was read as that of the card";
+
+/// Reads interfaces of a card, and notes what was wrong with them.
+#[derive(Default)]
+struct InterfaceReader<'a> {
+    /// Where the card is from, if that is known.
+    base: Option<&'a HttpUrl>,
+    notes: Vec<&'static str>,
+}
+
+impl InterfaceReader<'_> {
+    fn read(&mut self, url: &str, binding: &str, version: &str, tenant: Option<&str>) -> Result<At, String> {
+        let shown: String = format!("{binding} {version} at {url}").chars().take(NAME_CHARS_MAX).collect();
+        let (is_exact, binding) = match binding.to_ascii_uppercase().as_str() {
+            name @ "JSONRPC" => (name == binding, Some(Binding::JsonRpc)),
+            name @ "HTTP+JSON" => (name == binding, Some(Binding::HttpJson)),
+            name @ "GRPC" => (name == binding, None),
+            _ => return Err(format!("{shown}: another binding")),
         };
-    };
-    let url = HttpUrl::parse(url).map_err(|why| format!("{shown}: {why}"))?;
-    if url.has_query() {
-        return Err(format!("{shown}: a query in its URL"));
+        if !is_exact {
+            self.notes.push(OTHER_CASE);
+        }
+        // V10: what is behind the second number says nothing about what is spoken.
+        let mut numbers = version.split('.');
+        let version = match (numbers.next(), numbers.next()) {
+            (Some("1"), Some("0")) => Version::V10,
+            (Some("1"), None) => {
+                self.notes.push(SHORT_VERSION);
+                Version::V10
+            }
+            (Some("0"), Some("3")) => Version::V03,
+            _ => return Err(format!("{shown}: another version")),
+        };
+        let tenant = tenant.filter(|tenant| !tenant.is_empty()).map(str::to_owned);
+        let Some(binding) = binding else {
+            let url = grpc_url(url).map_err(|why| format!("{shown}: {why}"))?;
+            return match url.is_bare() {
+                true => Ok(At::Grpc(GrpcInterface { url, version, tenant })),
+                false => Err(format!("{shown}: a path in its address, which gRPC has no use for")),
+            };
+        };
+        let url = match self.on_same_host(url) {
+            Some(url) => {
+                self.notes.push(NO_HOST);
+                url
+            }
+            None => HttpUrl::parse(url).map_err(|why| format!("{shown}: {why}"))?,
+        };
+        if url.has_query() {
+            return Err(format!("{shown}: a query in its URL"));
+        }
+        Ok(At::Json(Interface { url, binding, version, tenant }))
     }
-    Ok(At::Json(Interface { url, binding, version, tenant }))
+
+    /// `/path`, which has one meaning. `path` has not: below the card, or at the top of the host.
+    fn on_same_host(&self, raw: &str) -> Option<HttpUrl> {
+        let base = self.base.filter(|_| raw.starts_with('/') && !raw.starts_with("//"))?;
+        HttpUrl::parse(&format!("{}{raw}", base.origin())).ok().filter(|url| url.origin() == base.origin())
+    }
+
+    fn into_notes(mut self) -> Vec<&'static str> {
+        self.notes.sort_unstable();
+        self.notes.dedup();
+        self.notes
+    }
 }
 
 /// An address of gRPC may be `host:port` alone. Then it is encrypted, unless it is on this machine.
@@ -415,6 +466,41 @@ mod tests {
         }
         let tenant = Card::read(of_10(json!([rest]))).unwrap();
         assert_eq!(tenant.interfaces[0].tenant.as_deref(), Some("t"));
+    }
+
+    /// Finding A6: small slips in a card made its agent unreachable. A card sends callers to no other host by them.
+    #[test]
+    fn slips_of_a_card_are_read_and_noted() {
+        let from = HttpUrl::parse("https://a:8443/x/.well-known/agent-card.json").unwrap();
+        let table = [
+            ("https://a/r", "jsonrpc", "1.0", Ok(("JSONRPC 1.0 at https://a/r", Some(OTHER_CASE)))),
+            ("https://a/r", "http+json", "1.0", Ok(("HTTP+JSON 1.0 at https://a/r", Some(OTHER_CASE)))),
+            ("https://a", "grpc", "1.0", Ok(("GRPC 1.0 at https://a", Some(OTHER_CASE)))),
+            ("https://a/r", "JSONRPC", "1", Ok(("JSONRPC 1.0 at https://a/r", Some(SHORT_VERSION)))),
+            ("https://a/r", "JSONRPC", "1.0.0", Ok(("JSONRPC 1.0 at https://a/r", None))),
+            ("/r", "JSONRPC", "1.0", Ok(("JSONRPC 1.0 at https://a:8443/r", Some(NO_HOST)))),
+            ("//evil/r", "JSONRPC", "1.0", Err("neither https nor http")),
+            ("/\\evil/r", "JSONRPC", "1.0", Err("neither https nor http")),
+            ("/../r", "JSONRPC", "1.0", Err("neither https nor http")),
+            ("r", "JSONRPC", "1.0", Err("neither https nor http")),
+            ("", "JSONRPC", "1.0", Err("neither https nor http")),
+            ("https://a/r", "JSONRPC", "2", Err("another version")),
+        ];
+        for (url, binding, version, expected) in table {
+            let value =
+                of_10(json!([{ "url": url, "protocolBinding": binding, "protocolVersion": version }]));
+            let card = Card::read_from(value.clone(), &from).unwrap();
+            match (card.pick(None), expected) {
+                (Ok(at), Ok((shown, note))) => {
+                    assert_eq!((at.to_string().as_str(), card.notes.first().copied()), (shown, note));
+                }
+                (Err(why), Err(words)) => assert!(why.contains(words), "{value}: {why}"),
+                (found, _) => panic!("{value}: {found:?}"),
+            }
+        }
+        // Without the URL of the card there is no host to mean.
+        let value = of_10(json!([{ "url": "/r", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }]));
+        assert!(Card::read(value).unwrap().pick(None).is_err());
     }
 
     #[test]

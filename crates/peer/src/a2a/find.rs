@@ -5,10 +5,10 @@
 
 use super::card::{At, Card};
 use super::error::AskError;
+use super::lenient;
 use super::url::HttpUrl;
 use crate::web;
 use http::{HeaderMap, header};
-use serde_json::Value;
 use synapse_dialects::level;
 
 /// Where cards are, below a path or at the top of a host: of 1.0 and 0.3, and the older place.
@@ -109,8 +109,10 @@ fn read(answer: &web::Response, at: HttpUrl, meant: Option<HttpUrl>) -> Result<F
     if status != 200 {
         return Err(format!("answers with status {status}"));
     }
-    let value: Value = serde_json::from_slice(&answer.body).map_err(|_| "is no JSON".to_owned())?;
-    let card = Card::read(value).map_err(|why| format!("is no card: {why}"))?;
+    let mut notes = Vec::new();
+    let value = lenient::json(&answer.body, &mut notes).ok_or("is no JSON")?;
+    let mut card = Card::read_from(value, &at).map_err(|why| format!("is no card: {why}"))?;
+    card.notes.extend(notes);
     if let Some(meant) = &meant {
         card.pick(Some(meant))?;
     }
@@ -218,6 +220,22 @@ mod tests {
                 Err(why) => assert!(!words.is_empty() && why.to_string().contains(words), "{to}: {why}"),
             }
         }
+    }
+
+    /// Finding A6: a card behind a byte order mark was no card.
+    #[test]
+    fn a_byte_order_mark_does_not_hide_a_card() {
+        let interface = json!({ "url": "/x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" });
+        let card = json!({ "name": "a", "supportedInterfaces": [interface] });
+        let answer = web::Response {
+            host: "a.example".into(),
+            status: http::StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: format!("\u{feff}{card}").into(),
+        };
+        let found = read(&answer, url("https://a.example/c.json"), None).unwrap();
+        assert_eq!(found.place(&[]).unwrap().url().to_string(), "https://a.example/x");
+        assert_eq!(found.card.notes.len(), 2, "{:?}", found.card.notes);
     }
 
     /// A25.

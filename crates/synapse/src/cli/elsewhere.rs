@@ -144,7 +144,7 @@ pub(super) fn to_keep(found: &Found, trust: &Trust) -> KnownCard {
 /// A card that is kept, as if it had just come.
 pub(super) fn known(card: &KnownCard) -> Result<Found, Fail> {
     let (at, meant) = places(card)?;
-    let read = Card::read(card.value.clone())
+    let read = Card::read_from(card.value.clone(), &at)
         .map_err(|why| Fail::refused(format!("the card that is kept: {why}")))?;
     Ok(Found { card: read, at, meant, etag: card.etag.clone(), max_age_s: card.max_age_s })
 }
