@@ -73,9 +73,7 @@ pub fn read_request(method: &str, params: Value) -> Result<Request, Fault> {
         "tasks/pushNotificationConfig/get" => Request::GetPush(from_json(push::named_to_new(fields))?),
         "tasks/pushNotificationConfig/list" => Request::ListPush(from_json(push::named_to_new(fields))?),
         "tasks/pushNotificationConfig/delete" => Request::DeletePush(from_json(push::named_to_new(fields))?),
-        "agent/getAuthenticatedExtendedCard" => {
-            Request::ExtendedCard(pb::GetExtendedAgentCardRequest::default())
-        }
+        "agent/getAuthenticatedExtendedCard" => Request::ExtendedCard(from_json(Value::Object(fields))?),
         other => return Err(no_such_method(other)),
     })
 }

@@ -369,13 +369,17 @@ fn what_is_wrong_is_told_as_in_0_3() {
     assert_eq!((&told["id"], &told["error"]["code"]), (&json!(1), &json!(-32001)), "{told}");
 }
 
+fn allow_private_webhooks(world: &World) {
+    std::fs::create_dir_all(world.home()).unwrap();
+    std::fs::set_permissions(world.home(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::write(world.home().join("settings.json"), r#"{ "network": { "push_private": true } }"#).unwrap();
+}
+
 /// L1, P2, P5–P7: webhooks are set, read and deleted in the shapes of 0.3; and what they hear is the task, as 0.3 tells it.
 #[test]
 fn webhooks_hear_the_task() {
     let world = world();
-    std::fs::create_dir_all(world.home()).unwrap();
-    std::fs::set_permissions(world.home(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    std::fs::write(world.home().join("settings.json"), r#"{ "network": { "push_private": true } }"#).unwrap();
+    allow_private_webhooks(&world);
     let agent = world.run_lines(
         "asker",
         "say('input_required', text='which one?')\nsay('completed', text='you said ' + hear()['text'])",
@@ -486,5 +490,95 @@ fn a_message_is_an_answer_too_and_credentials_can_be_asked_for() {
         let mut done = binding.message(&format!("h{binding:?}"), "done");
         done["message"]["taskId"] = last["taskId"].clone();
         assert_eq!(state(&binding.send(&agent, &done)), binding.state("completed"));
+    }
+}
+
+/// Finding A8: over both bindings of 0.3 no operation reaches a task or a webhook of another tenant.
+#[test]
+fn tenants_do_not_see_each_other() {
+    let world = world();
+    allow_private_webhooks(&world);
+    let script = "say('input_required', text='which one?')\nhear()\nhear()";
+    let agent = world.run_lines("shop", script, &["--parallel", "8"]);
+    let ask = |binding: Binding, tenant: &str, method: &str, path: &str, mut params: Value| match binding {
+        Binding::Rpc => {
+            params["tenant"] = tenant.into();
+            let call = json!({ "jsonrpc": "2.0", "id": "7", "method": method, "params": params });
+            let value = agent.unix().ask("POST", "/api/v1/agent", &[], call.to_string().as_bytes()).json();
+            value.get("error").map_or_else(|| Ok(value["result"].clone()), |e| Err(e["code"].clone()))
+        }
+        Binding::Rest => {
+            let within = if tenant.is_empty() { String::new() } else { format!("{tenant}/") };
+            let (verb, path) = path.split_once(' ').unwrap();
+            let body = if verb == "POST" { params.to_string() } else { String::new() };
+            let answer = agent.unix().ask(verb, &format!("/a2a/v1/{within}{path}"), &[], body.as_bytes());
+            if answer.status == 200 { Ok(answer.json()) } else { Err(answer.json()["code"].clone()) }
+        }
+    };
+    let site = Site::open();
+    let set = |binding: Binding, tenant: &str, task: &str, id: &str| {
+        let config = json!({ "id": id, "url": site.url("/") });
+        let params = json!({ "taskId": task, "pushNotificationConfig": config });
+        let path = format!("POST tasks/{task}/pushNotificationConfigs");
+        ask(binding, tenant, "tasks/pushNotificationConfig/set", &path, params)
+    };
+    for binding in BINDINGS {
+        let tenants = ["acme", "evil", ""];
+        let tasks = tenants.map(|tenant| {
+            let asked = binding.message(&format!("{binding:?}"), "hi");
+            let sent = ask(binding, tenant, "message/send", "POST message:send", asked).unwrap();
+            let task = if binding == Binding::Rest { &sent["task"] } else { &sent };
+            let task = task["id"].as_str().unwrap_or_else(|| panic!("{sent}")).to_owned();
+            set(binding, tenant, &task, "w").unwrap_or_else(|e| panic!("{tenant}: {e}"));
+            task
+        });
+        for (n, task) in tasks.iter().enumerate() {
+            for (m, tenant) in tenants.into_iter().enumerate() {
+                let call = |method: &str, path: String, mut params: Value| {
+                    params["id"] = task.as_str().into();
+                    ask(binding, tenant, method, &path, params)
+                };
+                let hooks = format!("tasks/{task}/pushNotificationConfigs");
+                let named = json!({ "pushNotificationConfigId": "w" });
+                let push = |verb: &str| format!("tasks/pushNotificationConfig/{verb}");
+                let mut more = binding.message(&format!("{binding:?} {n} {m}"), "more");
+                more["message"]["taskId"] = task.as_str().into();
+                more["configuration"]["blocking"] = false.into();
+                let found = [
+                    ask(binding, tenant, "message/send", "POST message:send", more),
+                    call("tasks/get", format!("GET tasks/{task}"), json!({})),
+                    call(&push("list"), format!("GET {hooks}"), json!({})),
+                    call(&push("get"), format!("GET {hooks}/w"), named.clone()),
+                    set(binding, tenant, task, "x"),
+                    call(
+                        &push("delete"),
+                        format!("DELETE {hooks}/x"),
+                        json!({ "pushNotificationConfigId": "x" }),
+                    ),
+                ];
+                for (nth, found) in found.into_iter().enumerate() {
+                    let expected = if n == m { None } else { Some(json!(-32001)) };
+                    assert_eq!(found.err(), expected, "{binding:?}: {nth} by {tenant:?} on {n}");
+                }
+                if n != m {
+                    for (method, path) in [
+                        ("tasks/cancel", format!("POST tasks/{task}:cancel")),
+                        ("tasks/resubscribe", format!("GET tasks/{task}:subscribe")),
+                    ] {
+                        assert_eq!(call(method, path, json!({})).err(), Some(json!(-32001)), "{method}");
+                    }
+                }
+            }
+        }
+        for (tenant, task) in tenants.into_iter().zip(&tasks) {
+            let canceled = ask(
+                binding,
+                tenant,
+                "tasks/cancel",
+                &format!("POST tasks/{task}:cancel"),
+                json!({ "id": task }),
+            );
+            assert!(canceled.is_ok(), "{tenant:?}: {canceled:?}");
+        }
     }
 }

@@ -15,6 +15,7 @@ const CONFIG: &str = "pushNotificationConfig";
 pub(super) fn set_to_new(mut old: Fields) -> Result<Value, Fault> {
     let mut name = take(&mut old, &["configId", "config_id"]);
     let task = take(&mut old, &["taskId", "task_id"]);
+    let tenant = take(&mut old, &["tenant"]);
     if let Some(config) = take(&mut old, &["config"]) {
         old = fields("config", config)?;
     }
@@ -26,6 +27,9 @@ pub(super) fn set_to_new(mut old: Fields) -> Result<Value, Fault> {
     }
     let mut new = object(config_to_new(CONFIG, Value::Object(config), task.clone())?);
     insert(&mut new, "taskId", task);
+    // Only the request says under which tenant it works, never the webhook inside it.
+    new.remove("tenant");
+    insert(&mut new, "tenant", tenant);
     Ok(Value::Object(new))
 }
 
@@ -90,6 +94,7 @@ pub(super) fn named_to_new(mut old: Fields) -> Value {
     let mut new = Map::new();
     insert(&mut new, "taskId", take(&mut old, &["id"]));
     insert(&mut new, "id", take(&mut old, &["pushNotificationConfigId"]));
+    insert(&mut new, "tenant", take(&mut old, &["tenant"]));
     Value::Object(new)
 }
 

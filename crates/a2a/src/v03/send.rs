@@ -11,6 +11,7 @@ pub(super) fn send_to_new(mut old: Fields, form: Form) -> Result<Value, Fault> {
         new.insert("message".into(), message_to_new("message", message, form)?);
     }
     insert(&mut new, "metadata", take(&mut old, &["metadata"]));
+    insert(&mut new, "tenant", take(&mut old, &["tenant"]));
     if let Some(configuration) = take(&mut old, &["configuration"]) {
         let task = new.get("message").and_then(|message| message.get("taskId")).cloned();
         let configuration = fields("configuration", configuration)?;

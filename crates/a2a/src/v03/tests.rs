@@ -470,3 +470,47 @@ fn cards() {
     assert_eq!(read_card(old).unwrap(), held);
     assert_eq!(read_card(json!({ "name": "n" })).unwrap_err().kind, Kind::BadAgentAnswer);
 }
+
+/// Finding A8: every operation of 0.3 works under the tenant that its path or its parameters name.
+#[test]
+fn every_operation_keeps_its_tenant() {
+    let message = json!({ "kind": "message", "messageId": "m", "role": "user", "parts": [{ "kind": "text", "text": "a" }] });
+    // A webhook cannot name a tenant: one that does is a way around the tenant of the request.
+    let config = json!({ "id": "p", "url": "https://example.org", "tenant": "evil" });
+    let calls = [
+        ("message/send", json!({ "message": message })),
+        ("message/stream", json!({ "message": message })),
+        ("tasks/get", json!({ "id": "t" })),
+        ("tasks/cancel", json!({ "id": "t" })),
+        ("tasks/resubscribe", json!({ "id": "t" })),
+        ("tasks/pushNotificationConfig/set", json!({ "taskId": "t", "pushNotificationConfig": config })),
+        ("tasks/pushNotificationConfig/get", json!({ "id": "t", "pushNotificationConfigId": "p" })),
+        ("tasks/pushNotificationConfig/list", json!({ "id": "t" })),
+        ("tasks/pushNotificationConfig/delete", json!({ "id": "t", "pushNotificationConfigId": "p" })),
+        ("agent/getAuthenticatedExtendedCard", json!({})),
+    ];
+    assert_eq!(calls.len(), super::METHODS.len());
+    for (method, params) in calls {
+        assert_eq!(read_request(method, params.clone()).unwrap().tenant(), "", "{method}");
+        for tenant in ["acme", "evil", ""] {
+            let mut params = params.clone();
+            params["tenant"] = tenant.into();
+            assert_eq!(read_request(method, params).unwrap().tenant(), tenant, "{method}");
+        }
+    }
+    let body = json!({ "message": message, "pushNotificationConfig": config, "tenant": "evil" }).to_string();
+    let wrapped = json!({ "config": { "tenant": "evil", "pushNotificationConfig": config } }).to_string();
+    for (verb, path) in rest::rows() {
+        let path = path.replace('{', "").replace('}', "");
+        for body in [body.as_str(), wrapped.as_str()] {
+            let verb = http::Method::from_bytes(verb.as_bytes()).unwrap();
+            let below = rest::read_path(&verb, &format!("acme/{path}")).unwrap();
+            let request = rest::request(below, "tenant=evil", body.as_bytes()).unwrap();
+            assert_eq!(request.tenant(), "acme", "{verb} {path}");
+            // Finding A9: a slash at the end changes nothing.
+            assert_eq!(rest::read_path(&verb, &format!("{path}/")), rest::read_path(&verb, &path));
+        }
+    }
+    let below = rest::read_path(&http::Method::POST, "tasks/t/pushNotificationConfigs").unwrap();
+    assert_eq!(rest::request(below, "", wrapped.as_bytes()).unwrap().tenant(), "");
+}
