@@ -308,6 +308,7 @@ mod tests {
             deadline: None,
             cancel: None,
             said_bytes: 0,
+            artifacts: synapse_core::task::ArtifactCount::default(),
         }
     }
 

@@ -83,6 +83,7 @@ mod tests {
             deadline: None,
             cancel: None,
             said_bytes: 0,
+            artifacts: crate::task::ArtifactCount::default(),
         }
     }
 

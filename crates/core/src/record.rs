@@ -125,6 +125,7 @@ pub enum Said {
         percent: Option<u8>,
     },
     Artifact {
+        /// Empty in a report: the hub chooses one.
         id: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,

@@ -9,7 +9,7 @@ use crate::mailbox::{Mailbox, Misplaced, Slot};
 use crate::message::{Body, Letter, Sender};
 use crate::receipt::{Happened, Step, Trail};
 use crate::record::{Entry, Opens, Record, Said};
-use crate::task::{Move, Task, TaskState};
+use crate::task::{ArtifactCount, Move, Task, TaskState};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -104,7 +104,11 @@ impl State {
                     Said::Progress { text, .. } => text.len(),
                     Said::Artifact { content, .. } => content.bytes(),
                 };
-                self.task_mut(task)?.said_bytes += bytes as u64;
+                let task = self.task_mut(task)?;
+                task.said_bytes += bytes as u64;
+                if let Said::Artifact { id, append, .. } = what {
+                    task.artifacts.add(id, *append);
+                }
             }
             Record::CancelAsked { task, asked } => self.task_mut(task)?.cancel = Some(asked.clone()),
             Record::Interrupted { task, by, why } => {
@@ -152,6 +156,7 @@ impl State {
                     deadline: None,
                     cancel: None,
                     said_bytes: 0,
+                    artifacts: ArtifactCount::default(),
                 };
                 if self.tasks.insert(letter.task, Box::new(task)).is_some() {
                     return Err(Unfit::Twice(letter.task.to_string()));

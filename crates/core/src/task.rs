@@ -115,6 +115,40 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelAsked>,
     pub said_bytes: u64,
+    /// How many artifacts it began, and the id of the last one: for those that are not given an id.
+    #[serde(default, skip_serializing_if = "ArtifactCount::is_empty")]
+    pub artifacts: ArtifactCount,
+}
+
+/// What the next artifact without an id is called after.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ArtifactCount {
+    begun: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<String>,
+}
+
+impl ArtifactCount {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Its name, or else its number; a chunk without a name belongs to the artifact before it.
+    pub fn next_id(&self, name: Option<&str>, append: bool) -> String {
+        let name = name.filter(|name| !name.is_empty());
+        let last = self.last.as_deref().filter(|_| append);
+        match name.or(last) {
+            Some(id) => id.to_owned(),
+            None => format!("artifact-{}", self.begun.saturating_add(1)),
+        }
+    }
+
+    pub(crate) fn add(&mut self, id: &str, append: bool) {
+        if !append || self.last.is_none() {
+            self.begun = self.begun.saturating_add(1);
+        }
+        self.last = Some(id.to_owned());
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -161,6 +195,32 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Finding A2: artifacts without an id do not overwrite each other, and a chunk goes to the one before it.
+    #[test]
+    fn artifacts_without_an_id_get_one_each() {
+        let ids = |lines: &[(Option<&str>, bool)]| {
+            let mut count = ArtifactCount::default();
+            let next = |(name, append): &(Option<&str>, bool)| {
+                let id = count.next_id(*name, *append);
+                count.add(&id, *append);
+                id
+            };
+            lines.iter().map(next).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(ids(&[(Some("a.txt"), false), (Some("b.txt"), false)]), "a.txt b.txt");
+        assert_eq!(
+            ids(&[(None, false), (None, false), (Some(""), false)]),
+            "artifact-1 artifact-2 artifact-3"
+        );
+        assert_eq!(
+            ids(&[(None, false), (None, true), (None, false), (None, true)]),
+            "artifact-1 artifact-1 artifact-2 artifact-2"
+        );
+        assert_eq!(ids(&[(None, true), (None, true), (None, false)]), "artifact-1 artifact-1 artifact-2");
+        assert_eq!(ids(&[(Some("a"), false), (None, true), (Some("b"), true), (None, true)]), "a a b b");
+        assert_eq!(ids(&[(Some("a"), false), (None, false)]), "a artifact-2");
+    }
 
     #[test]
     fn the_table_of_moves_covers_every_state_once() {

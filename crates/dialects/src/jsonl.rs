@@ -76,7 +76,8 @@ pub enum FromProgram {
         #[serde(default)]
         message_id: Option<String>,
     },
-    /// Whole, or in chunks: `append` adds to the one with the same id, `last` closes it.
+    /// Whole, or in chunks: `append` adds to the one with the same id, `last` closes it. Without `artifact_id` the id is
+    /// the name, or else `artifact-1`, `artifact-2` and so on; a chunk without both belongs to the artifact before it.
     Artifact {
         #[serde(default)]
         artifact_id: Option<String>,
@@ -270,8 +271,8 @@ fn artifact_to_core(said: FromProgram) -> Result<Line, Refusal> {
     part.extend(filename.map(|v| ("filename".to_owned(), Value::String(v))));
     let parts = parts("artifact", serde_json::json!({ "parts": [part] }))?;
     let what = Said::Artifact {
-        // A2A requires an id, and an empty one is none.
-        id: artifact_id.filter(|id| !id.is_empty()).unwrap_or_else(|| "artifact".into()),
+        // Without one the hub chooses: it knows what the task has said before.
+        id: artifact_id.unwrap_or_default(),
         name,
         content: Body::of(&Content { parts, ..Content::default() }),
         append,

@@ -38,6 +38,30 @@ say('completed', text='all of ' + message['text'])";
     assert_eq!(String::from_utf8_lossy(&output.stderr), "… half way\n… nearly\n");
 }
 
+/// Finding A2: artifacts without an id are kept side by side, and chunks go to the one before them.
+#[test]
+fn artifacts_without_an_id_are_kept_side_by_side() {
+    let world = world();
+    let script = "
+say('artifact', name='a.txt', text='a')
+say('artifact', name='b.txt', text='b')
+say('artifact', text='c', last=False)
+say('artifact', text='d', append=True)
+say('artifact', text='e')
+say('completed', text='done')";
+    let agent = world.run_lines("maker", script, &[]);
+    let told = world.json(&["send", "maker", "make", "--response"]);
+    let task = agent.task(told["task_id"].as_str().unwrap());
+    let ids: Vec<&str> = task["artifacts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|said| said["artifact"]["id"].as_str())
+        .collect();
+    let all = task["artifacts"].to_string();
+    assert_eq!(ids, ["a.txt", "b.txt", "artifact-3", "artifact-3", "artifact-4"], "{all}");
+}
+
 #[test]
 fn artifacts_of_every_kind_are_kept_with_the_task() {
     let world = world();

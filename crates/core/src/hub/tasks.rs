@@ -207,13 +207,18 @@ impl Hub {
         Ok(())
     }
 
-    fn say(&mut self, now: Timestamp, task: TaskId, said: Said, out: &mut Output) -> Result<(), Refusal> {
+    fn say(&mut self, now: Timestamp, task: TaskId, mut said: Said, out: &mut Output) -> Result<(), Refusal> {
         let bytes = match &said {
             Said::Progress { text, .. } => text.len(),
             Said::Artifact { content, .. } => content.bytes(),
         };
         if let Some(open) = self.state.tasks.get(&task) {
             self.check_said(open, bytes)?;
+            if let Said::Artifact { id, name, append, .. } = &mut said
+                && id.is_empty()
+            {
+                *id = open.artifacts.next_id(name.as_deref(), *append);
+            }
         }
         self.emit(now, Record::Said { task, what: said }, out);
         Ok(())

@@ -80,6 +80,7 @@ pub(crate) fn task(state: TaskState) -> Task {
         deadline: Some(Timestamp(T0 + 61_000)),
         cancel: None,
         said_bytes: 12,
+        artifacts: synapse_core::task::ArtifactCount::default(),
     }
 }
 
