@@ -43,7 +43,7 @@ pub fn draft(request: &pb::SendMessageRequest, modes: Modes<'_>, files: &Files) 
         });
     }
     let mut metadata = from_struct(message.metadata.as_ref());
-    let priority = priority(&mut metadata)?;
+    let priority = priority(&metadata);
     parse::not_too_deep("message.metadata", &Value::Object(metadata.clone())).map_err(|r| Fault::of(&r))?;
     let own = own_things(message);
     if !own.is_empty() {
@@ -130,12 +130,14 @@ pub fn tenant(raw: &str) -> Result<Option<Tenant>, Fault> {
     Tenant::parse(raw).map(Some).map_err(|bad| Fault::params("tenant", bad.to_string()))
 }
 
-fn priority(metadata: &mut Map<String, Value>) -> Result<Priority, Fault> {
-    let Some(asked) = metadata.remove("priority") else { return Ok(Priority::NORMAL) };
+/// Metadata is the client's: what is not a priority of ours means something to somebody else, and says nothing here.
+fn priority(metadata: &Map<String, Value>) -> Priority {
     // Every number of a Struct is a float.
-    let level = asked.as_f64().filter(|level| (1.0..=5.0).contains(level) && level.fract() == 0.0);
-    let level = level.and_then(|level| Priority::from_five(level as u64).ok());
-    level.ok_or_else(|| Fault::params("message.metadata.priority", "it must be a number, 1 to 5"))
+    let asked = metadata.get("priority").and_then(Value::as_f64);
+    let level = asked.filter(|level| (1.0..=5.0).contains(level) && level.fract() == 0.0);
+    // A note is never worked on, and whoever sends over A2A waits for an answer.
+    let level = level.map(|level| (level as u64).max(2));
+    level.and_then(|level| Priority::from_five(level).ok()).unwrap_or(Priority::NORMAL)
 }
 
 fn own_things(message: &pb::Message) -> Map<String, Value> {
@@ -272,10 +274,40 @@ mod tests {
         assert_eq!(content.as_text(), "hello");
         assert_eq!(content.parts[1].piece, Piece::Data(json!({ "n": 1.5 })));
         assert_eq!(content.metadata["theirs"], json!([1, "a"]));
+        assert_eq!(content.metadata["priority"], 5);
         assert_eq!(
             content.metadata[OWN],
             json!({ "extensions": ["https://example.org/e"], "referenceTaskIds": ["t1"], "parts": { "1": { "why": "x" } } })
         );
+    }
+
+    /// Finding A3: no priority makes a message a note, which nobody answers; other values are not ours, and stay.
+    #[test]
+    fn priorities() {
+        for (asked, level) in [
+            (json!(1), 4),
+            (json!(1.0), 4),
+            (json!(2), 4),
+            (json!(3), 6),
+            (json!(3.0), 6),
+            (json!(5), 10),
+            (json!(0), 6),
+            (json!(6), 6),
+            (json!(-1), 6),
+            (json!(2.5), 6),
+            (json!(1e300), 6),
+            (json!("3"), 6),
+            (json!("high"), 6),
+            (json!(null), 6),
+            (json!({ "level": 1 }), 6),
+        ] {
+            let draft = read(json!({
+                "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "a" }], "metadata": { "priority": asked },
+            }))
+            .unwrap();
+            assert_eq!((draft.priority.level(), draft.priority.is_note()), (level, false), "{asked}");
+            assert_eq!(draft.body.content().unwrap().metadata["priority"], whole_numbers(asked));
+        }
     }
 
     #[test]
@@ -304,7 +336,6 @@ mod tests {
                 Kind::ContentType,
                 Some("message.parts[1]"),
             ),
-            (with("metadata", json!({ "priority": 9 })), Kind::Params, Some("message.metadata.priority")),
         ];
         for (fault, kind, field) in cases {
             assert_eq!((fault.kind, fault.field.as_deref()), (kind, field), "{fault}");

@@ -141,7 +141,7 @@ pub fn request_to_core(request: MessageRequest) -> Result<Asked, Refusal> {
 
 fn priority_beside(value: &Value) -> Result<Priority, Refusal> {
     let bad = |why: String| Refusal::bad_field("metadata.priority", why);
-    let level = value.as_u64().ok_or_else(|| bad("it must be a number, 1 to 5".to_owned()))?;
+    let level: u64 = parse::whole_number(value).map_err(|_| bad("it must be a number, 1 to 5".to_owned()))?;
     Priority::from_five(level).map_err(|e| bad(e.to_string()))
 }
 

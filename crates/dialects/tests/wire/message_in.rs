@@ -319,3 +319,17 @@ fn what_is_nested_too_deep_is_refused_wherever_it_is() {
     }
     check_bytes(format!(r#"{{"message": "hi", "other": {}}}"#, nested(10_000)).as_bytes(), r#"text "hi""#);
 }
+
+/// Finding A3: `3.0` is three, wherever the priority is.
+#[test]
+fn whole_floats_are_priorities_beside_too() {
+    let table =
+        [("3.0", Some(6)), ("1", Some(2)), ("5.0", Some(10)), ("2.5", None), ("6", None), ("\"3\"", None)];
+    for (asked, level) in table {
+        let body = format!(r#"{{"message": "hi", "metadata": {{"priority": {asked}}}}}"#);
+        let read = synapse_dialects::message::to_core(body.as_bytes())
+            .ok()
+            .map(|asked| asked.draft.priority.level());
+        assert_eq!(read, level, "{asked}");
+    }
+}
