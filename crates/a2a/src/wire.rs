@@ -49,11 +49,32 @@ pub fn from_json<T: DeserializeOwned>(value: Value) -> Result<T, Fault> {
     if let Ok(read) = T::deserialize(&value) {
         return Ok(read);
     }
+    let value = whole_numbers(without_nulls(value));
     serde_path_to_error::deserialize(value).map_err(|e| {
         let path = e.path().to_string();
         Fault::params(if path == "." { "params".to_owned() } else { path }, e.into_inner().to_string())
     })
 }
+
+/// ProtoJSON: `null` means the default of a field, as if it were not there. What is the caller's own JSON keeps it.
+fn without_nulls(mut value: Value) -> Value {
+    fn walk(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                members.retain(|_, value| !value.is_null());
+                let own = members.iter_mut().filter(|(name, _)| !OPEN.contains(&name.as_str()));
+                own.for_each(|(_, value)| walk(value));
+            }
+            Value::Array(list) => list.iter_mut().for_each(walk),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    walk(&mut value);
+    value
+}
+
+/// Fields that hold any JSON.
+const OPEN: [&str; 3] = ["data", "metadata", "params"];
 
 impl Answer for pb::Task {
     fn finish(value: &mut Value) {
@@ -211,6 +232,68 @@ mod tests {
         assert_eq!(read.history_length, Some(0));
         let read: pb::GetTaskRequest = from_json(json!({ "id": "t" })).unwrap();
         assert_eq!(read.history_length, None);
+    }
+
+    /// Finding A11: `null` means the default for every field of 1.0, and a whole float is a whole number.
+    #[test]
+    fn null_is_as_if_it_were_not_there() {
+        use crate::operation::Request;
+        let message = |part: Value| json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [part], "metadata": { "a": null } } });
+        let long = json!({
+            "tenant": null, "metadata": null,
+            "message": {
+                "messageId": "m", "role": "ROLE_USER", "contextId": null, "taskId": null, "extensions": null,
+                "referenceTaskIds": null, "metadata": { "a": null },
+                "parts": [{ "text": "x", "raw": null, "url": null, "data": null, "filename": null, "mediaType": null }],
+            },
+            "configuration": {
+                "returnImmediately": null, "historyLength": 2.0, "acceptedOutputModes": null,
+                "taskPushNotificationConfig": null,
+            },
+        });
+        let mut short = message(json!({ "text": "x" }));
+        short["configuration"] = json!({ "historyLength": 2 });
+        let cases = [
+            ("SendMessage", long.clone(), short.clone()),
+            ("SendStreamingMessage", long, short),
+            ("GetTask", json!({ "id": "t", "tenant": null, "historyLength": null }), json!({ "id": "t" })),
+            ("GetTask", json!({ "id": "t", "historyLength": 2.0 }), json!({ "id": "t", "historyLength": 2 })),
+            (
+                "ListTasks",
+                json!({ "pageToken": null, "contextId": null, "status": null, "pageSize": 7.0, "includeArtifacts": null,
+                    "statusTimestampAfter": null, "tenant": null, "historyLength": null }),
+                json!({ "pageSize": 7 }),
+            ),
+            ("CancelTask", json!({ "id": "t", "metadata": null, "tenant": null }), json!({ "id": "t" })),
+            ("SubscribeToTask", json!({ "id": "t", "tenant": null }), json!({ "id": "t" })),
+            (
+                "CreateTaskPushNotificationConfig",
+                json!({ "taskId": "t", "id": null, "url": "u", "token": null, "authentication": { "scheme": "Bearer", "credentials": null } }),
+                json!({ "taskId": "t", "url": "u", "authentication": { "scheme": "Bearer" } }),
+            ),
+            ("GetExtendedAgentCard", json!({ "tenant": null }), json!({})),
+            (
+                "SendMessage",
+                message(
+                    json!({ "data": { "a": null, "b": [null] }, "text": null, "metadata": { "c": null } }),
+                ),
+                message(json!({ "data": { "a": null, "b": [null] }, "metadata": { "c": null } })),
+            ),
+        ];
+        for (method, with_null, without) in cases {
+            let read = |params: &Value| Request::of_method(method, params.clone());
+            assert_eq!(read(&with_null).unwrap(), read(&without).unwrap(), "{method} {with_null}");
+        }
+        let own = json!({ "data": { "a": null }, "text": null, "metadata": { "b": [null] } });
+        let Request::Send(sent) = Request::of_method("SendMessage", message(own)).unwrap() else {
+            panic!("no message")
+        };
+        let sent = serde_json::to_value(sent.message.unwrap()).unwrap();
+        assert_eq!(sent["metadata"], json!({ "a": null }), "{sent}");
+        assert_eq!(sent["parts"], json!([{ "data": { "a": null }, "metadata": { "b": [null] } }]), "{sent}");
+        for wrong in [json!({ "id": "t", "historyLength": 2.5 }), json!({ "id": ["t"] }), json!([null])] {
+            assert_eq!(Request::of_method("GetTask", wrong).unwrap_err().kind, Kind::Params);
+        }
     }
 
     /// A number comes back as it was sent, as far as a float can hold it.
