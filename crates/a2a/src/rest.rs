@@ -46,6 +46,8 @@ impl Path {
 
     /// One of these rows.
     pub(crate) fn read_among(rows: &[Row], verb: &http::Method, path: &str) -> Result<Self, Fault> {
+        // Some clients and proxies add a slash to every URL.
+        let path = path.strip_suffix('/').unwrap_or(path);
         let pieces: Vec<String> = path.split('/').map(decoded).collect::<Result<_, _>>()?;
         let known = |pieces: &[String]| rows.iter().find_map(|row| fits(row, verb.as_str(), pieces));
         let no_such = || Fault::new(Kind::Method, format!("there is no {verb} /{path} in A2A"));
@@ -195,6 +197,9 @@ mod tests {
             let mut with_tenant = expected;
             with_tenant["tenant"] = "ac me".into();
             assert_eq!((below.method, fields(&below)), (method, with_tenant), "{raw}");
+            // Finding A9: a slash at the end changes nothing.
+            assert_eq!(Path::read(&verb, &format!("{raw}/")), Ok(path));
+            assert_eq!(Path::read(&verb, &format!("ac%20me/{raw}/")), Ok(below));
         }
         let wrong = [
             (Method::GET, "message:send"),
@@ -203,7 +208,8 @@ mod tests {
             (Method::POST, "tasks/t1:explode"),
             (Method::GET, "tasks/t1:explode"),
             (Method::GET, "a/b/tasks/t1"),
-            (Method::GET, "tasks/"),
+            (Method::GET, "tasks//"),
+            (Method::GET, "/"),
             (Method::GET, ""),
             (Method::DELETE, "tasks"),
         ];
