@@ -73,8 +73,12 @@ pub struct MessageView {
     /// The same conversation as 32 hex digits. Other callers and tenants may use the same `context_id`; this is theirs alone.
     #[serde(default)]
     pub conversation: String,
-    /// The inner level, 1 to 10; twice the one that was asked for.
+    /// The inner level, 1 to 10; twice the one that was asked for. In a line for a program it is 1 to 5.
     pub priority: u8,
+    /// The inner level, in a line for a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
+    pub level: Option<u8>,
     /// 1 (note) to 5 (emergency), as `synapse send --priority` takes it.
     #[serde(default)]
     pub send_priority: u8,
@@ -115,6 +119,7 @@ impl MessageView {
             tenant: letter.tenant.as_ref().map(ToString::to_string),
             conversation: letter.conversation(),
             priority: letter.priority.level(),
+            level: None,
             send_priority: letter.priority.to_five(),
             response_expected: letter.expects == synapse_core::message::Expects::Answer,
             follow_up: letter.follow_up,
@@ -128,6 +133,12 @@ impl MessageView {
             held: trail.and_then(Trail::hold).map(str::to_owned),
             history: Vec::new(),
         }
+    }
+
+    /// As programs read it: `priority` is 1 to 5, as in the lines that they write.
+    pub fn for_program(&self) -> Self {
+        let level = Some(self.level.unwrap_or(self.priority));
+        Self { priority: self.send_priority, level, ..self.clone() }
     }
 
     /// The chain of a message that this one causes.

@@ -55,7 +55,12 @@ pub enum ToProgram {
 
 impl ToProgram {
     pub fn line(&self) -> String {
-        let mut line = serde_json::to_string(self).expect("views are plain data and always have a JSON form");
+        let line = match self {
+            Self::Message(view) => serde_json::to_string(&Self::Message(Box::new(view.for_program()))),
+            Self::Input(view) => serde_json::to_string(&Self::Input(Box::new(view.for_program()))),
+            other => serde_json::to_string(other),
+        };
+        let mut line = line.expect("views are plain data and always have a JSON form");
         line.push('\n');
         line
     }

@@ -77,7 +77,7 @@ fn command_sees_the_ids_of_its_client() {
     assert_eq!(said.split('|').next(), Some("a\u{fffd}b"), "{said}");
 }
 
-/// Finding A3: the line of a program has the same, and the inner level keeps its name and meaning.
+/// Finding A3: the line of a program has the same, and its priority is 1 to 5 like everywhere else.
 #[test]
 fn line_of_a_program_has_the_ids_of_its_client() {
     let world = world();
@@ -86,7 +86,8 @@ fn line_of_a_program_has_the_ids_of_its_client() {
     let line: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(line["client_message_id"], "client id/1", "{line}");
     assert_eq!((&line["context_id"], &line["send_priority"]), (&json!("talk 7"), &json!(3)), "{line}");
-    assert_eq!((&line["priority"], line.get("history")), (&json!(6), None), "{line}");
+    assert_eq!((&line["priority"], &line["level"]), (&json!(3), &json!(6)), "{line}");
+    assert_eq!(line.get("history"), None, "{line}");
     assert!(line["task_id"].is_string() && line["message_id"].is_string(), "{line}");
 }
 
