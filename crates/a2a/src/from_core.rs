@@ -298,6 +298,7 @@ mod tests {
             context: Some(ContextId::parse("talk").unwrap()),
             tenant: None,
             asks: None,
+            questions: Vec::new(),
             agent: AgentId::derive("host", "/w", &AgentType::parse("claude").unwrap(), None),
             requester: Sender::user(Proof::Socket),
             expects: Expects::Answer,

@@ -79,6 +79,7 @@ mod tests {
                 .map(|(at, to)| Move { at: Timestamp(*at), to: *to, by: "x".into(), why: String::new() })
                 .collect(),
             asks: None,
+            questions: Vec::new(),
             timeout_ms: None,
             deadline: None,
             cancel: None,

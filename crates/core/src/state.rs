@@ -9,7 +9,7 @@ use crate::mailbox::{Mailbox, Misplaced, Slot};
 use crate::message::{Body, Letter, Sender};
 use crate::receipt::{Happened, Step, Trail};
 use crate::record::{Entry, Opens, Record, Said};
-use crate::task::{ArtifactCount, Move, Task, TaskState};
+use crate::task::{ArtifactCount, Move, QUESTIONS_BYTES_MAX, Question, Task, TaskState};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -152,6 +152,7 @@ impl State {
                     messages: vec![letter.id.clone()],
                     history: Vec::new(),
                     asks: None,
+                    questions: Vec::new(),
                     timeout_ms: opens.timeout_ms,
                     deadline: None,
                     cancel: None,
@@ -198,6 +199,12 @@ impl State {
         }
         task.said_bytes += said.map_or(0, |body| body.bytes() as u64);
         task.asks = said.filter(|_| to.to.asks()).cloned();
+        if let Some(body) = &task.asks {
+            let bytes: usize = task.questions.iter().map(|question| question.body.bytes()).sum();
+            if bytes + body.bytes() <= QUESTIONS_BYTES_MAX {
+                task.questions.push(Question { at: to.at, state: to.to, body: body.clone() });
+            }
+        }
         task.history.push(to.clone());
         Ok(())
     }

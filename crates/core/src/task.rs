@@ -106,6 +106,9 @@ pub struct Task {
     /// What it asks for, while it waits for an answer to that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<Body>,
+    /// What it asked for so far, the first question first, as far as that is not much.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
     /// How long it may work, once it works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
@@ -119,6 +122,17 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "ArtifactCount::is_empty")]
     pub artifacts: ArtifactCount,
 }
+
+/// What a task asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Question {
+    pub at: Timestamp,
+    pub state: TaskState,
+    pub body: Body,
+}
+
+/// Most bytes of all questions of a task that are kept with it.
+pub(crate) const QUESTIONS_BYTES_MAX: usize = 64 << 10;
 
 /// What the next artifact without an id is called after.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

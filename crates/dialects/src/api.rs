@@ -12,7 +12,7 @@ use synapse_core::effect::{Command, Place};
 use synapse_core::ids::{MessageId, TaskId, TaskRef, Timestamp};
 use synapse_core::message::{Body, Content, Letter, Piece, Sender};
 use synapse_core::receipt::{Happened, Mark, Step, Trail};
-use synapse_core::task::{Ending, Move, Task};
+use synapse_core::task::{Ending, Move, Question, Task, TaskState};
 use utoipa::ToSchema;
 
 /// Who sent or asked.
@@ -151,7 +151,7 @@ impl MessageView {
     }
 }
 
-/// One earlier turn of a conversation: a message of the caller, or the agent's answer.
+/// One earlier turn of a conversation: a message of the caller, or the agent's question or answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TurnView {
     /// `user` or `agent`.
@@ -163,7 +163,7 @@ pub struct TurnView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub content: Option<Value>,
-    /// Of an answer: how its task ended.
+    /// Of a turn of the agent: the state of its task with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
@@ -173,9 +173,23 @@ impl TurnView {
         Self::new("user", letter.task, letter.accepted_at, body, None)
     }
 
-    pub fn answered(task: &Task, ending: &Ending, answer: &Body) -> Self {
+    /// What the agent asked in between.
+    pub fn questioned(task: &Task, question: &Question) -> Self {
+        let state = question.state.name().to_owned();
+        Self::new("agent", task.id, question.at, &question.body, Some(state))
+    }
+
+    /// The answer, or why there is none; nothing if the agent did not say so.
+    pub fn answered(task: &Task, ending: &Ending) -> Option<Self> {
+        let why = || match ending.state {
+            TaskState::Failed | TaskState::Rejected if !ending.why.is_empty() => {
+                Some(Body::of(&Content::text(ending.why.as_str())))
+            }
+            _ => None,
+        };
+        let body = ending.answer.clone().or_else(why)?;
         let at = task.history.last().map_or(Timestamp(0), |last| last.at);
-        Self::new("agent", task.id, at, answer, Some(ending.state.name().to_owned()))
+        Some(Self::new("agent", task.id, at, &body, Some(ending.state.name().to_owned())))
     }
 
     fn new(role: &str, task: TaskId, at: Timestamp, body: &Body, state: Option<String>) -> Self {

@@ -4,6 +4,7 @@
 //! context id has a conversation of its own. Only ended tasks count: a running one is told by its own messages.
 
 use synapse_core::message::{Letter, owner};
+use synapse_core::task::Question;
 use synapse_dialects::api::TurnView;
 use synapse_store::{History, JournalError};
 
@@ -23,10 +24,16 @@ pub(crate) fn earlier_turns(
     let (mut turns, mut bytes) = (Vec::new(), 0);
     'tasks: for (ending, archive) in &tasks {
         let task = &archive.task;
-        let mut of_task: Vec<TurnView> =
-            ending.answer.iter().map(|answer| TurnView::answered(task, ending, answer)).collect();
-        for message in task.messages.iter().rev() {
-            of_task.extend(history.message(message)?.map(|(letter, body)| TurnView::asked(&letter, &body)));
+        let mut of_task: Vec<TurnView> = TurnView::answered(task, ending).into_iter().collect();
+        let mut questions = task.questions.iter().rev().peekable();
+        for (n, message) in task.messages.iter().enumerate().rev() {
+            let Some((letter, body)) = history.message(message)? else { continue };
+            // Every question comes after the first message, whatever the clock says.
+            let is_later = |question: &&Question| n == 0 || question.at > letter.accepted_at;
+            while let Some(question) = questions.next_if(is_later) {
+                of_task.push(TurnView::questioned(task, question));
+            }
+            of_task.push(TurnView::asked(&letter, &body));
         }
         for turn in of_task {
             bytes += serde_json::to_string(&turn).map_or(0, |text| text.len());

@@ -70,6 +70,7 @@ pub(crate) fn task(state: TaskState) -> Task {
         context: None,
         tenant: None,
         asks: None,
+        questions: Vec::new(),
         agent: letter().to,
         requester: sender(Proof::Token),
         expects: Expects::Answer,
