@@ -246,10 +246,31 @@ impl Engine {
         }
         let (taken, at, events) = self.put(Box::new(draft), waits).await.map_err(|e| Fault::of(&e))?;
         let taken = taken.first().ok_or_else(other_answer)?;
+        if taken.duplicate {
+            self.check_repeat(request, taken).await?;
+        }
         if let Some(config) = push {
             self.keep_push(config, taken.task, Mark::after(at)).await?;
         }
         Ok(Sent { task: taken.task, at, moves, is_repeat: taken.duplicate, events })
+    }
+
+    /// The same id and content for another task or context is another message. One that names neither is a repeat.
+    async fn check_repeat(&self, request: &pb::SendMessageRequest, taken: &Taken) -> Result<(), Fault> {
+        let Some(message) = &request.message else { return Ok(()) };
+        if message.task_id.is_empty() && message.context_id.is_empty() {
+            return Ok(());
+        }
+        let known = self.known(taken.task).await?;
+        let task = known.task();
+        let is_other_task = !message.task_id.is_empty()
+            && (message.task_id != task.id.to_string() || task.messages.first() == Some(&taken.message));
+        let is_other_context = !message.context_id.is_empty() && message.context_id != task.conversation();
+        if is_other_task || is_other_context {
+            let message = to_core::message_id(&message.message_id)?;
+            return Err(Fault::of(&Refusal::Conflict { message }));
+        }
+        Ok(())
     }
 
     async fn put(
