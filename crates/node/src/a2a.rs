@@ -15,6 +15,7 @@ use crate::decide;
 use crate::doors::Shared;
 use crate::follow::{self, Item};
 use crate::handle::QueuedEntry;
+use crate::uploads;
 use std::sync::Arc;
 use std::time::Duration;
 use synapse_a2a::check::{self, Version};
@@ -178,9 +179,32 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts the bytes of a message's large parts into files.
+    /// Puts the bytes of a message's large parts into files, once it is known that the message can be taken.
     pub async fn store_files(&self, request: &mut Request) -> Result<to_core::Files, Fault> {
-        crate::uploads::store_files(&self.app, &self.caller, request).await
+        let large = uploads::take_large_parts(request);
+        if large.is_empty() {
+            return Ok(to_core::Files::new());
+        }
+        uploads::may_upload(&self.app, &self.caller)?;
+        self.check_send(request).await?;
+        uploads::store_files(&self.app, large).await
+    }
+
+    /// What `perform` checks of a message before it takes it.
+    async fn check_send(&self, request: &Request) -> Result<(), Fault> {
+        let (Request::Send(send) | Request::SendStreaming(send)) = request else { return Ok(()) };
+        self.called.active(&self.app.cards)?;
+        self.check_declared(request)?;
+        let within = Self { tenant: to_core::tenant(request.tenant())?, ..self.clone() };
+        to_core::draft(send, MODES, &self.files)?;
+        within.push_of(send).await?;
+        match send.message.as_ref().filter(|message| !message.task_id.is_empty()) {
+            Some(message) => {
+                let known = within.known_by_name(&message.task_id).await?;
+                within.may_continue(&known, &message.context_id)
+            }
+            None => Ok(()),
+        }
     }
 
     /// S1–S6.

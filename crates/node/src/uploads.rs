@@ -90,20 +90,27 @@ fn sweep(app: &App) {
     }
 }
 
-/// Puts the bytes of large parts into files, and leaves those parts empty.
-pub async fn store_files(app: &Shared, caller: &Caller, request: &mut Request) -> Result<Files, Fault> {
-    let (Request::Send(send) | Request::SendStreaming(send)) = request else { return Ok(Files::new()) };
+/// The bytes of a part that are to be a file, by the number of the part.
+type LargePart = (usize, Vec<u8>);
+
+/// Takes the bytes of large parts out of a message, and leaves those parts empty.
+pub fn take_large_parts(request: &mut Request) -> Vec<LargePart> {
+    let (Request::Send(send) | Request::SendStreaming(send)) = request else { return Vec::new() };
     let parts = send.message.iter_mut().flat_map(|message| message.parts.iter_mut()).enumerate();
-    let large: Vec<_> = parts
+    parts
         .filter_map(|(n, part)| match &mut part.content {
             Some(Inside::Raw(bytes)) if bytes.len() > INLINE_BYTES_MAX => Some((n, std::mem::take(bytes))),
             _ => None,
         })
-        .collect();
-    if large.is_empty() {
-        return Ok(Files::new());
-    }
-    policy::may(&app.gate.rules(), caller, Verb::Message, About::default()).map_err(|no| Fault::of(&no))?;
+        .collect()
+}
+
+pub fn may_upload(app: &App, caller: &Caller) -> Result<(), Fault> {
+    policy::may(&app.gate.rules(), caller, Verb::Message, About::default()).map_err(|no| Fault::of(&no))
+}
+
+/// Puts the bytes of large parts into files.
+pub async fn store_files(app: &Shared, large: Vec<LargePart>) -> Result<Files, Fault> {
     let limits = app.settings.get().limits;
     let bytes: usize = large.iter().map(|(_, bytes)| bytes.len()).sum();
     if bytes as u64 > limits.file_bytes_max {
