@@ -236,7 +236,10 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
         sign(answer.headers_mut());
         return answer;
     }
-    let bytes_max = if spoken.is_some() { uploads::body_bytes_max(&app) } else { app.body_bytes_max };
+    let bytes_max = match spoken {
+        Some(spoken) => uploads::body_bytes_max(&app, spoken.encoding()),
+        None => app.body_bytes_max,
+    };
     let admitted = match may_enter(&app, &peer, &request, bytes_max) {
         Ok(()) => match app.gate.caller(&peer, request.headers()).await {
             Ok(Caller::Stranger) if spoken.is_some() => {

@@ -40,14 +40,32 @@ pub struct Upload {
 #[derive(Default)]
 pub struct Room(#[allow(dead_code)] Option<OwnedSemaphorePermit>);
 
-/// How large a body may be: a message, and its files in base64.
-pub fn body_bytes_max(app: &App) -> usize {
-    let files = usize::try_from(app.settings.get().limits.file_bytes_max).unwrap_or(usize::MAX);
-    app.body_bytes_max.saturating_add(files.saturating_mul(4) / 3).saturating_add(1 << 10)
+/// How the files of a message are written in a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Base64,
+    /// As clients of 0.3 write it over HTTP+JSON: base64 of base64.
+    Base64Twice,
 }
 
-pub async fn read(app: &App, mut body: axum::body::Body) -> Result<Upload, Refusal> {
-    let max = body_bytes_max(app);
+/// How large a body may be: a message, and its files as they are encoded.
+pub fn body_bytes_max(app: &App, encoding: Encoding) -> usize {
+    let files = usize::try_from(app.settings.get().limits.file_bytes_max).unwrap_or(usize::MAX);
+    app.body_bytes_max.saturating_add(encoding.bytes(files)).saturating_add(1 << 10)
+}
+
+impl Encoding {
+    /// How many bytes so many have when they are written.
+    fn bytes(self, raw: usize) -> usize {
+        match self {
+            Self::Base64 => raw.saturating_mul(4) / 3,
+            Self::Base64Twice => raw.saturating_mul(16) / 9,
+        }
+    }
+}
+
+pub async fn read(app: &App, mut body: axum::body::Body, encoding: Encoding) -> Result<Upload, Refusal> {
+    let max = body_bytes_max(app, encoding);
     let (mut bytes, mut room) = (BytesMut::new(), None);
     let mut deadline = Instant::now() + BODY_PATIENCE;
     loop {
@@ -141,4 +159,22 @@ pub(crate) fn files_of(view: &MessageView) -> Option<String> {
     let parts = view.content.as_ref()?.get("parts")?.as_array()?;
     let files: Vec<_> = parts.iter().filter(|part| part.get("file").is_some()).collect();
     (!files.is_empty()).then(|| serde_json::to_string(&files).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    /// Finding A10: a file of the largest size fits, also as clients of 0.3 encode it over HTTP+JSON.
+    #[test]
+    fn bounds_hold_what_is_encoded() {
+        for bytes in [0, 1, 100, 32 << 10, 3 << 20] {
+            let once = STANDARD.encode(vec![7; bytes]);
+            let twice = STANDARD.encode(&once);
+            assert!(once.len() <= Encoding::Base64.bytes(bytes) + 1024);
+            assert!(twice.len() <= Encoding::Base64Twice.bytes(bytes) + 1024);
+        }
+    }
 }

@@ -125,6 +125,50 @@ fn rpc(agent: &Agent, method: &str, params: &Value) -> (u16, Value) {
     (answer.status, answer.json())
 }
 
+/// Finding A9: a message that is refused leaves none of its files behind.
+#[test]
+fn refused_messages_leave_no_files() {
+    let world = world();
+    let agent = world.run("files", "cat", &["--no-streaming", "--no-push"]);
+    let (_, base64) = large_file();
+    let file = json!({ "raw": base64, "filename": "big.bin" });
+    let message = |role: &str, part: Value| json!({ "messageId": "m", "role": role, "parts": [part] });
+    let mut unknown_task = message("ROLE_USER", file.clone());
+    unknown_task["taskId"] = "0123456789abcdef0123456789abcdef".into();
+    let mut picture = file.clone();
+    picture["mediaType"] = "image/png".into();
+    let push = json!({ "taskPushNotificationConfig": { "url": "https://example.org" } });
+    for (method, params) in [
+        ("SendMessage", json!({ "message": message("ROLE_AGENT", file.clone()) })),
+        ("SendMessage", json!({ "message": message("ROLE_USER", picture) })),
+        ("SendMessage", json!({ "message": unknown_task })),
+        ("SendMessage", json!({ "message": message("ROLE_USER", file.clone()), "configuration": push })),
+        ("SendMessage", json!({ "message": message("ROLE_USER", file.clone()), "tenant": "a/b" })),
+        ("SendStreamingMessage", json!({ "message": message("ROLE_USER", file) })),
+    ] {
+        let (_, told) = rpc(&agent, method, &params);
+        assert!(told["error"]["code"].is_i64(), "{told}");
+        let kept = std::fs::read_dir(world.agent_dir(&agent.id).join("files"));
+        assert_eq!(kept.map_or(0, Iterator::count), 0, "{told}");
+    }
+}
+
+/// Finding A10: clients of 0.3 encode files twice over HTTP+JSON; one of the largest size fits all the same.
+#[test]
+fn file_of_the_largest_size_fits_when_it_is_encoded_twice() {
+    use base64::Engine as _;
+    let world = world();
+    let (bytes, base64) = large_file();
+    world.ok(&["config", "set", "limits.file_bytes_max", &bytes.len().to_string()]);
+    let agent = world.run("files", "cat > /dev/null; echo done", &[]);
+    let twice = base64::engine::general_purpose::STANDARD.encode(&base64);
+    let body = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "content": [
+        { "text": "read this" }, { "file": { "fileWithBytes": twice, "name": "big.bin" } },
+    ] }, "configuration": { "blocking": true } });
+    let answer = agent.unix().ask("POST", "/a2a/v1/message:send", &[], body.to_string().as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
 /// E17: finding A8, X-12. A file of 5 MB comes to a script as a path, is kept once, and its sender gets it back whole. Over each
 /// binding, and in 0.3.
 #[test]

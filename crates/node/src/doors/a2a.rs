@@ -12,7 +12,7 @@ pub(super) mod rpc;
 use super::Shared;
 use crate::a2a::{Done, Engine, Event, Mark};
 use crate::card::Called;
-use crate::uploads::{self, Room, Upload};
+use crate::uploads::{self, Encoding, Room, Upload};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
@@ -50,8 +50,8 @@ fn last_mark(headers: &HeaderMap) -> Option<Mark> {
     Mark::parse(headers.get("last-event-id")?.to_str().ok()?)
 }
 
-async fn body_of(app: &Shared, body: Body) -> Result<Upload, Fault> {
-    let read = uploads::read(app, body).await.map_err(|refusal| Fault::of(&refusal));
+async fn body_of(app: &Shared, body: Body, encoding: Encoding) -> Result<Upload, Fault> {
+    let read = uploads::read(app, body, encoding).await.map_err(|refusal| Fault::of(&refusal));
     // Until it is understood, it may be anything, and so also credentials.
     crate::audit::note(|facts| facts.veil(true));
     read
@@ -124,6 +124,14 @@ impl Spoken {
                 Some(Self::Rest(version(request.headers(), request.uri()).unwrap_or(Version::V10)))
             }
             _ => None,
+        }
+    }
+
+    /// How it encodes files.
+    pub(super) fn encoding(self) -> Encoding {
+        match self {
+            Self::Rest(Version::V03) => Encoding::Base64Twice,
+            Self::Rest(Version::V10) | Self::Rpc | Self::Grpc => Encoding::Base64,
         }
     }
 

@@ -11,7 +11,7 @@ use super::{body_of, last_mark, perform, version, with_fault};
 use crate::a2a::{Done, Engine};
 use crate::card::Called;
 use crate::doors::Shared;
-use crate::uploads::Upload;
+use crate::uploads::{Encoding, Upload};
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
@@ -131,7 +131,7 @@ async fn dispatch(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Done, Status> {
-    let Upload { bytes, room } = body_of(app, body).await?;
+    let Upload { bytes, room } = body_of(app, body, Encoding::Base64).await?;
     let request = service.request(method, grpc::unframe(&bytes)?)?;
     drop(bytes);
     Ok(perform(&engine, service.0, request, last_mark(headers), room).await?)

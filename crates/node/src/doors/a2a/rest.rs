@@ -1,6 +1,8 @@
 //! HTTP+JSON under `/a2a/v1`, with or without a tenant before the path (H1–H10).
 
-use super::{answer, body_of, event_json, event_text, last_mark, perform, reply_json, version, with_fault};
+use super::{
+    Spoken, answer, body_of, event_json, event_text, last_mark, perform, reply_json, version, with_fault,
+};
 use crate::a2a::{Done, Engine};
 use crate::card::Called;
 use crate::doors::Shared;
@@ -113,7 +115,7 @@ async fn dispatch(
     let Upload { bytes, room } = match path.has_body() {
         true => {
             check_media(headers)?;
-            body_of(app, body).await?
+            body_of(app, body, Spoken::Rest(version).encoding()).await?
         }
         false => Upload { bytes: bytes::Bytes::new(), room: Room::default() },
     };

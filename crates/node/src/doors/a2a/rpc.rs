@@ -7,7 +7,7 @@ use crate::a2a::{Done, Engine};
 use crate::card::Called;
 use crate::doors::Shared;
 use crate::doors::events::streamed;
-use crate::uploads::{Room, Upload};
+use crate::uploads::{Encoding, Room, Upload};
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::Response;
@@ -54,7 +54,7 @@ pub(in crate::doors) async fn serve(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let (call, room) = match body_of(&app, body).await {
+    let (call, room) = match body_of(&app, body, Encoding::Base64).await {
         Ok(Upload { bytes, room }) => (json_rpc::read(&bytes), room),
         Err(fault) => (Err(NoCall { id: Value::Null, fault }), Room::default()),
     };
