@@ -387,7 +387,7 @@ impl Engine {
             match &entry.record {
                 Record::Ended { ending, archive, .. } => {
                     let (ending, archive) = (ending.clone(), archive.clone());
-                    return Ok(Some(Known::Ended { ending, archive, at: Seq(u64::MAX), heard: Some(heard) }));
+                    return Ok(Some(Known::Ended { ending, archive, at: entry.seq, heard: Some(heard) }));
                 }
                 record if is_pause(record) => return self.known(sent.task).await.map(Some),
                 _ => {}

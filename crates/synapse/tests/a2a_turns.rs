@@ -88,9 +88,16 @@ fn a_task_that_needs_credentials_says_so_and_goes_on() {
     more["message"]["taskId"] = first["id"].clone();
     let task = sent(&agent, &more)["task"].clone();
     assert_eq!(task["artifacts"][0]["parts"][0]["text"], "thanks: done", "{task}");
-    // A made-up place after its end: nothing more, and the stream is over.
+    // Finding A12: after an id that no event has, the task as it is now follows, and the stream is over.
     let path = format!("/a2a/v1/tasks/{}:subscribe", first["id"].as_str().unwrap());
     let answer = agent.unix().ask("GET", &path, &[VERSION, ("Last-Event-ID", "99999999-1")], b"");
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    let ids: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
+    assert_eq!((answer.status, ids.len()), (200, 1), "{text}");
+    assert!(text.starts_with(": some events are gone") && text.contains("TASK_STATE_COMPLETED"), "{text}");
+    // Its id is that of the end: whoever comes back with it has been told all.
+    assert!(ids[0].split('-').next().unwrap().parse::<u64>().unwrap() < 1_000, "{text}");
+    let answer = agent.unix().ask("GET", &path, &[VERSION, ("Last-Event-ID", ids[0])], b"");
     assert_eq!((answer.status, answer.body.len()), (200, 0), "{}", answer.text());
 }
 

@@ -106,14 +106,14 @@ impl Engine {
         let known = self.known_by_name(check::id("id", &request.id)?).await?;
         let task = known.task().clone();
         if let Some(mark) = after {
-            let items = self.follow(task.id, Seq(mark.seq.0.saturating_sub(1))).await?;
             let teller = Teller { engine: self.clone(), task, told: mark, until_pause: false };
-            // Who was told the end of it, or makes up an event after that, has been told all.
-            let id = known.task().id;
-            let end = self.app.archive(move |history| history.end_of(&id));
-            let end = end.await.map_err(|refusal| Fault::of(&refusal))?;
-            let is_all = known.ended().is_some() && end.is_none_or(|end| mark.seq > end);
-            return Ok(teller.start(None, is_all, items));
+            // No event has such an id, unless the journal was replaced: whatever came between is unknown.
+            if mark.seq > known.at() {
+                let items = self.follow(known.task().id, known.at()).await?;
+                return Ok(teller.start_after_gap(items));
+            }
+            let items = self.follow(known.task().id, Seq(mark.seq.0.saturating_sub(1))).await?;
+            return Ok(teller.start(None, false, items));
         }
         if let Some(state) = known.ended() {
             let message = format!("task {} is {}; nothing more happens to it", task.id, state.name());
@@ -193,6 +193,23 @@ impl Teller {
                 return;
             }
             if !is_all {
+                self.go_on(&mut items, &events).await;
+            }
+        });
+        reader
+    }
+
+    /// Begins with the task as it is now.
+    fn start_after_gap(mut self, mut items: mpsc::Receiver<Item>) -> Stream {
+        let (events, reader) = mpsc::channel(EVENTS_MAX);
+        tokio::spawn(async move {
+            let (told, is_last) = self.after_gap().await;
+            for event in told {
+                if events.send(event).await.is_err() {
+                    return;
+                }
+            }
+            if !is_last {
                 self.go_on(&mut items, &events).await;
             }
         });

@@ -106,10 +106,13 @@ impl Engine {
             Ok((Answer::Task { task, at }, _)) => Known::Open { task, at },
             Ok(_) => return Err(other_answer()),
             Err(Refusal::TaskEnded { .. }) => {
-                let found = self.app.archive(move |history| history.task(&reference, now())).await;
-                let found = found.map_err(|refusal| Fault::of(&refusal))?;
-                let (ending, archive) = found.ok_or_else(|| Fault::no_such_task(&name))?;
-                Known::Ended { ending, archive: Box::new(archive), at: Seq(u64::MAX), heard: None }
+                let found = self
+                    .app
+                    .archive(move |history| Ok((history.task(&reference, now())?, history.end_of(&id)?)))
+                    .await;
+                let (found, end) = found.map_err(|refusal| Fault::of(&refusal))?;
+                let ((ending, archive), at) = found.zip(end).ok_or_else(|| Fault::no_such_task(&name))?;
+                Known::Ended { ending, archive: Box::new(archive), at, heard: None }
             }
             // That it is another's is not told: both have the same words (E5).
             Err(Refusal::NotAllowed { .. } | Refusal::NoSuchTask { .. }) => {
