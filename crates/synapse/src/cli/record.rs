@@ -89,7 +89,7 @@ fn record_program(args: Record, json: bool) -> Done {
         role: None,
         skills: Vec::new(),
         description: None,
-        interfaces: Vec::new(),
+        interfaces: None,
         no_streaming: false,
         no_push: false,
         port: None,

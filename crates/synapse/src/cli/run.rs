@@ -117,7 +117,7 @@ pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
         description: who.description,
         extensions: Vec::new(),
         card: CardOptions {
-            interfaces: who.interfaces,
+            interfaces: who.interfaces.map(|listed| listed.0).unwrap_or_default(),
             no_streaming: who.no_streaming,
             no_push: who.no_push,
         },

@@ -20,9 +20,9 @@ pub(super) struct Who {
     /// What it is for, in a sentence or two; its agent card tells it
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
-    /// Bindings of A2A that its agent card lists, the preferred one first
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = binding)]
-    pub(super) interfaces: Vec<String>,
+    /// A2A bindings on its agent card, preferred first: jsonrpc, http, grpc
+    #[arg(long, value_name = "LIST", value_parser = bindings)]
+    pub(super) interfaces: Option<Bindings>,
     /// Do not declare streaming, and refuse streams
     #[arg(long)]
     pub(super) no_streaming: bool,
@@ -65,15 +65,43 @@ pub(super) struct Network {
     pub(super) insecure: bool,
 }
 
-fn binding(raw: &str) -> Result<String, String> {
+/// Bindings by their names in the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bindings(pub(super) Vec<String>);
+
+fn bindings(raw: &str) -> Result<Bindings, String> {
     let known = synapse_settings::BINDINGS;
-    match known.contains(&raw) {
-        true => Ok(raw.to_owned()),
-        false => Err(format!("it must be a list of {}", known.join(", "))),
+    let mut found: Vec<String> = Vec::new();
+    for word in raw.split(',').map(str::trim) {
+        if !known.contains(&word) {
+            return Err(format!("{word:?} is not one of {}", known.join(", ")));
+        }
+        if found.iter().any(|one| one == word) {
+            return Err(format!("{word:?} is listed twice"));
+        }
+        found.push(word.to_owned());
     }
+    Ok(Bindings(found))
 }
 
 fn url(raw: &str) -> Result<String, String> {
     let allowed = "it must be an address on the web, such as https://agents.example.org/review";
     synapse_settings::kinds::parse_url(raw).ok_or_else(|| allowed.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Finding A13: blanks are fine, and a binding is listed once.
+    #[test]
+    fn lists_of_bindings() {
+        let read = |raw: &str| bindings(raw).map(|Bindings(found)| found.join(" "));
+        assert_eq!(read("http"), Ok("http".to_owned()));
+        assert_eq!(read(" jsonrpc, http"), Ok("jsonrpc http".to_owned()));
+        assert_eq!(read("grpc,http,jsonrpc"), Ok("grpc http jsonrpc".to_owned()));
+        for wrong in ["http,http", "http, http", "", "http,", "soap", "HTTP"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
 }
