@@ -145,6 +145,55 @@ pub fn sign_card(card: &mut pb::AgentCard, key: &Key, jku: &str) -> Result<(), N
     Ok(())
 }
 
+/// Signs a card of version 0.3 in place: as its Python SDK reads it, and over the whole document.
+pub fn sign_old(document: &mut Value, key: &Key, jku: &str) -> Result<(), NotSigned> {
+    let payloads =
+        [jcs::canonical(&without_defaults_of_03(document.clone())).map(ascii), jcs::canonical(document)];
+    let mut signatures: Vec<Value> = Vec::new();
+    for payload in payloads {
+        let made = key.sign(&payload?, jku)?;
+        signatures.push(json!({ "protected": made.protected, "signature": made.signature }));
+    }
+    document["signatures"] = Value::Array(signatures);
+    Ok(())
+}
+
+/// The Python SDK of 0.3 verifies a card without what is empty and without what has its default.
+fn without_defaults_of_03(mut card: Value) -> Value {
+    if let Some(fields) = card.as_object_mut() {
+        for (name, default) in [("protocolVersion", "0.3.0"), ("preferredTransport", "JSONRPC")] {
+            if fields.get(name).is_some_and(|value| value == default) {
+                fields.remove(name);
+            }
+        }
+        let schemes = fields.get_mut("securitySchemes").and_then(Value::as_object_mut);
+        for scheme in schemes.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+            scheme.remove("type");
+        }
+    }
+    without_empty(card)
+}
+
+/// As Python writes JSON: all but ASCII is escaped.
+fn ascii(json: String) -> String {
+    if json.is_ascii() {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len() * 2);
+    for character in json.chars() {
+        match character.is_ascii() {
+            true => escaped.push(character),
+            false => {
+                let units = &mut [0; 2];
+                for unit in character.encode_utf16(units) {
+                    escaped.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    escaped
+}
+
 /// How much of a card a signature covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Covers {

@@ -26,7 +26,7 @@ use synapse_a2a::check::Version;
 use synapse_a2a::extensions::{self, Extension};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::signing::{self, Key};
-use synapse_a2a::{jcs, pb};
+use synapse_a2a::{jcs, pb, v03};
 use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_store::files::{self, Access};
 use synapse_store::home::Home;
@@ -50,6 +50,8 @@ pub enum Which {
     AgentCard,
     /// For readers that refuse what 1.0 does not have.
     StrictCard,
+    /// For readers that refuse what 0.3 does not have.
+    OldCard,
     AgentJson,
 }
 
@@ -167,7 +169,13 @@ pub async fn document(app: &Shared, called: &Called, which: Which) -> Result<Arc
     let mut document = unsigned.clone();
     let key = app.cards.key(&app.home).await;
     if let Some(key) = key {
-        let signed = signing::sign(&mut document, key, &format!("{}{KEYS}", slot.1));
+        let jku = format!("{}{KEYS}", slot.1);
+        let signed = match which {
+            Which::OldCard => signing::sign_old(&mut document, key, &jku),
+            Which::AgentCard | Which::StrictCard | Which::AgentJson => {
+                signing::sign(&mut document, key, &jku)
+            }
+        };
         signed.map_err(|e| Fault::new(Kind::Internal, e.to_string()))?;
     }
     let text = jcs::canonical(&document).map_err(|e| Fault::new(Kind::Internal, e.to_string()))?;
@@ -195,6 +203,7 @@ fn unsigned(app: &Shared, base: &str, which: Which) -> Result<Value, Fault> {
     match which {
         Which::AgentCard => card::document(&description.card()),
         Which::StrictCard => card::strict_document(&description.card()),
+        Which::OldCard => v03::write_card(&description.card()),
         Which::AgentJson => {
             // For clients of 0.2, which do not know the scheme; and who reads this has shown a certificate already.
             let card = Description { mtls: false, ..description }.card();
@@ -267,12 +276,13 @@ fn describe(app: &Shared, base: &str) -> Description {
     }
 }
 
-/// Which of the two cards a client is shown: one that says nothing may be of 0.3, as CrewAI and Strands are.
+/// Which card a client is shown: one that says nothing may be of 0.3, as CrewAI and Strands are.
 pub fn for_version(app: &Shared, asked: Option<Version>) -> Which {
     match asked {
         Some(Version::V10) => Which::StrictCard,
-        _ if app.settings.get().card.v03 => Which::AgentCard,
-        _ => Which::StrictCard,
+        Some(Version::V03) => Which::OldCard,
+        None if app.settings.get().card.v03 => Which::AgentCard,
+        None => Which::StrictCard,
     }
 }
 

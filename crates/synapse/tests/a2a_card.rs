@@ -236,6 +236,24 @@ fn strict_card_has_no_fields_of_03() {
     assert_eq!(has(&get(&agent, AGENT_JSON, &[]).json()), OLD.len());
 }
 
+/// Finding A13: clients of 0.3 that refuse unknown fields are shown a card of 0.3 alone, signed in that form.
+#[test]
+fn old_card_has_no_fields_of_10() {
+    let world = world();
+    let agent = world.run("shout", "cat", &[]);
+    let old = get(&agent, &format!("{CARD}?A2A-Version=0.3"), &[]).json();
+    for name in ["supportedInterfaces", "securityRequirements"] {
+        assert_eq!(old.get(name), None, "{old}");
+    }
+    assert_eq!(old["protocolVersion"], "0.3.0", "{old}");
+    let bearer = &old["securitySchemes"]["bearer"];
+    assert_eq!((&bearer["type"], bearer.get("httpAuthSecurityScheme")), (&json!("http"), None), "{old}");
+    assert!(old["capabilities"].get("extendedAgentCard").is_none(), "{old}");
+    let jwks = get(&agent, "/.well-known/jwks.json", &[]).json();
+    let verified = signing::verify(&old, &Jwks::read(&jwks, 0)).unwrap();
+    assert_eq!(verified.covers, Covers::Document);
+}
+
 /// Measured A8: what a card does not declare is refused with the error that the protocol has for it.
 #[test]
 fn undeclared_capabilities_are_refused() {

@@ -216,3 +216,23 @@ fn keys_that_cannot_be_read() {
         assert_eq!(Key::read(bad).unwrap_err(), BadKey::Form, "{bad}");
     }
 }
+
+/// Finding A13: a card of 0.3 is signed as its Python SDK canonicalizes it, and as a whole.
+#[test]
+fn cards_of_03_are_signed_as_03_reads_them() {
+    let key = Key::read(&Key::make().unwrap()).unwrap();
+    let mut card = json!({
+        "name": "ä😀", "description": "", "protocolVersion": "0.3.0", "preferredTransport": "JSONRPC", "url": "http://h",
+        "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } }, "security": [{ "bearer": [] }],
+        "capabilities": { "streaming": false },
+    });
+    let python = r#"{"capabilities":{"streaming":false},"name":"\u00e4\ud83d\ude00","securitySchemes":{"bearer":{"scheme":"bearer"}},"url":"http://h"}"#;
+    let payload = jcs::canonical(&without_defaults_of_03(card.clone())).map(ascii).unwrap();
+    assert_eq!(payload, python);
+    sign_old(&mut card, &key, "http://h/keys").unwrap();
+    assert_eq!(claims(&card).len(), 2);
+    let keys = Jwks::read(&key.jwks(), 0);
+    assert_eq!(verify(&card, &keys).unwrap().covers, Covers::Document);
+    card["name"] = "eve".into();
+    assert_eq!(verify(&card, &keys), Err(Untrusted::Broken));
+}

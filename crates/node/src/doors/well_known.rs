@@ -15,7 +15,7 @@ use synapse_a2a::{Fault, jcs};
 /// Long enough that nobody asks at every message, short enough that a change is known soon.
 const MAX_AGE: &str = "public, max-age=300";
 
-/// The agent card of A2A 1.0. With `?A2A-Version=1.0` it has no fields of 0.3. Anybody may ask.
+/// The agent card of A2A 1.0. With `?A2A-Version=1.0` or `0.3` it has the fields of that version alone. Anybody may ask.
 #[utoipa::path(
     get,
     path = "/.well-known/agent-card.json",
