@@ -272,3 +272,89 @@ say('completed', text=json.dumps([message.get('tenant'), message['conversation']
     assert_eq!((&again[1], &again[2][0]), (&acme[1], &json!("a1")), "{again}");
     assert!(!again.to_string().contains("e1"), "{again}");
 }
+
+/// Finding A3: a blocking message of the lowest priority is worked on, and its metadata stays as it was sent.
+#[test]
+fn lowest_priority_is_answered() {
+    let world = world();
+    let agent = world.run_lines("low", "say('completed', text=str(message['priority']))", &[]);
+    for (n, priority) in
+        [json!(1), json!(1.0), json!("high"), json!(2.5), json!(null)].into_iter().enumerate()
+    {
+        let mut asked = message(&format!("m{n}"), "talk", "hi");
+        asked["message"]["metadata"] = json!({ "priority": priority });
+        let told = rpc(&agent, "SendMessage", &asked);
+        let task = &told["result"]["task"];
+        let expected = if priority.as_f64() == Some(1.0) { "2" } else { "3" };
+        assert_eq!(task["artifacts"][0]["parts"][0]["text"], expected, "{priority}: {told}");
+        let kept = &task["history"][0]["metadata"]["priority"];
+        assert_eq!(
+            kept.as_f64().map_or(kept.clone(), Value::from),
+            priority.as_f64().map_or(priority, Value::from)
+        );
+    }
+}
+
+/// Finding A3: the earlier turns have what the agent asked, and why it failed.
+#[test]
+fn earlier_turns_have_questions_and_failures() {
+    let world = world();
+    let script = "
+if message['text'] == 'ask':
+    say('input_required', text='which one?')
+    say('completed', text='took ' + hear()['text'])
+elif message['text'] == 'fail':
+    say('failed', why='it is broken')
+else:
+    say('completed', text=json.dumps([[turn['role'], turn['text'], turn.get('state')] for turn in message['history']]))";
+    let agent = world.run_lines("memory", script, &["--history", "9"]);
+    let asked = rpc(&agent, "SendMessage", &message("m1", "talk", "ask"));
+    let task = asked["result"]["task"]["id"].clone();
+    assert!(task.is_string(), "{asked}");
+    let mut more = message("m2", "talk", "this");
+    more["message"]["taskId"] = task;
+    assert_eq!(answer(&agent, &more), "took this");
+    rpc(&agent, "SendMessage", &message("m3", "talk", "fail"));
+    let turns: Value = serde_json::from_str(&answer(&agent, &message("m4", "talk", "tell"))).unwrap();
+    let expected = json!([
+        ["user", "ask", null],
+        ["agent", "which one?", "input-required"],
+        ["user", "this", null],
+        ["agent", "took this", "completed"],
+        ["user", "fail", null],
+        ["agent", "it is broken", "failed"],
+    ]);
+    assert_eq!(turns, expected);
+}
+
+/// Finding A8: a message id that comes again for another context or task is a conflict, and not the first message.
+#[test]
+fn repeat_for_another_context_or_task_is_refused() {
+    let world = world();
+    let script = "say('input_required', text='?')\nhear()\nsay('completed', text='ok')";
+    let agent = world.run_lines("ask", script, &["--parallel", "4"]);
+    let sent = |asked: &Value| rpc(&agent, "SendMessage", asked);
+    let first = sent(&message("m1", "talk", "hi"))["result"]["task"]["id"].clone();
+    let other = sent(&message("m2", "talk", "hi"))["result"]["task"]["id"].clone();
+    assert!(first.is_string() && other.is_string() && first != other);
+    // As it was, and without the context: the same message.
+    for context in ["talk", ""] {
+        assert_eq!(sent(&message("m1", context, "hi"))["result"]["task"]["id"], first, "{context:?}");
+    }
+    let refused = |asked: &Value| {
+        let told = sent(asked);
+        assert!(told["error"]["code"].is_i64(), "{told}");
+        assert!(told["error"]["message"].as_str().unwrap().contains("m1"), "{told}");
+    };
+    refused(&message("m1", "another", "hi"));
+    let with_task = |task: &Value| {
+        let mut asked = message("m1", "", "hi");
+        asked["message"]["taskId"] = task.clone();
+        asked
+    };
+    refused(&with_task(&other));
+    refused(&with_task(&first));
+    // A message that went on with a task may be repeated, as long as the task goes on.
+    let state = rpc(&agent, "GetTask", &json!({ "id": other }));
+    assert_eq!(state["result"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{state}");
+}
