@@ -31,13 +31,15 @@ pub enum Owner {
 
 #[cfg(target_os = "linux")]
 const UNREADABLE: &str = "the processes of the agents of this machine could not be listed";
+#[cfg(target_os = "linux")]
+const UNSEEN: &str = "no process that can be seen has this connection";
 
 /// Finds the process whose connection goes from `remote` to us at `local`.
 #[cfg(target_os = "linux")]
 pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
     const LOOKS: usize = 4;
-    let is_near = remote.ip().to_canonical().is_loopback() || remote.ip() == local.ip();
-    let mut before = None;
+    let is_near = linux::is_near(remote, local);
+    let (mut before, mut why) = (None, UNSEEN);
     for _ in 0..LOOKS {
         let socket = match linux::socket_of(remote, local) {
             linux::Row::Socket(socket) => socket,
@@ -45,15 +47,18 @@ pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
             linux::Row::None | linux::Row::Unreadable if !is_near => return Owner::Elsewhere,
             // The list may miss a row when others change meanwhile.
             linux::Row::None => continue,
+            linux::Row::Several => {
+                why = "several connections have the addresses of this one";
+                continue;
+            }
             linux::Row::Closed => {
                 return Owner::Nobody("the calling process closed its connection before it could be seen");
             }
             linux::Row::Unreadable => {
-                return Owner::Nobody(
-                    "the connections of this machine cannot be listed: /proc is not readable",
-                );
+                return Owner::Nobody("the connections of this machine cannot be listed");
             }
         };
+        why = UNSEEN;
         let hidden = match linux::process_with(socket) {
             linux::Search::Found(place) => match kin_of(home, &place) {
                 Kin::Person => return Owner::Person,
@@ -87,7 +92,7 @@ pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
             before = None;
         }
     }
-    Owner::Nobody("no process that can be seen has this connection")
+    Owner::Nobody(why)
 }
 
 /// The process is held while it is looked at, and must still have the socket then.
@@ -126,8 +131,8 @@ pub fn of_listener(home: &Home, address: SocketAddr) -> Owner {
 mod linux {
     use super::ancestry;
     use std::collections::BTreeSet;
-    use std::io::Read as _;
-    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+    use std::io::{BufRead, BufReader, ErrorKind};
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
     use std::os::unix::fs::MetadataExt as _;
     use std::path::{Path, PathBuf};
     use synapse_store::files::our_uid;
@@ -142,49 +147,98 @@ mod linux {
         OfUser(u32),
         /// No process has it any more.
         Closed,
+        /// More than one socket has these addresses. The kernel allows that if they are bound to different devices.
+        Several,
         None,
-        /// There is no list, as on some systems with a strict sandbox.
+        /// There is no list, as on some systems with a strict sandbox, or it is too long.
         Unreadable,
     }
 
-    /// A hundred thousand connections.
-    const TABLE_BYTES_MAX: u64 = 16 << 20;
+    impl Row {
+        /// A row may be listed twice while others change.
+        fn or(self, other: Self) -> Self {
+            match (self, other) {
+                (Self::None, row) | (row, Self::None) => row,
+                (first, second) if first == second => first,
+                _ => Self::Several,
+            }
+        }
+    }
+
+    /// More connections than this are not looked through.
+    const ROWS_MAX: usize = 2 << 20;
     /// Open files that one look goes through.
     const FILES_MAX: usize = 500_000;
+
+    /// Whether the other end is on this machine, as the addresses tell. Nobody else reaches loopback.
+    pub(super) fn is_near(remote: SocketAddr, local: SocketAddr) -> bool {
+        let (from, to) = (remote.ip().to_canonical(), local.ip().to_canonical());
+        from.is_loopback() || to.is_loopback() || from == to || is_own_address(remote)
+    }
+
+    /// Whether this machine has that address: only then a socket can be bound to it, unless the system allows all
+    /// addresses. If this could not be tried, it may have it.
+    fn is_own_address(mut address: SocketAddr) -> bool {
+        address.set_port(0);
+        address.set_ip(address.ip().to_canonical());
+        let version = if address.is_ipv4() { "ipv4" } else { "ipv6" };
+        let allows_all = || {
+            let setting = std::fs::read_to_string(format!("/proc/sys/net/{version}/ip_nonlocal_bind"));
+            setting.is_ok_and(|value| value.trim() != "0")
+        };
+        match UdpSocket::bind(address) {
+            Ok(_) => !allows_all(),
+            Err(error) => error.kind() != ErrorKind::AddrNotAvailable,
+        }
+    }
 
     pub(super) fn socket_of(remote: SocketAddr, local: SocketAddr) -> Row {
         let mut found = Row::Unreadable;
         // A socket of the newer kind may speak the older protocol, and is then only in the newer list.
         for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
-            let Ok(file) = std::fs::File::open(table) else { continue };
-            let mut text = String::new();
-            if file.take(TABLE_BYTES_MAX).read_to_string(&mut text).is_err() {
-                continue;
-            }
-            match row_in(&text, remote, local, our_uid()) {
-                Row::None => found = Row::None,
-                row => return row,
-            }
+            let row = match std::fs::File::open(table) {
+                Ok(file) => row_in(BufReader::with_capacity(64 << 10, file), remote, local, our_uid()),
+                // A system may lack one of the protocols.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(_) => Row::Unreadable,
+            };
+            found = match (found, row) {
+                (_, Row::Unreadable) => return Row::Unreadable,
+                (Row::Unreadable, row) => row,
+                (first, row) => first.or(row),
+            };
         }
         found
     }
 
-    pub(super) fn row_in(table: &str, remote: SocketAddr, local: SocketAddr, own: u32) -> Row {
+    /// Reads all rows of the list, since a second socket may have the same addresses.
+    pub(super) fn row_in(mut table: impl BufRead, remote: SocketAddr, local: SocketAddr, own: u32) -> Row {
         let plain = |address: SocketAddr| (address.ip().to_canonical(), address.port());
-        let wanted = (plain(remote), plain(local));
-        for line in table.lines().skip(1) {
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            let [_, from, to, _, _, _, _, uid, _, inode, ..] = words[..] else { continue };
-            if address(from) != Some(wanted.0) || address(to) != Some(wanted.1) {
-                continue;
+        let (remote, local) = (plain(remote), plain(local));
+        let (mut found, mut line) = (Row::None, String::new());
+        for _ in 0..ROWS_MAX {
+            line.clear();
+            match table.read_line(&mut line) {
+                Ok(0) => return found,
+                Ok(_) => found = found.or(row_of(&line, remote, local, own).unwrap_or(Row::None)),
+                Err(_) => return Row::Unreadable,
             }
-            return match (inode.parse(), uid.parse::<u32>()) {
-                (Ok(0) | Err(_), _) | (_, Err(_)) => Row::Closed,
-                (Ok(_), Ok(uid)) if uid != own => Row::OfUser(uid),
-                (Ok(inode), Ok(_)) => Row::Socket(inode),
-            };
         }
-        Row::None
+        Row::Unreadable
+    }
+
+    /// What one line says, if it is about these addresses.
+    fn row_of(line: &str, remote: (IpAddr, u16), local: (IpAddr, u16), own: u32) -> Option<Row> {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        if address(words.next()?)? != remote || address(words.next()?)? != local {
+            return None;
+        }
+        let (uid, inode) = (words.nth(4)?, words.nth(1)?);
+        Some(match (inode.parse(), uid.parse::<u32>()) {
+            (Ok(0) | Err(_), _) | (_, Err(_)) => Row::Closed,
+            (Ok(_), Ok(uid)) if uid != own => Row::OfUser(uid),
+            (Ok(inode), Ok(_)) => Row::Socket(inode),
+        })
     }
 
     /// `0100007F:1FA4`: words of four bytes as the processor has them, then the port.
@@ -369,8 +423,55 @@ mod linux {
                 ("127.0.0.1:50000", "127.0.0.1:8101", Row::None),
             ];
             for (remote, local, row) in cases {
-                let found = row_in(TABLE, remote.parse().unwrap(), local.parse().unwrap(), 1000);
+                let found = row_in(TABLE.as_bytes(), remote.parse().unwrap(), local.parse().unwrap(), 1000);
                 assert_eq!(found, row, "{remote} -> {local}");
+            }
+        }
+
+        /// Finding M5: a long list is read to its end. One that does not end is as good as none.
+        #[test]
+        #[cfg(target_endian = "little")]
+        fn row_behind_many_others_is_found() {
+            let [head, other, wanted] = [0, 1, 2].map(|n| TABLE.lines().nth(n).unwrap());
+            let long =
+                format!("{head}\n{}{wanted}\n", format!("{other}{}\n", " ".repeat(30)).repeat(120_000));
+            assert!(long.len() > 16 << 20, "longer than what was read of it");
+            let (remote, local) = ("127.0.0.1:50000".parse().unwrap(), "127.0.0.1:8100".parse().unwrap());
+            assert_eq!(row_in(long.as_bytes(), remote, local, 1000), Row::Socket(22));
+            let endless = BufReader::new(std::io::repeat(b'\n'));
+            assert_eq!(row_in(endless, remote, local, 1000), Row::Unreadable);
+        }
+
+        /// Finding M5: an agent's second socket with the same addresses cannot be taken for the one that calls.
+        #[test]
+        #[cfg(target_endian = "little")]
+        fn two_sockets_with_the_same_addresses_are_not_told_apart() {
+            let (remote, local) = ("127.0.0.1:50000".parse().unwrap(), "127.0.0.1:8100".parse().unwrap());
+            let [head, row] = [0, 2].map(|n| TABLE.lines().nth(n).unwrap());
+            let connecting = row.replace(" 01 ", " 02 ").replace(" 22 ", " 23 ");
+            for (rows, expected) in [
+                (vec![row, row], Row::Socket(22)),
+                (vec![&connecting, row], Row::Several),
+                (vec![row, &connecting, row], Row::Several),
+            ] {
+                let table = format!("{head}\n{}\n", rows.join("\n"));
+                assert_eq!(row_in(table.as_bytes(), remote, local, 1000), expected, "{table}");
+            }
+        }
+
+        /// Finding M5: a caller on this machine is near whichever of its addresses it calls from.
+        #[test]
+        fn callers_from_any_address_of_this_machine_are_near() {
+            let near = |remote: &str, local: &str| is_near(remote.parse().unwrap(), local.parse().unwrap());
+            assert!(near("127.0.0.1:5", "127.0.0.1:1") && near("[::ffff:127.0.0.1]:5", "[::]:1"));
+            assert!(near("203.0.113.9:5", "127.0.0.1:1") && near("[2001:db8::1]:5", "[::1]:1"));
+            assert!(near("203.0.113.9:5", "[::ffff:203.0.113.9]:1"));
+            assert!(!near("203.0.113.9:5", "203.0.113.8:1") && !near("[2001:db8::1]:5", "[2001:db8::2]:1"));
+            // The address that this machine calls others from, if there is a way to others.
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            if socket.connect("203.0.113.9:9").is_ok() {
+                let own = socket.local_addr().unwrap();
+                assert!(is_near(own, "203.0.113.8:1".parse().unwrap()), "{own}");
             }
         }
 
@@ -437,7 +538,7 @@ mod linux {
         fn fuzz_the_list_never_panics() {
             let address = "127.0.0.1:1".parse().unwrap();
             bolero::check!().with_type::<String>().for_each(|text: &String| {
-                let _ = row_in(&format!("head\n{text}"), address, address, 0);
+                let _ = row_in(format!("head\n{text}").as_bytes(), address, address, 0);
             });
         }
     }
