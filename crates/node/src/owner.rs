@@ -5,11 +5,14 @@
 //! brings a secret, off the async threads, and within bounds.
 //!
 //! Invariant: a process under an agent is never taken for the person because it was quick, hid its open files,
-//! passed its socket from child to child, or put it where no process has it. A socket of our own user that no
-//! process can be seen to have is nobody's. Not here: systems other than Linux, where nothing is seen.
+//! passed its socket from child to child, or put it where no process has it. If it has the socket open, it decides, even
+//! if a process of the person has the socket too. A socket of our own user that no process can be seen to have is
+//! nobody's. Not here: systems other than Linux, where nothing is seen.
 
 #[cfg(target_os = "linux")]
 use crate::ancestry::{self, Kin};
+#[cfg(target_os = "linux")]
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use synapse_core::ids::AgentId;
 #[cfg(target_os = "linux")]
@@ -33,6 +36,8 @@ pub enum Owner {
 const UNREADABLE: &str = "the processes of the agents of this machine could not be listed";
 #[cfg(target_os = "linux")]
 const UNSEEN: &str = "no process that can be seen has this connection";
+#[cfg(target_os = "linux")]
+const TOO_MANY: &str = "too many files are open on this machine to find the calling process";
 
 /// Finds the process whose connection goes from `remote` to us at `local`.
 #[cfg(target_os = "linux")]
@@ -41,58 +46,96 @@ pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
     let is_near = linux::is_near(remote, local);
     let (mut before, mut why) = (None, UNSEEN);
     for _ in 0..LOOKS {
-        let socket = match linux::socket_of(remote, local) {
-            linux::Row::Socket(socket) => socket,
-            linux::Row::OfUser(uid) => return of_another_user(home, uid),
-            linux::Row::None | linux::Row::Unreadable if !is_near => return Owner::Elsewhere,
+        let looked = match linux::socket_of(remote, local) {
+            linux::Row::Socket(socket) => look(home, socket, &mut before),
+            linux::Row::OfUser(uid) => Ok(of_another_user(home, uid)),
+            linux::Row::None | linux::Row::Unreadable if !is_near => Ok(Owner::Elsewhere),
             // The list may miss a row when others change meanwhile.
-            linux::Row::None => continue,
-            linux::Row::Several => {
-                why = "several connections have the addresses of this one";
-                continue;
-            }
+            linux::Row::None => Err(UNSEEN),
+            linux::Row::Several => Err("several connections have the addresses of this one"),
             linux::Row::Closed => {
-                return Owner::Nobody("the calling process closed its connection before it could be seen");
+                Ok(Owner::Nobody("the calling process closed its connection before it could be seen"))
             }
-            linux::Row::Unreadable => {
-                return Owner::Nobody("the connections of this machine cannot be listed");
-            }
+            linux::Row::Unreadable => Ok(Owner::Nobody("the connections of this machine cannot be listed")),
         };
-        why = UNSEEN;
-        let hidden = match linux::process_with(socket) {
-            linux::Search::Found(place) => match kin_of(home, &place) {
-                Kin::Person => return Owner::Person,
-                Kin::Under(agents) => return Owner::Agents(agents),
-                Kin::Gone => continue,
-            },
-            linux::Search::TooMany => {
-                return Owner::Nobody("too many files are open on this machine to find the calling process");
-            }
-            linux::Search::None { hidden } => hidden,
-        };
-        let is_persons = |pid: &u32| {
-            PinnedProcess::open(*pid)
-                .is_some_and(|process| ancestry::of_process(home, &process) == Kin::Person)
-        };
-        if !hidden.iter().all(is_persons) {
-            return Owner::Nobody(
-                "the calling process cannot be seen, and one under an agent hides its files",
-            );
-        }
-        // A forwarded port ends in a process of the SSH server that nobody may look into. It may be that one, if
-        // no process under an agent could have the socket, and none of those came or went since the last look.
-        let Ok(below) = linux::below_agents(home) else { return Owner::Nobody(UNREADABLE) };
-        let may_be_forwarded = hidden.iter().any(|pid| linux::forwards(*pid));
-        if may_be_forwarded && !linux::can_hide(&below, socket) {
-            if before.as_ref() == Some(&below) {
-                return Owner::Elsewhere;
-            }
-            before = Some(below);
-        } else {
-            before = None;
+        match looked {
+            Ok(owner) => return owner,
+            Err(reason) => why = reason,
         }
     }
     Owner::Nobody(why)
+}
+
+/// Looks once for the owner of a socket. An error is a reason to look again, and after the last look the reason why the
+/// connection is nobody's.
+#[cfg(target_os = "linux")]
+fn look(home: &Home, socket: u64, before: &mut Option<BTreeSet<u32>>) -> Result<Owner, &'static str> {
+    let below = linux::below_agents(home).map_err(|_| UNREADABLE)?;
+    // Agents first: one that has the socket decides, even if it gave a copy to a process of the person. This node is
+    // below its own agent and trusted.
+    let others: Vec<u32> = below.iter().rev().copied().filter(|pid| *pid != std::process::id()).collect();
+    match linux::search(&others, socket) {
+        linux::Search::Found(places) => {
+            return owner_of(home, &places).filter(|owner| *owner != Owner::Person).ok_or(UNSEEN);
+        }
+        linux::Search::TooMany => return Ok(Owner::Nobody(TOO_MANY)),
+        linux::Search::None { .. } => {}
+    }
+    match linux::search(&linux::all_processes(), socket) {
+        linux::Search::Found(places) => owner_of(home, &places).ok_or(UNSEEN),
+        linux::Search::TooMany => Ok(Owner::Nobody(TOO_MANY)),
+        linux::Search::None { hidden } => unseen(home, socket, &hidden, below, before),
+    }
+}
+
+/// Decides about a socket of our own user that no process is seen to have; these hide what they have open.
+#[cfg(target_os = "linux")]
+fn unseen(
+    home: &Home,
+    socket: u64,
+    hidden: &[u32],
+    below: BTreeSet<u32>,
+    before: &mut Option<BTreeSet<u32>>,
+) -> Result<Owner, &'static str> {
+    let is_persons = |pid: &u32| {
+        PinnedProcess::open(*pid).is_some_and(|process| ancestry::of_process(home, &process) == Kin::Person)
+    };
+    if !hidden.iter().all(is_persons) {
+        let why = "the calling process cannot be seen, and one under an agent hides its files";
+        return Ok(Owner::Nobody(why));
+    }
+    // A forwarded port ends in a process of the SSH server that nobody may look into. It may be that one, if
+    // no process under an agent could have the socket, and none of those came or went since the last look.
+    let may_be_forwarded = hidden.iter().any(|pid| linux::forwards(*pid));
+    if !may_be_forwarded || linux::can_hide(&below, socket) {
+        *before = None;
+        return Err(UNSEEN);
+    }
+    if before.as_ref() == Some(&below) {
+        return Ok(Owner::Elsewhere);
+    }
+    *before = Some(below);
+    Err(UNSEEN)
+}
+
+/// Decides between all processes that have the socket; none if one of them is gone.
+#[cfg(target_os = "linux")]
+fn owner_of(home: &Home, places: &[linux::Place]) -> Option<Owner> {
+    decide(places.iter().map(|place| kin_of(home, place)))
+}
+
+/// An agent that has the socket decides, whoever else has it.
+#[cfg(target_os = "linux")]
+fn decide(kins: impl Iterator<Item = Kin>) -> Option<Owner> {
+    let mut owner = Some(Owner::Person);
+    for kin in kins {
+        match kin {
+            Kin::Under(agents) => return Some(Owner::Agents(agents)),
+            Kin::Gone => owner = None,
+            Kin::Person => {}
+        }
+    }
+    owner
 }
 
 /// The process is held while it is looked at, and must still have the socket then.
@@ -276,7 +319,8 @@ mod linux {
 
     #[derive(Debug, PartialEq, Eq)]
     pub(super) enum Search {
-        Found(Place),
+        /// All of these have it.
+        Found(Vec<Place>),
         /// Nobody that can be seen; these are of our user and hide what they have open.
         None {
             hidden: Vec<u32>,
@@ -284,37 +328,43 @@ mod linux {
         TooMany,
     }
 
-    /// A process that has this socket open, youngest first since callers are young.
-    pub(super) fn process_with(socket: u64) -> Search {
+    /// Every process, youngest first.
+    pub(super) fn all_processes() -> Vec<u32> {
         let mut pids = numbers_in("/proc");
         pids.sort_unstable_by(|a, b| b.cmp(a));
-        let (mut hidden, mut looked) = (Vec::new(), 0);
-        for pid in &pids {
+        pids
+    }
+
+    /// Which of these processes have the socket open. Their threads are looked at only if no process lists it.
+    pub(super) fn search(pids: &[u32], socket: u64) -> Search {
+        let (mut found, mut hidden, mut looked) = (Vec::new(), Vec::new(), 0);
+        for pid in pids {
             match files_of(&format!("/proc/{pid}/fd"), socket, &mut looked) {
-                Ok(Some(descriptor)) => return Search::Found(Place { pid: *pid, descriptor, socket }),
-                Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && is_ours(*pid) => {
-                    hidden.push(*pid);
-                }
+                Ok(Some(descriptor)) => found.push(Place { pid: *pid, descriptor, socket }),
+                Err(e) if e.kind() == ErrorKind::PermissionDenied && is_ours(*pid) => hidden.push(*pid),
                 Ok(None) | Err(_) => {}
             }
             if looked > FILES_MAX {
                 return Search::TooMany;
             }
         }
+        if !found.is_empty() {
+            return Search::Found(found);
+        }
         // A thread can have open files of its own (`unshare(CLONE_FILES)`), which its process does not list.
         for pid in pids {
             let threads = format!("/proc/{pid}/task");
-            for thread in numbers_in(&threads).into_iter().filter(|thread| *thread != pid) {
-                let found = files_of(&format!("{threads}/{thread}/fd"), socket, &mut looked);
-                if let Ok(Some(descriptor)) = found {
-                    return Search::Found(Place { pid, descriptor, socket });
+            for thread in numbers_in(&threads).into_iter().filter(|thread| thread != pid) {
+                let descriptor = files_of(&format!("{threads}/{thread}/fd"), socket, &mut looked);
+                if let Ok(Some(descriptor)) = descriptor {
+                    found.push(Place { pid: *pid, descriptor, socket });
                 }
                 if looked > FILES_MAX {
                     return Search::TooMany;
                 }
             }
         }
-        Search::None { hidden }
+        if found.is_empty() { Search::None { hidden } } else { Search::Found(found) }
     }
 
     /// The descriptor of this socket among the open files in a folder of `/proc`.
@@ -395,6 +445,7 @@ mod linux {
 
     #[cfg(test)]
     mod tests {
+        use super::super::Kin;
         use super::*;
 
         const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -483,13 +534,116 @@ mod linux {
             let (served, remote) = listener.accept().unwrap();
             let local = served.local_addr().unwrap();
             let Row::Socket(socket) = socket_of(remote, local) else { panic!("not in the list") };
-            let Search::Found(place) = process_with(socket) else { panic!("not found") };
-            assert!(place.pid == std::process::id() && place.is_current());
+            let Search::Found(places) = search(&all_processes(), socket) else { panic!("not found") };
+            let place = places.iter().find(|place| place.pid == std::process::id()).unwrap();
+            assert!(place.is_current());
             let (port, address) = (remote.port(), client.local_addr().unwrap());
             assert_eq!(port, address.port());
             drop(client);
             assert!(!place.is_current());
             assert!(matches!(socket_of(remote, local), Row::Closed | Row::None));
+        }
+
+        /// Finding M5: an agent that has the socket decides, whoever else has it.
+        #[test]
+        fn agents_decide_before_the_person() {
+            use super::super::{Owner, decide};
+            let agent = synapse_core::ids::AgentId::parse(&"ab".repeat(32)).unwrap();
+            let (under, agents) = (Kin::Under(vec![agent]), Some(Owner::Agents(vec![agent])));
+            for (kins, expected) in [
+                (vec![Kin::Person], Some(Owner::Person)),
+                (vec![Kin::Person, under.clone()], agents.clone()),
+                (vec![Kin::Gone, Kin::Person, under], agents),
+                (vec![Kin::Person, Kin::Gone], None),
+            ] {
+                assert_eq!(decide(kins.clone().into_iter()), expected, "{kins:?}");
+            }
+        }
+
+        /// Finding M5: a thread keeps a socket in open files of its own, and its process does not list it.
+        #[test]
+        #[allow(unsafe_code)]
+        fn socket_of_a_thread_is_found() {
+            use std::sync::mpsc::channel;
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (served, remote) = listener.accept().unwrap();
+            let Row::Socket(socket) = socket_of(remote, served.local_addr().unwrap()) else { panic!() };
+            let ((apart, is_apart), (end, is_over)) = (channel(), channel::<()>());
+            let thread = std::thread::spawn(move || {
+                // SAFETY: from here on this thread only waits, so it uses no descriptor of the others.
+                apart.send(unsafe { libc::unshare(libc::CLONE_FILES) }).unwrap();
+                let _ = is_over.recv();
+            });
+            assert_eq!(is_apart.recv(), Ok(0));
+            drop(client);
+            let own = std::process::id();
+            let Search::Found(places) = search(&[own], socket) else { panic!("not found") };
+            assert!(places.iter().all(|place| place.pid == own && place.is_current()), "{places:?}");
+            drop(end);
+            thread.join().unwrap();
+        }
+
+        /// A connection of which a process under an agent and a younger one of the person have copies.
+        struct Shared {
+            root: tempfile::TempDir,
+            agent: synapse_core::ids::AgentId,
+            served: std::net::TcpStream,
+            started: [std::process::Child; 2],
+        }
+
+        impl Shared {
+            fn new() -> Self {
+                let root = tempfile::tempdir().unwrap();
+                let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+                let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                let served = listener.accept().unwrap().0;
+                let start = |script| {
+                    let copy = std::os::fd::OwnedFd::from(client.try_clone().unwrap());
+                    std::process::Command::new("sh").args(["-c", script]).stdin(copy).spawn().unwrap()
+                };
+                // The first shell is the holder; what it starts waits for the end of the connection.
+                let holder = start("cat; :");
+                let agent = synapse_core::ids::AgentId::parse(&"ab".repeat(32)).unwrap();
+                while synapse_holder::descendants(holder.id()).is_empty() {
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+                let person = start("exec cat");
+                let shared = Self { root, agent, served, started: [holder, person] };
+                let (home, holder) = (shared.home(), shared.started[0].id());
+                home.agent(&agent).ensure().unwrap();
+                synapse_store::holders::note(&home, holder, &agent).unwrap();
+                let mark = synapse_holder::ProcessMark::of(holder).unwrap();
+                let lock = home.agent(&agent).path().join("holder.lock");
+                std::fs::write(lock, serde_json::to_vec(&mark).unwrap()).unwrap();
+                shared
+            }
+
+            fn home(&self) -> Home {
+                Home::at(self.root.path().join("home"), self.root.path().join("registry"))
+            }
+
+            fn owner(&self) -> super::super::Owner {
+                let (remote, local) = (self.served.peer_addr().unwrap(), self.served.local_addr().unwrap());
+                super::super::of(&self.home(), remote, local)
+            }
+        }
+
+        impl Drop for Shared {
+            fn drop(&mut self) {
+                let _ = self.served.shutdown(std::net::Shutdown::Both);
+                for child in &mut self.started {
+                    let _ = child.wait();
+                }
+            }
+        }
+
+        /// Finding M5: a process under an agent keeps its connection and gives a copy to a process of the person.
+        #[test]
+        fn shared_connection_is_the_agents() {
+            use super::super::Owner;
+            let shared = Shared::new();
+            assert_eq!(shared.owner(), Owner::Agents(vec![shared.agent]));
         }
 
         /// Finding M5: a socket that waits in another one is in no process, and that one says so.
