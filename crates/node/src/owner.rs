@@ -17,6 +17,8 @@ use std::net::SocketAddr;
 use synapse_core::ids::AgentId;
 #[cfg(target_os = "linux")]
 use synapse_holder::PinnedProcess;
+#[cfg(target_os = "linux")]
+use synapse_store::files::our_uid;
 use synapse_store::home::Home;
 
 /// Who has the other end.
@@ -47,8 +49,7 @@ pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
     let (mut before, mut why) = (None, UNSEEN);
     for _ in 0..LOOKS {
         let looked = match linux::socket_of(remote, local) {
-            linux::Row::Socket(socket) => look(home, socket, &mut before),
-            linux::Row::OfUser(uid) => Ok(of_another_user(home, uid)),
+            linux::Row::Socket { inode, uid } => look(home, inode, uid, &mut before),
             linux::Row::None | linux::Row::Unreadable if !is_near => Ok(Owner::Elsewhere),
             // The list may miss a row when others change meanwhile.
             linux::Row::None => Err(UNSEEN),
@@ -69,7 +70,12 @@ pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
 /// Looks once for the owner of a socket. An error is a reason to look again, and after the last look the reason why the
 /// connection is nobody's.
 #[cfg(target_os = "linux")]
-fn look(home: &Home, socket: u64, before: &mut Option<BTreeSet<u32>>) -> Result<Owner, &'static str> {
+fn look(
+    home: &Home,
+    socket: u64,
+    uid: u32,
+    before: &mut Option<BTreeSet<u32>>,
+) -> Result<Owner, &'static str> {
     let below = linux::below_agents(home).map_err(|_| UNREADABLE)?;
     // Agents first: one that has the socket decides, even if it gave a copy to a process of the person. This node is
     // below its own agent and trusted.
@@ -81,9 +87,17 @@ fn look(home: &Home, socket: u64, before: &mut Option<BTreeSet<u32>>) -> Result<
         linux::Search::TooMany => return Ok(Owner::Nobody(TOO_MANY)),
         linux::Search::None { .. } => {}
     }
+    // For other users the secret decides, unless an agent can make its socket one of that user.
+    let is_own = uid == our_uid();
+    if !is_own && !linux::can_act_as(&below, uid) {
+        return Ok(Owner::Elsewhere);
+    }
     match linux::search(&linux::all_processes(), socket) {
         linux::Search::Found(places) => owner_of(home, &places).ok_or(UNSEEN),
         linux::Search::TooMany => Ok(Owner::Nobody(TOO_MANY)),
+        linux::Search::None { .. } if !is_own => {
+            Ok(Owner::Nobody("a process under an agent can act as the user of the calling process"))
+        }
         linux::Search::None { hidden } => unseen(home, socket, &hidden, below, before),
     }
 }
@@ -147,19 +161,6 @@ fn kin_of(home: &Home, place: &linux::Place) -> Kin {
     }
 }
 
-/// The sockets of other users are not searched for: their secret decides. But an agent can run processes as the
-/// users that this one may stand in for (`/etc/subuid`).
-#[cfg(target_os = "linux")]
-fn of_another_user(home: &Home, uid: u32) -> Owner {
-    match linux::below_agents(home) {
-        Err(_) => Owner::Nobody(UNREADABLE),
-        Ok(below) if below.iter().any(|pid| linux::runs_as(*pid, uid)) => {
-            Owner::Nobody("a process under an agent runs as the user of the calling process")
-        }
-        Ok(_) => Owner::Elsewhere,
-    }
-}
-
 #[cfg(not(target_os = "linux"))]
 pub fn of(_home: &Home, _remote: SocketAddr, _local: SocketAddr) -> Owner {
     Owner::Elsewhere
@@ -184,10 +185,11 @@ mod linux {
     /// What the kernel's list says of the other end.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(super) enum Row {
-        /// The number of its socket; it is of our own user.
-        Socket(u64),
-        /// It is this other user's.
-        OfUser(u32),
+        /// The number of its socket, and the user it belongs to.
+        Socket {
+            inode: u64,
+            uid: u32,
+        },
         /// No process has it any more.
         Closed,
         /// More than one socket has these addresses. The kernel allows that if they are bound to different devices.
@@ -240,7 +242,7 @@ mod linux {
         // A socket of the newer kind may speak the older protocol, and is then only in the newer list.
         for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
             let row = match std::fs::File::open(table) {
-                Ok(file) => row_in(BufReader::with_capacity(64 << 10, file), remote, local, our_uid()),
+                Ok(file) => row_in(BufReader::with_capacity(64 << 10, file), remote, local),
                 // A system may lack one of the protocols.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(_) => Row::Unreadable,
@@ -255,7 +257,7 @@ mod linux {
     }
 
     /// Reads all rows of the list, since a second socket may have the same addresses.
-    pub(super) fn row_in(mut table: impl BufRead, remote: SocketAddr, local: SocketAddr, own: u32) -> Row {
+    pub(super) fn row_in(mut table: impl BufRead, remote: SocketAddr, local: SocketAddr) -> Row {
         let plain = |address: SocketAddr| (address.ip().to_canonical(), address.port());
         let (remote, local) = (plain(remote), plain(local));
         let (mut found, mut line) = (Row::None, String::new());
@@ -263,7 +265,7 @@ mod linux {
             line.clear();
             match table.read_line(&mut line) {
                 Ok(0) => return found,
-                Ok(_) => found = found.or(row_of(&line, remote, local, own).unwrap_or(Row::None)),
+                Ok(_) => found = found.or(row_of(&line, remote, local).unwrap_or(Row::None)),
                 Err(_) => return Row::Unreadable,
             }
         }
@@ -271,7 +273,7 @@ mod linux {
     }
 
     /// What one line says, if it is about these addresses.
-    fn row_of(line: &str, remote: (IpAddr, u16), local: (IpAddr, u16), own: u32) -> Option<Row> {
+    fn row_of(line: &str, remote: (IpAddr, u16), local: (IpAddr, u16)) -> Option<Row> {
         let mut words = line.split_ascii_whitespace().skip(1);
         if address(words.next()?)? != remote || address(words.next()?)? != local {
             return None;
@@ -279,8 +281,7 @@ mod linux {
         let (uid, inode) = (words.nth(4)?, words.nth(1)?);
         Some(match (inode.parse(), uid.parse::<u32>()) {
             (Ok(0) | Err(_), _) | (_, Err(_)) => Row::Closed,
-            (Ok(_), Ok(uid)) if uid != own => Row::OfUser(uid),
-            (Ok(inode), Ok(_)) => Row::Socket(inode),
+            (Ok(inode), Ok(uid)) => Row::Socket { inode, uid },
         })
     }
 
@@ -390,6 +391,48 @@ mod linux {
         std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == own) || runs_as(pid, own)
     }
 
+    /// Whether a process under an agent can run as this other user, or make its socket one of that user (`fchown`).
+    /// Besides the living processes their user namespaces count, and those that they could have made.
+    pub(super) fn can_act_as(below: &BTreeSet<u32>, uid: u32) -> bool {
+        let is_subordinate = || may("/etc/subuid".to_owned(), |ranges| lends(ranges, uid));
+        !below.is_empty()
+            && (is_subordinate() || below.iter().any(|pid| runs_as(*pid, uid) || maps(*pid, uid)))
+    }
+
+    /// Whether this process is in another user namespace than we are, and that one maps the user.
+    fn maps(pid: u32, uid: u32) -> bool {
+        let path = format!("/proc/{pid}/uid_map");
+        let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user"));
+        let is_ours = match (namespace("self"), namespace(&pid.to_string())) {
+            (Ok(own), Ok(other)) => own == other,
+            // One that hides still shows its map.
+            _ => std::fs::read("/proc/self/uid_map").ok() == std::fs::read(&path).ok(),
+        };
+        !is_ours && may(path, |map| is_mapped(map, uid))
+    }
+
+    /// Whether a `uid_map` has this user of ours: rows of the first id inside, the first id outside, and their number.
+    fn is_mapped(map: &str, uid: u32) -> bool {
+        map.lines().any(|line| {
+            let mut numbers = line.split_ascii_whitespace().skip(1);
+            is_in_range(numbers.next(), numbers.next(), uid)
+        })
+    }
+
+    /// Whether `/etc/subuid` lends this user to anybody: rows of `name:first:count`.
+    fn lends(ranges: &str, uid: u32) -> bool {
+        ranges.lines().any(|line| {
+            let mut parts = line.split(':').skip(1);
+            is_in_range(parts.next(), parts.next(), uid)
+        })
+    }
+
+    fn is_in_range(first: Option<&str>, count: Option<&str>, uid: u32) -> bool {
+        let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<u64>().ok());
+        let (Some(first), Some(count)) = (number(first), number(count)) else { return false };
+        (first..first.saturating_add(count)).contains(&uid.into())
+    }
+
     pub(super) fn runs_as(pid: u32, uid: u32) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
@@ -462,19 +505,20 @@ mod linux {
         #[test]
         #[cfg(target_endian = "little")]
         fn the_other_end_is_found_in_the_kernels_list() {
+            let own = |inode| Row::Socket { inode, uid: 1000 };
             let cases = [
-                ("127.0.0.1:50000", "127.0.0.1:8100", Row::Socket(22)),
+                ("127.0.0.1:50000", "127.0.0.1:8100", own(22)),
                 ("127.0.0.1:50001", "127.0.0.1:8100", Row::Closed),
-                ("127.0.0.1:50002", "127.0.0.1:8100", Row::OfUser(1001)),
-                ("127.0.0.1:50003", "127.0.0.1:8100", Row::Socket(55)),
-                ("[::ffff:127.0.0.1]:50000", "[::ffff:127.0.0.1]:8100", Row::Socket(22)),
-                ("[::1]:50004", "[::1]:8100", Row::Socket(66)),
-                ("127.0.0.1:8100", "0.0.0.0:0", Row::Socket(11)),
+                ("127.0.0.1:50002", "127.0.0.1:8100", Row::Socket { inode: 44, uid: 1001 }),
+                ("127.0.0.1:50003", "127.0.0.1:8100", own(55)),
+                ("[::ffff:127.0.0.1]:50000", "[::ffff:127.0.0.1]:8100", own(22)),
+                ("[::1]:50004", "[::1]:8100", own(66)),
+                ("127.0.0.1:8100", "0.0.0.0:0", own(11)),
                 ("127.0.0.1:50009", "127.0.0.1:8100", Row::None),
                 ("127.0.0.1:50000", "127.0.0.1:8101", Row::None),
             ];
             for (remote, local, row) in cases {
-                let found = row_in(TABLE.as_bytes(), remote.parse().unwrap(), local.parse().unwrap(), 1000);
+                let found = row_in(TABLE.as_bytes(), remote.parse().unwrap(), local.parse().unwrap());
                 assert_eq!(found, row, "{remote} -> {local}");
             }
         }
@@ -488,9 +532,9 @@ mod linux {
                 format!("{head}\n{}{wanted}\n", format!("{other}{}\n", " ".repeat(30)).repeat(120_000));
             assert!(long.len() > 16 << 20, "longer than what was read of it");
             let (remote, local) = ("127.0.0.1:50000".parse().unwrap(), "127.0.0.1:8100".parse().unwrap());
-            assert_eq!(row_in(long.as_bytes(), remote, local, 1000), Row::Socket(22));
+            assert_eq!(row_in(long.as_bytes(), remote, local), Row::Socket { inode: 22, uid: 1000 });
             let endless = BufReader::new(std::io::repeat(b'\n'));
-            assert_eq!(row_in(endless, remote, local, 1000), Row::Unreadable);
+            assert_eq!(row_in(endless, remote, local), Row::Unreadable);
         }
 
         /// Finding M5: an agent's second socket with the same addresses cannot be taken for the one that calls.
@@ -501,12 +545,12 @@ mod linux {
             let [head, row] = [0, 2].map(|n| TABLE.lines().nth(n).unwrap());
             let connecting = row.replace(" 01 ", " 02 ").replace(" 22 ", " 23 ");
             for (rows, expected) in [
-                (vec![row, row], Row::Socket(22)),
+                (vec![row, row], Row::Socket { inode: 22, uid: 1000 }),
                 (vec![&connecting, row], Row::Several),
                 (vec![row, &connecting, row], Row::Several),
             ] {
                 let table = format!("{head}\n{}\n", rows.join("\n"));
-                assert_eq!(row_in(table.as_bytes(), remote, local, 1000), expected, "{table}");
+                assert_eq!(row_in(table.as_bytes(), remote, local), expected, "{table}");
             }
         }
 
@@ -533,7 +577,10 @@ mod linux {
             let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (served, remote) = listener.accept().unwrap();
             let local = served.local_addr().unwrap();
-            let Row::Socket(socket) = socket_of(remote, local) else { panic!("not in the list") };
+            let Row::Socket { inode: socket, uid } = socket_of(remote, local) else {
+                panic!("not in the list")
+            };
+            assert_eq!(uid, our_uid());
             let Search::Found(places) = search(&all_processes(), socket) else { panic!("not found") };
             let place = places.iter().find(|place| place.pid == std::process::id()).unwrap();
             assert!(place.is_current());
@@ -568,7 +615,8 @@ mod linux {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (served, remote) = listener.accept().unwrap();
-            let Row::Socket(socket) = socket_of(remote, served.local_addr().unwrap()) else { panic!() };
+            let row = socket_of(remote, served.local_addr().unwrap());
+            let Row::Socket { inode: socket, .. } = row else { panic!("{row:?}") };
             let ((apart, is_apart), (end, is_over)) = (channel(), channel::<()>());
             let thread = std::thread::spawn(move || {
                 // SAFETY: from here on this thread only waits, so it uses no descriptor of the others.
@@ -588,6 +636,7 @@ mod linux {
         struct Shared {
             root: tempfile::TempDir,
             agent: synapse_core::ids::AgentId,
+            client: std::net::TcpStream,
             served: std::net::TcpStream,
             started: [std::process::Child; 2],
         }
@@ -609,7 +658,7 @@ mod linux {
                     std::thread::sleep(std::time::Duration::from_millis(5));
                 }
                 let person = start("exec cat");
-                let shared = Self { root, agent, served, started: [holder, person] };
+                let shared = Self { root, agent, client, served, started: [holder, person] };
                 let (home, holder) = (shared.home(), shared.started[0].id());
                 home.agent(&agent).ensure().unwrap();
                 synapse_store::holders::note(&home, holder, &agent).unwrap();
@@ -644,6 +693,36 @@ mod linux {
             use super::super::Owner;
             let shared = Shared::new();
             assert_eq!(shared.owner(), Owner::Agents(vec![shared.agent]));
+            // Finding M5: nor does it help to make the socket another user's, for those who may.
+            if std::os::unix::fs::fchown(&shared.client, Some(our_uid() + 1), None).is_ok() {
+                assert_eq!(shared.owner(), Owner::Agents(vec![shared.agent]));
+            }
+        }
+
+        /// Finding M5: an agent in a user namespace can make its socket one of any user that is mapped there.
+        #[test]
+        fn users_of_namespaces_are_known() {
+            let map = "         0       1000          1\n         1     100000      65536\n";
+            for (uid, expected) in
+                [(0, false), (1000, true), (1001, false), (100_000, true), (165_536, false)]
+            {
+                assert_eq!(is_mapped(map, uid), expected, "{uid}");
+            }
+            assert!(is_mapped("0 0 4294967295", 7) && !is_mapped("x\n0 1\n0 y 1\n", 1));
+            let ranges =
+                "# comment\nme:100000:65536\n1001:300000:10\nhalf:5\n:::\nbig:9:18446744073709551615\n";
+            for (uid, expected) in [(5, false), (8, false), (9, true), (100_000, true)] {
+                assert_eq!(lends(ranges, uid), expected, "{uid}");
+            }
+            assert!(lends("me:100000:65536", 165_535) && !lends("me:100000:65536", 165_536));
+        }
+
+        /// Finding M5: who is in our own namespace cannot take the users that it maps, which may be all.
+        #[test]
+        fn own_namespace_lends_no_users() {
+            let own = std::process::id();
+            assert!(!maps(own, our_uid() + 1) && !can_act_as(&BTreeSet::new(), our_uid() + 1));
+            assert!(can_act_as(&BTreeSet::from([own]), our_uid()));
         }
 
         /// Finding M5: a socket that waits in another one is in no process, and that one says so.
@@ -692,7 +771,7 @@ mod linux {
         fn fuzz_the_list_never_panics() {
             let address = "127.0.0.1:1".parse().unwrap();
             bolero::check!().with_type::<String>().for_each(|text: &String| {
-                let _ = row_in(format!("head\n{text}").as_bytes(), address, address, 0);
+                let _ = row_in(format!("head\n{text}").as_bytes(), address, address);
             });
         }
     }
