@@ -12,7 +12,7 @@ use crate::keys::{self, KEYS, Key, ProjectMay};
 use crate::kinds::{Ground, Value};
 use crate::project::IgnoredFile;
 use crate::{Secret, Settings, Tls};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What to lay on each other. A text is `Err` if its file is there but cannot be read.
@@ -198,6 +198,8 @@ struct Laid {
     values: BTreeMap<String, (Entry, Origin)>,
     faults: Vec<Fault>,
     ignored: Vec<Ignored>,
+    /// Of secrets that were left out.
+    unused_secret_variables: BTreeSet<String>,
 }
 
 impl Laid {
@@ -229,6 +231,7 @@ impl Laid {
         let settings = self.settings();
         for (name, secret) in &settings.secrets {
             if let Some((missing, command)) = secret_lacks(name, secret) {
+                self.unused_secret_variables.extend(secret.env.clone());
                 self.incomplete(user_file, ("secrets.*", name), missing, command);
             }
         }
@@ -273,7 +276,8 @@ impl Laid {
     }
 
     fn settings(&self) -> Settings {
-        let mut settings = Settings::default();
+        let unused_secret_variables = self.unused_secret_variables.clone();
+        let mut settings = Settings { unused_secret_variables, ..Settings::default() };
         for (entry, _) in self.values.values() {
             entry.key.put(&mut settings, &entry.name, entry.value.clone());
         }

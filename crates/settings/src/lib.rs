@@ -27,7 +27,7 @@ pub use fault::{Fault, Faults, Wrong};
 pub use keys::{KEYS, Key};
 pub use layers::{Loaded, Origin};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// All settings, as used.
@@ -39,6 +39,8 @@ pub struct Settings {
     pub rights: BTreeMap<String, Vec<String>>,
     /// Shared secrets, by a name that appears in logs and receipts (REST-5).
     pub secrets: BTreeMap<String, Secret>,
+    /// Variables of secrets that are left out because they are not complete.
+    pub unused_secret_variables: BTreeSet<String>,
     pub network: Network,
     pub provider: Provider,
     pub tls: Tls,
@@ -49,19 +51,23 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Variables that hold secrets. Nothing that an agent starts may inherit them (M6).
+    /// Variables that hold secrets, used or not. Nothing that an agent starts may inherit them (M6).
     pub fn secret_variables(&self) -> Vec<String> {
-        self.secrets.values().filter_map(|secret| secret.env.clone()).collect()
+        let used = self.secrets.values().filter_map(|secret| secret.env.as_ref());
+        used.chain(&self.unused_secret_variables).cloned().collect()
     }
 
-    /// Takes what guards the machine from others: for when a new reading of it cannot be trusted.
+    /// Takes what guards the machine from others: for when a new reading of it cannot be trusted. The variables that the
+    /// new reading names may hold secrets all the same.
     pub fn take_guarded(&mut self, from: &Self) {
         let from = from.clone();
+        let named = self.secret_variables();
         let Self {
             a2a: _,
             card,
             rights,
             secrets,
+            mut unused_secret_variables,
             network,
             provider,
             tls,
@@ -70,8 +76,22 @@ impl Settings {
             audit,
             terminal: _,
         } = from;
+        unused_secret_variables.extend(named);
         let (a2a, history, terminal) = (self.a2a, self.history, self.terminal);
-        *self = Self { a2a, history, terminal, card, rights, secrets, network, provider, tls, limits, audit };
+        *self = Self {
+            a2a,
+            history,
+            terminal,
+            card,
+            rights,
+            secrets,
+            unused_secret_variables,
+            network,
+            provider,
+            tls,
+            limits,
+            audit,
+        };
     }
 }
 

@@ -152,3 +152,25 @@ fn what_is_right_is_kept_beside_what_is_wrong() {
     assert_eq!((loaded.settings.a2a.flow, loaded.settings.history.days), (Flow::Oneway, 30));
     assert_eq!(loaded.faultless().unwrap_err().to_string().lines().count(), 2);
 }
+
+/// Finding M6: a variable that the settings name holds a secret, even if its entry is not complete and left out.
+#[test]
+fn variables_of_incomplete_secrets_are_withheld() {
+    let text = r#"{ "secrets": {
+        "ci": { "env": "CI_SECRET" },
+        "both": { "env": "BOTH_SECRET", "file": "/x", "role": "Lead" },
+        "bot": { "env": "BOT_SECRET", "role": "Lead" },
+        "file": { "file": "/y" }
+    } }"#;
+    let loaded = load(Some(text), None, &[]);
+    assert_eq!(loaded.settings.secrets.keys().collect::<Vec<_>>(), ["bot"]);
+    assert_eq!(loaded.faults.len(), 3);
+    assert_eq!(loaded.settings.secret_variables(), ["BOT_SECRET", "BOTH_SECRET", "CI_SECRET"]);
+    // A running node keeps the secrets that it read before such an edit, and withholds the variables of both.
+    let before =
+        load(Some(r#"{ "secrets": { "old": { "env": "OLD_SECRET", "role": "Lead" } } }"#), None, &[]);
+    let mut settings = loaded.settings;
+    settings.take_guarded(&before.settings);
+    assert_eq!(settings.secrets, before.settings.secrets);
+    assert_eq!(settings.secret_variables(), ["OLD_SECRET", "BOTH_SECRET", "BOT_SECRET", "CI_SECRET"]);
+}
