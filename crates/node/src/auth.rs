@@ -393,6 +393,10 @@ impl Gate {
         let mut above: Option<Caller> = None;
         for id in agents.iter().rev() {
             let mut caller = self.agent(*id, proof);
+            // Without the rights of one of them, nobody knows those of the agents below it.
+            if caller == Caller::Stranger {
+                return caller;
+            }
             if let (Caller::Agent { role, .. }, Some(above)) = (&mut caller, &above)
                 && !rules.of_role(role.as_ref()).is_within(rules.of_role(above.role()))
             {
@@ -403,10 +407,19 @@ impl Gate {
         above.unwrap_or(Caller::Stranger)
     }
 
+    /// This agent with its role. If that cannot be read, a stranger: its role may have fewer rights than an agent without
+    /// a role has.
     pub fn agent(&self, id: AgentId, proof: Proof) -> Caller {
-        let known = Known::load(&self.home.agent(&id)).ok().flatten();
-        let label = known.as_ref().map_or_else(|| id.short(), |k| k.agent().label());
-        Caller::Agent { id, label, role: known.and_then(|k| k.role), proof }
+        match Known::load(&self.home.agent(&id)) {
+            Ok(known) => {
+                let label = known.as_ref().map_or_else(|| id.short(), |k| k.agent().label());
+                Caller::Agent { id, label, role: known.and_then(|k| k.role), proof }
+            }
+            Err(error) => {
+                tracing::warn!(agent = %id.short(), %error, "it may only read the status: its role is not known");
+                Caller::Stranger
+            }
+        }
     }
 
     /// Who the holder of a secret or a certificate is: an agent of this user, or a name with or without a role.
@@ -455,7 +468,7 @@ impl Gate {
                 let proof = *proof;
                 let label = match self.agent(agent, proof) {
                     Caller::Agent { label, .. } => label,
-                    other => other.label(),
+                    _ => agent.short(),
                 };
                 Ok(Caller::UserAs { agent, label, proof })
             }
@@ -583,6 +596,28 @@ mod tests {
             assert!(named(role, agent, name).is_err(), "{role:?} {name}");
         }
         assert!(matches!(named(None, Some("nobody"), "x"), Err(Refusal::NoSuchAgent { .. })));
+    }
+
+    /// An agent whose role cannot be read has no rights beyond the status, and neither have agents below it. Nobody has
+    /// given a role to an agent without a file.
+    #[test]
+    fn agent_with_an_unreadable_role_is_a_stranger() {
+        let root = tempfile::tempdir().unwrap();
+        let home = Home::at(root.path().join("home"), root.path().join("registry"));
+        home.ensure().unwrap();
+        let settings = Arc::new(Settings::default());
+        let gate = Gate::new(home.clone(), 1, Arc::default(), Arc::new(move || settings.clone())).unwrap();
+        let [above, below] = ["ab", "cd"].map(|half| AgentId::parse(&half.repeat(32)).unwrap());
+        let caller = |agents: &[AgentId]| gate.by_ancestry(&Kin::Under(agents.to_vec()));
+        assert_eq!((caller(&[above]).agent(), caller(&[above]).role()), (Some(above), None));
+        home.agent(&above).ensure().unwrap();
+        for damaged in ["{", "{\"schema\": \"synapse.known/99\"}", ""] {
+            synapse_store::files::write_private(&home.agent(&above).known(), damaged.as_bytes()).unwrap();
+            assert_eq!(caller(&[above]), Caller::Stranger, "{damaged:?}");
+            assert_eq!(caller(&[below, above]), Caller::Stranger, "{damaged:?}");
+            assert_eq!(gate.bearer(Bearer::Agent(above)), Ok(Caller::Stranger), "{damaged:?}");
+        }
+        assert_eq!(caller(&[below]).agent(), Some(below));
     }
 
     #[test]
