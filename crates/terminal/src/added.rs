@@ -14,6 +14,7 @@ use crate::rules::{self, Rule, RuleText, Sees};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
+use synapse_core::invisible::is_hidden;
 
 /// Most rules that a project may add in one part.
 const RULES_MAX: usize = 16;
@@ -182,10 +183,18 @@ fn is_short(pattern: &str) -> bool {
     pattern.chars().count() <= PATTERN_CHARS_MAX
 }
 
-/// A name from a stranger's file, for one line of text.
+/// A name from a stranger's file, for one line of text. What cannot be seen, or changes how the rest is shown, is replaced.
 fn plain(name: &str) -> String {
-    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    name.chars().map(shown).take(NAME_CHARS_MAX).collect()
+    let (mut shown, mut before) = (String::new(), None);
+    let mut rest = name.chars().take(NAME_CHARS_MAX).peekable();
+    while let Some(c) = rest.next() {
+        let breaks_line = c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        let hides = is_hidden(c, before, rest.peek().copied());
+        let c = if breaks_line || hides { '\u{fffd}' } else { c };
+        shown.push(c);
+        before = Some(c);
+    }
+    shown
 }
 
 impl Profile {
@@ -306,6 +315,22 @@ title:
         }
         assert_eq!(profile.rule_on_title("done").map(|rule| rule.state), Some(Sees::Busy));
         assert_eq!(profile.rule_on_title("other").map(|rule| rule.state), None);
+    }
+
+    /// Finding H3: names of a project cannot hide text, turn it around or start a new line where they are shown.
+    #[test]
+    fn names_from_a_project_are_shown_plainly() {
+        for (name, expected) in [
+            ("a\u{1b}[2Jb\nc", "a\u{fffd}[2Jb\u{fffd}c"),
+            ("a\u{202e}b\u{2066}c\u{2069}\u{200f}", "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}"),
+            ("a\u{200b}b\u{feff}\u{e0041}\u{2028}", "a\u{fffd}b\u{fffd}\u{fffd}\u{fffd}"),
+            ("übung 日本語 👨\u{200d}👩", "übung 日本語 👨\u{200d}👩"),
+        ] {
+            assert_eq!(plain(name), expected, "{name:?}");
+        }
+        assert_eq!(plain(&"ä".repeat(NAME_CHARS_MAX + 1)).chars().count(), NAME_CHARS_MAX);
+        let (_, ignored) = with("\"x\\u202ey\": 1\nscreen: [{state: idle, name: \"a\\u200bb\", any: [.]}]\n");
+        assert_eq!(ignored, ["x\u{fffd}y", "screen rule 'a\u{fffd}b' (idle)"]);
     }
 
     /// Finding H3: an untrusted pattern costs a bounded time on a full screen.
