@@ -655,7 +655,7 @@ mod linux {
                 let holder = start("cat; :");
                 let agent = synapse_core::ids::AgentId::parse(&"ab".repeat(32)).unwrap();
                 while synapse_holder::descendants(holder.id()).is_empty() {
-                    std::thread::sleep(std::time::Duration::from_millis(5));
+                    std::thread::yield_now();
                 }
                 let person = start("exec cat");
                 let shared = Self { root, agent, client, served, started: [holder, person] };

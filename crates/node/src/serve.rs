@@ -263,12 +263,10 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     tokio::spawn(stop_on_signal(stop.clone()));
     tokio::spawn(settle());
     let watched = watch_driver(driver, stop.clone());
-    tracing::info!(%endpoint, "serving");
-    say(&Ready::Ready { port, endpoint });
+    announce(port, endpoint);
 
     listeners.serve(doors::router(app.clone()), app.clone(), tls, stop).await;
     handle.stop();
-    drop(handle);
     let ended = watched.await.unwrap_or_else(|_| Err("the driver panicked".into()));
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), registered).await;
     let _ = std::fs::remove_file(dir.socket());
@@ -280,6 +278,11 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     }
     let _ = registry::remove(&home, &known.id, holder);
     Ok(Ended::Stopped)
+}
+
+fn announce(port: u16, endpoint: String) {
+    tracing::info!(%endpoint, "serving");
+    say(&Ready::Ready { port, endpoint });
 }
 
 /// The gate, with the names and the openness that the agent was started with.

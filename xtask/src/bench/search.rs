@@ -161,6 +161,8 @@ fn one(n: u64, agent: AgentId, dice: &mut u64) -> [Entry; 2] {
         deadline: None,
         cancel: None,
         said_bytes: 0,
+        questions: Vec::new(),
+        artifacts: Default::default(),
     };
     let archive = Box::new(Archive { trails: vec![(id, trail)], dead_letter: false, task });
     let ended = Record::Ended { task: archive.task.id, ending, archive };
