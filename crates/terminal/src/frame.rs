@@ -12,6 +12,7 @@ use crate::screen::Screen;
 use regex_lite::Regex;
 use serde::Deserialize;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 /// How a program frames its questions.
 #[derive(Debug, Clone)]
@@ -67,6 +68,13 @@ const ROOM_BELOW: usize = 3;
 /// The title of a bar is among its first rows.
 const TITLE_ROWS: usize = 3;
 const RULES: &str = "─━═";
+/// How programs say that lines are left out, whatever the profile knows of it.
+static OMISSION: LazyLock<Regex> = LazyLock::new(|| {
+    let dots = r"(…|⋯|\.\.\.) ?[\[(]?\+? ?\d+ (more |other |hidden |omitted )*(lines?|rows?)\b";
+    let count =
+        r"\b\d+ (more |hidden |omitted )+(lines?|rows?)\b|\b\d+ (lines?|rows?) (hidden|omitted|truncated)\b";
+    Regex::new(&format!("(?i){dots}|{count}")).expect("a constant that a test matches")
+});
 
 impl FrameText {
     pub(crate) fn compile(self) -> Result<Frame, BadRule> {
@@ -94,7 +102,7 @@ impl FrameText {
 pub(crate) fn extent(frame: Option<&Frame>, screen: &Screen, rows: &[String]) -> Extent {
     let end = rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1);
     let top = frame.and_then(|frame| frame.find_top(screen, &rows[..end]));
-    let is_whole = |rows: &[String]| frame.is_none_or(|frame| frame.shows_all(rows));
+    let is_whole = |rows: &[String]| !says_omission(rows) && frame.is_none_or(|frame| frame.shows_all(rows));
     match top {
         Some(top) => Extent { rows: top..end, is_framed: true, is_complete: is_whole(&rows[top..end]) },
         // What flows down a screen reaches its last rows before anything leaves it at the top. A program on the
@@ -146,6 +154,13 @@ impl Frame {
         let is_short = self.rows_max.is_none_or(|max| rows.len() < max);
         is_short && !rows.iter().any(|row| self.hides.iter().any(|hides| hides.is_match(row)))
     }
+}
+
+/// Whether a row says that lines are left out; the words may be wrapped into the next row.
+fn says_omission(rows: &[String]) -> bool {
+    let inside = |row: &String| row.trim_matches(|c: char| c.is_whitespace() || "│┃║".contains(c)).to_owned();
+    let rows: Vec<String> = rows.iter().map(inside).collect();
+    OMISSION.is_match(&rows.join(" "))
 }
 
 fn is_rule(screen: &Screen, row: usize) -> bool {
@@ -278,6 +293,57 @@ mod tests {
             let (extent, _) = read(Some(&frame_of("claude")), &drawn(60, 30, &text));
             assert_eq!((extent.is_framed, extent.is_complete), (true, complete), "{hidden}");
         }
+    }
+
+    /// Finding H4: Codex cuts a tall header with a mark that was not known, and the question counted as complete.
+    #[test]
+    fn omission_marks_make_a_question_incomplete_with_every_profile() {
+        let asks = |profile: &str, row: &str| match profile {
+            "codex" => format!(
+                "\x1b[1m  Would you like to run the following command?\x1b[0m\n  $ make\n{row}\n› 1. Yes\n  2. No\n"
+            ),
+            "gemini" => format!(
+                "╭{}╮\n│ {row:<76} │\n│ ● 1. Allow once{}│\n╰{}╯",
+                "─".repeat(78),
+                " ".repeat(62),
+                "─".repeat(78)
+            ),
+            "opencode" => {
+                format!("\n  ┃ △ Permission required\n  ┃ {row}\n  ┃ Allow once   Allow always   Reject")
+            }
+            "claude" => format!("{}\n Bash command\n {row}\n{ASK}", "─".repeat(80)),
+            _ => format!("{row}\n{ASK}"),
+        };
+        for profile in ["codex", "claude", "gemini", "opencode", "none"] {
+            let frame = (profile != "none").then(|| frame_of(profile));
+            let check = |row: &str, complete: bool| {
+                let (extent, text) = read(frame.as_ref(), &drawn(80, 30, &asks(profile, row)));
+                assert_eq!(extent.is_framed, frame.is_some(), "{profile}: {text}");
+                assert_eq!(extent.is_complete, complete, "{profile}: {text}");
+            };
+            for row in [
+                "[… 57 lines] ctrl + a view all",
+                "[… 34 lines] ctrl+g view all",
+                "[… 34 lines]",
+                "[…34 lines]",
+                "[… 1 line]",
+                "… +12 lines",
+                "... (12 more lines)",
+                "... 7 lines hidden ...",
+                "12 more lines",
+            ] {
+                check(row, false);
+            }
+            for row in ["wc counts 57 lines", "git log a...b", "cat a… 12", "sed -n 1,20p lines.txt"] {
+                check(row, true);
+            }
+        }
+        let frame = frame_of("codex");
+        for row in ["ctrl + a view all", "Ctrl+G view all"] {
+            assert!(!read(Some(&frame), &drawn(80, 30, &asks("codex", row))).0.is_complete, "{row}");
+        }
+        let wrapped = "  make all [… 57\n  lines]";
+        assert!(!read(Some(&frame), &drawn(80, 30, &asks("codex", wrapped))).0.is_complete);
     }
 
     /// Without a frame all of the screen is the question.
