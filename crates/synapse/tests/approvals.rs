@@ -129,6 +129,28 @@ fn a_hook_tells_the_command_and_the_screen_has_to_agree() {
     stage.approve(&told);
 }
 
+/// Finding H4: only requests that fit the visible part were weighed, so a description that quotes another open
+/// request passed that one off as the command.
+#[test]
+fn another_open_request_makes_the_command_ambiguous() {
+    let mut stage = Stage::with(&deciding(), &[]);
+    let permission = |command: &str| json!({ "tool_name": "Bash", "tool_input": { "command": command } });
+    let harmless = (0..60).map(|n| format!("echo a harmless line, number {n}\n")).collect::<String>();
+    stage.hook("PermissionRequest", &permission(&harmless));
+    stage.hook("PermissionRequest", &permission("rm -rf ~ ; true"));
+    let hidden = stage.ask(&format!("rm -rf ~ ; true\n{harmless}"), "number 59");
+    stage.is_not_approved(&hidden, "different commands");
+    stage.hook("PostToolUse", &json!({ "tool_name": "Bash" }));
+    stage.order(&json!(["show", "> working"]));
+    stage.becomes("busy");
+    let quoted = "echo a perfectly harmless command that is long";
+    stage.hook("PermissionRequest", &permission(quoted));
+    stage.hook("PermissionRequest", &permission("rm -rf ~"));
+    let visible = stage.ask(&format!("rm -rf ~\n{quoted}"), quoted);
+    stage.is_not_approved(&visible, "different commands");
+    assert_eq!(stage.keys(), "");
+}
+
 /// Finding H4: a tool that tells of many requests cannot push out the true one; the hooks are then not believed at all.
 #[test]
 fn flood_of_requests_does_not_replace_the_command() {

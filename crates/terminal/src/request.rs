@@ -40,7 +40,7 @@ pub(crate) enum Agreement<'a> {
     Agrees(&'a PermissionRequest),
     /// The screen shows something else.
     Disagrees(&'a PermissionRequest),
-    /// More than one fits the part that is visible.
+    /// Different requests are open, and the screen does not tell which of them it shows.
     Ambiguous(&'a PermissionRequest),
 }
 
@@ -64,17 +64,22 @@ pub(crate) fn compare<'a>(
             false => command.is_whole() && has_part(&rows, &whole),
         }
     };
-    let fitting: Vec<&PermissionRequest> = requests.iter().filter(fits).collect();
-    let longest = fitting.iter().max_by_key(|request| request.command.as_ref().map_or(0, |c| c.text.len()));
-    match (longest, requests.last()) {
-        (Some(one), _) if !is_complete && fitting.iter().any(|other| other.command != one.command) => {
-            Agreement::Ambiguous(one)
-        }
-        (Some(one), _) => Agreement::Agrees(one),
-        (None, Some(last)) if requests.iter().all(|request| request.command.is_some()) => {
-            Agreement::Disagrees(last)
-        }
-        (None, _) => Agreement::Silent,
+    let Some(one) = requests.iter().find(fits) else {
+        return match requests.last() {
+            Some(last) if requests.iter().all(|request| request.command.is_some()) => {
+                Agreement::Disagrees(last)
+            }
+            _ => Agreement::Silent,
+        };
+    };
+    // Text of one request may quote another. What is not visible could be any of them. Of what is visible in full,
+    // only those that fit count, and those whose own text is cut, so that nobody knows whether they fit.
+    let may_be_meant = |other: &&PermissionRequest| {
+        !is_complete || fits(other) || other.command.as_ref().is_some_and(|command| !command.is_whole())
+    };
+    match requests.iter().filter(may_be_meant).any(|other| other.command != one.command) {
+        true => Agreement::Ambiguous(one),
+        false => Agreement::Agrees(one),
     }
 }
 
@@ -178,7 +183,7 @@ mod tests {
         let rows = format!(" {tail}\n Do you want to proceed?\n ❯ 1. Yes");
         let (good, evil) = (format!("echo hello\n{tail}"), format!("rm -rf /\n{tail}"));
         assert_eq!(told(&[Some(&good)], &rows, false), "agrees 0");
-        assert_eq!(told(&[Some(&good), Some("ls")], &rows, false), "agrees 0");
+        assert_eq!(told(&[Some(&good), Some(&good)], &rows, false), "agrees 0");
         assert_eq!(told(&[Some(&good), Some(&evil)], &rows, false), "ambiguous");
         assert_eq!(told(&[Some("ls")], &rows, false), "disagrees 0");
         assert_eq!(told(&[Some("x\nshort")], " short\n 1. Yes", false), "disagrees 0");
@@ -190,5 +195,35 @@ mod tests {
             ..request("0", None)
         };
         assert!(matches!(compare(&[cut], &[tail.replace('\n', "")], false), Agreement::Disagrees(_)));
+    }
+
+    /// Finding H4: the description of one command quoted another that was asked at the same time, and the quoted
+    /// one was shown as the command.
+    #[test]
+    fn quoted_request_does_not_replace_the_one_that_is_asked() {
+        let tail = "line eight of a long command here\n line nine of a long command here";
+        let rows = format!(" {tail}\n Do you want to proceed?\n ❯ 1. Yes");
+        let (long, evil) = (format!("echo hello\n{tail}"), "rm -rf ~");
+        for others in [vec![Some("ls")], vec![None], vec![Some(&*long), None], vec![Some(""), Some(&*long)]] {
+            for at in 0..=others.len() {
+                let mut all = others.clone();
+                all.insert(at, Some(&*long));
+                assert_eq!(told(&all, &rows, false), "ambiguous", "{all:?}");
+            }
+        }
+        let quoted = "echo a perfectly harmless command that is long";
+        let rows = format!(" Bash command\n {evil}\n {quoted}\n Do you want to proceed?\n ❯ 1. Yes");
+        for all in [[Some(evil), Some(quoted)], [Some(quoted), Some(evil)]] {
+            assert_eq!(told(&all, &rows, true), "ambiguous", "{all:?}");
+        }
+        assert_eq!(told(&[Some(evil), Some("ls")], &rows, true), "agrees 0");
+        assert_eq!(told(&[None, Some(evil), Some(evil)], &rows, true), "agrees 1");
+        let cut = PermissionRequest {
+            command: Some(Text { text: evil.into(), bytes: 1 << 20 }),
+            ..request("0", None)
+        };
+        let rows: Vec<String> = rows.lines().map(str::to_owned).collect();
+        let both = [cut, request("1", Some(quoted))];
+        assert!(matches!(compare(&both, &rows, true), Agreement::Ambiguous(_)));
     }
 }
