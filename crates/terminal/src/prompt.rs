@@ -81,7 +81,7 @@ impl Prompt {
         approve: Option<&Approve>,
         requests: &[PermissionRequest],
     ) -> Self {
-        let rows = screen.rows();
+        let rows = screen.revealed_rows();
         let extent = frame::extent(approve.and_then(|approve| approve.frame.as_ref()), screen, &rows);
         let shown = &rows[extent.rows.clone()];
         let side_by_side = approve.map_or(&[][..], |approve| &approve.side_by_side);
@@ -95,8 +95,8 @@ impl Prompt {
         let (request, doubt) = judge(&extent, shown, has_frame && choices.is_empty(), requests);
         let command = request.and_then(|request| request.command.as_ref());
         // What has left the screen at its top may be old. It is shown, and proves nothing.
-        let above =
-            if extent.is_framed || extent.is_complete { Vec::new() } else { screen.rows_above(ROWS_ABOVE) };
+        let is_all = extent.is_framed || extent.is_complete;
+        let above = if is_all { Vec::new() } else { screen.revealed_rows_above(ROWS_ABOVE) };
         let text = [&above, shown].concat().join("\n");
         let text = text.trim_matches('\n');
         let hash = hash_of(&[
@@ -457,6 +457,47 @@ mod tests {
         assert!(told.hash != prompt.hash && told.text == prompt.text);
         assert_ne!(asked("claude", CLAUDE, 1, &[request("2", "touch x")]).hash, told.hash, "asked again");
         assert!(told.question().contains("touch x") && told.question().contains(&told.text));
+    }
+
+    /// Finding H4: concealed text was hashed as blanks, and blanks at the end of a row not at all.
+    #[test]
+    fn text_that_is_not_visible_is_shown_and_hashed() {
+        let asks = |command: &str| prompt_of(&CLAUDE.replace(" touch x\n", &format!(" {command}\n")));
+        let concealed = asks("ls \x1b[8m;rm -rf ~\x1b[0m a");
+        assert!(concealed.text.contains("ls ;rm -rf ~ a"), "{}", concealed.text);
+        assert_eq!(concealed.doubt, None);
+        let commands = [
+            "ls \x1b[8m;rm -rf ~\x1b[0m a",
+            "ls \x1b[8m;rm -rf /\x1b[0m a",
+            "ls           a",
+            "ls a\x1b[8m;rm -rf ~\x1b[0m",
+            "ls a",
+            "rm foo",
+            "rm foo\u{a0}",
+            "rm foo\u{3000}",
+            "rm foo\u{2003}",
+            "rm foo \u{a0}",
+            "rm foo\u{a0}\u{a0}",
+            "rm foo\n \u{a0}",
+        ];
+        let hashes: BTreeSet<String> = commands.iter().map(|command| asks(command).hash).collect();
+        assert_eq!(hashes.len(), commands.len());
+    }
+
+    /// Programs repaint a question as it is, by other means: blanks written or erased, the whole or only a part.
+    #[test]
+    fn repainted_question_keeps_its_hash() {
+        let hash = prompt_of(CLAUDE).hash;
+        let blanks = CLAUDE.replace(" touch x\n", &format!(" touch x{}\n", " ".repeat(72)));
+        for text in [
+            format!("{CLAUDE}\x1b[H\x1b[2J{CLAUDE}"),
+            format!("{CLAUDE}\x1b[H\x1b[J{CLAUDE}"),
+            format!("{CLAUDE}\x1b[H{}", CLAUDE.replace('\n', "\x1b[K\n")),
+            format!("{CLAUDE}\x1b[5;1H touch x      \x1b[K\x1b[10;15H"),
+            format!("{CLAUDE}\x1b[H{}", blanks),
+        ] {
+            assert_eq!(prompt_of(&text).hash, hash, "{text:?}");
+        }
     }
 
     /// Finding H4: a hook or a server that tells another command than the screen shows.

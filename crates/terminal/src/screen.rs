@@ -16,7 +16,7 @@ use crate::utf8::Utf8;
 use alacritty_terminal::event::{Event, EventListener, WindowSize};
 use alacritty_terminal::grid::Dimensions;
 use alacritty_terminal::index::{Column, Line};
-use alacritty_terminal::term::cell::Flags;
+use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{Color, NamedColor, Processor, Rgb, Timeout};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -319,14 +319,32 @@ impl Screen {
         }
     }
 
-    /// The rows just above the screen, at most so many.
-    pub(crate) fn rows_above(&self, max: usize) -> Vec<String> {
+    /// The rows just above the screen, at most so many, as `revealed_rows`.
+    pub(crate) fn revealed_rows_above(&self, max: usize) -> Vec<String> {
         let count = self.term.grid().history_size().min(max);
         let first = i32::try_from(count).map_or(0, |count| -count);
-        (first..0).map(|line| self.line(line)).collect()
+        (first..0).map(|line| self.revealed_line(line)).collect()
+    }
+
+    /// All rows with everything that is in them: concealed text too, and at their ends every blank but the plain one,
+    /// which is the same as a cell that was never written.
+    pub(crate) fn revealed_rows(&self) -> Vec<String> {
+        (0..i32::from(self.size.rows)).map(|line| self.revealed_line(line)).collect()
+    }
+
+    fn revealed_line(&self, line: i32) -> String {
+        let mut text = self.cells(line, |cell| cell.c);
+        text.truncate(text.trim_end_matches(' ').len());
+        text
     }
 
     fn line(&self, line: i32) -> String {
+        let mut text = self.cells(line, |cell| if cell.flags.contains(Flags::HIDDEN) { ' ' } else { cell.c });
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    fn cells(&self, line: i32, shown: impl Fn(&Cell) -> char) -> String {
         let grid = self.term.grid();
         let mut text = String::new();
         for column in 0..grid.columns() {
@@ -334,12 +352,11 @@ impl Screen {
             if cell.flags.intersects(Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER) {
                 continue;
             }
-            text.push(if cell.flags.contains(Flags::HIDDEN) { ' ' } else { cell.c });
+            text.push(shown(cell));
             for mark in cell.zerowidth().into_iter().flatten() {
                 text.push(*mark);
             }
         }
-        text.truncate(text.trim_end().len());
         text
     }
 
