@@ -4,6 +4,7 @@
 //! and everything below would stand one row too low. So what is joined to an emoji goes into its cell.
 //! Not here: characters without a width of their own, which the grid knows.
 
+use crate::canvas::MARKS_MAX;
 use alacritty_terminal::event::EventListener;
 use alacritty_terminal::grid::Dimensions as _;
 use alacritty_terminal::index::Column;
@@ -22,8 +23,6 @@ const JOINER: char = '\u{200d}';
 const JOINER_BYTES: &[u8] = "\u{200d}".as_bytes();
 /// What the bytes of the five skin tones begin with.
 const TONE_BYTES: &[u8] = b"\xf0\x9f\x8f";
-/// No emoji has more; a flood of them is not worth our memory.
-const PARTS_MAX: usize = 16;
 
 impl Joined {
     /// Gives `draw` all of it but what went into the cell of an emoji.
@@ -95,7 +94,7 @@ fn put<T: EventListener>(term: &mut Term<T>, c: char) -> bool {
     let cell: &mut Cell = &mut grid[line][column];
     let parts = cell.zerowidth().unwrap_or_default();
     let is_joined = parts.last() == Some(&JOINER);
-    let takes = is_pictograph(cell.c) && (is_joined || is_tone(c)) && parts.len() < PARTS_MAX;
+    let takes = is_pictograph(cell.c) && (is_joined || is_tone(c)) && parts.len() < MARKS_MAX;
     if takes {
         cell.push_zerowidth(c);
     }

@@ -6,6 +6,7 @@
 //! Not here: the PTY itself and who holds it (`synapse-holder`), typing into it.
 
 pub mod added;
+mod canvas;
 mod cap;
 pub mod cast;
 pub mod composer;

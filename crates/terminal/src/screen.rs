@@ -6,6 +6,7 @@
 //! Invariants: memory is bounded by size and scrollback; whatever comes in, nothing panics.
 //! Not here: what the screen means (`rules`, `fold`); when the answers are written (the holder of the PTY).
 
+use crate::canvas::Canvas;
 use crate::cap::Cap;
 use crate::joined::Joined;
 use crate::keyboard::Keyboard;
@@ -185,8 +186,8 @@ impl Screen {
     fn draw(&mut self, bytes: &[u8], seen: &mut Vec<Seen>) {
         let (parser, term, joined) = (&mut self.parser, &mut self.term, &mut self.joined);
         self.cap.pass(bytes, |part, is_osc| match is_osc {
-            true => parser.advance(term, part),
-            false => joined.draw(term, part, |term, some| parser.advance(term, some)),
+            true => parser.advance(&mut Canvas { term }, part),
+            false => joined.draw(term, part, |term, some| parser.advance(&mut Canvas { term }, some)),
         });
         for event in self.slot.take() {
             match event {
