@@ -1,14 +1,17 @@
-//! The canvas: what the parser draws on. It is the grid's model with a bound.
+//! The canvas: what the parser draws on. It is the grid's model with two additions.
 //!
-//! The grid keeps any number of characters without a width in a cell, in every cell of the scrollback.
+//! It bounds the characters without a width that one cell keeps: the grid keeps any number of them, in every cell of the
+//! scrollback. And it knows whether rows have left the screen: the size of the scrollback does not tell that, because
+//! `CSI 3 J` empties it, an alternate screen has none, and rows inside a region are lost.
 //!
-//! Invariant: no cell has more than `MARKS_MAX` marks.
+//! Invariants: no cell has more than `MARKS_MAX` marks; rows that are lost are noticed, at worst too often.
 //! Not here: what joins an emoji (`joined`), which keeps the same bound.
 
 use alacritty_terminal::event::EventListener;
+use alacritty_terminal::grid::Dimensions as _;
 use alacritty_terminal::index::Point;
-use alacritty_terminal::term::Term;
 use alacritty_terminal::term::cell::{Cell, Flags};
+use alacritty_terminal::term::{Term, TermMode};
 use alacritty_terminal::vte::ansi::{
     Attr, CharsetIndex, ClearMode, CursorShape, CursorStyle, Handler, Hyperlink, KeyboardModes,
     KeyboardModesApplyBehavior, LineClearMode, Mode, PrivateMode, Rgb, StandardCharset, TabulationClearMode,
@@ -17,11 +20,50 @@ use alacritty_terminal::vte::ansi::{
 /// Characters without a width that one cell keeps, such as accents and joiners; what comes after them is dropped.
 pub(crate) const MARKS_MAX: usize = 16;
 
+/// Whether rows have left the screen since all of it was last blank, for each of the two screens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LostRows {
+    main: bool,
+    alternate: bool,
+}
+
+impl LostRows {
+    pub(crate) fn on(self, alternate: bool) -> bool {
+        if alternate { self.alternate } else { self.main }
+    }
+
+    pub(crate) fn set(&mut self, alternate: bool, has_lost: bool) {
+        *(if alternate { &mut self.alternate } else { &mut self.main }) = has_lost;
+    }
+}
+
 pub(crate) struct Canvas<'a, T> {
     pub(crate) term: &'a mut Term<T>,
+    pub(crate) lost: &'a mut LostRows,
 }
 
 impl<T: EventListener> Canvas<'_, T> {
+    fn on_alternate(&self) -> bool {
+        self.term.mode().contains(TermMode::ALT_SCREEN)
+    }
+
+    fn cursor(&self) -> Point {
+        self.term.grid().cursor.point
+    }
+
+    fn lose(&mut self) {
+        self.lost.set(self.on_alternate(), true);
+    }
+
+    /// Moves the cursor by a row. If it stays where it is, the rows move instead.
+    fn step(&mut self, step: impl FnOnce(&mut Term<T>)) {
+        let before = self.cursor().line;
+        step(self.term);
+        if self.cursor().line == before {
+            self.lose();
+        }
+    }
+
     /// The cell that takes a mark, as the grid chooses it, if it has no room for one more.
     fn full_cell(&self) -> Option<(Point, Cell)> {
         let grid = self.term.grid();
@@ -57,30 +99,87 @@ macro_rules! pass {
 impl<T: EventListener> Handler for Canvas<'_, T> {
     #[inline]
     fn input(&mut self, c: char) {
-        // Nearly all text: it has a width.
-        if c.is_ascii() {
+        let cursor = &self.term.grid().cursor;
+        let before = cursor.point;
+        let is_last = cursor.input_needs_wrap || before.column.0 + 1 >= self.term.columns();
+        // Nearly all text: it has a width, and does not wrap.
+        if c.is_ascii() && !is_last {
             return self.term.input(c);
         }
-        let full = self.full_cell();
+        let full = if c.is_ascii() { None } else { self.full_cell() };
         self.term.input(c);
         if let Some((point, cell)) = full
             && marks_of(&self.term.grid()[point]) > MARKS_MAX
         {
             self.term.grid_mut()[point] = cell;
         }
+        let after = self.cursor();
+        if is_last && after.line == before.line && after.column < before.column {
+            self.lose();
+        }
+    }
+
+    #[inline]
+    fn linefeed(&mut self) {
+        self.step(Handler::linefeed);
+    }
+
+    #[inline]
+    fn newline(&mut self) {
+        self.step(Handler::newline);
+    }
+
+    fn reverse_index(&mut self) {
+        self.step(Handler::reverse_index);
+    }
+
+    fn scroll_up(&mut self, lines: usize) {
+        self.lose();
+        Handler::scroll_up(self.term, lines);
+    }
+
+    fn scroll_down(&mut self, lines: usize) {
+        self.lose();
+        Handler::scroll_down(self.term, lines);
+    }
+
+    fn insert_blank_lines(&mut self, lines: usize) {
+        self.lose();
+        self.term.insert_blank_lines(lines);
+    }
+
+    fn delete_lines(&mut self, lines: usize) {
+        self.lose();
+        self.term.delete_lines(lines);
+    }
+
+    fn clear_screen(&mut self, mode: ClearMode) {
+        let is_all = match mode {
+            ClearMode::All => true,
+            ClearMode::Below => self.cursor() == Point::default(),
+            ClearMode::Above | ClearMode::Saved => false,
+        };
+        self.term.clear_screen(mode);
+        if is_all {
+            self.lost.set(self.on_alternate(), false);
+        }
+    }
+
+    fn reset_state(&mut self) {
+        self.term.reset_state();
+        *self.lost = LostRows::default();
+    }
+
+    fn set_private_mode(&mut self, mode: PrivateMode) {
+        let before = self.on_alternate();
+        self.term.set_private_mode(mode);
+        // The alternate screen is blank whenever it is entered.
+        if !before && self.on_alternate() {
+            self.lost.set(true, false);
+        }
     }
 
     pass! {
-        linefeed();
-        newline();
-        reverse_index();
-        scroll_up(lines: usize);
-        scroll_down(lines: usize);
-        insert_blank_lines(lines: usize);
-        delete_lines(lines: usize);
-        clear_screen(mode: ClearMode);
-        reset_state();
-        set_private_mode(mode: PrivateMode);
         set_title(title: Option<String>);
         set_cursor_style(style: Option<CursorStyle>);
         set_cursor_shape(shape: CursorShape);
@@ -143,7 +242,6 @@ impl<T: EventListener> Handler for Canvas<'_, T> {
 mod tests {
     use super::*;
     use crate::screen::{Screen, Size};
-    use alacritty_terminal::grid::Dimensions as _;
     use alacritty_terminal::index::{Column, Line};
 
     fn most_marks(screen: &Screen) -> usize {
@@ -175,5 +273,64 @@ mod tests {
         let mut screen = Screen::new(Size::new(10, 5), 50);
         screen.feed(format!("a{marks}b").as_bytes(), &mut Vec::new());
         assert_eq!(screen.row(0), format!("a{}b", "\u{301}".repeat(MARKS_MAX)));
+    }
+
+    /// Finding H4: rows that left the screen were not known of once the scrollback was emptied.
+    #[test]
+    fn rows_that_leave_the_screen_are_remembered_until_all_of_it_is_cleared() {
+        for (text, lost) in [
+            ("one\r\n\n\n\n", false),
+            ("one\r\n\n\n\n\n", true),
+            ("one\r\n\n\n\n\n\u{1b}[3J\u{1b}[1;1H", true),
+            ("one\r\n\n\n\n\n\u{1b}[2A\u{1b}[J", true),
+            ("one\r\n\n\n\n\n\u{1b}[1J\u{1b}[H", true),
+            ("one\r\n\n\n\n\n\u{1b}[2J", false),
+            ("one\r\n\n\n\n\n\u{1b}[H\u{1b}[J", false),
+            ("one\r\n\n\n\n\n\u{1b}c", false),
+            ("one\r\n\n\n\n\n\u{1b}[2J\u{1b}[5;1Htwo\n", true),
+            ("\u{1b}[5;1H0123456789", false),
+            ("\u{1b}[5;1H0123456789\u{301}", false),
+            ("\u{1b}[5;1H\u{1b}[?7l0123456789ab世", false),
+            ("\u{1b}[5;1H0123456789a", true),
+            ("\u{1b}[5;1H012345678世", true),
+            ("\u{1b}[4;1H0123456789a", false),
+            ("one\u{1b}D\u{1b}E", false),
+            ("\u{1b}[5;1H\u{1b}D", true),
+            ("\u{1b}[5;1H\u{1b}E", true),
+            ("one\u{1b}M", true),
+            ("one\u{1b}[S", true),
+            ("one\u{1b}[T", true),
+            ("one\u{1b}[M", true),
+            ("one\u{1b}[L", true),
+            ("\u{1b}[2;3r\u{1b}[3;1H\n", true),
+            ("one\r\n\n\n\n\n\u{1b}[?1049h", false),
+            ("one\r\n\n\n\n\n\u{1b}[?1049h\u{1b}[?1049l", true),
+            ("\u{1b}[?1049h\r\n\n\n\n\n", true),
+            ("\u{1b}[?1049h\r\n\n\n\n\n\u{1b}[?1049l", false),
+            ("\u{1b}[?1049h\r\n\n\n\n\n\u{1b}[?1049l\u{1b}[?1049h", false),
+        ] {
+            for scrollback in [0, 3] {
+                let mut screen = Screen::new(Size::new(10, 5), scrollback);
+                screen.feed(text.as_bytes(), &mut Vec::new());
+                assert_eq!(screen.has_lost_rows(), lost, "{text:?}");
+                let picture = screen.as_ansi_within(usize::MAX, 0).unwrap();
+                let mut again = Screen::new(Size::new(10, 5), scrollback);
+                again.feed(picture.as_bytes(), &mut Vec::new());
+                assert_eq!(again.has_lost_rows(), lost, "{text:?}, drawn again");
+                assert_eq!((again.rows(), again.cursor()), (screen.rows(), screen.cursor()), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn window_that_becomes_too_small_loses_rows() {
+        for (columns, rows, lost) in
+            [(10, 5, false), (20, 9, false), (10, 2, false), (10, 1, true), (9, 5, true)]
+        {
+            let mut screen = Screen::new(Size::new(10, 5), 0);
+            screen.feed(b"one\r\ntwo", &mut Vec::new());
+            screen.resize(Size::new(columns, rows));
+            assert_eq!(screen.has_lost_rows(), lost, "{columns}x{rows}");
+        }
     }
 }

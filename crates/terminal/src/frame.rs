@@ -63,7 +63,7 @@ pub(crate) struct Extent {
     pub(crate) is_complete: bool,
 }
 
-/// So many blank rows below the text show that it did not have to scroll. One or two may belong to the question.
+/// A question without a frame has so many blank rows below it. One or two may belong to it.
 const ROOM_BELOW: usize = 3;
 /// The title of a bar is among its first rows.
 const TITLE_ROWS: usize = 3;
@@ -105,16 +105,12 @@ pub(crate) fn extent(frame: Option<&Frame>, screen: &Screen, rows: &[String]) ->
     let is_whole = |rows: &[String]| !says_omission(rows) && frame.is_none_or(|frame| frame.shows_all(rows));
     match top {
         Some(top) => Extent { rows: top..end, is_framed: true, is_complete: is_whole(&rows[top..end]) },
-        // What flows down a screen reaches its last rows before anything leaves it at the top. A program on the
-        // alternate screen places its text itself: of one whose frame is known, that says nothing.
+        // Of a program whose frame is known, all that is known is that the frame is not there. Without a frame, the
+        // question may have begun in any row that was ever drawn.
         None => {
-            let flows = frame.is_none() || !screen.on_alternate();
             let has_room = end + ROOM_BELOW <= rows.len();
-            Extent {
-                rows: 0..end,
-                is_framed: false,
-                is_complete: flows && has_room && is_whole(&rows[..end]),
-            }
+            let is_all = frame.is_none() && has_room && !screen.has_lost_rows();
+            Extent { rows: 0..end, is_framed: false, is_complete: is_all && is_whole(&rows[..end]) }
         }
     }
 }
@@ -354,8 +350,29 @@ mod tests {
             let (extent, shown) = read(None, &drawn(40, 10, &text));
             assert_eq!((extent.rows.start, extent.is_complete), (0, complete), "{shown}");
         }
-        let (extent, _) = read(Some(&frame_of("claude")), &drawn(40, 20, &format!("\x1b[?1049h{ASK}")));
-        assert!(!extent.is_complete, "its frame is known and not there, and it places its text itself");
+    }
+
+    /// Finding H4: three blank rows below a question counted as proof that nothing had scrolled off above it.
+    #[test]
+    fn blank_rows_below_do_not_make_up_for_rows_that_scrolled_off() {
+        let long = (0..60).map(|n| format!("   echo line {n}\n")).collect::<String>();
+        let redrawn = format!("\x1b[9A\x1b[J\r{ASK}");
+        let rule = "─".repeat(40);
+        for after in ["\n\n\n\n\n", &redrawn, "\n\n\n\n\n\x1b[3J"] {
+            for frame in [None, Some(frame_of("claude"))] {
+                let text = format!("{rule}\n Bash command\n   rm -rf ~\n{long}\n{ASK}{after}");
+                let screen = drawn(40, 30, &text);
+                let (extent, shown) = read(frame.as_ref(), &screen);
+                assert!(extent.rows.end + ROOM_BELOW <= 30 && !shown.contains("rm -rf"), "{shown}");
+                assert!(!extent.is_complete, "{after:?}: {shown}");
+            }
+        }
+        for before in ["", "\x1b[?1049h"] {
+            let (extent, _) = read(Some(&frame_of("claude")), &drawn(40, 20, &format!("{before}{ASK}")));
+            assert!(!extent.is_complete, "its frame is known and not there");
+        }
+        let cleared = format!("{long}\x1b[2J\x1b[H{ASK}");
+        assert!(read(None, &drawn(40, 30, &cleared)).0.is_complete, "drawn whole after all was cleared");
     }
 
     #[test]

@@ -36,30 +36,36 @@ pub(crate) const LEAVE: &str = "\u{1b}[0m\u{1b}7\u{1b}[r\u{1b}8\u{1b}[?1l\u{1b}>
 /// Back from the alternate screen.
 pub(crate) const LEAVE_ALTERNATE: &str = "\u{1b}[?1049l";
 
+/// Makes a blank screen of ours remember that rows have left it. Inside a region nothing goes to the scrollback.
+const LOSE_ROW: &str = "\u{1b}[2;3r\u{1b}[3;1H\n\u{1b}[r\u{1b}[H";
+
 impl Screen {
     /// What draws this screen on a fresh terminal; with what has scrolled away above it, if asked.
     pub fn as_ansi(&self, scrollback: bool) -> String {
-        self.drawn(if scrollback { usize::MAX } else { 0 }, true)
+        self.drawn(if scrollback { usize::MAX } else { 0 }, true, "")
     }
 
-    /// The same in at most so many bytes, with as many lines of those wished from above it as fit, in the end without
-    /// colours; nothing is above an alternate screen.
+    /// The same for a screen of ours, in at most so many bytes, with as many lines of those wished from above it as
+    /// fit, in the end without colours; nothing is above an alternate screen.
     pub(crate) fn as_ansi_within(&self, bytes_max: usize, lines_above: usize) -> Option<String> {
         let there = if self.on_alternate() { 0 } else { self.term().grid().history_size() };
         let mut above = there.min(lines_above);
         loop {
-            let drawn = self.drawn(above, true);
+            // Rows above that are drawn leave the screen anyway.
+            let lost = if above == 0 && self.has_lost_rows() { LOSE_ROW } else { "" };
+            let drawn = self.drawn(above, true, lost);
             if drawn.len() <= bytes_max {
                 return Some(drawn);
             }
             if above == 0 {
-                return Some(self.drawn(0, false)).filter(|drawn| drawn.len() <= bytes_max);
+                return Some(self.drawn(0, false, lost)).filter(|drawn| drawn.len() <= bytes_max);
             }
             above /= 2;
         }
     }
 
-    fn drawn(&self, lines_above: usize, coloured: bool) -> String {
+    /// `lost` is drawn while the screen is blank.
+    fn drawn(&self, lines_above: usize, coloured: bool, lost: &str) -> String {
         let (term, mut out) = (self.term(), String::new());
         let grid = term.grid();
         let first = -i32::try_from(grid.history_size().min(lines_above)).unwrap_or(0);
@@ -69,6 +75,7 @@ impl Screen {
         }
         // Not `2J`: some terminals push what they clear that way into their scrollback.
         out.push_str("\u{1b}[0m\u{1b}[H\u{1b}[J");
+        out.push_str(lost);
         if !self.title().is_empty() {
             let _ = write!(out, "\u{1b}]2;{}\u{7}", self.title());
         }

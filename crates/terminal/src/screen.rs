@@ -6,7 +6,7 @@
 //! Invariants: memory is bounded by size and scrollback; whatever comes in, nothing panics.
 //! Not here: what the screen means (`rules`, `fold`); when the answers are written (the holder of the PTY).
 
-use crate::canvas::Canvas;
+use crate::canvas::{Canvas, LostRows};
 use crate::cap::Cap;
 use crate::joined::Joined;
 use crate::keyboard::Keyboard;
@@ -99,6 +99,7 @@ pub struct Screen {
     tap: Tap,
     cap: Cap,
     joined: Joined,
+    lost: LostRows,
     size: Size,
     /// Lines that are wished to be kept above the screen.
     scrollback: usize,
@@ -132,6 +133,7 @@ impl Screen {
             tap: Tap::default(),
             cap: Cap::default(),
             joined: Joined::default(),
+            lost: LostRows::default(),
             size,
             scrollback,
             title: String::new(),
@@ -185,9 +187,10 @@ impl Screen {
 
     fn draw(&mut self, bytes: &[u8], seen: &mut Vec<Seen>) {
         let (parser, term, joined) = (&mut self.parser, &mut self.term, &mut self.joined);
+        let lost = &mut self.lost;
         self.cap.pass(bytes, |part, is_osc| match is_osc {
-            true => parser.advance(&mut Canvas { term }, part),
-            false => joined.draw(term, part, |term, some| parser.advance(&mut Canvas { term }, some)),
+            true => parser.advance(&mut Canvas { term, lost }, part),
+            false => joined.draw(term, part, |term, some| parser.advance(&mut Canvas { term, lost }, some)),
         });
         for event in self.slot.take() {
             match event {
@@ -271,6 +274,12 @@ impl Screen {
         if kept != self.size.scrollback(self.scrollback) {
             self.term.set_options(config(kept));
         }
+        // Rows of a narrower window are wrapped into more.
+        let used = self.rows().iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1);
+        if size.columns < self.size.columns || usize::from(size.rows) < used.max(self.cursor().0 + 1) {
+            self.lost.set(false, true);
+            self.lost.set(true, true);
+        }
         self.size = size;
         self.region = None;
         self.term.resize(size);
@@ -304,6 +313,11 @@ impl Screen {
 
     pub fn on_alternate(&self) -> bool {
         self.term.mode().contains(TermMode::ALT_SCREEN)
+    }
+
+    /// Whether anything has left this screen since all of it was last blank.
+    pub(crate) fn has_lost_rows(&self) -> bool {
+        self.lost.on(self.on_alternate())
     }
 
     /// Row and column of the cursor, from 0.

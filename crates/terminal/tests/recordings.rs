@@ -110,3 +110,23 @@ fn nothing_is_idle_before_it_is_ready() {
         assert!(idle > ready - 0.25, "{name}: ready at {ready}, idle at {idle}");
     }
 }
+
+/// Questions that real programs drew whole count as complete.
+#[test]
+fn recorded_questions_are_complete() {
+    for (cli, part) in
+        [("claude", "touch"), ("codex", "touch"), ("gemini", "touch"), ("opencode", "Permission required")]
+    {
+        let name = format!("{cli}__permission");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recordings/{name}.cast"));
+        let (recording, profile) = load(&name, &path);
+        let end = recording.events.last().unwrap().at_ms;
+        let mut prompts = Vec::new();
+        replay::watched(&recording, profile, end, |_, watch| {
+            prompts.extend(watch.prompt().filter(|_| watch.is_settled()));
+        });
+        let whole = prompts.iter().find(|prompt| prompt.doubt.is_none() && !prompt.choices.is_empty());
+        let whole = whole.unwrap_or_else(|| panic!("{name}: {prompts:#?}"));
+        assert!(whole.text.contains(part), "{name}: {}", whole.text);
+    }
+}
