@@ -5,7 +5,8 @@
 //!
 //! Files: `spec.json` what to run; `in` its input, `in.closed` no more of it;
 //! `out` and `err` what it said; `lock` held by the runner; `started` who the
-//! runner is; `wake` a FIFO that tells the runner of more input; `cancelled` it is no longer wanted; `exit.json` how it ended;
+//! runner is; `wake` a FIFO that tells the runner of more input; `cancelled` it is no longer wanted; `waits` its output
+//! waits for room on the disk; `exit.json` how it ended, with its room taken before the command starts;
 //! `runner.log` what the runner itself had to say.
 //!
 //! Invariant: `spec.json` and `in` are whole before the directory has its
@@ -121,17 +122,24 @@ impl RunDir {
         }
         let draft = draft_of(parent, name);
         remove_if_there(&draft)?;
-        DirBuilder::new().mode(0o700).create(&draft)?;
-        disk::write(&draft.join(SPEC), &serde_json::to_vec(spec)?)?;
+        let run = Self { path, spec: spec.clone() };
+        // On a full disk the draft gives back its room: nobody may come to try again.
+        run.fill(&draft, first_input, files).inspect_err(|_| drop(remove_if_there(&draft)))?;
+        disk::sync_folder(parent)?;
+        Ok(run)
+    }
+
+    /// Writes all files into `draft`, then gives it the name of the run.
+    fn fill(&self, draft: &Path, first_input: &[u8], files: &[(&str, &[u8])]) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(draft)?;
+        disk::write(&draft.join(SPEC), &serde_json::to_vec(&self.spec)?)?;
         disk::write(&draft.join(IN), first_input)?;
         disk::write(&draft.join(LOCK), b"")?;
         for (file, bytes) in files {
             disk::write(&draft.join(checked(file)?), bytes)?;
         }
-        disk::sync_folder(&draft)?;
-        fs::rename(&draft, &path)?;
-        disk::sync_folder(parent)?;
-        Ok(Self { path, spec: spec.clone() })
+        disk::sync_folder(draft)?;
+        fs::rename(draft, &self.path)
     }
 
     pub fn open(path: &Path) -> io::Result<Self> {
@@ -204,11 +212,12 @@ impl RunDir {
     pub fn cancel(&self) -> io::Result<()> {
         // The note before the look: a runner marks itself before it reads the
         // note, so at least one of us sees the other.
-        self.leave_note(CANCELLED)?;
-        if let Some(runner) = self.runner()? {
-            runner.terminate();
+        let noted = self.leave_note(CANCELLED);
+        match self.runner()? {
+            // Then the signal is enough, also where the disk has no room for the note.
+            Some(runner) if runner.terminate() => Ok(()),
+            _ => noted,
         }
-        Ok(())
     }
 
     /// Removes the directory and all in it; not while the command runs.
@@ -246,8 +255,23 @@ impl RunDir {
         self.path.join(IN_CLOSED).exists()
     }
 
-    pub(crate) fn is_cancelled(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         self.path.join(CANCELLED).exists()
+    }
+
+    /// Whether the command's output waits for room on the disk.
+    pub fn waits_for_room(&self) -> bool {
+        self.path.join(WAITS).exists()
+    }
+
+    /// An empty file: on most file systems it needs no room.
+    pub(crate) fn note_wait_for_room(&self, waits: bool) {
+        let note = self.path.join(WAITS);
+        // Only shown to people; without it the wait is the same.
+        let _ = match waits {
+            true => disk::private().write(true).create(true).truncate(true).open(note).map(drop),
+            false => disk::remove_file_if_there(&note),
+        };
     }
 
     pub(crate) fn input_path(&self) -> PathBuf {
@@ -292,11 +316,25 @@ impl RunDir {
 
     /// Takes the mark back: nothing was started, and the next runner may try.
     pub(crate) fn unmark_started(&self) -> io::Result<()> {
-        fs::remove_file(self.path.join(STARTED))?;
+        disk::remove_file_if_there(&self.path.join(STARTED))?;
         disk::sync_folder(&self.path)
     }
 
+    /// Takes the room for `exit.json` while there is some: how a command ended must not get lost on a full disk.
+    pub(crate) fn reserve_exit(&self) -> io::Result<()> {
+        disk::reserve(&self.path, EXIT, EXIT_BYTES)
+    }
+
+    pub(crate) fn release_exit(&self) -> io::Result<()> {
+        disk::release(&self.path, EXIT)
+    }
+
+    /// May be called again after an error.
     pub(crate) fn write_exit(&self, exit: &Exit) -> io::Result<()> {
+        // The last try may have failed at its very last step.
+        if self.exit()?.is_some() {
+            return disk::sync_folder(&self.path);
+        }
         disk::replace(&self.path, EXIT, &serde_json::to_vec(exit)?)
     }
 
@@ -354,6 +392,9 @@ const LOCK: &str = "lock";
 const STARTED: &str = "started";
 const CANCELLED: &str = "cancelled";
 const EXIT: &str = "exit.json";
+const WAITS: &str = "waits";
+/// More than an `Exit` with a full tail of standard error takes.
+const EXIT_BYTES: usize = 12 << 10;
 const LOG: &str = "runner.log";
 const SAID_MAX: usize = 1024;
 

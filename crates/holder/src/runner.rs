@@ -13,19 +13,22 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::bell::Ringer;
 use crate::limit::SystemLimit;
 use crate::os::InputWatch;
 use crate::reaper::{Death, Reaper, TreeStands};
 use crate::run_dir::{Exit, How, RunDir, RunMode, RunSpec};
 use crate::tail::{Tail, readable};
+
+mod output;
+
+use output::{Fault, OutputPump, RoomWait};
 
 /// Why a run could not be carried out or its end not be written down.
 #[derive(Debug, thiserror::Error)]
@@ -63,22 +66,39 @@ pub fn run(dir: &Path) -> Result<(), RunError> {
     };
     // Before the mark: who reads the mark may send SIGTERM at once.
     let reaper = Reaper::stand().map_err(failed)?;
+    run.reserve_exit().map_err(failed)?;
     if !run.mark_started().map_err(failed)? {
-        return Ok(());
+        return run.release_exit().map_err(failed);
     }
     // Fails only if we lead a process group already, which serves as well.
     let _ = rustix::process::setsid();
     let exit = match carry_out(&run, &reaper) {
         Ok(exit) => exit,
         Err(source) => {
-            run.unmark_started().map_err(failed)?;
+            past_limits(&reaper, || run.unmark_started()).map_err(failed)?;
             return Err(failed(source));
         }
     };
-    run.write_exit(&exit).map_err(|source| {
+    past_limits(&reaper, || run.write_exit(&exit)).map_err(|source| {
         let why = exit.why.clone();
         RunError::End { dir: dir.into(), why, source }
     })
+}
+
+/// Tries again for as long as a limit of the system is what it fails for, and nobody tells this process to stop.
+fn past_limits(reaper: &Reaper, mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let mut pause = ROOM_PAUSE_MIN;
+    loop {
+        match attempt() {
+            Err(error) if SystemLimit::of(&error).is_some() && !reaper.told_to_stop() => {}
+            other => return other,
+        }
+        // The bell rather than a sleep: a stop rings it.
+        if reaper.wait(Some(Instant::now() + pause)).is_err() {
+            thread::sleep(pause);
+        }
+        pause = (pause * 2).min(ROOM_PAUSE_MAX);
+    }
 }
 
 /// What made the runner stop waiting.
@@ -90,15 +110,9 @@ enum Cause<'a> {
     LostSight(io::Error),
 }
 
-/// Why the output is not kept any further.
-enum Fault {
-    OverLimit,
-    NotKept(io::Error),
-}
-
 /// An error is a limit of the system that kept the command from starting.
 fn carry_out(run: &RunDir, reaper: &Reaper) -> io::Result<Exit> {
-    if run.is_cancelled() {
+    if run.is_cancelled() || reaper.told_to_stop() {
         let why = "cancelled before it started".to_owned();
         return Ok(Exit { how: How::Cancelled, code: None, signal: None, stderr_tail: String::new(), why });
     }
@@ -117,7 +131,11 @@ fn carry_out(run: &RunDir, reaper: &Reaper) -> io::Result<Exit> {
     };
     // The tree before the pumps: a leftover may hold the output open for ever.
     let ended = reaper.end_tree(grace);
-    pumps.finish();
+    if !matches!(cause, Cause::Died(_)) {
+        // Its output is cut anyway.
+        pumps.room.give_up();
+    }
+    pumps.finish(reaper);
     let stderr = pumps.stderr.lock().unwrap_or_else(PoisonError::into_inner);
     let kept = pumps.out.sync_data().and_then(|()| run.write_err(stderr.bytes()));
     let mut exit = told(cause, pumps.fault.get(), run.spec(), readable(stderr.bytes(), SHOWN_MAX));
@@ -145,9 +163,11 @@ fn start(run: &RunDir, reaper: &Reaper) -> Result<(u32, Pumps), StartError> {
     let Some((program, arguments)) = spec.argv.split_first() else {
         return Err(StartError::Refused("no command was given".to_owned()));
     };
-    if !spec.cwd.is_dir() {
-        let why = format!("the folder {} to run in does not exist", spec.cwd.display());
-        return Err(StartError::Refused(why));
+    let missing = |_: &io::Error| format!("the folder {} to run in does not exist", spec.cwd.display());
+    match spec.cwd.metadata() {
+        Ok(folder) if folder.is_dir() => {}
+        Ok(_) => return Err(StartError::new(io::ErrorKind::NotADirectory.into(), missing)),
+        Err(error) => return Err(StartError::new(error, missing)),
     }
     let (pumps, ends) = Pumps::start(run, reaper).map_err(|error| {
         StartError::new(error, |error| format!("could not prepare the input and output: {error}"))
@@ -203,8 +223,10 @@ fn wait_for_end<'a>(spec: &RunSpec, reaper: &Reaper, command: u32, pumps: &'a Pu
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Cause::TimedOut;
         }
-        if let Err(error) = reaper.wait(deadline) {
-            return Cause::LostSight(error);
+        match reaper.wait(deadline) {
+            Err(error) if SystemLimit::of(&error).is_some() => thread::sleep(ROOM_PAUSE_MIN),
+            Err(error) => return Cause::LostSight(error),
+            Ok(()) => {}
         }
     }
 }
@@ -223,6 +245,9 @@ fn told(cause: Cause<'_>, fault: Option<&Fault>, spec: &RunSpec, stderr_tail: St
         }
         (Cause::Cut(Fault::NotKept(error)), _) | (_, Some(Fault::NotKept(error))) => {
             (How::OutputLimit, None, None, format!("its output could not be kept: {error}"))
+        }
+        (Cause::Cut(Fault::GivenUp(limit)), _) | (_, Some(Fault::GivenUp(limit))) => {
+            (How::Cancelled, None, None, format!("cancelled while its output could not be kept: {limit}"))
         }
         (Cause::Died(death @ Death::Exited(code)), None) => {
             (How::Exited, Some(code), None, death.to_string())
@@ -252,6 +277,7 @@ struct Pumps {
     out: File,
     stderr: Arc<Mutex<Tail>>,
     fault: Arc<OnceLock<Fault>>,
+    room: Arc<RoomWait>,
     done: Receiver<()>,
 }
 
@@ -273,12 +299,15 @@ impl Pumps {
             out: out.try_clone()?,
             stderr: Arc::new(Mutex::new(Tail::new(STDERR_KEPT))),
             fault: Arc::default(),
+            room: Arc::default(),
             done,
         };
         start_feeding(run, feed)?;
-        let keeper = OutKeeper {
+        let keeper = OutputPump {
             out,
             limit: run.spec().output_limit,
+            run: run.clone(),
+            room: Arc::clone(&pumps.room),
             fault: Arc::clone(&pumps.fault),
             ringer: reaper.ringer()?,
             finished: finished.clone(),
@@ -290,13 +319,21 @@ impl Pumps {
     }
 
     /// Waits for what is still in the pipes. Not for ever: a command may have
-    /// handed its output to a process that is none of its children.
-    fn finish(&self) {
-        let until = Instant::now() + LAST_WORDS_MAX;
-        for _ in 0..OUTPUT_PUMPS {
-            let left = until.saturating_duration_since(Instant::now());
-            if self.done.recv_timeout(left).is_err() {
-                return;
+    /// handed its output to a process that is none of its children. Time in which the disk has no room does not count.
+    fn finish(&self, reaper: &Reaper) {
+        let mut until = Instant::now() + LAST_WORDS_MAX;
+        let mut open = OUTPUT_PUMPS;
+        while open > 0 && Instant::now() < until {
+            match self.done.recv_timeout(STOP_LOOK_EVERY) {
+                Ok(()) => open -= 1,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.room.is_waiting() {
+                until = Instant::now() + LAST_WORDS_MAX;
+                if reaper.told_to_stop() {
+                    self.room.give_up();
+                }
             }
         }
     }
@@ -343,44 +380,6 @@ fn copy_all(mut input: &File, mut feed: &PipeWriter) -> io::Result<()> {
     io::copy(&mut input, &mut feed).map(|_| ())
 }
 
-struct OutKeeper {
-    out: File,
-    limit: u64,
-    fault: Arc<OnceLock<Fault>>,
-    ringer: Ringer,
-    finished: Sender<()>,
-}
-
-impl OutKeeper {
-    fn keep(mut self, said: PipeReader) {
-        if let Err(fault) = self.copy(said) {
-            // Only set here, so it is not set yet.
-            let _ = self.fault.set(fault);
-            self.ringer.ring();
-        }
-        let _ = self.finished.send(());
-    }
-
-    fn copy(&mut self, mut said: PipeReader) -> Result<(), Fault> {
-        let mut buffer = vec![0; PIPE_PIECE];
-        let mut room = self.limit;
-        loop {
-            let piece = match said.read(&mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(count) => &buffer[..count],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Fault::NotKept(error)),
-            };
-            let fits = usize::try_from(room).unwrap_or(usize::MAX).min(piece.len());
-            self.out.write_all(&piece[..fits]).map_err(Fault::NotKept)?;
-            if fits < piece.len() {
-                return Err(Fault::OverLimit);
-            }
-            room -= fits as u64;
-        }
-    }
-}
-
 fn keep_tail(mut warned: PipeReader, tail: &Mutex<Tail>, finished: &Sender<()>) {
     let mut buffer = vec![0; PIPE_PIECE];
     loop {
@@ -401,6 +400,11 @@ const GRACE: Duration = Duration::from_secs(2);
 /// For what a command that ended by itself has left running.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
 const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
+/// Between two looks whether to stop, while the last output is written.
+const STOP_LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Between two tries while a limit of the system is reached; doubled each time.
+const ROOM_PAUSE_MIN: Duration = Duration::from_millis(250);
+const ROOM_PAUSE_MAX: Duration = Duration::from_secs(5);
 const OUTPUT_PUMPS: usize = 2;
 const PIPE_PIECE: usize = 16 * 1024;
 const STDERR_KEPT: usize = 64 * 1024;

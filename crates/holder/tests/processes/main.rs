@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod full_disk;
 mod holding;
 mod running;
 mod trees;
