@@ -6,6 +6,10 @@
 //!
 //! Not here: the line protocol (`lines`), ending process trees (`synapse-holder`).
 
+mod limits;
+mod runner;
+
+use self::limits::{LIMIT_PAUSE, past_limits, until_done};
 use super::lines::Lines;
 use super::start_gate::StartGate;
 use super::watch::RunWatch;
@@ -30,7 +34,7 @@ use synapse_core::task::TaskState;
 use synapse_dialects::api::MessageView;
 use synapse_dialects::audit::Actor;
 use synapse_dialects::jsonl::ToProgram;
-use synapse_holder::{EXIT_WANT_OF_ROOM, Exit, How, RunDir, RunMode, RunSpec, RunState, SystemLimit};
+use synapse_holder::{Exit, How, RunDir, RunMode, RunSpec, RunState, SystemLimit};
 
 pub struct ExecHand {
     pub(super) app: Shared,
@@ -64,8 +68,6 @@ const PROMPT_IN_ENV_MAX: usize = 64 << 10;
 const HISTORY_FILE: &str = "history.jsonl";
 /// After its last word a program may finish by itself for this long.
 const LAST_WORD_GRACE: Duration = Duration::from_secs(5);
-/// Before a file that a limit of the system kept us from reading is tried again.
-const LIMIT_PAUSE: Duration = Duration::from_millis(250);
 
 impl ExecHand {
     pub fn new(app: Shared, exec: Exec, places: Places, folders: FolderWatcher) -> Arc<Self> {
@@ -86,10 +88,19 @@ impl ExecHand {
         for run in adopted {
             tokio::spawn(self.clone().follow(run));
         }
+        // One after the other, and beside the orders: an input that waits for room must not hold up a stop.
+        let (inputs, mut waiting) = tokio::sync::mpsc::unbounded_channel::<(Arc<Letter>, Body)>();
+        let hand = self.clone();
+        tokio::spawn(async move {
+            while let Some((letter, body)) = waiting.recv().await {
+                hand.hand_input(&letter, &body).await;
+            }
+        });
         while let Some(order) = orders.recv().await {
             match order {
                 ToHand::Deliver { letter, body, .. } if letter.follow_up => {
-                    self.clone().hand_input(&letter, &body).await
+                    // Never more than are leased to us.
+                    let _ = inputs.send((letter, body));
                 }
                 ToHand::Deliver { letter, body, notes, .. } => {
                     let hand = self.clone();
@@ -147,7 +158,7 @@ impl ExecHand {
                     // Canceled meanwhile, or its lease ran out on a very slow machine: nobody wants it.
                     Err(refusal) => {
                         tracing::warn!(%task, %refusal, "a run that nobody waits for is ended");
-                        let _ = run.dir.cancel();
+                        let _ = past_limits(|| run.dir.cancel()).await;
                         self.see_out(run).await;
                     }
                 }
@@ -251,7 +262,7 @@ impl ExecHand {
             if let Some(lines) = &mut lines
                 && lines.pass_on(&self, &run).await
             {
-                let _ = run.dir.close_input();
+                let _ = past_limits(|| run.dir.close_input()).await;
                 self.see_out(run).await;
                 return;
             }
@@ -265,38 +276,48 @@ impl ExecHand {
                     self.done(&run.message, TaskState::Failed, None, why.into()).await;
                     break;
                 }
+                // Nothing has it, and a limit of the system may keep a runner from ever having it.
+                RunState::Prepared if run.child.is_none() && run.dir.is_cancelled() => {
+                    self.done(&run.message, TaskState::Canceled, None, "stopped".into()).await;
+                    break;
+                }
                 RunState::Prepared => {
                     if let Err(why) = self.see_to_runner(&mut run).await {
                         self.done(&run.message, TaskState::Failed, None, why).await;
                         break;
                     }
                 }
+                RunState::Running { .. } if run.dir.waits_for_room() => {
+                    tracing::warn!(task = %run.task, "its output waits for room on the disk");
+                    self.gate.close(self.link(), &SystemLimit::Disk.to_string());
+                }
                 RunState::Running { .. } => self.gate.reset(),
             }
             self.wait(&run, &mut watch).await;
         }
-        self.clear_away(run);
+        self.clear_away(run).await;
     }
 
     /// The task is over; its process may finish, but not for ever.
-    async fn see_out(&self, run: Run) {
-        let mut watch = None;
-        let finished = async {
-            while matches!(run.dir.state(), Ok(RunState::Running { .. } | RunState::Prepared)) {
-                self.wait(&run, &mut watch).await;
-            }
-        };
-        if tokio::time::timeout(LAST_WORD_GRACE, finished).await.is_err() {
-            let _ = run.dir.cancel();
-            let mut watch = None;
-            let ended = async {
-                while matches!(run.dir.state(), Ok(RunState::Running { .. })) {
-                    self.wait(&run, &mut watch).await;
-                }
-            };
-            let _ = tokio::time::timeout(2 * LAST_WORD_GRACE, ended).await;
+    async fn see_out(&self, mut run: Run) {
+        if tokio::time::timeout(LAST_WORD_GRACE, self.wait_for_end(&mut run)).await.is_err() {
+            let _ = past_limits(|| run.dir.cancel()).await;
+            let _ = tokio::time::timeout(2 * LAST_WORD_GRACE, self.wait_for_end(&mut run)).await;
         }
-        self.clear_away(run);
+        self.clear_away(run).await;
+    }
+
+    /// Returns when the command has ended, or nothing is left that could start it.
+    async fn wait_for_end(&self, run: &mut Run) {
+        let mut watch = None;
+        loop {
+            match past_limits(|| run.dir.state()).await {
+                Ok(RunState::Running { .. }) => {}
+                Ok(RunState::Prepared) if run.has_runner() => {}
+                _ => return,
+            }
+            self.wait(run, &mut watch).await;
+        }
     }
 
     async fn tell_end(&self, run: &Run, exit: &Exit, jsonl: bool) {
@@ -307,37 +328,41 @@ impl ExecHand {
         self.done(&run.message, state, answer, why).await;
     }
 
-    async fn hand_input(self: Arc<Self>, letter: &Letter, body: &Body) {
+    async fn hand_input(&self, letter: &Letter, body: &Body) {
         let dir = self.lock().get(&letter.task).cloned();
         let mut view = MessageView::new(letter, Some(body), None);
         self.app.show_files(&mut view, body);
         let line = ToProgram::Input(Box::new(view)).line();
         let handed = match dir {
-            Some(dir) => past_limits(|| dir.append_input(line.as_bytes())).await,
+            Some(dir) => dir.append_input(line.as_bytes()),
             None => Err(std::io::Error::other("its command is not running")),
         };
         let report = match handed {
             Ok(()) => Report::Step(Step::Submitted),
-            Err(e) => Report::Refused { why: format!("it could not be given to the command: {e}") },
+            Err(e) => match SystemLimit::of(&e) {
+                // Given back, since its lease may be shorter than the limit lasts. It comes again at once.
+                Some(limit) => {
+                    tokio::time::sleep(LIMIT_PAUSE).await;
+                    Report::Held { why: limit.to_string() }
+                }
+                None => Report::Refused { why: format!("it could not be given to the command: {e}") },
+            },
         };
         let _ = self.report(&letter.id, report).await;
     }
 
     fn stop(&self, task: TaskId, why: &str) {
         tracing::info!(%task, why, "stopping a run");
-        if let Some(dir) = self.lock().get(&task).cloned()
-            && let Err(e) = dir.cancel()
-        {
-            tracing::warn!(%task, error = %e, "it could not be stopped");
+        if let Some(dir) = self.lock().get(&task).cloned() {
+            until_done(task, "it could not be stopped", move || dir.cancel());
         }
     }
 
     fn interrupt(&self, task: TaskId, from: String, why: String) {
         let line = ToProgram::Interrupt { task_id: task.to_string(), from, why }.line();
-        if let Some(dir) = self.lock().get(&task).cloned()
-            && let Err(e) = dir.append_input(line.as_bytes())
-        {
-            tracing::warn!(%task, error = %e, "its program could not be told of an interruption");
+        if let Some(dir) = self.lock().get(&task).cloned() {
+            let failed = "its program could not be told of an interruption";
+            until_done(task, failed, move || dir.append_input(line.as_bytes()));
         }
     }
 
@@ -379,45 +404,14 @@ impl ExecHand {
         self.lock().insert(task, dir.clone());
     }
 
-    fn clear_away(&self, mut run: Run) {
+    async fn clear_away(&self, mut run: Run) {
         self.lock().remove(&run.task);
         if let Some(child) = &mut run.child {
             let _ = child.wait();
         }
-        if let Err(e) = run.dir.remove() {
+        if let Err(e) = past_limits(|| run.dir.clone().remove()).await {
             tracing::warn!(task = %run.task, error = %e, "its folder could not be removed");
         }
-    }
-
-    /// A run that nobody has begun: its runner is on its way, was never started, or met a limit of the system, which
-    /// is waited for. One that could not begin for another reason will not begin the next time either.
-    async fn see_to_runner(&self, run: &mut Run) -> Result<(), String> {
-        if let Some(child) = &mut run.child {
-            match child.try_wait() {
-                Ok(Some(status)) if matches!(run.dir.state(), Ok(RunState::Prepared)) => {
-                    if status.code() != Some(i32::from(EXIT_WANT_OF_ROOM)) {
-                        return Err(format!("its runner could not begin ({status})"));
-                    }
-                    run.child = None;
-                    let pause = self.gate.close(self.link(), &run.dir.runner_said());
-                    tokio::time::sleep(pause).await;
-                }
-                Ok(_) => return Ok(()),
-                Err(e) => return Err(format!("its runner cannot be watched: {e}")),
-            }
-        }
-        match self.spawn_runner(&run.dir) {
-            Ok(child) => run.child = Some(child),
-            Err(e) => match SystemLimit::of(&e) {
-                Some(limit) => tokio::time::sleep(self.gate.close(self.link(), &limit.to_string())).await,
-                None => return Err(format!("no runner could be started: {e}")),
-            },
-        }
-        Ok(())
-    }
-
-    fn spawn_runner(&self, dir: &RunDir) -> std::io::Result<std::process::Child> {
-        dir.spawn_runner(self.runner_command(dir)?)
     }
 
     /// Watches from before the first look, so that nothing between look and wait is missed.
@@ -436,32 +430,8 @@ impl ExecHand {
         }
     }
 
-    /// Secrets that came to this node in variables are not for what it runs.
-    fn runner_command(&self, dir: &RunDir) -> std::io::Result<std::process::Command> {
-        let mut command = synapse_holder::same_program()?;
-        command.arg("__run").arg(dir.path());
-        // What the holder says to its node is none of the command's business.
-        for variable in [crate::serve::RESTART_VARIABLE, crate::serve::HOLDER_VERSION_VARIABLE] {
-            command.env_remove(variable);
-        }
-        for variable in self.app.gate.secret_variables() {
-            command.env_remove(variable);
-        }
-        Ok(command)
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, RunDir>> {
         self.under_way.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-/// Tries again for as long as a limit of the system is what it fails for.
-async fn past_limits<T>(mut attempt: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
-    loop {
-        match attempt() {
-            Err(e) if SystemLimit::of(&e).is_some() => tokio::time::sleep(LIMIT_PAUSE).await,
-            other => return other,
-        }
     }
 }
 
