@@ -53,18 +53,21 @@ impl Checkpointer {
         self.pages.load(Relaxed)
     }
 
-    /// After a commit of `db`.
-    pub(crate) fn committed(&mut self, db: &Connection) {
+    /// After a commit of `db`; whether the whole log is in the database now.
+    pub(crate) fn committed(&mut self, db: &Connection) -> bool {
         let pages = self.pages.load(Relaxed);
         if self.copied.swap(false, Relaxed) {
             let is_short = begin_anew(db).unwrap_or(false);
             self.pages_max = if is_short { PAGES } else { pages.saturating_add(PAGES) };
-        } else if pages >= self.pages_max
+            return is_short;
+        }
+        if pages >= self.pages_max
             && let Some(wake) = &self.wake
         {
             // Full means it is already awake.
             let _ = wake.try_send(());
         }
+        false
     }
 }
 

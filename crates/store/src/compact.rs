@@ -45,6 +45,7 @@ impl Journal {
 
     /// Writes the state down, so that the next opening starts from here.
     pub fn take_snapshot(&mut self, state: &State) -> Result<(), JournalError> {
+        self.check_files()?;
         let body = rows::text(state);
         let crc = rows::checksum(&[&body]);
         let seq = state.seq.0;
@@ -58,9 +59,8 @@ impl Journal {
         change.execute("DELETE FROM journal WHERE seq <= ?1", [horizon])?;
         change.commit()?;
         self.tail = 0;
-        self.note_end();
+        self.committed(None)?;
         self.sync_end();
-        self.checkpointer.committed(&self.db);
         Ok(())
     }
 
@@ -72,6 +72,7 @@ impl Journal {
     /// Removes a slice of what is past its time; true if there may be more. Only what a snapshot has behind it
     /// goes, so take one first.
     pub fn prune(&mut self, now: Timestamp) -> Result<bool, JournalError> {
+        self.check_files()?;
         let days = u64::from(self.retention.days).max(DAYS_MIN);
         let cutoff = now.0.saturating_sub(days * DAY_MS);
         let early = now.0.saturating_sub(DAYS_MIN * DAY_MS);
@@ -101,8 +102,7 @@ impl Journal {
             change.prepare_cached("DELETE FROM task WHERE seq = ?1")?.execute([seq])?;
         }
         change.commit()?;
-        self.note_end();
-        self.checkpointer.committed(&self.db);
+        self.committed(None)?;
         Ok(doomed.len() == SLICE as usize)
     }
 }

@@ -8,6 +8,7 @@
 //! Two slots are written in turn, so that a torn write leaves the one before.
 //! Not here: what to do about a loss (`journal`, `repair`).
 
+use crate::files::{self, FileError};
 use crate::wal::Salts;
 use std::fs::File;
 use std::io;
@@ -42,11 +43,20 @@ pub(crate) fn head_of(journal: &Path) -> PathBuf {
     path.into()
 }
 
-/// The head of this journal; none if there is none that can be read.
-pub(crate) fn read(journal: &Path) -> io::Result<Option<Head>> {
+/// What a look at the head of a journal shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeadState {
+    /// An older version wrote the journal, or nobody did.
+    Missing,
+    /// It is made in one step, and a torn write leaves one slot: it was whole once.
+    Damaged,
+    Whole(Head),
+}
+
+pub(crate) fn read(journal: &Path) -> io::Result<HeadState> {
     match File::open(head_of(journal)) {
-        Ok(file) => Ok(newest(&file)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(file) => Ok(newest(&file).map_or(HeadState::Damaged, HeadState::Whole)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(HeadState::Missing),
         Err(e) => Err(e),
     }
 }
@@ -68,32 +78,48 @@ fn parse(slot: &[u8; SLOT_BYTES]) -> Option<Head> {
     Some(Head { turn: long(8)?, seq: long(16)?, salts: (short(24)?, short(28)?), frames: short(32)? })
 }
 
+fn slot_of(head: &Head) -> [u8; SLOT_BYTES] {
+    let mut slot = [0; SLOT_BYTES];
+    slot[..8].copy_from_slice(MAGIC);
+    slot[8..16].copy_from_slice(&head.turn.to_be_bytes());
+    slot[16..24].copy_from_slice(&head.seq.to_be_bytes());
+    slot[24..28].copy_from_slice(&head.salts.0.to_be_bytes());
+    slot[28..32].copy_from_slice(&head.salts.1.to_be_bytes());
+    slot[32..36].copy_from_slice(&head.frames.to_be_bytes());
+    let crc = crc32fast::hash(&slot[..60]);
+    slot[60..].copy_from_slice(&crc.to_be_bytes());
+    slot
+}
+
+/// Puts a new head in the place of the one that may be there, in one step: there is never one that cannot be read.
+/// It has its full length from the start, so a full disk does not prevent a later write.
+pub(crate) fn replace(journal: &Path, seq: u64) -> Result<(), FileError> {
+    let mut bytes = vec![0; 4096 + SLOT_BYTES + 1];
+    bytes[..SLOT_BYTES].copy_from_slice(&slot_of(&Head { seq, ..Head::default() }));
+    files::write_private(&head_of(journal), &bytes)
+}
+
 impl HeadFile {
-    /// Opens the head of this journal, or makes it.
-    pub(crate) fn open(journal: &Path) -> io::Result<Self> {
+    /// Opens the head of this journal, or makes one that says `seq`.
+    pub(crate) fn open(journal: &Path, seq: u64) -> io::Result<Self> {
+        let path = head_of(journal);
         let mut how = std::fs::OpenOptions::new();
-        how.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file =
-            how.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()).open(head_of(journal))?;
+        how.read(true).write(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        let file = match how.open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                replace(journal, seq).map_err(io::Error::other)?;
+                how.open(&path)?
+            }
+            opened => opened?,
+        };
         let last = newest(&file).unwrap_or_default();
-        // Never grows afterwards: a full disk does not stop it.
-        file.write_all_at(&[0], SLOT_PLACES[1] + SLOT_BYTES as u64)?;
         Ok(Self { file, last })
     }
 
     pub(crate) fn write(&mut self, seq: u64, salts: Salts, frames: u32) -> io::Result<()> {
         let head = Head { turn: self.last.turn + 1, seq, salts, frames };
-        let mut slot = [0; SLOT_BYTES];
-        slot[..8].copy_from_slice(MAGIC);
-        slot[8..16].copy_from_slice(&head.turn.to_be_bytes());
-        slot[16..24].copy_from_slice(&seq.to_be_bytes());
-        slot[24..28].copy_from_slice(&salts.0.to_be_bytes());
-        slot[28..32].copy_from_slice(&salts.1.to_be_bytes());
-        slot[32..36].copy_from_slice(&frames.to_be_bytes());
-        let crc = crc32fast::hash(&slot[..60]);
-        slot[60..].copy_from_slice(&crc.to_be_bytes());
         let place = SLOT_PLACES[usize::from(head.turn % 2 == 1)];
-        self.file.write_all_at(&slot, place)?;
+        self.file.write_all_at(&slot_of(&head), place)?;
         self.last = head;
         Ok(())
     }
@@ -111,16 +137,20 @@ mod tests {
     fn torn_head_leaves_the_one_before() {
         let dir = tempfile::tempdir().unwrap();
         let journal = dir.path().join("journal.db");
-        assert_eq!(read(&journal).unwrap(), None);
-        let mut file = HeadFile::open(&journal).unwrap();
-        assert_eq!(read(&journal).unwrap(), None, "nothing was written to it");
+        assert_eq!(read(&journal).unwrap(), HeadState::Missing);
+        let mut file = HeadFile::open(&journal, 0).unwrap();
+        let seq = || match read(&journal).unwrap() {
+            HeadState::Whole(head) => head.seq,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(seq(), 0);
         for seq in 1..=5 {
             file.write(seq, (7, 8), 9).unwrap();
         }
-        let head = read(&journal).unwrap().unwrap();
-        assert_eq!((head.seq, head.salts, head.frames), (5, (7, 8), 9));
+        let head = Head { turn: 5, seq: 5, salts: (7, 8), frames: 9 };
+        assert_eq!(read(&journal).unwrap(), HeadState::Whole(head));
         file.file.write_all_at(b"torn", SLOT_PLACES[1] + 16).unwrap();
-        assert_eq!(read(&journal).unwrap().unwrap().seq, 4);
-        assert_eq!(HeadFile::open(&journal).unwrap().last.seq, 4);
+        assert_eq!(seq(), 4);
+        assert_eq!(HeadFile::open(&journal, 0).unwrap().last.seq, 4);
     }
 }

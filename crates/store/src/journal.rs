@@ -7,10 +7,9 @@
 //! that was removed or replaced under its name takes nothing more.
 //! Not here: what records mean (`synapse-core`), snapshots and pruning (`compact`), views (`history`).
 
-use crate::anchor::Anchor;
 use crate::checkpoint::Checkpointer;
 use crate::compact::Retention;
-use crate::head::HeadFile;
+use crate::end::JournalEnd;
 use crate::history::{KeptTask, KeptTaskOut};
 use crate::loss;
 use crate::own::DIRECT;
@@ -37,17 +36,8 @@ pub struct Journal {
     /// The transaction of a batch is open.
     begun: bool,
     pub(crate) checkpointer: Checkpointer,
-    end: End,
-}
-
-/// What tells whether this is still the journal that it was, and how far it has come.
-#[derive(Default)]
-struct End {
-    /// The last record.
-    seq: u64,
-    /// None until it is opened, and if it cannot be made: then losses are not noticed, and nothing else is wrong.
-    head: Option<HeadFile>,
-    anchor: Option<Anchor>,
+    /// None until it is opened.
+    end: Option<JournalEnd>,
 }
 
 /// Why a batch was not stored, or could not be read back.
@@ -57,7 +47,7 @@ pub enum JournalError {
     DiskFull,
     #[error("the disk failed: {0}")]
     Disk(String),
-    #[error("the journal was removed or replaced while the agent ran; it takes nothing more")]
+    #[error("the journal was cut short, removed or replaced while the agent ran; it takes nothing more")]
     Gone,
     #[error(transparent)]
     Row(#[from] BadRow),
@@ -92,27 +82,17 @@ impl Journal {
         schema::configure(&db).map_err(broken)?;
         schema::migrate(&mut db, found).map_err(broken)?;
         let checkpointer = Checkpointer::start(path, &mut db).map_err(broken)?;
-        let mut journal = Self {
-            db,
-            path: path.to_owned(),
-            retention,
-            tail: 0,
-            begun: false,
-            checkpointer,
-            end: End::default(),
-        };
+        let mut journal =
+            Self { db, path: path.to_owned(), retention, tail: 0, begun: false, checkpointer, end: None };
         let state =
             journal.load().map_err(|e| OpenError::Damaged { path: shown(path), why: e.to_string() })?;
         before.check_end(state.seq.0, path)?;
         journal.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(broken)?;
-        journal.end = End {
-            seq: state.seq.0,
-            head: HeadFile::open(path).ok(),
-            anchor: Some(Anchor::of([path, &wal_of(path)])),
-        };
+        let mut end = JournalEnd::open(&journal.db, path, state.seq.0).map_err(broken)?;
         if !before.is_at(state.seq.0) {
-            journal.note_end();
+            end.note(journal.checkpointer.frames());
         }
+        journal.end = Some(end);
         Ok((journal, state))
     }
 
@@ -122,23 +102,44 @@ impl Journal {
         Ok(state)
     }
 
-    /// Tells the head how far the journal has come. A head that cannot be written stays behind, which is safe.
-    pub(crate) fn note_end(&mut self) {
-        let salts = crate::wal::salts(&wal_of(&self.path));
-        if let (Some(head), Some(salts)) = (&mut self.end.head, salts) {
-            let _ = head.write(self.end.seq, salts, self.checkpointer.frames());
+    /// Whether its files were removed, replaced or cut short (L13). What is written to them then is lost with this process.
+    pub fn is_gone(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| !end.is_whole())
+    }
+
+    /// Refuses to go on without the files. The report that it leaves prevents the next start as well.
+    pub(crate) fn check_files(&self) -> Result<(), JournalError> {
+        match &self.end {
+            Some(end) if !end.is_whole() => {
+                end.report_loss();
+                Err(JournalError::Gone)
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// After each commit: only what is in the files under their names now is stored.
+    pub(crate) fn committed(&mut self, last: Option<Seq>) -> Result<(), JournalError> {
+        let frames = self.checkpointer.frames();
+        if let Some(end) = &mut self.end {
+            end.seq = last.map_or(end.seq, |seq| seq.0);
+            end.committed(frames);
+        }
+        self.check_files()?;
+        if let Some(end) = &mut self.end {
+            end.note(frames);
+            if self.checkpointer.committed(&self.db) {
+                // The batch is stored, whatever comes of this.
+                let _ = end.checkpointed(&self.db);
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn sync_end(&self) {
-        if let Some(head) = &self.end.head {
-            let _ = head.sync();
+        if let Some(end) = &self.end {
+            end.sync();
         }
-    }
-
-    /// Whether its files were removed or replaced (L13). What is written to them then is lost with this process.
-    pub fn is_gone(&self) -> bool {
-        self.end.anchor.as_ref().is_some_and(|anchor| !anchor.holds())
     }
 
     /// The records after `after`, in order, from both tables; at most `max` of them.
@@ -235,25 +236,12 @@ impl cycle::Journal for Journal {
     type Error = JournalError;
 
     fn commit(&mut self, entries: &[Arc<Entry>]) -> Result<(), JournalError> {
-        if self.is_gone() {
-            self.end();
-            return Err(JournalError::Gone);
-        }
-        if let Err(e) = self.write(entries) {
+        if let Err(e) = self.check_files().and_then(|()| self.write(entries)) {
             self.end();
             return Err(e);
         }
         self.tail += entries.len() as u64;
-        if let Some(last) = entries.last() {
-            self.end.seq = last.seq.0;
-        }
-        // Again: only what is under its name now is stored.
-        if self.is_gone() {
-            return Err(JournalError::Gone);
-        }
-        self.note_end();
-        self.checkpointer.committed(&self.db);
-        Ok(())
+        self.committed(entries.last().map(|last| last.seq))
     }
 
     fn recover(&mut self) -> Result<State, JournalError> {
@@ -264,15 +252,15 @@ impl cycle::Journal for Journal {
 impl Drop for Journal {
     /// Moves the log into the database, as closing would, so that the head can say that nothing is left in it.
     fn drop(&mut self) {
-        // Without it the opening was refused: everything stays as it is.
-        if self.end.anchor.is_none() || self.is_gone() {
+        // Without an end the opening was refused: everything stays as it is.
+        if self.end.is_none() || self.check_files().is_err() {
             return;
         }
         self.end();
         let _ = self.db.busy_timeout(std::time::Duration::ZERO);
         let moved = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-        if let (Ok(false), Some(head)) = (moved, &mut self.end.head) {
-            let _ = head.write(self.end.seq, (0, 0), 0);
+        if let (Ok(false), Some(end)) = (moved, &mut self.end) {
+            end.note_empty_log();
         }
         self.sync_end();
     }

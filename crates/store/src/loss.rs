@@ -3,8 +3,9 @@
 //! Looks and changes nothing. A journal without a head is one of an older version; it gets one when it is opened.
 //! Not here: replaying (`journal`), bringing back what can be (`repair`).
 
-use crate::head::{self, Head};
+use crate::head::{self, Head, HeadState};
 use crate::journal::wal_of;
+use crate::loss_report::LossReport;
 use crate::schema::{OpenError, shown};
 use crate::wal::{self, Log};
 use rusqlite::Connection;
@@ -21,8 +22,15 @@ pub(crate) struct Before {
 /// Before anything is opened: SQLite would ignore a damaged log, and remove the log of an empty database.
 pub(crate) fn look(path: &Path) -> Result<Before, OpenError> {
     let unreachable = |e: std::io::Error| OpenError::Unreachable { path: shown(path), why: e.to_string() };
+    if let Some(report) = LossReport::read(path).map_err(unreachable)? {
+        return Err(OpenError::Incomplete { path: shown(path), why: report.why() });
+    }
     // The head first: a node that runs meanwhile only gets further.
-    let head = head::read(path).map_err(unreachable)?;
+    let head = match head::read(path).map_err(unreachable)? {
+        HeadState::Missing => None,
+        HeadState::Damaged => return Err(OpenError::DamagedHead { path: shown(path) }),
+        HeadState::Whole(head) => Some(head),
+    };
     let log = wal::inspect(&wal_of(path)).map_err(unreachable)?;
     if let Some(Head { seq: expected @ 1.., .. }) = head
         && path.metadata().map_or(0, |found| found.len()) == 0

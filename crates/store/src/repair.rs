@@ -4,8 +4,9 @@
 //! there now. Only for a journal that nobody has open.
 //! Not here: finding the damage (`loss`); single rows that are wrong, which stay refused.
 
-use crate::head::{HeadFile, head_of};
+use crate::head::{self, HeadState, head_of};
 use crate::journal::{replay, wal_of};
+use crate::loss_report::LossReport;
 use crate::schema;
 use rusqlite::Connection;
 use std::ffi::OsString;
@@ -18,6 +19,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Repaired {
     /// The last record that is there now; 0 if nothing could be read.
     pub last: u64,
+    /// The last record that the journal is known to have had; none if nothing tells.
+    pub expected: Option<u64>,
     /// Where the damaged files are.
     pub aside: Vec<PathBuf>,
 }
@@ -34,6 +37,7 @@ pub enum RepairError {
 pub fn repair(path: &Path) -> Result<Repaired, RepairError> {
     let is_there = path.metadata().is_ok_and(|found| found.len() > 0);
     let best = if is_there { Some(salvage(path)?) } else { None };
+    let expected = expected(path)?;
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut aside = Vec::new();
     for file in [path.to_owned(), wal_of(path), head_of(path)] {
@@ -44,14 +48,25 @@ pub fn repair(path: &Path) -> Result<Repaired, RepairError> {
             Err(why) => return Err(RepairError::File { path: file, why }),
         }
     }
+    let _ = std::fs::remove_file(crate::loss_report::report_of(path));
     // It belongs to the log that is no longer there, and SQLite makes it anew.
     let _ = std::fs::remove_file(with_ending(path, "-shm"));
-    let Some((copy, last)) = best else { return Ok(Repaired { last: 0, aside }) };
+    let Some((copy, last)) = best else { return Ok(Repaired { last: 0, expected, aside }) };
     let file = |why| RepairError::File { path: path.to_owned(), why };
     std::fs::rename(&copy, path).map_err(file)?;
-    let mut head = HeadFile::open(path).map_err(file)?;
-    head.write(last, (0, 0), 0).and_then(|()| head.sync()).map_err(file)?;
-    Ok(Repaired { last, aside })
+    crate::head::replace(path, last).map_err(|e| file(io::Error::other(e)))?;
+    Ok(Repaired { last, expected, aside })
+}
+
+/// The furthest record that the head or the report of a loss knows of.
+fn expected(path: &Path) -> Result<Option<u64>, RepairError> {
+    let failed = |why| RepairError::File { path: path.to_owned(), why };
+    let head = match head::read(path).map_err(failed)? {
+        HeadState::Whole(head) => Some(head.seq),
+        HeadState::Missing | HeadState::Damaged => None,
+    };
+    let reported = LossReport::read(path).map_err(failed)?.and_then(|report| report.expected);
+    Ok(head.max(reported))
 }
 
 /// A whole journal beside the damaged one, from the database with as much of its log as can be read, or without its log;

@@ -130,8 +130,33 @@ pub enum OpenError {
          files back, or `synapse doctor --fix` keeps them and goes on without the records after {found}"
     )]
     Lost { path: String, found: u64, expected: u64 },
+    #[error(
+        "the head of {path} is damaged, so it cannot tell whether records are missing; nothing was changed. \
+         `synapse doctor --fix` keeps the damaged files and restores what can be read"
+    )]
+    DamagedHead { path: String },
+    #[error(
+        "{path} is incomplete: {why}; nothing was changed. `synapse doctor --fix` keeps the damaged files and restores what \
+         can be read"
+    )]
+    Incomplete { path: String, why: String },
     #[error("{path} cannot be opened: {why}")]
     Unreachable { path: String, why: String },
+}
+
+impl OpenError {
+    /// Whether `repair` can bring back what is left.
+    pub fn is_repairable(&self) -> bool {
+        match self {
+            Self::DamagedLog { .. }
+            | Self::Lost { .. }
+            | Self::DamagedHead { .. }
+            | Self::Incomplete { .. } => true,
+            Self::NotOurs { .. } | Self::Newer { .. } | Self::Damaged { .. } | Self::Unreachable { .. } => {
+                false
+            }
+        }
+    }
 }
 
 pub(crate) fn shown(path: &Path) -> String {
@@ -241,6 +266,9 @@ pub(crate) fn migrate(db: &mut Connection, found: u32) -> rusqlite::Result<()> {
 /// How long a lock of another is waited for.
 pub(crate) const LOCK_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// A longer log is cut to this length when it is begun from the front.
+pub(crate) const LOG_BYTES_MAX: u64 = 64 << 20;
+
 pub(crate) fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.busy_timeout(LOCK_PATIENCE)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
@@ -250,7 +278,7 @@ pub(crate) fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "temp_store", "MEMORY")?;
     // Checkpoints stall whoever commits; `checkpoint` runs them on another connection.
     db.pragma_update(None, "wal_autocheckpoint", 0)?;
-    db.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    db.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
     db.set_prepared_statement_cache_capacity(32);
     Ok(())
 }

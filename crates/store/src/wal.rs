@@ -60,6 +60,11 @@ pub(crate) fn salts(path: &Path) -> Option<Salts> {
     Some((number(&header, 16), number(&header, 20)))
 }
 
+/// How long a log with so many frames is.
+pub(crate) fn bytes_of(frames: u32, page_bytes: u64) -> u64 {
+    HEADER_BYTES as u64 + u64::from(frames) * (FRAME_HEADER_BYTES as u64 + page_bytes)
+}
+
 pub(crate) fn inspect(path: &Path) -> io::Result<Log> {
     let file = match File::open(path) {
         Ok(file) => file,

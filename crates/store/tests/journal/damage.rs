@@ -18,12 +18,12 @@ fn told() -> (tempfile::TempDir, std::path::PathBuf) {
     (dir, path)
 }
 
-fn open(path: &Path) -> Result<(), OpenError> {
+pub(crate) fn open(path: &Path) -> Result<(), OpenError> {
     Journal::open(path, Retention::default()).map(|_| ())
 }
 
 /// Every file of a folder with its bytes.
-fn bytes_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn bytes_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = entries
         .filter(|path| path.is_file())
@@ -228,7 +228,10 @@ fn a_journal_that_may_only_be_read_is_refused_at_once() {
 }
 
 /// A journal that was killed after some commits: its files in `dir`, and the state that was acknowledged.
-fn killed(seed: u64, snapshot: bool) -> (tempfile::TempDir, std::path::PathBuf, synapse_core::state::State) {
+pub(crate) fn killed(
+    seed: u64,
+    snapshot: bool,
+) -> (tempfile::TempDir, std::path::PathBuf, synapse_core::state::State) {
     let mut rig = Rig::new(seed, Retention::default());
     (0..30).for_each(|_| rig.step());
     if snapshot {
@@ -241,7 +244,7 @@ fn killed(seed: u64, snapshot: bool) -> (tempfile::TempDir, std::path::PathBuf, 
     (dir, path, rig.hub.state().clone())
 }
 
-fn copy_journal(from: &Path, to: &Path) {
+pub(crate) fn copy_journal(from: &Path, to: &Path) {
     for ending in ["", "-wal", "-head"] {
         let _ = std::fs::remove_file(beside(to, ending));
         if beside(from, ending).exists() {
@@ -251,12 +254,12 @@ fn copy_journal(from: &Path, to: &Path) {
     let _ = std::fs::remove_file(beside(to, "-shm"));
 }
 
-fn beside(path: &Path, ending: &str) -> std::path::PathBuf {
+pub(crate) fn beside(path: &Path, ending: &str) -> std::path::PathBuf {
     format!("{}{ending}", path.display()).into()
 }
 
 /// Without the shared memory of SQLite, which has nothing that is kept.
-fn kept_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn kept_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
     bytes_in(folder).into_iter().filter(|(name, _)| !name.ends_with("-shm")).collect()
 }
 

@@ -7,6 +7,7 @@
 mod damage;
 mod looks;
 mod lookups;
+mod loss;
 mod own;
 mod replay;
 mod retention;

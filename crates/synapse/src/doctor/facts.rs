@@ -309,7 +309,7 @@ fn journals(home: &Home, agents: &Agents) -> (Vec<Journal>, Option<(u64, String)
             }
             Err(e) => Some(e),
         };
-        let is_repairable = matches!(error, Some(OpenError::Lost { .. } | OpenError::DamagedLog { .. }));
+        let is_repairable = error.as_ref().is_some_and(OpenError::is_repairable);
         let error = error.map(|e| e.to_string());
         all.push(Journal { agent: agents.label(id), path, error, is_repairable });
     }
