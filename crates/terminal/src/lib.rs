@@ -20,6 +20,7 @@ mod keyboard;
 pub mod keys;
 pub mod leftover;
 pub mod opencode;
+mod palette;
 pub mod pause;
 mod picture;
 pub mod profile;

@@ -4,7 +4,8 @@
 //! comes later, and for a node that takes over. What our model does not tell (tab stops, the screen behind the alternate
 //! one) is not in them; programs set those again as they draw.
 
-use crate::screen::{Screen, palette};
+use crate::palette::palette;
+use crate::screen::Screen;
 use alacritty_terminal::grid::{Cursor, Dimensions as _};
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::TermMode;
