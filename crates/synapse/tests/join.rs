@@ -74,7 +74,7 @@ fn programs_write_to_each_other() {
     let message = bob.next_of("message");
     assert_eq!(message["text"], "hello bob");
     assert_eq!(message["from"]["sender_id"], world.agent("ana").id.as_str());
-    assert_eq!(message["priority"], 8);
+    assert_eq!((&message["priority"], &message["level"]), (&json!(4), &json!(8)));
 }
 
 #[test]
