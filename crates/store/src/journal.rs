@@ -64,7 +64,7 @@ impl From<rusqlite::Error> for JournalError {
     }
 }
 
-const REPLAY_PAGE: u64 = 256;
+pub(crate) const REPLAY_PAGE: u64 = 256;
 
 impl Journal {
     /// Opens or makes the journal at `path` and rebuilds the state it tells of.
@@ -336,6 +336,12 @@ fn one_task(
     let Some((seq, body, crc)) = row else { return Ok(None) };
     let kept: KeptTask = rows::read("task", seq, &body, crc)?;
     Ok(Some((kept.ending, kept.archive)))
+}
+
+/// Writes these records into a transaction that is open.
+pub(crate) fn put_all(db: &Connection, entries: &[Entry]) -> rusqlite::Result<()> {
+    let mut batch = Batch::of(db)?;
+    entries.iter().try_for_each(|entry| batch.put(entry))
 }
 
 /// The rows of one batch. The statements of the two busiest tables and the text of a row are made once.

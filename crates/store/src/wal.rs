@@ -7,7 +7,11 @@
 //! Every commit is synced before the next one is written. So whatever a power cut leaves unfinished is one transaction,
 //! the last one, and holds at most one commit mark, in its last frame. A wrong frame with more than that behind it is
 //! damage. Whether a single last transaction was ever acknowledged, the head tells (`head`).
-//! Not here: what is in the pages.
+//! Not here: what is in the pages; restoring a damaged log (`salvage`).
+
+mod salvage;
+
+pub(crate) use salvage::{SalvagedLog, salvage};
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
@@ -142,14 +146,27 @@ impl Chain {
     fn add(&mut self, bytes: &[u8]) {
         let (mut first, mut second) = self.sums;
         for pair in bytes.chunks_exact(8) {
-            let word = |at: usize| match self.is_big_endian {
-                true => number(pair, at),
-                false => number(pair, at).swap_bytes(),
-            };
-            first = first.wrapping_add(word(0)).wrapping_add(second);
-            second = second.wrapping_add(word(4)).wrapping_add(first);
+            first = first.wrapping_add(self.word(pair, 0)).wrapping_add(second);
+            second = second.wrapping_add(self.word(pair, 4)).wrapping_add(first);
         }
         self.sums = (first, second);
+    }
+
+    /// Undoes `add` of the same bytes.
+    fn remove(&mut self, bytes: &[u8]) {
+        let (mut first, mut second) = self.sums;
+        for pair in bytes.chunks_exact(8).rev() {
+            second = second.wrapping_sub(self.word(pair, 4)).wrapping_sub(first);
+            first = first.wrapping_sub(self.word(pair, 0)).wrapping_sub(second);
+        }
+        self.sums = (first, second);
+    }
+
+    fn word(&self, pair: &[u8], at: usize) -> u32 {
+        match self.is_big_endian {
+            true => number(pair, at),
+            false => number(pair, at).swap_bytes(),
+        }
     }
 }
 

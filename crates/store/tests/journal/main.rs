@@ -9,6 +9,7 @@ mod looks;
 mod lookups;
 mod loss;
 mod own;
+mod repair;
 mod replay;
 mod retention;
 mod rig;
