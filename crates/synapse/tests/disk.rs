@@ -288,8 +288,81 @@ fn lost_journal_is_explained_and_repaired() {
     world.synapse(&["doctor"]).fails(1, &["one thing is bad"]);
     let fixed = world.synapse(&["doctor", "--fix"]).ok();
     assert!(fixed.stdout.contains("mended") && fixed.stdout.contains("has lost records"), "{fixed}");
+    assert!(fixed.stdout.contains("nothing could be restored; "), "{fixed}");
+    assert!(
+        fixed.stdout.contains("records are lost; the damaged files are kept as journal.db.damaged-"),
+        "{fixed}"
+    );
+    let told = world.ok(&["doctor", "--json"]);
+    assert!(told.contains("records are lost; the damaged files are kept as"), "{told}");
     let kept = std::fs::read_dir(&dir).unwrap().flatten();
     assert!(kept.filter(|entry| entry.file_name().to_string_lossy().contains(".damaged-")).count() >= 2);
     start().ok();
     assert_eq!(world.ok(&["send", "shout", "again", "--response"]), "AGAIN");
+}
+
+/// Finding L14: a damaged log is restored, and the doctor says how far.
+#[test]
+fn damaged_log_is_restored() {
+    let world = World::new(EXE);
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    world.ok(&["send", "shout", "first", "--response"]);
+    let dir = world.agent_dir(&agent.id);
+    // As a kill leaves them: an orderly stop moves the log into the database. The head first, so that it is not ahead.
+    let names = ["journal.db-head", "journal.db", "journal.db-wal"];
+    let files = names.map(|name| (name, std::fs::read(dir.join(name)).unwrap()));
+    world.ok(&["kill", "shout"]);
+    for (name, mut bytes) in files {
+        if name.ends_with("-wal") {
+            bytes[..32].fill(0x5a);
+        }
+        std::fs::write(dir.join(name), bytes).unwrap();
+    }
+    let start = || world.synapse(&["run", "-d", "--name", "shout", "--exec", "tr a-z A-Z"]);
+    start().fails(1, &["is damaged", "synapse doctor --fix"]);
+    let fixed = world.synapse(&["doctor", "--fix"]).ok();
+    assert!(fixed.stdout.contains("restored up to record "), "{fixed}");
+    assert!(fixed.stdout.contains("; no record is lost; "), "{fixed}");
+    start().ok();
+    assert!(world.ok(&["history", "--json"]).contains("first"));
+}
+
+/// Finding L13: what was stored is gone, so nothing more is stored, and the next start is not silently empty.
+#[track_caller]
+fn stops_until_repaired(damage: impl Fn(&Path)) {
+    let world = World::new(EXE);
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    world.ok(&["send", "shout", "first", "--response"]);
+    let dir = world.agent_dir(&agent.id);
+    let mut connection = agent.unix().connect();
+    damage(&dir);
+    let body = r#"{"message":"x","priority":1}"#;
+    connection.say(&agent.unix().head("POST", "/message", &[], Some(body.len())));
+    connection.say(body);
+    let answer = connection.answer();
+    assert_eq!((answer.status, answer.code().as_str()), (507, "not_stored"), "{}", answer.text());
+    world.wait_until("the agent has ended", || world.processes().is_empty());
+    let start = || world.synapse(&["run", "-d", "--name", "shout", "--exec", "tr a-z A-Z"]);
+    start().fails(1, &["is incomplete", "synapse doctor --fix"]);
+    world.synapse(&["doctor", "--fix"]).ok();
+    start().ok();
+    assert_eq!(world.ok(&["send", "shout", "again", "--response"]), "AGAIN");
+}
+
+#[test]
+fn journal_that_is_removed_with_its_head_prevents_the_next_start() {
+    stops_until_repaired(|dir| {
+        for name in ["journal.db", "journal.db-wal", "journal.db-shm", "journal.db-head"] {
+            std::fs::remove_file(dir.join(name)).unwrap();
+        }
+    });
+}
+
+#[test]
+fn journal_that_is_truncated_stops_saying_stored() {
+    for name in ["journal.db-wal", "journal.db"] {
+        stops_until_repaired(|dir| {
+            std::fs::OpenOptions::new().write(true).open(dir.join(name)).unwrap().set_len(0).unwrap();
+        });
+    }
 }

@@ -15,7 +15,7 @@ use synapse_store::OpenError;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
 use synapse_store::registry::{self, Scan};
-use synapse_store::{check, files, holders};
+use synapse_store::{check, files, holders, repair};
 
 /// Younger files may be in use.
 const STALE: Duration = Duration::from_secs(3_600);
@@ -107,6 +107,8 @@ pub struct Journal {
     pub error: Option<String>,
     /// Records are missing, and what is left can be brought back.
     pub is_repairable: bool,
+    /// What each repair of it restored and lost, as long as its report is kept.
+    pub repairs: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -301,8 +303,11 @@ fn journals(home: &Home, agents: &Agents) -> (Vec<Journal>, Option<(u64, String)
     let (mut all, mut newest) = (Vec::new(), None);
     for id in &agents.ids {
         let path = home.agent(id).journal();
+        let repairs: Vec<String> = repair::reports(&path).iter().map(ToString::to_string).collect();
         let error = match check::journal(&path) {
-            Ok(None) => continue,
+            Ok(None) if repairs.is_empty() => continue,
+            // Nothing could be restored, and the agent has not run since.
+            Ok(None) => None,
             Ok(Some(seen)) => {
                 newest = newest.max(seen.newest_ms.map(|at| (at, *id)));
                 None
@@ -311,7 +316,7 @@ fn journals(home: &Home, agents: &Agents) -> (Vec<Journal>, Option<(u64, String)
         };
         let is_repairable = error.as_ref().is_some_and(OpenError::is_repairable);
         let error = error.map(|e| e.to_string());
-        all.push(Journal { agent: agents.label(id), path, error, is_repairable });
+        all.push(Journal { agent: agents.label(id), path, error, is_repairable, repairs });
     }
     (all, newest.map(|(at, id)| (at, agents.label(&id))))
 }

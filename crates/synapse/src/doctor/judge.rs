@@ -206,7 +206,15 @@ fn journals(facts: &Facts) -> Vec<Finding> {
             _ => Some(finding.help(format!("ls -l {}", typed(&journal.path)))),
         }
     });
-    broken.collect()
+    let repaired = facts.journals.iter().flat_map(|journal| {
+        let folder = journal.path.parent().unwrap_or(&journal.path);
+        journal.repairs.iter().map(move |repair| {
+            let what = format!("the journal of {} was damaged: {repair}", journal.agent);
+            let why = "the damaged files take up room; remove them and their report when nobody needs them";
+            Finding::new(Mark::Warn, "journals", what, why).help(format!("ls -l {}", typed(folder)))
+        })
+    });
+    broken.chain(repaired).collect()
 }
 
 fn stale(facts: &Facts) -> Vec<Finding> {

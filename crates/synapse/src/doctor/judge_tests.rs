@@ -164,8 +164,14 @@ fn agents_are_judged() {
         path: "/h/journal.db".into(),
         error: error.map(Into::into),
         is_repairable: false,
+        repairs: vec![],
     };
     check(|f| f.journals = vec![journal(None)], None);
+    let repaired = Journal { repairs: vec!["restored up to record 5".into()], ..journal(None) };
+    check(
+        |f| f.journals = vec![repaired],
+        Some((Mark::Warn, "the journal of desk was damaged: restored up to record 5")),
+    );
     check(
         |f| f.journals = vec![journal(Some("it is damaged"))],
         Some((Mark::Bad, "desk cannot be opened: it is damaged")),

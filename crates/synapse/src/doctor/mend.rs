@@ -26,6 +26,7 @@ pub fn mend(home: &Home, fix: &Fix) -> Result<(), String> {
         }
         Fix::RepairJournal { dir, path } => {
             let _claim = not_held(dir)?;
+            // What it restored and lost is in the report that it leaves; `facts` reads that.
             synapse_store::repair::repair(path).map(drop).map_err(|e| e.to_string())
         }
         Fix::ClearRegistry => {
