@@ -117,8 +117,15 @@ const OWN: &[&str] = &[
 ];
 /// What mail and history are made of: in the home, and in the folder of an agent.
 const MAIL: &[&str] = &["agents", "user", "hostname"];
-const MAIL_OF_AGENT: &[&str] =
-    &["journal.db", "journal.db-wal", "journal.db-shm", "journal.db-head", "spool", "known.json"];
+const MAIL_OF_AGENT: &[&str] = &[
+    "journal.db",
+    "journal.db-wal",
+    "journal.db-shm",
+    "journal.db-head",
+    "journal.lost",
+    "spool",
+    "known.json",
+];
 
 /// Which names of a home go and which stay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
