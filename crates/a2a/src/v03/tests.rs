@@ -501,7 +501,7 @@ fn every_operation_keeps_its_tenant() {
     let body = json!({ "message": message, "pushNotificationConfig": config, "tenant": "evil" }).to_string();
     let wrapped = json!({ "config": { "tenant": "evil", "pushNotificationConfig": config } }).to_string();
     for (verb, path) in rest::rows() {
-        let path = path.replace('{', "").replace('}', "");
+        let path = path.replace(['{', '}'], "");
         for body in [body.as_str(), wrapped.as_str()] {
             let verb = http::Method::from_bytes(verb.as_bytes()).unwrap();
             let below = rest::read_path(&verb, &format!("acme/{path}")).unwrap();
