@@ -114,7 +114,8 @@ const SPINE: &[(&str, Measure)] = &[
     ("opening", opening::measure),
 ];
 
-const BOUNDS: &[(&str, Measure)] = &[("followers", bounds::followers), ("resizes", bounds::resizes)];
+const BOUNDS: &[(&str, Measure)] =
+    &[("followers", bounds::followers), ("pages", bounds::pages), ("resizes", bounds::resizes)];
 
 const PEOPLE: &[(&str, Measure)] =
     &[("tls", tls::measure), ("search", search::measure), ("audit", audit::measure)];

@@ -24,6 +24,8 @@ const BODY_BYTES: usize = 1_000_000;
 /// Of one follower: two queues of 256 KB, and two events of 1 MB.
 const FOLLOWER_MB_MAX: f64 = 3.0;
 const RESIZES_MB_MAX: f64 = 250.0;
+const PAGES: usize = 30;
+const PAGES_MB_MAX: f64 = 250.0;
 
 /// Tasks of 1 MB each, and followers that have asked for everything and read nothing.
 pub(super) fn followers(bench: &Bench) -> anyhow::Result<Vec<Row>> {
@@ -61,13 +63,37 @@ pub(super) fn followers(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Connections that asked for all events from the first on. Nothing is read from them.
+/// Connections that asked for all events from the first on.
 fn follow(entry: &Entry, count: usize) -> anyhow::Result<Vec<UnixStream>> {
-    let ask = b"GET /api/v1/events?after=0 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    ask_and_wait(entry, "/api/v1/events?after=0", count)
+}
+
+/// Messages of 1 MB that wait, and callers that asked for as many of them as they may and read nothing.
+pub(super) fn pages(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let entry = bench.stage.sink("paged")?;
+    for _ in 0..bench.pick(TASKS, 10) {
+        send(&entry.socket)?;
+    }
+    let before = settled(&entry)?;
+    let silent = ask_and_wait(&entry, "/api/v1/inbox?max=500", PAGES)?;
+    let peak = settled(&entry)? - before;
+    drop(silent);
+    bench.stage.stop("paged")?;
+    Ok(vec![Row::at_most(
+        format!("{PAGES} inbox pages that nobody reads, node's peak"),
+        peak,
+        "MB",
+        PAGES_MB_MAX,
+    )])
+}
+
+/// Connections that asked for this. Nothing is read from them.
+fn ask_and_wait(entry: &Entry, path: &str, count: usize) -> anyhow::Result<Vec<UnixStream>> {
+    let ask = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     (0..count)
         .map(|_| {
             let mut stream = connect(&entry.socket)?;
-            stream.write_all(ask)?;
+            stream.write_all(ask.as_bytes())?;
             Ok(stream)
         })
         .collect()
