@@ -135,7 +135,7 @@ fn priority(metadata: &Map<String, Value>) -> Priority {
     // Every number of a Struct is a float.
     let asked = metadata.get("priority").and_then(Value::as_f64);
     let level = asked.filter(|level| (1.0..=5.0).contains(level) && level.fract() == 0.0);
-    // A note is never worked on, and whoever sends over A2A waits for an answer.
+    // Agents do not work on notes, and an A2A client expects an answer.
     let level = level.map(|level| (level as u64).max(2));
     level.and_then(|level| Priority::from_five(level).ok()).unwrap_or(Priority::NORMAL)
 }

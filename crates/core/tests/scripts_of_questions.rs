@@ -5,7 +5,7 @@ mod teller;
 
 use teller::check;
 
-/// Finding A2: whoever waits for input leaves its place to others, and works again before what is new.
+/// Finding A2: a task that waits for input leaves its place to others, and resumes before new messages start.
 #[test]
 fn tasks_that_wait_for_input_hold_no_place() {
     check(

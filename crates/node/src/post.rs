@@ -194,7 +194,8 @@ pub struct Seen {
 fn looked_at(app: &App, letter: &SpoolLetter) -> Seen {
     let is_sealed = letter.is_sealed(&app.home, To::Agent(&app.agent.id));
     let Who::Agent(id) = &letter.from.who else { return Seen { is_sealed, ..Seen::default() } };
-    let known = Known::load(&app.home.agent(id)).ok().flatten();
+    // A role that cannot be read may be one with fewer rights than none: then the sender is not proven.
+    let Ok(known) = Known::load(&app.home.agent(id)) else { return Seen::default() };
     let label = known.as_ref().map(|known| known.agent().label());
     Seen { is_sealed, label, role: known.and_then(|known| known.role) }
 }
