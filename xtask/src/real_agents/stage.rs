@@ -116,6 +116,8 @@ impl Site {
 
     /// Starts one in the background.
     pub fn start(&self, cli: &Cli, args: &[&str]) -> anyhow::Result<Recorder> {
+        // The official client takes gRPC only from a card that lists it, which ours does not by itself.
+        self.synapse(&["config", "set", "card.interfaces", r#"["jsonrpc","http","grpc"]"#])?;
         let before = terminals_of(&self.home.join("synapse"));
         self.synapse(&[&[cli.name, "--detach", "--name", cli.name, "--"], args].concat())?;
         let now = terminals_of(&self.home.join("synapse"));
