@@ -21,9 +21,9 @@ pub const QUEUE_MAX: usize = 1_024;
 /// Most events that wait for one watcher, and most bytes of them, though one event may be larger. A slower watcher gets
 /// no more from the driver, and reads the rest from the journal.
 const WATCHER_EVENTS_MAX: usize = 256;
+pub(crate) const WATCHER_BYTES_MAX: u32 = 256 << 10;
 /// The highest value of `limits.input_required_max`.
 const ASKING_ROOM: usize = 1_000;
-pub(crate) const WATCHER_BYTES_MAX: u32 = 256 << 10;
 
 #[derive(Clone)]
 pub struct Handle {
