@@ -8,6 +8,7 @@
 //!
 //! Not here: what a caller may do (`synapse_core::policy`).
 
+mod origin;
 mod peer;
 
 pub use peer::{Peer, TcpPeer, TlsPeer};
@@ -16,11 +17,10 @@ use crate::ancestry::Kin;
 use crate::certified::{as_label, identity, shown};
 use crate::driver::now;
 use crate::metrics::{Metrics, Unproven};
-use crate::network::{Names, authority};
 use crate::outbox;
 use crate::owner::{self, Owner};
 use crate::secrets::{Bearer, Found, Guesses, Secrets};
-use http::{HeaderMap, Method, Uri, header};
+use http::{HeaderMap, Method, header};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -200,56 +200,6 @@ impl Gate {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Which host a request names must be clear: one `Host`, and the same one in an absolute form or `:authority` (L19).
-    pub fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        let mut hosts = headers.get_all(header::HOST).iter();
-        let (host, more) = (hosts.next(), hosts.count());
-        if more > 0 {
-            return Err(Refusal::bad_field("Host", format!("there are {} of them; send one", more + 1)));
-        }
-        let host = host.map_or("", |host| host.to_str().unwrap_or("?"));
-        match uri.authority() {
-            Some(named) if !named.as_str().eq_ignore_ascii_case(host) => {
-                let why = format!("the address of the request names {named}, and the header {host:?}");
-                Err(Refusal::bad_field("Host", why))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A browser may be made to send requests here; it cannot be made to forge these two headers.
-    pub fn check_origin(&self, peer: &Peer, headers: &HeaderMap) -> Result<(), Refusal> {
-        let Peer::Tcp(tcp) = peer else { return Ok(()) };
-        let text = |name| headers.get(name).map(|v| v.to_str().unwrap_or("?"));
-        let host = text(header::HOST).unwrap_or("");
-        if !self.is_own(tcp, host) {
-            let help = "use localhost, or tell the node its names with --host or network.hosts";
-            return Err(Refusal::bad_field("Host", format!("{host:?} is not this machine; {help}")));
-        }
-        let scheme = if tcp.tls.is_some() { "https://" } else { "http://" };
-        match text(header::ORIGIN) {
-            None => Ok(()),
-            Some(origin) if origin.strip_prefix(scheme).is_some_and(|host| self.is_own(tcp, host)) => Ok(()),
-            Some(origin) if self.lists_origin(origin) => Ok(()),
-            Some(origin) => Err(Refusal::bad_field(
-                "Origin",
-                format!("{origin:?} may not call this; web pages of others are refused"),
-            )),
-        }
-    }
-
-    /// Whether the user's settings let pages of this origin call (CORS). Only the whole origin counts, never a part of it.
-    pub fn lists_origin(&self, origin: &str) -> bool {
-        self.made().of.network.origins.iter().any(|listed| listed == origin)
-    }
-
-    fn is_own(&self, tcp: &TcpPeer, host: &str) -> bool {
-        let certified: &[String] = tcp.tls.as_ref().map_or(&[], |tls| &tls.hosts);
-        let names = Names { hosts: &self.hosts, certified, local: tcp.local.ip(), port: self.port };
-        names.include(host, tcp.tls.is_some())
-            || self.public_url().is_some_and(|url| authority(&url).eq_ignore_ascii_case(host))
     }
 
     pub async fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
