@@ -7,10 +7,12 @@
 //! Not here: which node to call (`synapse-store`'s registry), what the words mean (`synapse-dialects`).
 
 pub mod a2a;
+mod lines;
 pub mod outbox;
 pub mod remote;
 pub mod web;
 
+pub use lines::{LineStream, SentEvent};
 pub use remote::{Credentials, Url};
 
 use bytes::Bytes;
@@ -19,6 +21,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use lines::Source;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -230,15 +233,14 @@ impl Client {
     pub async fn lines(mut self, path: &str, after: Option<u64>) -> Result<LineStream, CallError> {
         if let Wire::Outbox(line) = &self.wire {
             let body = Source::Outbox(line.follow(path, after).await?);
-            return Ok(LineStream { body, rest: Vec::new(), scanned: 0, _keep: self });
+            return Ok(LineStream::new(body, self));
         }
         let request = self.request(Method::GET, path, None::<&()>, after)?;
         let response = self.send(request).await?;
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
-        let body = Source::Http(response.into_body());
-        Ok(LineStream { body, rest: Vec::new(), scanned: 0, _keep: self })
+        Ok(LineStream::new(Source::Http(response.into_body()), self))
     }
 
     /// Asks without a word of its own on the answer: its status and what it says.
@@ -398,75 +400,4 @@ fn same_level(response: http::Response<Incoming>) -> Result<http::Response<Incom
     }
     level::check_answer(level::OWN, theirs, version).map_err(|why| CallError::OtherVersion { why })?;
     Ok(response)
-}
-
-/// Lines as they arrive.
-pub struct LineStream {
-    body: Source,
-    rest: Vec<u8>,
-    scanned: usize,
-    _keep: Client,
-}
-
-enum Source {
-    Http(Incoming),
-    Outbox(outbox::Followed),
-}
-
-/// More than any line of ours; a stream without line ends is not ours.
-const LINE_BYTES_MAX: usize = 8 << 20;
-
-impl LineStream {
-    /// The next line without its end; none when the stream is over, however it ended.
-    pub async fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(found) = self.rest[self.scanned..].iter().position(|b| *b == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=self.scanned + found).collect();
-                self.scanned = 0;
-                return String::from_utf8(line).ok().map(|line| line.trim_end().to_owned());
-            }
-            self.scanned = self.rest.len();
-            if self.rest.len() > LINE_BYTES_MAX {
-                return None;
-            }
-            match &mut self.body {
-                Source::Http(body) => {
-                    let frame = body.frame().await?.ok()?;
-                    if let Ok(data) = frame.into_data() {
-                        self.rest.extend_from_slice(&data);
-                    }
-                }
-                Source::Outbox(followed) => {
-                    self.rest.extend(followed.next().await?.into_bytes());
-                    self.rest.push(b'\n');
-                }
-            }
-        }
-    }
-
-    /// The next server-sent event: its data.
-    pub async fn next_event(&mut self) -> Option<SentEvent> {
-        let mut event = SentEvent::default();
-        loop {
-            let line = self.next().await?;
-            if line.is_empty() {
-                if !event.data.is_empty() {
-                    return Some(event);
-                }
-            } else if let Some(data) = line.strip_prefix("data: ") {
-                event.data.push_str(data);
-            } else if let Some(name) = line.strip_prefix("event: ") {
-                name.clone_into(&mut event.name);
-            } else if let Some(id) = line.strip_prefix("id: ") {
-                event.id = id.parse().ok();
-            }
-        }
-    }
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SentEvent {
-    pub id: Option<u64>,
-    pub name: String,
-    pub data: String,
 }
