@@ -462,7 +462,7 @@ mod tests {
             for host in hosts {
                 headers.append(header::HOST, host.parse().unwrap());
             }
-            Gate::check_host(&uri.parse().unwrap(), &headers).is_ok()
+            Gate::check_head(&uri.parse().unwrap(), &headers).is_ok()
         };
         assert!(check("/status", &[]) && check("/status", &["a:1"]) && check("http://A:1/status", &["a:1"]));
         for (uri, hosts) in [

@@ -230,11 +230,8 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     let spoken = Spoken::of(&request);
     let page = cors::listed_origin(&app, request.headers());
     let is_http1 = request.version() < Version::HTTP_2;
-    if let Err(refusal) = Gate::check_host(request.uri(), request.headers()) {
-        let mut answer = last_answer(spoken, refusal, is_http1);
-        app.metrics.request(true);
-        sign(answer.headers_mut());
-        return answer;
+    if let Err(refusal) = Gate::check_head(request.uri(), request.headers()) {
+        return bad_head(&app, spoken, refusal, is_http1);
     }
     let bytes_max = match spoken {
         Some(spoken) => uploads::body_bytes_max(&app, spoken.encoding()),
@@ -289,10 +286,29 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
 /// A refusal whose request has a body that nobody read: the connection is of no more use. One of HTTP/2 does not
 /// depend on it.
 fn last_answer(spoken: Option<Spoken>, refusal: Refusal, is_http1: bool) -> Response {
-    let mut answer = refuse(spoken, refusal);
+    closing(refuse(spoken, refusal), is_http1)
+}
+
+fn closing(mut answer: Response, is_http1: bool) -> Response {
     if is_http1 {
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
+    answer
+}
+
+/// Nothing of the request counts if its head is not clear: over A2A that is another fault than a bad parameter.
+fn bad_head(app: &App, spoken: Option<Spoken>, refusal: Refusal, is_http1: bool) -> Response {
+    let answer = match spoken {
+        Some(spoken) => {
+            let answer = spoken.refuse(Fault { kind: Kind::Request, ..Fault::of(&refusal) });
+            audit::note(|facts| facts.refusal(&refusal));
+            answer
+        }
+        None => Refused(refusal).into_response(),
+    };
+    let mut answer = closing(answer, is_http1);
+    app.metrics.request(true);
+    sign(answer.headers_mut());
     answer
 }
 

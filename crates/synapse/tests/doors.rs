@@ -153,6 +153,39 @@ fn two_hosts_or_an_address_that_names_another_host_are_refused() {
     assert_eq!(unix.answer().status, 400);
 }
 
+/// Finding L19: a proxy before us may have looked at the other one.
+#[test]
+fn two_headers_that_say_who_calls_are_refused() {
+    let world = world();
+    let shout = shout(&world);
+    let (own, bearer) = (shout.tcp().host(), shout.bearer());
+    let paths = ["/status", "/api/v1/tasks", "/a2a", "/a2a/v1/tasks", "/.well-known/agent-card.json"];
+    let origin = format!("http://{own}");
+    let table = [
+        ("Authorization", [bearer.as_str(), &bearer]),
+        ("Authorization", [&bearer, "Bearer x"]),
+        ("Authorization", ["Bearer x", &bearer]),
+        ("authorization", [&bearer, "Basic eDp5"]),
+        ("Origin", [&origin, &origin]),
+        ("Origin", [&origin, "http://evil.example"]),
+        ("Origin", ["http://evil.example", &origin]),
+        (synapse_peer::VIA, ["post", synapse_peer::VIA_OUTBOX]),
+    ];
+    for (name, [first, second]) in table {
+        for (door, path) in [shout.tcp(), shout.unix()].iter().flat_map(|door| paths.map(|path| (door, path)))
+        {
+            let headers = [(name, first), (name, second)];
+            let told = door.ask("GET", path, &headers, b"");
+            assert_eq!(told.status, 400, "{path} with {headers:?}: {}", told.text());
+            let said = told.text();
+            assert!(said.contains("there are 2 of them; send one"), "{said}");
+            assert!(said.to_lowercase().contains(&name.to_lowercase()), "{said}");
+        }
+    }
+    let lengths = [("Content-Length", "2"), ("Content-Length", "3"), ("Authorization", &bearer)];
+    assert_eq!(shout.tcp().ask("POST", "/message", &lengths, b"{} ").status, 400);
+}
+
 /// Finding L19: also errors, streams and what no route answers.
 #[test]
 fn every_answer_tells_browsers_not_to_sniff_share_or_keep_it() {

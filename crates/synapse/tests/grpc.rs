@@ -197,7 +197,7 @@ fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
     let path = format!("{PREFIX}GetTask");
     let proven = ("authorization", bearer.as_str());
     let evil = format!("http://evil.example:{}", agent.port);
-    let cases: [(&str, Headers<'_>, i32); 7] = [
+    let cases: [(&str, Headers<'_>, i32); 10] = [
         (&host, &[proven], 5),
         (&host, &[proven, ("origin", &format!("http://{host}"))], 5),
         (&host, &[], 16),
@@ -205,6 +205,9 @@ fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
         (&host, &[proven, ("origin", &evil)], 7),
         ("evil.example", &[proven], 7),
         ("evil.example", &[proven, ("host", &host)], 3),
+        (&host, &[proven, proven], 3),
+        (&host, &[proven, ("authorization", "Bearer nonsense")], 3),
+        (&host, &[proven, ("origin", &format!("http://{host}")), ("origin", &evil)], 3),
     ];
     for (authority, headers, code) in cases {
         let asked = request(authority, &path, &[&[GRPC, VERSION], headers].concat());
@@ -232,6 +235,9 @@ fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
     let told = connection.ask(plain.header(proven.0, proven.1).body(()).unwrap(), b"");
     assert_eq!((told.http.as_u16(), told.grpc), (404, None), "{told:?}");
     assert!(String::from_utf8_lossy(&told.data).contains("TASK_NOT_FOUND"), "{told:?}");
+    let twice = Request::get(format!("http://{host}/status")).header(proven.0, proven.1);
+    let told = connection.ask(twice.header(proven.0, "Bearer nonsense").body(()).unwrap(), b"");
+    assert_eq!(told.http.as_u16(), 400, "{told:?}");
 }
 
 /// E17: more than may be sent is refused before it is all there, whatever it said of its length.

@@ -8,15 +8,26 @@ use crate::network::{Names, authority};
 use http::{HeaderMap, Uri, header};
 use synapse_core::Refusal;
 
+/// Headers that say where a request goes, where it comes from and who sends it. With two of one, whatever forwards
+/// requests to us may look at the other.
+const AT_MOST_ONCE: [(&str, &str); 4] = [
+    ("host", "Host"),
+    ("authorization", "Authorization"),
+    ("origin", "Origin"),
+    (synapse_peer::VIA, "X-Synapse-Via"),
+];
+
 impl Gate {
-    /// Which host a request names must be clear: one `Host`, and the same one in an absolute form or `:authority` (L19).
-    pub fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        let mut hosts = headers.get_all(header::HOST).iter();
-        let (host, more) = (hosts.next(), hosts.count());
-        if more > 0 {
-            return Err(Refusal::bad_field("Host", format!("there are {} of them; send one", more + 1)));
+    /// Which host a request names and who sends it must be clear: one header of each kind, and in an absolute form or
+    /// `:authority` the same host as in `Host` (L19).
+    pub fn check_head(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        for (name, shown) in AT_MOST_ONCE {
+            let count = headers.get_all(name).iter().count();
+            if count > 1 {
+                return Err(Refusal::bad_field(shown, format!("there are {count} of them; send one")));
+            }
         }
-        let host = host.map_or("", |host| host.to_str().unwrap_or("?"));
+        let host = headers.get(header::HOST).map_or("", |host| host.to_str().unwrap_or("?"));
         match uri.authority() {
             Some(named) if !named.as_str().eq_ignore_ascii_case(host) => {
                 let why = format!("the address of the request names {named}, and the header {host:?}");
