@@ -163,7 +163,7 @@ impl Fault {
             | Refusal::TooManyFollowers { .. }
             | Refusal::AnswersUnread
             | Refusal::Busy => Kind::TooMany,
-            Refusal::Stopping => Kind::Stopping,
+            Refusal::SystemLimit { .. } | Refusal::Stopping => Kind::Stopping,
             Refusal::NotStored { .. } => Kind::Internal,
         };
         let field = match refusal {

@@ -38,6 +38,8 @@ pub enum Refusal {
         "{why}; use the Unix socket, or a secret as `Authorization: Bearer …`; the user's is in ~/.synapse/token"
     )]
     NotProven { why: String },
+    #[error("{limit}, so the caller cannot be identified; retry in a moment")]
+    SystemLimit { limit: String },
     #[error("{address} may not call; `network.allow` in the user's settings lists who may")]
     AddressRefused { address: String },
     #[error("too many wrong secrets from {address}; retry in {} s", retry_after_ms.div_ceil(1000))]
@@ -85,6 +87,7 @@ impl Refusal {
             Self::NotNow { .. } => "not_now",
             Self::NotAllowed { .. } => "not_allowed",
             Self::NotProven { .. } => "not_proven",
+            Self::SystemLimit { .. } => "system_limit",
             Self::AddressRefused { .. } => "address_refused",
             Self::TooManyGuesses { .. } => "too_many_guesses",
             Self::ChainTooLong { .. } => "chain_too_long",

@@ -60,7 +60,7 @@ pub fn status(refusal: &Refusal) -> u16 {
         | Refusal::TooManyGuesses { .. }
         | Refusal::Busy => 429,
         Refusal::ChainTooLong { .. } | Refusal::NoProgress { .. } => 429,
-        Refusal::Stopping => 503,
+        Refusal::SystemLimit { .. } | Refusal::Stopping => 503,
         Refusal::NotStored { .. } => 507,
     }
 }
@@ -71,7 +71,9 @@ pub fn retry_after_s(refusal: &Refusal) -> Option<u64> {
         Refusal::TooFast { retry_after_ms, .. } | Refusal::TooManyGuesses { retry_after_ms, .. } => {
             Some(retry_after_ms.div_ceil(1000))
         }
-        Refusal::MailboxFull { .. } | Refusal::Busy | Refusal::Stopping => Some(1),
+        Refusal::MailboxFull { .. } | Refusal::Busy | Refusal::Stopping | Refusal::SystemLimit { .. } => {
+            Some(1)
+        }
         _ => None,
     }
 }

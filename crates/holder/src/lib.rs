@@ -36,7 +36,7 @@ pub use limit::SystemLimit;
 pub use os::Job;
 pub use peer::{PinnedProcess, SocketPeer};
 pub use process::{Ancestor, ProcessMark, ancestors, job_of, lineage, parent_of, same_program};
-pub use reaper::{Death, Reaper, TreeStands, descendants};
+pub use reaper::{Death, Reaper, TreeStands, check_descendants, descendants};
 pub use run_dir::{Exit, How, RunDir, RunMode, RunSpec, RunState};
 pub use runner::{EXIT_WANT_OF_ROOM, RunError, run};
 pub use terminal::{Program, Terminal};

@@ -36,12 +36,26 @@ impl SystemLimit {
             _ => None,
         }
     }
+
+    /// The limit behind an error that was passed on by others, such as one of a file that could not be read.
+    pub fn behind(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        let causes = std::iter::successors(Some(error), |error| error.source());
+        causes.filter_map(|error| error.downcast_ref()).find_map(Self::of)
+    }
+
+    /// Separates what a limit prevented from what failed for another reason: only the former may go well later.
+    pub fn check<T>(result: io::Result<T>) -> Result<io::Result<T>, Self> {
+        match result {
+            Err(error) => Self::of(&error).map_or(Ok(Err(error)), Err),
+            done => Ok(done),
+        }
+    }
 }
 
 impl fmt::Display for SystemLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::OpenFiles => "the limit of open files is reached (`ulimit -n`)",
+            Self::OpenFiles => "the limit of open files is reached (RLIMIT_NOFILE, `ulimit -n`)",
             Self::SystemFiles => "the system's limit of open files is reached (sysctl fs.file-max)",
             Self::Processes => "the limit of processes is reached (`ulimit -u`, or pids.max of the cgroup)",
             Self::Memory => "the system has no memory left",
@@ -73,5 +87,18 @@ mod tests {
             assert_eq!(SystemLimit::of(&errno.into()), limit, "{errno}");
         }
         assert_eq!(SystemLimit::of(&io::Error::other("a word")), None);
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot read it")]
+    struct NotRead(#[source] io::Error);
+
+    #[test]
+    fn limit_is_found_behind_errors_of_others() {
+        let behind = |errno: Errno| SystemLimit::behind(&NotRead(errno.into()));
+        assert_eq!(behind(Errno::NFILE), Some(SystemLimit::SystemFiles));
+        assert_eq!(behind(Errno::NOENT), None);
+        assert_eq!(SystemLimit::check::<()>(Err(Errno::MFILE.into())).unwrap_err(), SystemLimit::OpenFiles);
+        assert!(SystemLimit::check::<()>(Err(Errno::NOENT.into())).unwrap().is_err());
     }
 }

@@ -7,6 +7,7 @@
 //! Invariant: a process that is gone is never a peer, and neither is one that started after the connection.
 //! Not here: which agent a process belongs to (`synapse-node`'s `ancestry`).
 
+use crate::limit::SystemLimit;
 use crate::os::{self, PeerDescriptor};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,25 +22,26 @@ pub struct PinnedProcess {
 }
 
 impl PinnedProcess {
-    /// Pins the process that has this pid now; `None` if there is none.
-    pub fn open(pid: u32) -> Option<Self> {
-        Self::with(pid, os::open_process(pid))
+    /// Pins the process that has this pid now; `None` if there is none, an error if a system limit prevents it.
+    pub fn open(pid: u32) -> Result<Option<Self>, SystemLimit> {
+        Self::with(pid, os::open_process(pid)?)
     }
 
-    fn with(pid: u32, descriptor: Option<OwnedFd>) -> Option<Self> {
-        let stat = os::stat(pid).filter(|stat| !stat.is_zombie)?;
+    fn with(pid: u32, descriptor: Option<OwnedFd>) -> Result<Option<Self>, SystemLimit> {
+        let stat = SystemLimit::check(os::look_at(pid))?.ok().flatten();
+        let Some(stat) = stat.filter(|stat| !stat.is_zombie) else { return Ok(None) };
         let process = Self { pid, start_time: stat.start_time, descriptor };
-        process.is_alive().then_some(process)
+        Ok(process.check_alive()?.then_some(process))
     }
 
-    /// Whether it has not ended: what was read by its pid until now was about this process.
-    pub fn is_alive(&self) -> bool {
-        match &self.descriptor {
-            Some(descriptor) => !os::has_ended(descriptor),
-            None => {
-                os::stat(self.pid).is_some_and(|stat| !stat.is_zombie && stat.start_time == self.start_time)
-            }
+    /// Whether it has not ended: what was read by its pid until now was about this process. An error if a system limit
+    /// prevented the look.
+    pub fn check_alive(&self) -> Result<bool, SystemLimit> {
+        if let Some(descriptor) = &self.descriptor {
+            return Ok(!os::has_ended(descriptor));
         }
+        let stat = SystemLimit::check(os::look_at(self.pid))?.ok().flatten();
+        Ok(stat.is_some_and(|stat| !stat.is_zombie && stat.start_time == self.start_time))
     }
 
     /// What the process calls itself, for people to read; anybody can choose a name.
@@ -52,8 +54,9 @@ impl PinnedProcess {
 #[derive(Debug)]
 pub struct SocketPeer {
     pub uid: u32,
-    /// The process that connected; none if it has ended, or cannot be seen from here.
-    pub process: Option<PinnedProcess>,
+    /// The process that connected; none if it has ended, or cannot be seen from here. An error if a system limit
+    /// prevented the look.
+    pub process: Result<Option<PinnedProcess>, SystemLimit>,
 }
 
 impl SocketPeer {
@@ -61,19 +64,19 @@ impl SocketPeer {
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let socket = socket.as_fd();
         let (pid, uid) = os::peer_credentials(socket)?;
-        let process = match os::peer_descriptor(socket) {
+        let process = os::peer_descriptor(socket).and_then(|descriptor| match descriptor {
             PeerDescriptor::Process(descriptor) => PinnedProcess::with(pid, Some(descriptor)),
-            PeerDescriptor::Gone => None,
-            PeerDescriptor::Unsupported => connected_by(pid, os::now_as_start_time()),
-        };
+            PeerDescriptor::Gone => Ok(None),
+            PeerDescriptor::Unsupported => connected_by(pid, os::now_as_start_time()?),
+        });
         Ok(Self { uid, process })
     }
 }
 
 /// Without a descriptor from the socket: the process with this pid, unless it is younger than the connection.
-fn connected_by(pid: u32, accepted: Option<u64>) -> Option<PinnedProcess> {
-    let process = PinnedProcess::open(pid)?;
-    accepted.is_none_or(|accepted| process.start_time <= accepted).then_some(process)
+fn connected_by(pid: u32, accepted: Option<u64>) -> Result<Option<PinnedProcess>, SystemLimit> {
+    let is_older = |process: &PinnedProcess| accepted.is_none_or(|accepted| process.start_time <= accepted);
+    Ok(PinnedProcess::open(pid)?.filter(is_older))
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -93,9 +96,9 @@ mod tests {
         let _client = UnixStream::connect(dir.path().join("s")).unwrap();
         let (served, _) = listener.accept().unwrap();
         let peer = SocketPeer::of(&served).unwrap();
-        let process = peer.process.unwrap();
+        let process = peer.process.unwrap().unwrap();
         assert_eq!((process.pid, peer.uid), (std::process::id(), rustix::process::getuid().as_raw()));
-        assert!(process.is_alive());
+        assert!(process.check_alive().unwrap());
     }
 
     /// Finding H2: the process that connected has ended, whoever has its socket now.
@@ -112,7 +115,7 @@ mod tests {
             .unwrap();
         assert!(connector.wait().unwrap().success());
         let (served, _) = listener.accept().unwrap();
-        assert!(SocketPeer::of(&served).unwrap().process.is_none());
+        assert!(SocketPeer::of(&served).unwrap().process.unwrap().is_none());
     }
 
     /// Finding H2, on kernels without `SO_PEERPIDFD`: a pid that was given out again after the connection is nobody.
@@ -120,25 +123,29 @@ mod tests {
     fn process_younger_than_its_connection_is_nobody() {
         let mut child = child();
         let started = os::stat(child.id()).unwrap().start_time;
-        assert!(connected_by(child.id(), Some(started - 1)).is_none(), "it started after the accept");
-        assert!(connected_by(child.id(), Some(started)).is_some(), "in the same tick");
-        let now = os::now_as_start_time().unwrap();
+        assert!(
+            connected_by(child.id(), Some(started - 1)).unwrap().is_none(),
+            "it started after the accept"
+        );
+        assert!(connected_by(child.id(), Some(started)).unwrap().is_some(), "in the same tick");
+        let now = os::now_as_start_time().unwrap().unwrap();
         assert!(now >= started && now < started + 60 * 100, "one clock: {started} {now}");
-        assert!(connected_by(child.id(), Some(now)).is_some());
+        assert!(connected_by(child.id(), Some(now)).unwrap().is_some());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(connected_by(child.id(), Some(now)).is_none());
+        assert!(connected_by(child.id(), Some(now)).unwrap().is_none());
     }
 
     #[test]
     fn pinned_process_is_not_alive_once_it_exited() {
         let mut child = child();
-        let pinned = PinnedProcess::open(child.id()).unwrap();
-        let unpinned = PinnedProcess { descriptor: None, ..PinnedProcess::open(child.id()).unwrap() };
-        assert!(pinned.is_alive() && unpinned.is_alive());
+        let pinned = PinnedProcess::open(child.id()).unwrap().unwrap();
+        let unpinned =
+            PinnedProcess { descriptor: None, ..PinnedProcess::open(child.id()).unwrap().unwrap() };
+        assert!(pinned.check_alive().unwrap() && unpinned.check_alive().unwrap());
         assert_eq!(pinned.name(), "cat");
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!pinned.is_alive() && !unpinned.is_alive());
+        assert!(!pinned.check_alive().unwrap() && !unpinned.check_alive().unwrap());
     }
 }

@@ -12,6 +12,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use crate::limit::SystemLimit;
 use crate::os;
 
 /// One process, told apart from every other that had or will have its pid.
@@ -77,28 +78,29 @@ pub struct Ancestor {
 }
 
 /// `pid` and all above it, itself first, up to the first process of the system; `None` if one of them could not be
-/// seen or changed meanwhile.
+/// seen or changed meanwhile. An error if a system limit prevented the look.
 ///
 /// The way is climbed twice. Whoever was met both times lived in between, so its pid meant it, and the parent that
 /// its child named in the second climb is the process that is listed, not a later one with the same pid.
-pub fn lineage(pid: u32) -> Option<Vec<Ancestor>> {
+pub fn lineage(pid: u32) -> Result<Option<Vec<Ancestor>>, SystemLimit> {
     let first = climb(pid)?;
-    (climb(pid)? == first).then_some(first)
+    Ok(if climb(pid)? == first { first } else { None })
 }
 
-fn climb(pid: u32) -> Option<Vec<Ancestor>> {
+fn climb(pid: u32) -> Result<Option<Vec<Ancestor>>, SystemLimit> {
     let mut line: Vec<Ancestor> = Vec::with_capacity(16);
     let mut next = pid;
     // Process 1 is above everybody. 0 is above whoever was put into our PID namespace from outside.
     while next > 1 || line.is_empty() {
         if line.len() >= ANCESTORS_MAX || line.iter().any(|seen| seen.pid == next) {
-            return None;
+            return Ok(None);
         }
-        let stat = os::stat(next).filter(|stat| !stat.is_zombie)?;
+        let stat = SystemLimit::check(os::look_at(next))?.ok().flatten();
+        let Some(stat) = stat.filter(|stat| !stat.is_zombie) else { return Ok(None) };
         line.push(Ancestor { pid: next, start_time: stat.start_time });
         next = stat.parent;
     }
-    Some(line)
+    Ok(Some(line))
 }
 
 /// `pid` and who started it, upwards: itself first, at most 64. Ends below
@@ -183,10 +185,10 @@ mod tests {
         assert_eq!(line[0], own);
         assert!(parent == 1 || line[1] == parent, "{line:?}");
         assert!(!line.contains(&1) && !line.contains(&0), "{line:?}");
-        let lineage: Vec<u32> = lineage(own).unwrap().iter().map(|seen| seen.pid).collect();
+        let lineage: Vec<u32> = lineage(own).unwrap().unwrap().iter().map(|seen| seen.pid).collect();
         assert_eq!(lineage, line);
-        assert_eq!((super::lineage(0), super::lineage(u32::MAX)), (None, None));
-        assert_eq!(super::lineage(1).unwrap().len(), 1);
+        assert_eq!((super::lineage(0), super::lineage(u32::MAX)), (Ok(None), Ok(None)));
+        assert_eq!(super::lineage(1).unwrap().unwrap().len(), 1);
         assert_eq!(ancestors(0), Vec::<u32>::new());
         assert_eq!(ancestors(u32::MAX), vec![u32::MAX]);
         assert_eq!(parent_of(u32::MAX), None);

@@ -7,6 +7,7 @@
 //! Invariant: a process is signalled only while it is found in our tree.
 //! Not here: when to end a tree (`holder`, `runner`).
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
@@ -16,6 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
 
 use crate::bell::{Bell, Ringer};
+use crate::limit::SystemLimit;
 use crate::os;
 
 /// How a process ended.
@@ -141,13 +143,32 @@ impl Reaper {
 }
 
 /// Everything below `root`, parents before their children. Processes that come
-/// or go meanwhile may be missed.
+/// or go meanwhile may be missed, and so may those that a system limit hides.
 pub fn descendants(root: u32) -> Vec<u32> {
-    if os::lists_children() {
-        return walk(root, os::children_of);
+    look_below(root).0
+}
+
+/// As `descendants`; an error if a system limit prevented a look at all of them.
+pub fn check_descendants(root: u32) -> Result<Vec<u32>, SystemLimit> {
+    match look_below(root) {
+        (found, None) => Ok(found),
+        (_, Some(limit)) => Err(limit),
     }
-    let parents = os::all_parents();
-    walk(root, |pid| parents.iter().filter(|(_, parent)| *parent == pid).map(|(child, _)| *child).collect())
+}
+
+fn look_below(root: u32) -> (Vec<u32>, Option<SystemLimit>) {
+    if os::lists_children() {
+        let met = Cell::new(None);
+        let children_of =
+            |pid| os::children_of(pid).map_err(|limit| met.set(Some(limit))).unwrap_or_default();
+        return (walk(root, children_of), met.get());
+    }
+    let (parents, met) = match os::all_parents() {
+        Ok(parents) => (parents, None),
+        Err(limit) => (Vec::new(), Some(limit)),
+    };
+    let is_child = |pid, (child, parent): &(u32, u32)| (*parent == pid).then_some(*child);
+    (walk(root, |pid| parents.iter().filter_map(|row| is_child(pid, row)).collect()), met)
 }
 
 fn walk(root: u32, children_of: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
@@ -246,7 +267,7 @@ mod tests {
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let own = std::process::id();
         assert!(descendants(own).contains(&child.id()));
-        assert!(os::all_parents().contains(&(child.id(), own)));
+        assert!(os::all_parents().unwrap().contains(&(child.id(), own)));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!descendants(own).contains(&child.id()));

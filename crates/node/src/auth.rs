@@ -30,6 +30,7 @@ use synapse_core::ids::{AgentId, Label};
 use synapse_core::message::Proof;
 use synapse_core::policy::{self, About, BadRights, Caller, Rules, Verb};
 use synapse_core::routes::{self, Target};
+use synapse_holder::SystemLimit;
 use synapse_settings::Settings;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
@@ -130,14 +131,14 @@ impl Gate {
         self
     }
 
-    /// Who calls without proof, where anyone may; none where not. A process under an agent is that agent.
-    pub async fn anyone(&self, peer: &Peer) -> Option<Caller> {
-        let Peer::Tcp(tcp) = peer else { return None };
+    /// Who calls without proof, where anyone may; a stranger where not. A process under an agent is that agent.
+    pub async fn anyone(&self, peer: &Peer) -> Result<Caller, Refusal> {
+        let Peer::Tcp(tcp) = peer else { return Ok(Caller::Stranger) };
         if !self.open || !tcp.remote.ip().to_canonical().is_loopback() {
-            return None;
+            return Ok(Caller::Stranger);
         }
-        let name = Label::parse("anyone").ok()?;
-        self.seen(tcp, || Ok(Caller::Named { name, role: None, proof: Proof::Open })).await.ok()
+        let Ok(name) = Label::parse("anyone") else { return Ok(Caller::Stranger) };
+        self.seen(tcp, || Ok(Caller::Named { name, role: None, proof: Proof::Open })).await
     }
 
     /// Where others reach us if something forwards to us.
@@ -205,7 +206,13 @@ impl Gate {
     pub async fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
         match peer {
             Peer::Unix(peer) => {
-                let caller = peer.caller.get_or_init(|| self.by_ancestry(&peer.kin)).clone();
+                let caller = match peer.caller.get() {
+                    Some(caller) => caller.clone(),
+                    None => {
+                        let caller = self.by_ancestry(&peer.kin)?;
+                        peer.caller.get_or_init(|| caller).clone()
+                    }
+                };
                 Ok(outbox::passed_on(caller, headers))
             }
             Peer::Tcp(tcp) => match tcp.certificate() {
@@ -254,6 +261,7 @@ impl Gate {
             Some(Found::Expired) => {
                 return Err(self.wrong(peer, Unproven::Expired, "this token was replaced by a newer one"));
             }
+            Some(Found::Limited(limit)) => return Err(at_limit(limit)),
             Some(Found::Unknown) => {
                 return Err(self.wrong(peer, Unproven::Wrong, "this secret is not known here"));
             }
@@ -272,7 +280,8 @@ impl Gate {
         proven: impl FnOnce() -> Result<Caller, Refusal>,
     ) -> Result<Caller, Refusal> {
         match self.owner(peer).await {
-            Owner::Agents(agents) => Ok(self.under(&agents, Proof::Token)),
+            Owner::Agents(agents) => self.under(&agents, Proof::Token),
+            Owner::Limited(limit) => Err(at_limit(limit)),
             Owner::Nobody(why) => {
                 self.metrics.unproven(Unproven::Unseen);
                 Err(Refusal::NotProven { why: why.into() })
@@ -307,11 +316,12 @@ impl Gate {
     fn bearer(&self, bearer: Bearer) -> Result<Caller, Refusal> {
         match bearer {
             Bearer::User => Ok(Caller::User { proof: Proof::Token }),
-            Bearer::Agent(id) => Ok(self.agent(id, Proof::Token)),
+            Bearer::Agent(id) => self.agent(id, Proof::Token),
             Bearer::Named { name, role, agent } => {
                 let named = self.by_name(role.as_deref(), agent.as_deref(), &name, Proof::Secret);
-                named.map_err(|no| Refusal::NotProven {
-                    why: format!("the secret {name:?} is of nobody: {no}"),
+                named.map_err(|no| match no {
+                    Refusal::SystemLimit { .. } => no,
+                    no => Refusal::NotProven { why: format!("the secret {name:?} is of nobody: {no}") },
                 })
             }
         }
@@ -322,30 +332,35 @@ impl Gate {
         let look = || async {
             let (home, remote, local) = (self.home.clone(), peer.remote, peer.local);
             let looked = tokio::task::spawn_blocking(move || owner::of(&home, remote, local)).await;
-            looked.unwrap_or(Owner::Nobody("the calling process could not be looked for"))
+            match looked.unwrap_or(Owner::Nobody("the calling process could not be looked for")) {
+                // Not kept: the next request may have better luck.
+                Owner::Limited(limit) => Err(limit),
+                owner => Ok(owner),
+            }
         };
-        peer.owner.get_or_init(look).await.clone()
+        peer.owner.get_or_try_init(look).await.cloned().unwrap_or_else(Owner::Limited)
     }
 
     /// The nearest agent among the ancestors of a process, or else the person; nobody if that cannot be seen.
-    pub fn by_ancestry(&self, kin: &Kin) -> Caller {
+    pub fn by_ancestry(&self, kin: &Kin) -> Result<Caller, Refusal> {
         match kin {
-            Kin::Person => Caller::User { proof: Proof::Socket },
+            Kin::Person => Ok(Caller::User { proof: Proof::Socket }),
             Kin::Under(agents) => self.under(agents, Proof::Socket),
-            Kin::Gone => Caller::Stranger,
+            Kin::Gone => Ok(Caller::Stranger),
+            Kin::Limited(limit) => Err(at_limit(*limit)),
         }
     }
 
     /// The nearest of these agents. A role that an agent gave to one it started counts only as far as it could
     /// have acted itself: otherwise any agent could make itself a Coordinator.
-    fn under(&self, agents: &[AgentId], proof: Proof) -> Caller {
+    fn under(&self, agents: &[AgentId], proof: Proof) -> Result<Caller, Refusal> {
         let rules = self.rules();
         let mut above: Option<Caller> = None;
         for id in agents.iter().rev() {
-            let mut caller = self.agent(*id, proof);
+            let mut caller = self.agent(*id, proof)?;
             // Without the rights of one of them, nobody knows those of the agents below it.
             if caller == Caller::Stranger {
-                return caller;
+                return Ok(caller);
             }
             if let (Caller::Agent { role, .. }, Some(above)) = (&mut caller, &above)
                 && !rules.of_role(role.as_ref()).is_within(rules.of_role(above.role()))
@@ -354,22 +369,24 @@ impl Gate {
             }
             above = Some(caller);
         }
-        above.unwrap_or(Caller::Stranger)
+        Ok(above.unwrap_or(Caller::Stranger))
     }
 
     /// This agent with its role. If that cannot be read, a stranger: its role may have fewer rights than an agent without
     /// a role has.
-    pub fn agent(&self, id: AgentId, proof: Proof) -> Caller {
-        match Known::load(&self.home.agent(&id)) {
+    fn agent(&self, id: AgentId, proof: Proof) -> Result<Caller, Refusal> {
+        let error = match Known::load(&self.home.agent(&id)) {
             Ok(known) => {
                 let label = known.as_ref().map_or_else(|| id.short(), |k| k.agent().label());
-                Caller::Agent { id, label, role: known.and_then(|k| k.role), proof }
+                return Ok(Caller::Agent { id, label, role: known.and_then(|k| k.role), proof });
             }
-            Err(error) => {
-                tracing::warn!(agent = %id.short(), %error, "it may only read the status: its role is not known");
-                Caller::Stranger
-            }
+            Err(error) => error,
+        };
+        if let Some(limit) = SystemLimit::behind(&error) {
+            return Err(at_limit(limit));
         }
+        tracing::warn!(agent = %id.short(), %error, "it may only read the status: its role is not known");
+        Ok(Caller::Stranger)
     }
 
     /// Who the holder of a secret or a certificate is: an agent of this user, or a name with or without a role.
@@ -391,7 +408,7 @@ impl Gate {
             }
             return Ok(Caller::Named { name, role, proof });
         };
-        match self.agent(self.one_agent("agent", raw)?, proof) {
+        match self.agent(self.one_agent("agent", raw)?, proof)? {
             Caller::Agent { id, label, role: own, proof } => {
                 Ok(Caller::Agent { id, label, role: role.or(own), proof })
             }
@@ -402,7 +419,11 @@ impl Gate {
     fn one_agent(&self, field: &str, raw: &str) -> Result<AgentId, Refusal> {
         let target = Target::parse(raw).map_err(|bad| Refusal::bad_field(field, bad.to_string()))?;
         let candidates = registry::candidates(&self.home);
-        let ids = routes::resolve(&target, &candidates).map_err(|no| Refusal::from((&target, no)))?;
+        let ids = routes::resolve(&target, &candidates).map_err(|no| {
+            // What could not be read is not among the candidates.
+            let limit = std::fs::File::open(self.home.root()).err().and_then(|error| SystemLimit::of(&error));
+            limit.map_or_else(|| Refusal::from((&target, no)), at_limit)
+        })?;
         match ids[..] {
             [agent] => Ok(agent),
             _ => Err(Refusal::bad_field(field, "one agent is needed, not several")),
@@ -416,7 +437,7 @@ impl Gate {
         match &caller {
             Caller::User { proof } => {
                 let proof = *proof;
-                let label = match self.agent(agent, proof) {
+                let label = match self.agent(agent, proof)? {
                     Caller::Agent { label, .. } => label,
                     _ => agent.short(),
                 };
@@ -430,6 +451,11 @@ impl Gate {
             }),
         }
     }
+}
+
+/// The caller may be anybody until the system has room again to look.
+fn at_limit(limit: SystemLimit) -> Refusal {
+    Refusal::SystemLimit { limit: limit.to_string() }
 }
 
 /// What may be read without a secret: by anybody on this machine the status, by all that the agent is there and how it
@@ -558,7 +584,7 @@ mod tests {
         let settings = Arc::new(Settings::default());
         let gate = Gate::new(home.clone(), 1, Arc::default(), Arc::new(move || settings.clone())).unwrap();
         let [above, below] = ["ab", "cd"].map(|half| AgentId::parse(&half.repeat(32)).unwrap());
-        let caller = |agents: &[AgentId]| gate.by_ancestry(&Kin::Under(agents.to_vec()));
+        let caller = |agents: &[AgentId]| gate.by_ancestry(&Kin::Under(agents.to_vec())).unwrap();
         assert_eq!((caller(&[above]).agent(), caller(&[above]).role()), (Some(above), None));
         home.agent(&above).ensure().unwrap();
         for damaged in ["{", "{\"schema\": \"synapse.known/99\"}", ""] {

@@ -113,7 +113,8 @@ impl Serving {
     {
         let (router, stop) = (self.router, self.stop);
         let guests = Guests::new(self.room);
-        let quiet = guests.quiet_for(HEAD_TIMEOUT);
+        let (quiet, gone, is_unidentified) =
+            (guests.quiet_for(HEAD_TIMEOUT), guests.gone(), peer.is_unidentified());
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let mut request = with_host(request.map(|body| Body::new(DrainedBody::new(body))));
             let guest = guests.enter();
@@ -124,10 +125,12 @@ impl Serving {
             async move { answered.await.map(|response| response.map(|body| Kept::new(body, guest))) }
         });
         let connection = http2_limits().serve_connection(TokioIo::new(stream), service);
-        tokio::pin!(connection, quiet);
+        tokio::pin!(connection, quiet, gone);
         tokio::select! {
             _ = connection.as_mut() => return,
             () = quiet => {}
+            // Refused, and to be identified on another connection.
+            () = gone, if is_unidentified => {}
             () = stop.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();

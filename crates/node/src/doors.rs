@@ -239,8 +239,10 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     };
     let admitted = match may_enter(&app, &peer, &request, bytes_max) {
         Ok(()) => match app.gate.caller(&peer, request.headers()).await {
-            Ok(Caller::Stranger) if spoken.is_some() => {
-                Ok(app.gate.anyone(&peer).await.unwrap_or(Caller::Stranger))
+            Ok(Caller::Stranger) if spoken.is_some() => app.gate.anyone(&peer).await,
+            // What anybody may read does not depend on who asks.
+            Err(Refusal::SystemLimit { .. }) if is_public(&peer, request.method(), request.uri().path()) => {
+                Ok(Caller::Stranger)
             }
             caller => caller,
         },

@@ -13,13 +13,14 @@
 mod linux;
 
 #[cfg(target_os = "linux")]
-use crate::ancestry::{self, Kin};
+use crate::ancestry::{self, Kin, Unreadable};
 #[cfg(target_os = "linux")]
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use synapse_core::ids::AgentId;
 #[cfg(target_os = "linux")]
 use synapse_holder::PinnedProcess;
+use synapse_holder::SystemLimit;
 #[cfg(target_os = "linux")]
 use synapse_store::files::our_uid;
 use synapse_store::home::Home;
@@ -35,6 +36,27 @@ pub enum Owner {
     Elsewhere,
     /// It may be anybody's; says why.
     Nobody(&'static str),
+    /// This limit of the system prevented the look; a later one may go well.
+    Limited(SystemLimit),
+}
+
+/// What one look found.
+#[cfg(target_os = "linux")]
+enum Look {
+    Found(Owner),
+    /// A reason to look again, and after the last look the reason why the connection is nobody's.
+    Again(&'static str),
+}
+
+#[cfg(target_os = "linux")]
+impl Look {
+    fn nobody(why: &'static str) -> Self {
+        Self::Found(Owner::Nobody(why))
+    }
+
+    fn found_or_again(owner: Option<Owner>) -> Self {
+        owner.map_or(Self::Again(UNSEEN), Self::Found)
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -47,62 +69,66 @@ const TOO_MANY: &str = "too many files are open on this machine to find the call
 /// Finds the process whose connection goes from `remote` to us at `local`.
 #[cfg(target_os = "linux")]
 pub fn of(home: &Home, remote: SocketAddr, local: SocketAddr) -> Owner {
+    find(home, remote, local).unwrap_or_else(Owner::Limited)
+}
+
+#[cfg(target_os = "linux")]
+fn find(home: &Home, remote: SocketAddr, local: SocketAddr) -> Result<Owner, SystemLimit> {
     const LOOKS: usize = 4;
     let is_near = linux::is_near(remote, local);
     let (mut before, mut why) = (None, UNSEEN);
     for _ in 0..LOOKS {
-        let looked = match linux::socket_of(remote, local) {
-            linux::Row::Socket { inode, uid } => look(home, inode, uid, &mut before),
-            linux::Row::None | linux::Row::Unreadable if !is_near => Ok(Owner::Elsewhere),
+        let looked = match linux::socket_of(remote, local)? {
+            linux::Row::Socket { inode, uid } => look(home, inode, uid, &mut before)?,
+            linux::Row::None | linux::Row::Unreadable if !is_near => Look::Found(Owner::Elsewhere),
             // The list may miss a row when others change meanwhile.
-            linux::Row::None => Err(UNSEEN),
-            linux::Row::Several => Err("several connections have the addresses of this one"),
+            linux::Row::None => Look::Again(UNSEEN),
+            linux::Row::Several => Look::Again("several connections have the addresses of this one"),
             linux::Row::Closed => {
-                Ok(Owner::Nobody("the calling process closed its connection before it could be seen"))
+                Look::nobody("the calling process closed its connection before it could be seen")
             }
-            linux::Row::Unreadable => Ok(Owner::Nobody("the connections of this machine cannot be listed")),
+            linux::Row::Unreadable => Look::nobody("the connections of this machine cannot be listed"),
         };
         match looked {
-            Ok(owner) => return owner,
-            Err(reason) => why = reason,
+            Look::Found(owner) => return Ok(owner),
+            Look::Again(reason) => why = reason,
         }
     }
-    Owner::Nobody(why)
+    Ok(Owner::Nobody(why))
 }
 
-/// Looks once for the owner of a socket. An error is a reason to look again, and after the last look the reason why the
-/// connection is nobody's.
+/// Looks once for the owner of a socket.
 #[cfg(target_os = "linux")]
-fn look(
-    home: &Home,
-    socket: u64,
-    uid: u32,
-    before: &mut Option<BTreeSet<u32>>,
-) -> Result<Owner, &'static str> {
-    let below = linux::below_agents(home).map_err(|_| UNREADABLE)?;
+fn look(home: &Home, socket: u64, uid: u32, before: &mut Option<BTreeSet<u32>>) -> Result<Look, SystemLimit> {
+    let below = match linux::below_agents(home) {
+        Ok(below) => below,
+        Err(Unreadable::Limited(limit)) => return Err(limit),
+        Err(Unreadable::Failed) => return Ok(Look::Again(UNREADABLE)),
+    };
     // Agents first: one that has the socket decides, even if it gave a copy to a process of the person. This node is
     // below its own agent and trusted.
     let others: Vec<u32> = below.iter().rev().copied().filter(|pid| *pid != std::process::id()).collect();
-    match linux::search(&others, socket) {
+    match linux::search(&others, socket)? {
         linux::Search::Found(places) => {
-            return owner_of(home, &places).filter(|owner| *owner != Owner::Person).ok_or(UNSEEN);
+            let owner = owner_of(home, &places).filter(|owner| *owner != Owner::Person);
+            return Ok(Look::found_or_again(owner));
         }
-        linux::Search::TooMany => return Ok(Owner::Nobody(TOO_MANY)),
+        linux::Search::TooMany => return Ok(Look::nobody(TOO_MANY)),
         linux::Search::None { .. } => {}
     }
     // For other users the secret decides, unless an agent can make its socket one of that user.
     let is_own = uid == our_uid();
-    if !is_own && !linux::can_act_as(&below, uid) {
-        return Ok(Owner::Elsewhere);
+    if !is_own && !linux::can_act_as(&below, uid)? {
+        return Ok(Look::Found(Owner::Elsewhere));
     }
-    match linux::search(&linux::all_processes(), socket) {
-        linux::Search::Found(places) => owner_of(home, &places).ok_or(UNSEEN),
-        linux::Search::TooMany => Ok(Owner::Nobody(TOO_MANY)),
+    Ok(match linux::search(&linux::all_processes()?, socket)? {
+        linux::Search::Found(places) => Look::found_or_again(owner_of(home, &places)),
+        linux::Search::TooMany => Look::nobody(TOO_MANY),
         linux::Search::None { .. } if !is_own => {
-            Ok(Owner::Nobody("a process under an agent can act as the user of the calling process"))
+            Look::nobody("a process under an agent can act as the user of the calling process")
         }
-        linux::Search::None { hidden } => unseen(home, socket, &hidden, below, before),
-    }
+        linux::Search::None { hidden } => unseen(home, socket, &hidden, below, before)?,
+    })
 }
 
 /// Decides about a socket of our own user that no process is seen to have; these hide what they have open.
@@ -113,26 +139,30 @@ fn unseen(
     hidden: &[u32],
     below: BTreeSet<u32>,
     before: &mut Option<BTreeSet<u32>>,
-) -> Result<Owner, &'static str> {
-    let is_persons = |pid: &u32| {
-        PinnedProcess::open(*pid).is_some_and(|process| ancestry::of_process(home, &process) == Kin::Person)
-    };
-    if !hidden.iter().all(is_persons) {
-        let why = "the calling process cannot be seen, and one under an agent hides its files";
-        return Ok(Owner::Nobody(why));
+) -> Result<Look, SystemLimit> {
+    let mut may_be_forwarded = false;
+    for pid in hidden {
+        let process = PinnedProcess::open(*pid)?;
+        match process.map_or(Kin::Gone, |process| ancestry::of_process(home, &process)) {
+            Kin::Person => may_be_forwarded |= linux::forwards(*pid)?,
+            Kin::Limited(limit) => return Err(limit),
+            Kin::Under(_) | Kin::Gone => {
+                let why = "the calling process cannot be seen, and one under an agent hides its files";
+                return Ok(Look::nobody(why));
+            }
+        }
     }
     // A forwarded port ends in a process of the SSH server that nobody may look into. It may be that one, if
     // no process under an agent could have the socket, and none of those came or went since the last look.
-    let may_be_forwarded = hidden.iter().any(|pid| linux::forwards(*pid));
-    if !may_be_forwarded || linux::can_hide(&below, socket) {
+    if !may_be_forwarded || linux::can_hide(&below, socket)? {
         *before = None;
-        return Err(UNSEEN);
+        return Ok(Look::Again(UNSEEN));
     }
     if before.as_ref() == Some(&below) {
-        return Ok(Owner::Elsewhere);
+        return Ok(Look::Found(Owner::Elsewhere));
     }
     *before = Some(below);
-    Err(UNSEEN)
+    Ok(Look::Again(UNSEEN))
 }
 
 /// Decides between all processes that have the socket; none if one of them is gone.
@@ -141,15 +171,16 @@ fn owner_of(home: &Home, places: &[linux::Place]) -> Option<Owner> {
     decide(places.iter().map(|place| kin_of(home, place)))
 }
 
-/// An agent that has the socket decides, whoever else has it.
+/// An agent that has the socket decides, whoever else has it; then a limit that prevented a look at one of them.
 #[cfg(target_os = "linux")]
 fn decide(kins: impl Iterator<Item = Kin>) -> Option<Owner> {
     let mut owner = Some(Owner::Person);
     for kin in kins {
         match kin {
             Kin::Under(agents) => return Some(Owner::Agents(agents)),
-            Kin::Gone => owner = None,
-            Kin::Person => {}
+            Kin::Limited(limit) => owner = Some(Owner::Limited(limit)),
+            Kin::Gone if !matches!(owner, Some(Owner::Limited(_))) => owner = None,
+            Kin::Gone | Kin::Person => {}
         }
     }
     owner
@@ -159,8 +190,9 @@ fn decide(kins: impl Iterator<Item = Kin>) -> Option<Owner> {
 #[cfg(target_os = "linux")]
 fn kin_of(home: &Home, place: &linux::Place) -> Kin {
     match PinnedProcess::open(place.pid) {
-        Some(process) if place.is_current() => ancestry::of_process(home, &process),
-        _ => Kin::Gone,
+        Ok(Some(process)) if place.is_current() => ancestry::of_process(home, &process),
+        Ok(_) => Kin::Gone,
+        Err(limit) => Kin::Limited(limit),
     }
 }
 

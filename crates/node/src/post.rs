@@ -206,6 +206,7 @@ fn is_passing(refusal: &Refusal) -> bool {
         Refusal::MailboxFull { .. }
             | Refusal::Busy
             | Refusal::Stopping
+            | Refusal::SystemLimit { .. }
             | Refusal::NotStored { .. }
             | Refusal::TooFast { .. }
             | Refusal::TooManyTasks { .. }

@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
 use synapse_core::ids::AgentId;
+use synapse_holder::SystemLimit;
 use synapse_settings::Secret;
 use synapse_store::files::{self, Access};
 use synapse_store::home::Home;
@@ -39,6 +40,8 @@ pub enum Found {
     /// It was one, and was replaced.
     Expired,
     Unknown,
+    /// None that is known fits, and this limit of the system kept us from reading some.
+    Limited(SystemLimit),
 }
 
 /// All secrets that this node takes.
@@ -69,6 +72,8 @@ struct Looked {
     at: Option<Instant>,
     stamps: [Option<Stamp>; 2],
     candidates: Vec<Candidate>,
+    /// Why the candidates could not be read.
+    limit: Option<SystemLimit>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,8 +180,11 @@ impl Kept {
             place.conditional_assign(&n, candidate.digest.ct_eq(digest));
         }
         let found = usize::try_from(place).ok().and_then(|n| n.checked_sub(1)).and_then(|n| rows.get(n));
+        let looked = || std::iter::once(&self.user).chain(of_agent.as_ref().map(|(_, looked)| *looked));
+        let limit =
+            || looked().chain(self.named.iter().map(|(.., looked)| looked)).find_map(|looked| looked.limit);
         match found {
-            None => Found::Unknown,
+            None => limit().map_or(Found::Unknown, Found::Limited),
             Some((_, Candidate { until_ms: Some(until), .. })) if *until <= now_ms => Found::Expired,
             Some((bearer, _)) => Found::Known((*bearer).clone()),
         }
@@ -189,7 +197,8 @@ impl Looked {
         if self.at.is_some_and(|at| now.duration_since(at) < every) {
             return false;
         }
-        let first = self.at.replace(now).is_none();
+        // What a limit kept from being read is still to be read.
+        let first = self.at.replace(now).is_none() || self.limit.take().is_some();
         let before = std::mem::replace(&mut self.stamps, stamps());
         first || before != self.stamps
     }
@@ -207,6 +216,7 @@ impl Looked {
                 old.chain([Candidate { digest: token.digest(), until_ms: None }]).collect()
             }
             Err(error) => {
+                self.limit = SystemLimit::behind(&error);
                 tracing::warn!(%error, "a token is not taken");
                 Vec::new()
             }
@@ -218,7 +228,10 @@ impl Looked {
             return;
         }
         let read = if path.is_absolute() {
-            files::read_private(path, FILE_BYTES_MAX, Access::Secret).map_err(|error| error.to_string())
+            files::read_private(path, FILE_BYTES_MAX, Access::Secret).map_err(|error| {
+                self.limit = SystemLimit::behind(&error);
+                error.to_string()
+            })
         } else {
             Err(format!("{} depends on the current directory; write the whole path", path.display()))
         };

@@ -186,7 +186,7 @@ impl Roll {
             // used below an agent as well.
             Kin::Person if depth::own() > 0 && self.home.is_default() => Standing::Unknown,
             Kin::Person => Standing::User,
-            Kin::Gone => Standing::Unknown,
+            Kin::Gone | Kin::Limited(_) => Standing::Unknown,
         }
     }
 

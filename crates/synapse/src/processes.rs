@@ -210,7 +210,7 @@ fn doorkeeper(home: Home) -> Doorkeeper {
     Box::new(move |process| match ancestry::of_process(&home, process) {
         Kin::Person => Visitor::User,
         Kin::Under(agents) => Visitor::Agents(agents.iter().map(AgentId::to_string).collect()),
-        Kin::Gone => Visitor::Nobody,
+        Kin::Gone | Kin::Limited(_) => Visitor::Nobody,
     })
 }
 
@@ -230,7 +230,7 @@ fn starter(home: &Home, launch: &Launch) -> Result<Option<AgentId>, String> {
     let starter = match ancestry::own(home) {
         Kin::Person if depth::own() == 0 || !home.is_default() => return Ok(None),
         Kin::Under(agents) => agents.first().copied(),
-        Kin::Person | Kin::Gone => None,
+        Kin::Person | Kin::Gone | Kin::Limited(_) => None,
     };
     let (known, _) = Known::all(home);
     let same_name = |known: &Known| launch.name.is_some() && known.name == launch.name;

@@ -240,6 +240,31 @@ fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
     assert_eq!(told.http.as_u16(), 400, "{told:?}");
 }
 
+/// At the limit of open files nobody can be identified. The connection says which limit it is, and ends.
+#[test]
+#[cfg(target_os = "linux")]
+fn caller_that_cannot_be_identified_for_want_of_files_hears_unavailable() {
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    let runtime = runtime();
+    let (connection, told) = world.wait_for("the limit is named", || {
+        // Enough to accept a connection, and too few to look at anything.
+        processes::leave_free(agent.node_pid, 1);
+        let connection = Connection::open(&runtime, agent.unix());
+        let told = connection.ask(call("GetTask", &[]), &get_task("x"));
+        assert_ne!(told.grpc, Some(16), "{told:?}");
+        (told.grpc == Some(14)).then_some((connection, told))
+    });
+    processes::leave_free(agent.node_pid, usize::MAX);
+    assert!(told.headers["grpc-message"].to_str().unwrap().contains("RLIMIT_NOFILE"), "{told:?}");
+    assert_eq!(told.headers["retry-after"], "1", "{told:?}");
+    world.wait_until("this connection takes no more requests", || {
+        runtime.block_on(connection.send.clone().ready()).is_err()
+    });
+    let told = Connection::open(&runtime, agent.unix()).ask(call("GetTask", &[]), &get_task("x"));
+    assert_eq!(told.grpc, NOT_FOUND, "{told:?}");
+}
+
 /// E17: more than may be sent is refused before it is all there, whatever it said of its length.
 #[test]
 fn bodies_without_end_are_refused() {

@@ -3,12 +3,11 @@
 #![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
-use synapse_testkit::processes::{children_of, command_line};
+use synapse_testkit::processes::{children_of, command_line, leave_free};
 use synapse_testkit::{Agent, Ran, World};
 
 fn world() -> World {
@@ -84,19 +83,10 @@ fn message_waits_in_the_mailbox_while_files_run_out() {
     let agent = world.run("short", "cat", &[]);
     assert_eq!(world.ok(&["send", "short", "before", "--response"]), "before");
     let node = node_of(&world, "short");
-    let pid = Pid::from_raw(i32::try_from(node).unwrap());
-    let hard = getrlimit(Resource::Nofile).maximum;
-    let allow =
-        |files| prlimit(pid, Resource::Nofile, Rlimit { current: Some(files), maximum: hard }).unwrap();
     // Descriptors of what came before may close only after the limit was set; then it is set again for another message.
     let task = world.wait_for("the limit is named", || {
-        let used: Vec<u64> = std::fs::read_dir(format!("/proc/{node}/fd"))
-            .unwrap()
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .collect();
         // Enough to accept a connection and identify its process, and too few to start a command.
-        let third_free = (0..).filter(|fd| !used.contains(fd)).nth(2).unwrap();
-        allow(third_free + 1);
+        leave_free(node, 3);
         let told = agent.post("/message", &json!({ "message": "hello" })).json();
         let (task, message) = (told["task_id"].as_str()?.to_owned(), told["message_id"].as_str()?.to_owned());
         let is_held = world.wait_for("it is held, or worked on", || {
@@ -110,8 +100,46 @@ fn message_waits_in_the_mailbox_while_files_run_out() {
     let state =
         world.wait_for("the task can be read", || Some(agent.task(&task)["state"].as_str()?.to_owned()));
     assert_eq!(state, "submitted");
-    allow(1024);
+    leave_free(node, usize::MAX);
     world.wait_until("it is worked on", || agent.task(&task)["state"] == "completed");
+}
+
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
+/// At the limit of open files nobody can be identified: callers hear which limit, and that they may try again.
+#[test]
+fn caller_that_cannot_be_identified_for_want_of_files_is_asked_to_retry() {
+    let world = world();
+    let agent = world.run("short", "cat", &[]);
+    let node = node_of(&world, "short");
+    let bearer = agent.bearer();
+    let secret = ("Authorization", bearer.as_str());
+    let task = json!({ "jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": { "id": "x" } }).to_string();
+    let a2a = ("A2A-Version", "1.0");
+    let asked: [(&str, &str, Headers<'_>, &[u8]); 3] = [
+        ("GET", "/api/v1/tasks", &[secret], b""),
+        ("POST", "/a2a", &[secret, a2a, ("Content-Type", "application/json")], task.as_bytes()),
+        ("GET", "/a2a/v1/tasks", &[secret, a2a], b""),
+    ];
+    for door in [agent.tcp(), agent.unix()] {
+        for (method, path, headers, body) in asked {
+            let what = format!("{method} {path} at {door:?}");
+            let told = world.wait_for(&what, || {
+                // Enough to accept a connection, and too few to look at anything.
+                leave_free(node, 1);
+                let told = door.ask(method, path, headers, body);
+                assert_ne!(told.status, 401, "{what}: {}", told.text());
+                (told.status == 503).then_some(told)
+            });
+            assert!(told.text().contains("RLIMIT_NOFILE"), "{what}: {}", told.text());
+            assert_eq!(told.header("retry-after"), Some("1"), "{what}: {:?}", told.headers);
+        }
+        leave_free(node, 1);
+        assert_eq!(door.ask("GET", "/healthz", &[], b"").status, 200, "anybody may ask this");
+        leave_free(node, usize::MAX);
+        let told = door.ask("GET", "/api/v1/tasks", &[secret], b"");
+        assert_eq!(told.status, 200, "a secret that could not be read is read again: {}", told.text());
+    }
 }
 
 /// Finding M8: pages of large messages and tasks end early, and those who turn them miss nothing.

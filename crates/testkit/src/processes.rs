@@ -88,6 +88,20 @@ pub fn end_all(home: &Path) {
     }
 }
 
+/// Lets a process open so many more files than it has open now, up to a thousand.
+#[cfg(target_os = "linux")]
+pub fn leave_free(pid: u32, free: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+    let used: Vec<u64> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .expect("it runs")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    let limit = (0..1024).filter(|fd| !used.contains(fd)).nth(free).unwrap_or(1024);
+    let limit = Rlimit { current: Some(limit), maximum: getrlimit(Resource::Nofile).maximum };
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    prlimit(pid, Resource::Nofile, limit).expect("it is ours");
+}
+
 /// The most memory it ever had, MB.
 pub fn peak_memory_mb(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

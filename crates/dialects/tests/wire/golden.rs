@@ -203,6 +203,9 @@ fn refusals() -> Vec<Refusal> {
         Refusal::NotNow { task: text("0123abcd"), state: TaskState::Submitted },
         Refusal::NotAllowed { who: text("ana"), verb: "approve", need: "being the user" },
         Refusal::NotProven { why: text("a caller without a token may not send messages") },
+        Refusal::SystemLimit {
+            limit: text("the limit of open files is reached (RLIMIT_NOFILE, `ulimit -n`)"),
+        },
         Refusal::AddressRefused { address: text("192.0.2.7") },
         Refusal::TooManyGuesses { address: text("192.0.2.7"), retry_after_ms: 41_000 },
         Refusal::ChainTooLong { hops: 17, max: 16 },
@@ -235,6 +238,7 @@ fn is_listed(refusal: &Refusal) -> bool {
         | Refusal::Busy => true,
         Refusal::Stopping | Refusal::NotStored { .. } | Refusal::NotProven { .. } => true,
         Refusal::AddressRefused { .. } | Refusal::TooManyGuesses { .. } => true,
+        Refusal::SystemLimit { .. } => true,
         Refusal::NotPressed { .. } => true,
     }
 }

@@ -59,11 +59,14 @@ pub(crate) fn look_at(pid: u32) -> io::Result<Option<Stat>> {
 }
 
 /// Every process there is, with its parent: `(pid, parent)`.
-pub(crate) fn all_parents() -> Vec<(u32, u32)> {
-    numbered_entries(Path::new("/proc"))
-        .into_iter()
-        .filter_map(|pid| Some((pid, stat(pid)?.parent)))
-        .collect()
+pub(crate) fn all_parents() -> Result<Vec<(u32, u32)>, SystemLimit> {
+    let mut parents = Vec::new();
+    for pid in numbered_entries(Path::new("/proc"))? {
+        if let Ok(Some(stat)) = SystemLimit::check(look_at(pid))? {
+            parents.push((pid, stat.parent));
+        }
+    }
+    Ok(parents)
 }
 
 /// Whether the kernel was built to list children directly.
@@ -72,15 +75,15 @@ pub(crate) fn lists_children() -> bool {
 }
 
 /// The children of all threads of `pid`; only with `lists_children`.
-pub(crate) fn children_of(pid: u32) -> Vec<u32> {
+pub(crate) fn children_of(pid: u32) -> Result<Vec<u32>, SystemLimit> {
     let tasks = format!("/proc/{pid}/task");
-    numbered_entries(Path::new(&tasks))
-        .into_iter()
-        .filter_map(|task| fs::read_to_string(format!("{tasks}/{task}/children")).ok())
-        .flat_map(|line| {
-            line.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<_>>()
-        })
-        .collect()
+    let mut children = Vec::new();
+    for task in numbered_entries(Path::new(&tasks))? {
+        if let Ok(line) = SystemLimit::check(fs::read_to_string(format!("{tasks}/{task}/children")))? {
+            children.extend(line.split_ascii_whitespace().filter_map(|word| word.parse::<u32>().ok()));
+        }
+    }
+    Ok(children)
 }
 
 /// Sends `signal` to `pid` if `is_meant` recognises the process; says whether
@@ -105,8 +108,10 @@ pub(crate) fn signal_if(pid: u32, signal: Signal, is_meant: impl Fn(&Stat) -> bo
 }
 
 /// A descriptor of the process that has this pid now; none if there is none, or on old kernels.
-pub(crate) fn open_process(pid: u32) -> Option<OwnedFd> {
-    process::pidfd_open(pid_of(pid)?, PidfdFlags::empty()).ok()
+pub(crate) fn open_process(pid: u32) -> Result<Option<OwnedFd>, SystemLimit> {
+    let Some(pid) = pid_of(pid) else { return Ok(None) };
+    let opened = process::pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from);
+    Ok(SystemLimit::check(opened)?.ok())
 }
 
 /// Whether the process of a pidfd has ended: the kernel makes it readable then.
@@ -131,15 +136,15 @@ pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(u32, u32)>
 
 /// The very process that connected to this socket. Since Linux 6.5.
 #[allow(unsafe_code)]
-pub(crate) fn peer_descriptor(socket: BorrowedFd<'_>) -> PeerDescriptor {
-    match socket_option::<RawFd>(socket, libc::SO_PEERPIDFD, -1) {
+pub(crate) fn peer_descriptor(socket: BorrowedFd<'_>) -> Result<PeerDescriptor, SystemLimit> {
+    Ok(match SystemLimit::check(socket_option::<RawFd>(socket, libc::SO_PEERPIDFD, -1))? {
         // SAFETY: the kernel made this descriptor for us in the call above, and nothing else knows of it.
         Ok(descriptor) if descriptor >= 0 => {
             PeerDescriptor::Process(unsafe { OwnedFd::from_raw_fd(descriptor) })
         }
         Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => PeerDescriptor::Unsupported,
         _ => PeerDescriptor::Gone,
-    }
+    })
 }
 
 /// Reads an option of a socket. `T` is one of the plain structures of numbers that the kernel fills.
@@ -159,9 +164,12 @@ fn socket_option<T: Copy>(socket: BorrowedFd<'_>, name: libc::c_int, mut value: 
 }
 
 /// Now, on the clock by which the kernel tells when a process started.
-pub(crate) fn now_as_start_time() -> Option<u64> {
-    // Seconds since the boot with two decimals: the hundredths in which `/proc/<pid>/stat` counts.
-    let text = fs::read_to_string("/proc/uptime").ok()?;
+pub(crate) fn now_as_start_time() -> Result<Option<u64>, SystemLimit> {
+    Ok(SystemLimit::check(fs::read_to_string("/proc/uptime"))?.ok().and_then(|text| parse_uptime(&text)))
+}
+
+/// Seconds since the boot with two decimals, as the hundredths in which `/proc/<pid>/stat` counts.
+fn parse_uptime(text: &str) -> Option<u64> {
     let (seconds, hundredths) = text.split_ascii_whitespace().next()?.split_once('.')?;
     Some(seconds.parse::<u64>().ok()? * 100 + hundredths.parse::<u64>().ok()?)
 }
@@ -243,11 +251,9 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
     })
 }
 
-fn numbered_entries(folder: &Path) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+fn numbered_entries(folder: &Path) -> Result<Vec<u32>, SystemLimit> {
+    let entries = SystemLimit::check(fs::read_dir(folder))?.into_iter().flatten().flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
 // Places after the name; proc(5) counts from 1 and has the state as its third.

@@ -13,6 +13,7 @@ use std::process::Command;
 use rustix::process::{self, Signal};
 
 use super::{INPUT_LOOK_EVERY, Job, PeerDescriptor, Stat, pid_of};
+use crate::limit::SystemLimit;
 
 pub(crate) fn own_program() -> io::Result<PathBuf> {
     std::env::current_exe()
@@ -49,23 +50,24 @@ fn number_of(words: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-pub(crate) fn all_parents() -> Vec<(u32, u32)> {
-    ps(&["-A", "-o", "pid=,ppid="])
+pub(crate) fn all_parents() -> Result<Vec<(u32, u32)>, SystemLimit> {
+    let parents = ps(&["-A", "-o", "pid=,ppid="])
         .unwrap_or_default()
         .lines()
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
             Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
         })
-        .collect()
+        .collect();
+    Ok(parents)
 }
 
 pub(crate) fn lists_children() -> bool {
     false
 }
 
-pub(crate) fn children_of(_pid: u32) -> Vec<u32> {
-    Vec::new()
+pub(crate) fn children_of(_pid: u32) -> Result<Vec<u32>, SystemLimit> {
+    Ok(Vec::new())
 }
 
 pub(crate) fn signal_if(pid: u32, signal: Signal, is_meant: impl Fn(&Stat) -> bool) -> bool {
@@ -76,21 +78,21 @@ pub(crate) fn signal_if(pid: u32, signal: Signal, is_meant: impl Fn(&Stat) -> bo
 }
 
 /// There are no descriptors for processes: a process is told from another by when it started.
-pub(crate) fn open_process(_pid: u32) -> Option<OwnedFd> {
-    None
+pub(crate) fn open_process(_pid: u32) -> Result<Option<OwnedFd>, SystemLimit> {
+    Ok(None)
 }
 
 pub(crate) fn has_ended(_process: &OwnedFd) -> bool {
     true
 }
 
-pub(crate) fn peer_descriptor(_socket: BorrowedFd<'_>) -> PeerDescriptor {
-    PeerDescriptor::Unsupported
+pub(crate) fn peer_descriptor(_socket: BorrowedFd<'_>) -> Result<PeerDescriptor, SystemLimit> {
+    Ok(PeerDescriptor::Unsupported)
 }
 
 /// Starts are told in words and compared as such; there is no clock to compare them with.
-pub(crate) fn now_as_start_time() -> Option<u64> {
-    None
+pub(crate) fn now_as_start_time() -> Result<Option<u64>, SystemLimit> {
+    Ok(None)
 }
 
 pub(crate) fn name_of(pid: u32) -> Option<String> {

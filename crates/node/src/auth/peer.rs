@@ -68,6 +68,11 @@ impl Peer {
         }
     }
 
+    /// Whether a system limit prevented finding out who it is. It stays unknown: the connection is of no more use.
+    pub fn is_unidentified(&self) -> bool {
+        matches!(self, Self::Unix(peer) if matches!(peer.kin, Kin::Limited(_)))
+    }
+
     /// Whether what it says was secret on the way.
     pub fn is_tls(&self) -> bool {
         matches!(self, Self::Tcp(peer) if peer.tls.is_some())

@@ -30,6 +30,17 @@ impl Guests {
         Guest { room: self.room.clone().try_acquire_owned().ok(), here: self.here.clone() }
     }
 
+    /// Ends when all who came have left again.
+    pub(super) fn gone(&self) -> impl Future<Output = ()> + use<> {
+        let mut here = self.here.subscribe();
+        async move {
+            // The first word may be that one came and has left already.
+            if here.changed().await.is_ok() {
+                let _ = here.wait_for(|here| *here == 0).await;
+            }
+        }
+    }
+
     /// Ends when nobody was here for so long.
     pub(super) fn quiet_for(&self, time: Duration) -> impl Future<Output = ()> + use<> {
         let mut here = self.here.subscribe();
@@ -113,6 +124,19 @@ mod tests {
         drop(first);
         quiet.await;
         assert!(!guests.enter().is_too_many(), "room comes back");
+    }
+
+    #[tokio::test]
+    async fn gone_after_the_first_have_left() {
+        let guests = Guests::new(Arc::new(Semaphore::new(2)));
+        let gone = guests.gone();
+        tokio::pin!(gone);
+        assert!(is_pending(gone.as_mut()).await, "nobody has come");
+        let (first, second) = (guests.enter(), guests.enter());
+        drop(first);
+        assert!(is_pending(gone.as_mut()).await);
+        drop(second);
+        gone.await;
     }
 
     async fn is_pending(mut future: Pin<&mut impl Future<Output = ()>>) -> bool {

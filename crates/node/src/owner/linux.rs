@@ -1,13 +1,16 @@
 //! What `/proc` says: whose socket a connection is, which processes have it open, and who is below an agent.
 //!
+//! Invariant: if a limit of the system prevents a look, that is the result. What was not seen for want of file
+//! descriptors is never taken for what is not there.
 //! Not here: what follows from it (`owner`).
 
-use super::ancestry;
+use super::ancestry::{self, Unreadable};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use synapse_holder::SystemLimit;
 use synapse_store::files::our_uid;
 use synapse_store::home::Home;
 
@@ -66,23 +69,23 @@ fn is_own_address(mut address: SocketAddr) -> bool {
     }
 }
 
-pub(super) fn socket_of(remote: SocketAddr, local: SocketAddr) -> Row {
+pub(super) fn socket_of(remote: SocketAddr, local: SocketAddr) -> Result<Row, SystemLimit> {
     let mut found = Row::Unreadable;
     // A socket of the newer kind may speak the older protocol, and is then only in the newer list.
     for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
-        let row = match std::fs::File::open(table) {
+        let row = match SystemLimit::check(std::fs::File::open(table))? {
             Ok(file) => row_in(BufReader::with_capacity(64 << 10, file), remote, local),
             // A system may lack one of the protocols.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(_) => Row::Unreadable,
         };
         found = match (found, row) {
-            (_, Row::Unreadable) => return Row::Unreadable,
+            (_, Row::Unreadable) => return Ok(Row::Unreadable),
             (Row::Unreadable, row) => row,
             (first, row) => first.or(row),
         };
     }
-    found
+    Ok(found)
 }
 
 /// Reads all rows of the list, since a second socket may have the same addresses.
@@ -159,54 +162,62 @@ pub(super) enum Search {
 }
 
 /// Every process, youngest first.
-pub(super) fn all_processes() -> Vec<u32> {
-    let mut pids = numbers_in("/proc");
+pub(super) fn all_processes() -> Result<Vec<u32>, SystemLimit> {
+    let mut pids = numbers_in("/proc")?;
     pids.sort_unstable_by(|a, b| b.cmp(a));
-    pids
+    Ok(pids)
 }
 
 /// Which of these processes have the socket open. Their threads are looked at only if no process lists it.
-pub(super) fn search(pids: &[u32], socket: u64) -> Search {
+pub(super) fn search(pids: &[u32], socket: u64) -> Result<Search, SystemLimit> {
     let (mut found, mut hidden, mut looked) = (Vec::new(), Vec::new(), 0);
     for pid in pids {
-        match files_of(&format!("/proc/{pid}/fd"), socket, &mut looked) {
+        match files_of(&format!("/proc/{pid}/fd"), socket, &mut looked)? {
             Ok(Some(descriptor)) => found.push(Place { pid: *pid, descriptor, socket }),
-            Err(e) if e.kind() == ErrorKind::PermissionDenied && is_ours(*pid) => hidden.push(*pid),
+            Err(e) if e.kind() == ErrorKind::PermissionDenied && is_ours(*pid)? => hidden.push(*pid),
             Ok(None) | Err(_) => {}
         }
         if looked > FILES_MAX {
-            return Search::TooMany;
+            return Ok(Search::TooMany);
         }
     }
     if !found.is_empty() {
-        return Search::Found(found);
+        return Ok(Search::Found(found));
     }
     // A thread can have open files of its own (`unshare(CLONE_FILES)`), which its process does not list.
     for pid in pids {
         let threads = format!("/proc/{pid}/task");
-        for thread in numbers_in(&threads).into_iter().filter(|thread| thread != pid) {
-            let descriptor = files_of(&format!("{threads}/{thread}/fd"), socket, &mut looked);
+        for thread in numbers_in(&threads)?.into_iter().filter(|thread| thread != pid) {
+            let descriptor = files_of(&format!("{threads}/{thread}/fd"), socket, &mut looked)?;
             if let Ok(Some(descriptor)) = descriptor {
                 found.push(Place { pid: *pid, descriptor, socket });
             }
             if looked > FILES_MAX {
-                return Search::TooMany;
+                return Ok(Search::TooMany);
             }
         }
     }
-    if found.is_empty() { Search::None { hidden } } else { Search::Found(found) }
+    Ok(if found.is_empty() { Search::None { hidden } } else { Search::Found(found) })
 }
 
 /// The descriptor of this socket among the open files in a folder of `/proc`.
-fn files_of(folder: &str, socket: u64, looked: &mut usize) -> std::io::Result<Option<PathBuf>> {
-    for file in std::fs::read_dir(folder)?.flatten() {
+fn files_of(
+    folder: &str,
+    socket: u64,
+    looked: &mut usize,
+) -> Result<std::io::Result<Option<PathBuf>>, SystemLimit> {
+    let files = match SystemLimit::check(std::fs::read_dir(folder))? {
+        Ok(files) => files,
+        Err(error) => return Ok(Err(error)),
+    };
+    for file in files.flatten() {
         *looked += 1;
         let path = file.path();
         if std::fs::read_link(&path).is_ok_and(|target| is_socket(&target, socket)) {
-            return Ok(Some(path));
+            return Ok(Ok(Some(path)));
         }
     }
-    Ok(None)
+    Ok(Ok(None))
 }
 
 fn is_socket(target: &Path, socket: u64) -> bool {
@@ -215,28 +226,42 @@ fn is_socket(target: &Path, socket: u64) -> bool {
 }
 
 /// Whether it runs as our user: its folder's owner says root if it hides.
-fn is_ours(pid: u32) -> bool {
+fn is_ours(pid: u32) -> Result<bool, SystemLimit> {
     let own = our_uid();
-    std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == own) || runs_as(pid, own)
+    let is_owner = std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == own);
+    Ok(is_owner || runs_as(pid, own)?)
 }
 
 /// Whether a process under an agent can run as this other user, or make its socket one of that user (`fchown`).
 /// Besides the living processes their user namespaces count, and those that they could have made.
-pub(super) fn can_act_as(below: &BTreeSet<u32>, uid: u32) -> bool {
-    let is_subordinate = || may("/etc/subuid".to_owned(), |ranges| lends(ranges, uid));
-    !below.is_empty() && (is_subordinate() || below.iter().any(|pid| runs_as(*pid, uid) || maps(*pid, uid)))
+pub(super) fn can_act_as(below: &BTreeSet<u32>, uid: u32) -> Result<bool, SystemLimit> {
+    if below.is_empty() {
+        return Ok(false);
+    }
+    if may("/etc/subuid".to_owned(), |ranges| lends(ranges, uid))? {
+        return Ok(true);
+    }
+    for pid in below {
+        if runs_as(*pid, uid)? || maps(*pid, uid)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether this process is in another user namespace than we are, and that one maps the user.
-fn maps(pid: u32, uid: u32) -> bool {
+fn maps(pid: u32, uid: u32) -> Result<bool, SystemLimit> {
     let path = format!("/proc/{pid}/uid_map");
     let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user"));
     let is_ours = match (namespace("self"), namespace(&pid.to_string())) {
         (Ok(own), Ok(other)) => own == other,
         // One that hides still shows its map.
-        _ => std::fs::read("/proc/self/uid_map").ok() == std::fs::read(&path).ok(),
+        _ => {
+            let map = |path: &str| SystemLimit::check(std::fs::read(path));
+            map("/proc/self/uid_map")?.ok() == map(&path)?.ok()
+        }
     };
-    !is_ours && may(path, |map| is_mapped(map, uid))
+    Ok(!is_ours && may(path, |map| is_mapped(map, uid))?)
 }
 
 /// Whether a `uid_map` has this user of ours: rows of the first id inside, the first id outside, and their number.
@@ -261,41 +286,56 @@ fn is_in_range(first: Option<&str>, count: Option<&str>, uid: u32) -> bool {
     (first..first.saturating_add(count)).contains(&uid.into())
 }
 
-pub(super) fn runs_as(pid: u32, uid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+pub(super) fn runs_as(pid: u32, uid: u32) -> Result<bool, SystemLimit> {
+    let status = text_of(&format!("/proc/{pid}/status"))?;
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    uids.is_some_and(|uids| uids.split_ascii_whitespace().any(|found| found.parse() == Ok(uid)))
+    Ok(uids.is_some_and(|uids| uids.split_ascii_whitespace().any(|found| found.parse() == Ok(uid))))
+}
+
+/// Empty if it cannot be read.
+fn text_of(path: &str) -> Result<String, SystemLimit> {
+    Ok(SystemLimit::check(std::fs::read_to_string(path))?.unwrap_or_default())
 }
 
 /// Whether this is a process of the SSH server, as its name says, with root's own above it.
-pub(super) fn forwards(pid: u32) -> bool {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let by_root = || synapse_holder::parent_of(pid).is_some_and(|parent| runs_as(parent, 0));
-    matches!(name.trim_end(), "sshd" | "sshd-session") && by_root()
+pub(super) fn forwards(pid: u32) -> Result<bool, SystemLimit> {
+    let name = text_of(&format!("/proc/{pid}/comm"))?;
+    if !matches!(name.trim_end(), "sshd" | "sshd-session") {
+        return Ok(false);
+    }
+    synapse_holder::parent_of(pid).map_or(Ok(false), |parent| runs_as(parent, 0))
 }
 
 /// Whether one of these may have the socket though it is not among its open files: sent and not yet
 /// received, registered with the kernel, or mapped. What cannot be looked at may.
-pub(super) fn can_hide(below: &BTreeSet<u32>, socket: u64) -> bool {
+pub(super) fn can_hide(below: &BTreeSet<u32>, socket: u64) -> Result<bool, SystemLimit> {
     let mapped = format!("socket:[{socket}]");
-    below.iter().any(|pid| {
-        let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
-        may(format!("/proc/{pid}/maps"), |maps| maps.contains(&mapped))
-            || files.flatten().any(|file| {
-                let number = file.file_name();
-                let target = std::fs::read_link(file.path()).unwrap_or_default();
-                target.as_os_str() == "anon_inode:[io_uring]"
-                    || may(format!("/proc/{pid}/fdinfo/{}", number.display()), sends_files)
-            })
-    })
+    for pid in below {
+        let Ok(files) = SystemLimit::check(std::fs::read_dir(format!("/proc/{pid}/fd")))? else {
+            return Ok(true);
+        };
+        if may(format!("/proc/{pid}/maps"), |maps| maps.contains(&mapped))? {
+            return Ok(true);
+        }
+        for file in files.flatten() {
+            let number = file.file_name();
+            let target = std::fs::read_link(file.path()).unwrap_or_default();
+            if target.as_os_str() == "anon_inode:[io_uring]"
+                || may(format!("/proc/{pid}/fdinfo/{}", number.display()), sends_files)?
+            {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Whether this holds for the text of a file; also if the file is there and cannot be read.
-fn may(path: String, holds: impl Fn(&str) -> bool) -> bool {
-    match std::fs::read_to_string(path) {
+fn may(path: String, holds: impl Fn(&str) -> bool) -> Result<bool, SystemLimit> {
+    Ok(match SystemLimit::check(std::fs::read_to_string(path))? {
         Ok(text) => holds(&text),
-        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
-    }
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    })
 }
 
 /// Whether descriptors wait in this Unix socket to be received.
@@ -305,13 +345,17 @@ fn sends_files(about: &str) -> bool {
 }
 
 /// All processes under all agents of this home.
-pub(super) fn below_agents(home: &Home) -> Result<BTreeSet<u32>, ancestry::Unreadable> {
-    Ok(ancestry::holders(home)?.into_iter().flat_map(synapse_holder::descendants).collect())
+pub(super) fn below_agents(home: &Home) -> Result<BTreeSet<u32>, Unreadable> {
+    let mut below = BTreeSet::new();
+    for holder in ancestry::holders(home)? {
+        below.extend(synapse_holder::check_descendants(holder)?);
+    }
+    Ok(below)
 }
 
-fn numbers_in(folder: &str) -> Vec<u32> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+fn numbers_in(folder: &str) -> Result<Vec<u32>, SystemLimit> {
+    let entries = SystemLimit::check(std::fs::read_dir(folder))?.into_iter().flatten().flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
 #[cfg(test)]
@@ -404,16 +448,20 @@ mod tests {
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (served, remote) = listener.accept().unwrap();
         let local = served.local_addr().unwrap();
-        let Row::Socket { inode: socket, uid } = socket_of(remote, local) else { panic!("not in the list") };
+        let Row::Socket { inode: socket, uid } = socket_of(remote, local).unwrap() else {
+            panic!("not in the list")
+        };
         assert_eq!(uid, our_uid());
-        let Search::Found(places) = search(&all_processes(), socket) else { panic!("not found") };
+        let Search::Found(places) = search(&all_processes().unwrap(), socket).unwrap() else {
+            panic!("not found")
+        };
         let place = places.iter().find(|place| place.pid == std::process::id()).unwrap();
         assert!(place.is_current());
         let (port, address) = (remote.port(), client.local_addr().unwrap());
         assert_eq!(port, address.port());
         drop(client);
         assert!(!place.is_current());
-        assert!(matches!(socket_of(remote, local), Row::Closed | Row::None));
+        assert!(matches!(socket_of(remote, local), Ok(Row::Closed | Row::None)));
     }
 
     /// Finding M5: an agent that has the socket decides, whoever else has it.
@@ -422,11 +470,16 @@ mod tests {
         use super::super::{Owner, decide};
         let agent = synapse_core::ids::AgentId::parse(&"ab".repeat(32)).unwrap();
         let (under, agents) = (Kin::Under(vec![agent]), Some(Owner::Agents(vec![agent])));
+        let limit = SystemLimit::OpenFiles;
+        let (limited, at_limit) = (Kin::Limited(limit), Some(Owner::Limited(limit)));
         for (kins, expected) in [
             (vec![Kin::Person], Some(Owner::Person)),
             (vec![Kin::Person, under.clone()], agents.clone()),
-            (vec![Kin::Gone, Kin::Person, under], agents),
+            (vec![Kin::Gone, Kin::Person, under.clone()], agents.clone()),
             (vec![Kin::Person, Kin::Gone], None),
+            (vec![Kin::Person, limited.clone(), Kin::Gone], at_limit.clone()),
+            (vec![Kin::Gone, limited.clone()], at_limit),
+            (vec![limited, under], agents),
         ] {
             assert_eq!(decide(kins.clone().into_iter()), expected, "{kins:?}");
         }
@@ -440,7 +493,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (served, remote) = listener.accept().unwrap();
-        let row = socket_of(remote, served.local_addr().unwrap());
+        let row = socket_of(remote, served.local_addr().unwrap()).unwrap();
         let Row::Socket { inode: socket, .. } = row else { panic!("{row:?}") };
         let ((apart, is_apart), (end, is_over)) = (channel(), channel::<()>());
         let thread = std::thread::spawn(move || {
@@ -451,7 +504,7 @@ mod tests {
         assert_eq!(is_apart.recv(), Ok(0));
         drop(client);
         let own = std::process::id();
-        let Search::Found(places) = search(&[own], socket) else { panic!("not found") };
+        let Search::Found(places) = search(&[own], socket).unwrap() else { panic!("not found") };
         assert!(places.iter().all(|place| place.pid == own && place.is_current()), "{places:?}");
         drop(end);
         thread.join().unwrap();
@@ -543,8 +596,8 @@ mod tests {
     #[test]
     fn own_namespace_lends_no_users() {
         let own = std::process::id();
-        assert!(!maps(own, our_uid() + 1) && !can_act_as(&BTreeSet::new(), our_uid() + 1));
-        assert!(can_act_as(&BTreeSet::from([own]), our_uid()));
+        assert!(!maps(own, our_uid() + 1).unwrap() && !can_act_as(&BTreeSet::new(), our_uid() + 1).unwrap());
+        assert!(can_act_as(&BTreeSet::from([own]), our_uid()).unwrap());
     }
 
     /// Finding M5: a socket that waits in another one is in no process, and that one says so.

@@ -59,7 +59,9 @@ impl Desk {
         let peer = SocketPeer::of(stream).ok();
         let own = rustix::process::geteuid().as_raw();
         let peer = peer.filter(|peer| peer.uid == own || peer.uid == 0);
-        let Some(process) = peer.and_then(|peer| peer.process) else { return Err(Guest::nobody(number)) };
+        let Some(process) = peer.and_then(|peer| peer.process.ok().flatten()) else {
+            return Err(Guest::nobody(number));
+        };
         let (pid, start_time, now) = (process.pid, process.start_time, Instant::now());
         let is_node = self.is_node(pid, start_time);
         if !is_node && let Some(known) = self.connection_rates.exceeded_by(pid, start_time, now) {

@@ -17,7 +17,7 @@ impl Sitting<'_> {
     /// What a viewer did; false when the holder cannot be answered.
     pub(super) async fn viewer(&mut self, event: &ViewerEvent) -> bool {
         let app = &self.hand.app;
-        let caller = app.gate.by_ancestry(&kin(&event.who));
+        let caller = app.gate.by_ancestry(&kin(&event.who)).unwrap_or(Caller::Stranger);
         let (verb, refusal) = match event.act {
             ViewerAct::Attach => ("attach", None),
             ViewerAct::Take => ("take", None),
