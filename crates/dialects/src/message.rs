@@ -237,7 +237,7 @@ pub struct MessageAccepted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     pub agent_id: String,
-    /// `stored`: it is on disk and survives anything. `spooled`: on disk, waiting for an agent that is not running.
+    /// `stored`: it is on disk and survives anything. `spooled`: on disk, until the agent runs and takes it in.
     pub status: String,
     /// This very message was accepted before; nothing happens twice.
     pub duplicate: bool,
@@ -246,6 +246,9 @@ pub struct MessageAccepted {
     /// Follow events after this id to miss nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<u64>,
+    /// Why the agent has not taken it in yet, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl MessageAccepted {
@@ -258,6 +261,21 @@ impl MessageAccepted {
             duplicate: taken.duplicate,
             ahead: taken.ahead,
             event_id: Some(event_id.0),
+            why: None,
+        }
+    }
+
+    /// In the agent's spool, where its node will find it.
+    pub fn spooled(message_id: String, agent_id: String, why: Option<String>) -> Self {
+        Self {
+            message_id,
+            task_id: None,
+            agent_id,
+            status: "spooled".into(),
+            duplicate: false,
+            ahead: 0,
+            event_id: None,
+            why,
         }
     }
 }

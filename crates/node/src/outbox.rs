@@ -218,7 +218,7 @@ impl Desk {
 
     async fn ask(&self, call: &Call, frames: &mut Frames) -> Result<Asked, CallError> {
         let to = call.to.unwrap_or(self.app.agent.id);
-        let mut client = Client::connect(&self.app.home.agent(&to).socket()).await?.for_outbox();
+        let mut client = Client::connect_watched(&self.app.home.agent(&to).socket()).await?.for_outbox();
         if call.ask == Ask::Follow {
             let lines = client.lines(&call.path, call.after).await?;
             frames.add(Frame { status: Some(200), ..Frame::default() });

@@ -10,6 +10,7 @@ pub mod a2a;
 mod lines;
 pub mod outbox;
 pub mod remote;
+mod stopped;
 pub mod web;
 
 pub use lines::{LineStream, SentEvent};
@@ -47,6 +48,9 @@ pub enum CallError {
     /// Nobody is there, or not any more; nothing is known of what was asked last.
     #[error("the node at {path} does not answer: {why}")]
     Unreachable { path: String, why: String },
+    /// It is there and says nothing; whether it will do what was asked is not known.
+    #[error("the agent is not responding: {why}")]
+    NotResponding { why: String },
     /// There is no trust between us, one way or the other.
     #[error("{why}")]
     Untrusted { code: &'static str, why: String },
@@ -66,9 +70,14 @@ impl CallError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { info, .. } => matches!(info.code.as_str(), "busy" | "stopping"),
-            Self::Untrusted { .. } | Self::Unusable { .. } => false,
+            Self::Untrusted { .. } | Self::Unusable { .. } | Self::NotResponding { .. } => false,
             Self::NotUnderstood { .. } | Self::OtherVersion { .. } => false,
         }
+    }
+
+    /// Whether it may work at some later time, for callers that wait as long as the agent lives.
+    pub fn may_work_later(&self) -> bool {
+        self.is_passing() || matches!(self, Self::NotResponding { .. })
     }
 }
 
@@ -81,6 +90,9 @@ pub struct Client {
     headers: Vec<(HeaderName, HeaderValue)>,
     /// For a connection that others could have tampered with.
     trust: Option<(Url, Credentials)>,
+    /// The process at the other end, for callers that do not wait while it is stopped.
+    peer_pid: Option<u32>,
+    answer_within: Duration,
 }
 
 enum Wire {
@@ -151,10 +163,18 @@ impl Client {
         Self::over_socket(stream, socket).await
     }
 
-    /// The Unix socket; if a sandbox denies it, the port; if it denies that too, the outbox.
+    /// As `connect`, for callers that have something else to do while the node's process is stopped: a request then
+    /// fails soon.
+    pub async fn connect_watched(socket: &Path) -> Result<Self, CallError> {
+        let failed = |e: std::io::Error| unreachable(&socket.display().to_string(), &e);
+        Self::over_watched(dial(socket).await.map_err(failed)?, socket).await
+    }
+
+    /// The Unix socket; if a sandbox denies it, the port; if it denies that too, the outbox. As with
+    /// `connect_watched`, a stopped process is not waited for.
     pub async fn reach(ways: Ways<'_>) -> Result<Self, CallError> {
         let denied = match dial(ways.socket).await {
-            Ok(stream) => return Self::over_socket(stream, ways.socket).await,
+            Ok(stream) => return Self::over_watched(stream, ways.socket).await,
             Err(e) => e,
         };
         let failed = unreachable(&ways.socket.display().to_string(), &denied);
@@ -169,12 +189,17 @@ impl Client {
         }
         let Some(line) = (ways.outbox)() else { return Err(failed) };
         let path = line.folder().display().to_string();
-        Ok(Self { path, wire: Wire::Outbox(line), headers: Vec::new(), trust: None })
+        Ok(Self::new(path, Wire::Outbox(line), Vec::new()))
     }
 
     async fn over_socket(stream: UnixStream, socket: &Path) -> Result<Self, CallError> {
         let host = HeaderValue::from_static("localhost");
         Self::over(stream, socket.display().to_string(), vec![(header::HOST, host)]).await
+    }
+
+    async fn over_watched(stream: UnixStream, socket: &Path) -> Result<Self, CallError> {
+        let peer_pid = stopped::pid_behind(&stream);
+        Ok(Self { peer_pid, ..Self::over_socket(stream, socket).await? })
     }
 
     async fn over<S>(
@@ -188,7 +213,18 @@ impl Client {
         let shaken = http1::handshake(TokioIo::new(stream)).await;
         let (sender, connection) = shaken.map_err(|e| unreachable(&path, &e))?;
         let wire = Wire::Socket { sender, ended: tokio::spawn(connection) };
-        Ok(Self { path, wire, headers, trust: None })
+        Ok(Self::new(path, wire, headers))
+    }
+
+    fn new(path: String, wire: Wire, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+        Self { path, wire, headers, trust: None, peer_pid: None, answer_within: ANSWER_TIMEOUT }
+    }
+
+    /// How long each answer may take to begin.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.answer_within = limit;
+        self
     }
 
     /// Says with every request that it is passed on from an outbox.
@@ -312,10 +348,17 @@ impl Client {
             sender.ready().await?;
             sender.send_request(request).await
         };
-        match tokio::time::timeout(ANSWER_TIMEOUT, sent).await {
+        let limit = self.answer_within;
+        let answered = tokio::select! {
+            answered = tokio::time::timeout(limit, sent) => answered,
+            pid = stopped::seen(self.peer_pid) => return Err(stopped::error(pid)),
+        };
+        match answered {
             Ok(Ok(response)) => same_level(response),
             Ok(Err(e)) => Err(self.why_not(e).await),
-            Err(_) => Err(self.unreachable(&format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))),
+            Err(_) => {
+                Err(CallError::NotResponding { why: format!("no answer within {} s", limit.as_secs()) })
+            }
         }
     }
 

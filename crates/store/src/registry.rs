@@ -25,6 +25,7 @@ use synapse_core::routes::Candidate;
 use crate::files::{self, Access, FileError, Problem};
 use crate::home::Home;
 use crate::known::Known;
+pub use process::{NodeProcess, is_stopped};
 use process::{Process, look_at};
 
 /// A running agent, as it tells the folder about itself.
@@ -104,6 +105,14 @@ impl Place {
             pid_space: space.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default(),
         }
     }
+
+    /// Whether a pid means the same process in both.
+    fn shares_pids_with(&self, other: &Self) -> bool {
+        // A boot names its machine, whatever that is called; without one the name has to do.
+        let is_named = !self.boot.is_empty() || self.machine == other.machine;
+        // A sandbox often has pids of its own. Seen from there every agent would look dead.
+        self.boot == other.boot && is_named && self.pid_space == other.pid_space
+    }
 }
 
 /// A file of another tool, as far as it could be understood.
@@ -154,7 +163,7 @@ impl Entry {
         now_ms: u64,
     ) -> Result<Self, RegistryError> {
         let start_time = |pid| match look_at(pid) {
-            Process::Runs { start_time } => Ok(start_time),
+            Process::Runs { start_time, .. } => Ok(start_time),
             Process::Hidden => Ok(0),
             Process::Gone => Err(RegistryError::NoSuchProcess { pid }),
         };
@@ -395,14 +404,11 @@ fn life(entry: &Entry, here: &Place, seen: &mut HashMap<u32, Process>) -> Life {
     if there.boot != here.boot && !there.boot.is_empty() && !here.boot.is_empty() {
         return if there.machine == here.machine { Life::Gone } else { Life::Elsewhere };
     }
-    // A boot names its machine, whatever that is called; without one the name has to do.
-    let is_same_system = there.boot == here.boot && (!here.boot.is_empty() || there.machine == here.machine);
-    // A sandbox often has pids of its own. Seen from there every agent would look dead.
-    if !is_same_system || there.pid_space != here.pid_space {
+    if !there.shares_pids_with(here) {
         return Life::Unknown;
     }
     match *seen.entry(entry.pid).or_insert_with(|| look_at(entry.pid)) {
-        Process::Runs { start_time } if [0, start_time].contains(&entry.start_time) => Life::Alive,
+        Process::Runs { start_time, .. } if [0, start_time].contains(&entry.start_time) => Life::Alive,
         Process::Runs { .. } | Process::Gone => Life::Gone,
         Process::Hidden => Life::Unknown,
     }

@@ -1,6 +1,6 @@
 //! Finding agents on this machine: who is meant, where its node is, which agent we ourselves run under.
 
-use crate::fail::Fail;
+use crate::fail::{self, Fail};
 use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, TaskRef};
 use synapse_core::routes::{self, Candidate, Target};
@@ -194,10 +194,13 @@ impl Roll {
     async fn ask_for_task(&self, id: &AgentId, task: &TaskRef) -> Result<TaskView, CallError> {
         const TRIES: u32 = 30;
         const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+        const ANSWERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
         let mut tries = 0;
         loop {
             let asked = match self.connect(id).await {
-                Ok(mut client) => client.get(&format!("/api/v1/tasks/{}", task.as_str())).await,
+                Ok(client) => {
+                    client.within(ANSWERS_WITHIN).get(&format!("/api/v1/tasks/{}", task.as_str())).await
+                }
                 Err(e) => Err(e),
             };
             tries += 1;
@@ -215,14 +218,23 @@ impl Roll {
         let own = self.own_agent();
         let live = self.candidates.iter().filter(|c| c.live).map(|c| c.id);
         let order = own.into_iter().chain(live.filter(|id| Some(*id) != own));
+        let mut silent = Vec::new();
         for id in order {
             match self.ask_for_task(&id, task).await {
                 Ok(view) => return Ok((id, view)),
                 Err(CallError::Refused { status: 404, .. } | CallError::Unreachable { .. }) => {}
+                Err(CallError::NotResponding { why }) => silent.push((self.label(&id), why)),
                 Err(other) => return Err(other.into()),
             }
         }
-        Err(Refusal::NoSuchTask { task: task.as_str().to_owned() }.into())
+        if silent.is_empty() {
+            return Err(Refusal::NoSuchTask { task: task.as_str().to_owned() }.into());
+        }
+        let mut message = format!("no agent that responds has task {}", task.as_str());
+        for (label, why) in silent {
+            message.push_str(&format!("; {label} may have it and is not responding: {why}"));
+        }
+        Err(Fail::new(fail::ERROR, "not_responding", message))
     }
 }
 

@@ -85,6 +85,7 @@ impl From<CallError> for Fail {
             CallError::OtherVersion { why } => Self::new(ERROR, "other_version", why),
             CallError::Untrusted { code, why } => Self::new(ERROR, code, why),
             CallError::Unusable { why } => Self::usage(why),
+            CallError::NotResponding { .. } => Self::new(ERROR, "not_responding", error.to_string()),
             other => Self::new(ERROR, "unreachable", other.to_string()),
         }
     }

@@ -45,13 +45,8 @@ fn golden_message_accepted() {
     check("message_accepted", MessageAccepted::stored(&taken, Seq(42)));
     let again = Taken { duplicate: true, ahead: 0, ..taken.clone() };
     check("message_accepted_again", MessageAccepted::stored(&again, Seq(42)));
-    let spooled = MessageAccepted {
-        task_id: None,
-        status: "spooled".into(),
-        event_id: None,
-        ..MessageAccepted::stored(&taken, Seq(0))
-    };
-    check("message_accepted_spooled", spooled);
+    let (id, agent) = (taken.message.to_string(), taken.agent.to_string());
+    check("message_accepted_spooled", MessageAccepted::spooled(id, agent, Some("not running".into())));
 }
 
 #[test]
@@ -150,6 +145,7 @@ fn golden_interrupted() {
         duplicate: false,
         ahead: 0,
         event_id: Some(7),
+        why: None,
     };
     let tasks = vec![task(Interruption::Told), task(Interruption::Stopping)];
     check("interrupted", InterruptAnswer { tasks, message: Some(message) });

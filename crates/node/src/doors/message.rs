@@ -68,13 +68,6 @@ fn relay(
     policy::may(&app.gate.rules(), &caller, Verb::Message, About::default())?;
     let put = post::spool_to(&app.home, &to, caller.sender(), request.clone());
     let name = put.map_err(|e| Refusal::NotStored { why: e.to_string() })?;
-    Ok(Json(MessageAccepted {
-        message_id: request.message_id.unwrap_or_else(|| name.as_str().to_owned()),
-        task_id: None,
-        agent_id: to.to_string(),
-        status: "spooled".into(),
-        duplicate: false,
-        ahead: 0,
-        event_id: None,
-    }))
+    let id = request.message_id.unwrap_or_else(|| name.as_str().to_owned());
+    Ok(Json(MessageAccepted::spooled(id, to.to_string(), None)))
 }

@@ -1,16 +1,56 @@
-//! Whether a process lives, as far as the system tells, and since when.
+//! Whether a process lives, as far as the system tells, and since when; and whether it is stopped.
 
 #[cfg(target_os = "linux")]
 use std::{fs::File, io::Read as _, path::Path};
+
+use super::{Entry, Place};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Process {
     Runs {
         start_time: u64,
+        is_stopped: bool,
     },
     Gone,
     /// The system does not tell.
     Hidden,
+}
+
+/// The process of an agent's node, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeProcess {
+    Runs,
+    /// By a signal or a debugger: it takes connections, and answers none.
+    Stopped,
+    /// The holder starts the next one.
+    Gone,
+    /// Its pid means nothing here, or the system does not tell.
+    Hidden,
+}
+
+impl Entry {
+    /// What became of the node that wrote this entry.
+    pub fn node(&self, here: &Place) -> NodeProcess {
+        if !self.place.shares_pids_with(here) {
+            return NodeProcess::Hidden;
+        }
+        match look_at(self.node_pid) {
+            Process::Runs { start_time, is_stopped } if [0, start_time].contains(&self.node_start_time) => {
+                if is_stopped {
+                    NodeProcess::Stopped
+                } else {
+                    NodeProcess::Runs
+                }
+            }
+            Process::Runs { .. } | Process::Gone => NodeProcess::Gone,
+            Process::Hidden => NodeProcess::Hidden,
+        }
+    }
+}
+
+/// Whether a process is known to be stopped, by a signal or a debugger.
+pub fn is_stopped(pid: u32) -> bool {
+    matches!(look_at(pid), Process::Runs { is_stopped: true, .. })
 }
 
 #[cfg(target_os = "linux")]
@@ -46,7 +86,12 @@ fn parse_stat(line: &[u8]) -> Option<Process> {
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
     let start_time = fields.nth(START_TIME_AFTER_STATE)?.parse().ok()?;
-    Some(if matches!(state, "Z" | "X" | "x") { Process::Gone } else { Process::Runs { start_time } })
+    let is_stopped = matches!(state, "T" | "t");
+    Some(if matches!(state, "Z" | "X" | "x") {
+        Process::Gone
+    } else {
+        Process::Runs { start_time, is_stopped }
+    })
 }
 
 /// Field 22 of proc(5), counted from the one after the state, which is field 3.
@@ -61,9 +106,11 @@ mod tests {
         let line = |name: &str, state: &str| {
             format!("7 ({name}) {state} 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 9 9")
         };
-        let runs = Some(Process::Runs { start_time: 4711 });
-        assert_eq!(parse_stat(line("cat", "S").as_bytes()), runs);
-        assert_eq!(parse_stat(line("a) Z 1 (b", "R").as_bytes()), runs);
+        let runs = |is_stopped| Some(Process::Runs { start_time: 4711, is_stopped });
+        assert_eq!(parse_stat(line("cat", "S").as_bytes()), runs(false));
+        assert_eq!(parse_stat(line("a) Z 1 (b", "R").as_bytes()), runs(false));
+        assert_eq!(parse_stat(line("cat", "T").as_bytes()), runs(true));
+        assert_eq!(parse_stat(line("cat", "t").as_bytes()), runs(true));
         assert_eq!(parse_stat(line("cat", "Z").as_bytes()), Some(Process::Gone));
         assert_eq!(parse_stat(b""), None);
         assert_eq!(parse_stat(b"7 (cat) S 1"), None);

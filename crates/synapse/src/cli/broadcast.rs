@@ -184,7 +184,7 @@ async fn hand_over(roll: &Roll, to: &Candidate, request: &MessageRequest) -> (Se
         answer: None,
         error: None,
     };
-    match send::hand_over(roll, to, request).await {
+    match send::hand_over(roll, to, request, &|_| {}).await {
         Ok(accepted) => {
             sent.status.clone_from(&accepted.status);
             sent.task_id.clone_from(&accepted.task_id);

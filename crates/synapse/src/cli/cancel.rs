@@ -47,6 +47,7 @@ pub(super) async fn cancel(args: Cancel, calling: &Calling, json: bool) -> Done 
             duplicate: true,
             ahead: 0,
             event_id: None,
+            why: None,
         };
         if let Reached::TimedOut { .. } =
             wait::until(&roll, &node, &since, WaitFor::Answer, PATIENCE, wait::Ears::DEAF).await?

@@ -9,11 +9,14 @@ use synapse_dialects::share::SharedView;
 use synapse_dialects::status::StatusView;
 use synapse_dialects::terminal::TerminalView;
 use synapse_peer::CallError;
-use synapse_store::registry::Entry;
+use synapse_store::registry::{Entry, NodeProcess, Place};
 use synapse_store::spool::Spool;
 
 /// How long a node that is between two lives is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long a node may take to say how it is.
+pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 pub struct AgentFacts {
     pub id: AgentId,
@@ -23,6 +26,8 @@ pub struct AgentFacts {
     pub port_open: Option<bool>,
     /// Its holder lives.
     pub held: bool,
+    /// The process of its node, if that is stopped.
+    pub stopped: Option<u32>,
     /// Letters that its node has not taken in yet.
     pub spooled: usize,
     /// What its node says, or why it says nothing.
@@ -41,10 +46,15 @@ pub struct NodeFacts {
 pub(super) async fn gather(roll: &Roll, id: &AgentId, patience: Duration) -> AgentFacts {
     let held = roll.is_held(id);
     let spool = Spool::open(&roll.home.agent(id).spool());
-    let node = if held { ask(roll, id, patience).await } else { Err("it is not running".to_owned()) };
     let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == *id).cloned();
+    let stopped = entry.as_ref().filter(|_| held).and_then(stopped_node);
+    let node = match (held, stopped) {
+        (true, None) => ask(roll, id, patience).await,
+        (true, Some(pid)) => Err(format!("process {pid} is stopped")),
+        (false, _) => Err("it is not running".to_owned()),
+    };
     let port_open = match &entry {
-        Some(entry) if held && !patience.is_zero() => Some(is_open(entry.port).await),
+        Some(entry) if held && stopped.is_none() && !patience.is_zero() => Some(is_open(entry.port).await),
         _ => None,
     };
     AgentFacts {
@@ -53,9 +63,15 @@ pub(super) async fn gather(roll: &Roll, id: &AgentId, patience: Duration) -> Age
         entry,
         port_open,
         held,
+        stopped,
         spooled: spool.and_then(|spool| spool.waiting()).unwrap_or(0),
         node,
     }
+}
+
+/// The process of a node that takes connections and answers none, because it is stopped.
+pub(super) fn stopped_node(entry: &Entry) -> Option<u32> {
+    (entry.node(&Place::here()) == NodeProcess::Stopped).then_some(entry.node_pid)
 }
 
 async fn is_open(port: u16) -> bool {
@@ -66,7 +82,7 @@ async fn is_open(port: u16) -> bool {
 
 async fn ask(roll: &Roll, id: &AgentId, patience: Duration) -> Result<NodeFacts, String> {
     let asked = wait::patiently(patience, async || {
-        let mut client = roll.connect(id).await?;
+        let mut client = roll.connect(id).await?.within(ANSWERS_WITHIN);
         Ok::<_, CallError>(NodeFacts {
             status: client.get("/status").await?,
             inbox: client.get("/api/v1/inbox?max=10").await?,
@@ -76,7 +92,8 @@ async fn ask(roll: &Roll, id: &AgentId, patience: Duration) -> Result<NodeFacts,
         })
     });
     // A node that takes the connection and says nothing is not waited for either.
-    match tokio::time::timeout(patience + Duration::from_secs(5), asked).await {
+    match tokio::time::timeout(patience + ANSWERS_WITHIN, asked).await {
+        Ok(Err(CallError::NotResponding { why })) => Err(why),
         Ok(facts) => facts.map_err(|e| e.to_string()),
         Err(_) => Err("it takes connections and does not answer".to_owned()),
     }

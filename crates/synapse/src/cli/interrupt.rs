@@ -98,7 +98,7 @@ async fn not_running(
         message_id: Some(message_id),
         ..MessageRequest::default()
     };
-    let accepted = super::send::hand_over(roll, to, &request).await?;
+    let accepted = super::send::hand_over(roll, to, &request, &|_| {}).await?;
     if json {
         show::json(&json!({ "tasks": [], "message": accepted }));
     } else {

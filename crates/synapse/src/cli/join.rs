@@ -130,7 +130,7 @@ impl Joined {
         };
         match opened {
             Ok(lines) => Ok(Some(lines)),
-            Err(e) if e.is_passing() => {
+            Err(e) if e.may_work_later() => {
                 if !self.is_held() {
                     return Err(Fail::new(fail::ERROR, "stopped", "this agent was stopped"));
                 }
@@ -229,7 +229,7 @@ impl Joined {
                 Err(e) => Err(e),
             };
             match asked {
-                Err(e) if e.is_passing() && self.is_held() => tokio::time::sleep(PAUSE).await,
+                Err(e) if e.may_work_later() && self.is_held() => tokio::time::sleep(PAUSE).await,
                 answered => return answered,
             }
         }

@@ -9,7 +9,7 @@ use synapse_core::agents::AgentState;
 use synapse_core::routes::Candidate;
 use synapse_store::ended::Ended;
 use synapse_store::known::Known;
-use synapse_store::registry::Entry;
+use synapse_store::registry::{Entry, NodeProcess, Place};
 use synapse_store::remotes::Remote;
 use synapse_store::spool::Spool;
 
@@ -97,7 +97,8 @@ pub(super) fn rows(roll: &Roll, all: bool) -> Vec<Row> {
             .map(|one| seen_from_sandbox(roll, one))
             .collect();
     }
-    let mut rows: Vec<Row> = roll.scan.agents.iter().map(|entry| running(roll, entry)).collect();
+    let here = Place::here();
+    let mut rows: Vec<Row> = roll.scan.agents.iter().map(|entry| running(roll, entry, &here)).collect();
     if all {
         rows.extend(stopped(roll).map(|known| known_only(roll, known)));
     }
@@ -169,14 +170,15 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
     lines
 }
 
-fn running(roll: &Roll, entry: &Entry) -> Row {
-    // The holder lives; if the node does not, a new one is on its way.
-    let node_lives = synapse_holder::ProcessMark::of(entry.node_pid)
-        .is_some_and(|m| m.start_time == entry.node_start_time);
-    let (state, why) = if node_lives {
-        (entry.status, entry.status_why.clone())
-    } else {
-        (AgentState::Starting, "its node is being restarted".to_owned())
+fn running(roll: &Roll, entry: &Entry, here: &Place) -> Row {
+    let (state, why) = match entry.node(here) {
+        // What cannot be seen from here is what the node said last.
+        NodeProcess::Runs | NodeProcess::Hidden => (entry.status, entry.status_why.clone()),
+        NodeProcess::Stopped => {
+            (AgentState::Unknown, format!("not responding: process {} is stopped", entry.node_pid))
+        }
+        // The holder lives, so a new one is on its way.
+        NodeProcess::Gone => (AgentState::Starting, "its node is being restarted".to_owned()),
     };
     Row {
         name: roll.label(&entry.agent_id),

@@ -52,12 +52,17 @@ pub(super) fn of_agent(facts: &AgentFacts, now: u64) -> Reason {
             "start it again with the `synapse run` or `join` that started it; mail for it is kept",
         );
     }
-    match &facts.node {
-        Ok(node) => of_node(label, node, now),
-        Err(why) => Reason::new(
+    match (&facts.node, facts.stopped) {
+        (Ok(node), _) => of_node(label, node, now),
+        (Err(why), Some(pid)) => Reason::new(
             "no_answer",
-            format!("{label} runs, but its node does not answer: {why}"),
-            format!("its holder starts it again; `synapse logs {label}` tells more"),
+            format!("{label} is not responding: {why}"),
+            format!("`kill -CONT {pid}` resumes it; mail for it is kept"),
+        ),
+        (Err(why), None) => Reason::new(
+            "no_answer",
+            format!("{label} is not responding: {why}"),
+            format!("`synapse logs {label}` may tell why; mail for it is kept"),
         ),
     }
 }
@@ -267,6 +272,7 @@ mod tests {
             entry: None,
             port_open: None,
             held,
+            stopped: None,
             spooled: 2,
             node: node.map_err(str::to_owned),
         }

@@ -13,7 +13,7 @@ use crate::agents::Roll;
 use crate::fail::{self, Done, Fail};
 use crate::show;
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use synapse_core::ids::TaskRef;
 use synapse_core::routes::Candidate;
 use synapse_dialects::message::{ChainField, MessageAccepted, MessageRequest, request_to_core};
@@ -124,8 +124,18 @@ async fn to_one(
     timeout: Duration,
     json: bool,
 ) -> Done {
-    let accepted = hand_over(roll, to, &request).await?;
+    let began = Instant::now();
     let label = roll.label(&to.id);
+    let warn = |accepted: &MessageAccepted| {
+        if !json {
+            eprintln!("{}", show::paint_err("2", &stored_line(accepted, &label)));
+        }
+    };
+    let mut accepted = hand_over(roll, to, &request, &warn).await?;
+    if wait_for != WaitFor::Stored && accepted.status == "spooled" && to.live {
+        warn(&accepted);
+        accepted = handover::once_it_responds(roll, to, &request, timeout).await.unwrap_or(accepted);
+    }
     let spooled = accepted.status == "spooled";
     if wait_for == WaitFor::Stored || spooled {
         if json {
@@ -134,22 +144,18 @@ async fn to_one(
             show::out(&stored_line(&accepted, &label));
         }
         if spooled && wait_for != WaitFor::Stored {
-            let message = format!(
-                "{label} is not running, so no answer can come yet. Start it, then send the same again with \
-                 `--message-id {} --response`: it is done once, and you get the answer",
-                accepted.message_id
-            );
-            return Err(Fail::new(fail::TIMED_OUT, "not_running", message));
+            return Err(handover::no_answer_yet(&accepted, &label));
         }
         return Ok(());
     }
-    if show::err_on_terminal() && !json {
-        eprintln!("{}", show::paint_err("2", &stored_line(&accepted, &label)));
+    if show::err_on_terminal() {
+        warn(&accepted);
     }
-    let reached = wait::until(roll, &to.id, &accepted, wait_for, timeout, Ears::of_person(json)).await?;
-    if let Reached::TimedOut { after, last } = &reached {
+    let left = timeout.saturating_sub(began.elapsed());
+    let reached = wait::until(roll, &to.id, &accepted, wait_for, left, Ears::of_person(json)).await?;
+    if let Reached::TimedOut { last, .. } = &reached {
         let last = last.as_deref().unwrap_or("stored");
-        return Err(nothing_came(roll, to, &accepted, *after, last).await);
+        return Err(nothing_came(roll, to, &accepted, timeout, last).await);
     }
     tell(Some(roll), &reached, &accepted, &label, json)
 }
@@ -187,7 +193,7 @@ async fn to_there(
 async fn to_many(roll: &Roll, to: &[&Candidate], request: &MessageRequest, json: bool) -> Done {
     let mut failed = None;
     for one in to {
-        match hand_over(roll, one, request).await {
+        match hand_over(roll, one, request, &|_| {}).await {
             Ok(accepted) if json => show::json(&roll.with_way(&accepted)),
             Ok(accepted) => show::out(&stored_line(&accepted, &roll.label(&one.id))),
             Err(fail) => {

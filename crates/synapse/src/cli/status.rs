@@ -2,14 +2,17 @@
 
 use super::Calling;
 use super::elsewhere::{self, Called};
+use super::facts;
 use super::there::There;
 use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
 use clap::Args;
 use serde_json::json;
+use synapse_core::ids::AgentId;
 use synapse_dialects::api::TaskView;
 use synapse_dialects::status::StatusView;
+use synapse_peer::CallError;
 use synapse_store::registry::Entry;
 use synapse_store::spool::Spool;
 
@@ -35,24 +38,17 @@ pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done 
     let one = roll.find_one(&args.agent)?;
     let label = roll.label(&one.id);
     if !one.live {
-        let waiting = Spool::open(&roll.home.agent(&one.id).spool())?.waiting()?;
-        if json {
-            show::json(
-                &json!({ "agentName": label, "state": "offline", "running": false, "spooled": waiting }),
-            );
-        } else {
-            show::out(&format!(
-                "{label} is not running; {waiting} new in its spool. Mail for it is kept until it runs again"
-            ));
-        }
-        return Ok(());
+        return not_running(&roll, &one.id, json);
     }
-    let mut client =
-        super::wait::patiently(std::time::Duration::from_secs(5), async || roll.connect(&one.id).await)
-            .await?;
-    let status: StatusView = client.get("/status").await?;
-    let tasks: Vec<TaskView> = client.get("/api/v1/tasks").await?;
     let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == one.id);
+    let (status, tasks) = match ask(&roll, &one.id).await {
+        Ok(answered) => answered,
+        Err(CallError::NotResponding { why }) => {
+            not_responding(&roll, &one.id, &why, json);
+            return Ok(());
+        }
+        Err(other) => return Err(other.into()),
+    };
     if json {
         show::json(&all_told(&status, &tasks, entry));
         return Ok(());
@@ -90,6 +86,43 @@ pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done 
     }
     print(&lines);
     Ok(())
+}
+
+async fn ask(roll: &Roll, id: &AgentId) -> Result<(StatusView, Vec<TaskView>), CallError> {
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+    super::wait::patiently(PATIENCE, async || {
+        let mut client = roll.connect(id).await?.within(facts::ANSWERS_WITHIN);
+        Ok((client.get("/status").await?, client.get("/api/v1/tasks").await?))
+    })
+    .await
+}
+
+fn not_running(roll: &Roll, id: &AgentId, json: bool) -> Done {
+    let label = roll.label(id);
+    let waiting = Spool::open(&roll.home.agent(id).spool())?.waiting()?;
+    if json {
+        show::json(&json!({ "agentName": label, "state": "offline", "running": false, "spooled": waiting }));
+    } else {
+        show::out(&format!(
+            "{label} is not running; {waiting} new in its spool. Mail for it is kept until it runs again"
+        ));
+    }
+    Ok(())
+}
+
+/// What is known of an agent whose node says nothing.
+fn not_responding(roll: &Roll, id: &AgentId, why: &str, json: bool) {
+    let label = roll.label(id);
+    let spooled = Spool::open(&roll.home.agent(id).spool()).and_then(|spool| spool.waiting()).unwrap_or(0);
+    if json {
+        show::json(&json!({
+            "agentName": label, "state": "unknown", "running": true, "responding": false, "why": why,
+            "spooled": spooled,
+        }));
+        return;
+    }
+    show::out(&format!("{label} is not responding: {why}"));
+    show::out(&format!("{spooled} new in its spool. Mail for it is kept until it responds again"));
 }
 
 /// What anybody may see of a node elsewhere; its tasks are shown to those who may read them.

@@ -159,7 +159,7 @@ impl Follower<'_> {
                         }
                     }
                 }
-                Err(e) if e.is_passing() => {}
+                Err(e) if e.may_work_later() => {}
                 Err(e) => return Err(e.into()),
             }
             if let Some(label) = place.stopped() {

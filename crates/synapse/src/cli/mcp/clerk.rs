@@ -111,7 +111,7 @@ async fn send_message(roll: &Roll, args: SendMessage, waiting: &Waiting) -> Outc
     }
     match roll.find(&args.to)?[..] {
         [one] => {
-            let accepted = send::hand_over(roll, one, &request).await?;
+            let accepted = send::hand_over(roll, one, &request, &|_| {}).await?;
             Ok(Told::new(
                 send::stored_line(&accepted, &roll.label(&one.id)),
                 accepted_data(roll, one, &accepted),
@@ -121,7 +121,7 @@ async fn send_message(roll: &Roll, args: SendMessage, waiting: &Waiting) -> Outc
             let (mut sent, mut failed) = (Vec::new(), Vec::new());
             for one in several {
                 let label = roll.label(&one.id);
-                match send::hand_over(roll, one, &request).await {
+                match send::hand_over(roll, one, &request, &|_| {}).await {
                     Ok(accepted) => sent.push(accepted_data(roll, one, &accepted)),
                     Err(fail) => failed.push(json!({ "agent": label, "error": fail.info })),
                 }
@@ -173,7 +173,7 @@ async fn ask_agent(roll: &Roll, args: AskAgent, waiting: &Waiting) -> Outcome {
     }
     let waits = send::wait_for(roll, None, true)? == WaitFor::Answer;
     let request = request(args.message, args.priority, args.task_id, args.message_id, waits)?;
-    let accepted = send::hand_over(roll, to, &request).await?;
+    let accepted = send::hand_over(roll, to, &request, &|_| {}).await?;
     let label = roll.label(&to.id);
     let stored = send::stored_line(&accepted, &label);
     let data = accepted_data(roll, to, &accepted);

@@ -12,7 +12,7 @@ use crate::profiles;
 use crate::viewer::{Message, Name};
 use synapse_core::ids::AgentId;
 use synapse_core::routes::Candidate;
-use synapse_dialects::message::request_to_core;
+use synapse_dialects::message::{MessageAccepted, request_to_core};
 use synapse_settings::{Loaded, Places};
 use synapse_store::home::Home;
 
@@ -80,8 +80,9 @@ async fn carry(roll: &Roll, message: Message, tell: &dyn Fn(String)) -> Result<S
     let request = request(message.text, priority, wait_for);
     request_to_core(request.clone())?;
     let to = roll.find_one(&message.to)?;
-    let accepted = hand_over(roll, to, &request).await?;
     let label = roll.label(&to.id);
+    let slow = |accepted: &MessageAccepted| tell(stored_line(accepted, &label));
+    let accepted = hand_over(roll, to, &request, &slow).await?;
     let stored = stored_line(&accepted, &label);
     if !waits || accepted.status == "spooled" {
         return Ok(stored);
