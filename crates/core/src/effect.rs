@@ -204,6 +204,17 @@ impl Draft {
         let message = self.sender_id.clone()?;
         Some(Key { who, tenant: self.tenant.clone(), message })
     }
+
+    /// Refuses a time stamp that is far from ours; checked once, where the message enters.
+    pub fn check_time(&self, now: Timestamp, skew_ms_max: u64) -> Result<(), Refusal> {
+        let off = self.sent_at.map_or(0, |sent| sent.since_ms(now).max(now.since_ms(sent)));
+        if off <= skew_ms_max {
+            return Ok(());
+        }
+        let hours = off / 3_600_000;
+        let why = format!("it is {hours} hours away from this machine's clock; check both clocks");
+        Err(Refusal::bad_field("timestamp", why))
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -14,12 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command};
-use synapse_core::ids::{AgentId, Label};
-use synapse_core::message::{Proof, Sender, Who};
+use synapse_core::ids::{AgentId, Label, MessageId};
+use synapse_core::message::{Content, Proof, Sender, Who};
 use synapse_core::policy::Caller;
 use synapse_dialects::audit::{Actor, Line};
-use synapse_dialects::message::{self, MessageRequest};
+use synapse_dialects::message::{self, ChainField, MessageRequest};
 use synapse_dialects::parse;
+use synapse_settings::Places;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
 use synapse_store::spool::{Found, Spool, SpoolError, SpoolId};
@@ -45,16 +46,39 @@ impl SpoolLetter {
     }
 }
 
-/// Puts a letter into the spool of an agent, running or not. On disk when this returns.
+/// Puts a letter into the spool of an agent, running or not. On disk when this returns. What the agent would refuse
+/// for its size is refused here, because its sender is told that it is stored.
 pub fn spool_to(
     home: &Home,
     agent: &AgentId,
     from: Sender,
-    request: MessageRequest,
+    mut request: MessageRequest,
 ) -> Result<SpoolId, SpoolError> {
+    if let Ok(asked) = message::request_to_core(request.clone()) {
+        let (bytes, max) = (asked.draft.body.bytes(), body_bytes_max(home));
+        if bytes > max {
+            return Err(SpoolError::TooLarge { bytes, max });
+        }
+    }
+    // It may lie here for weeks, and is as fresh as it was when it came.
+    request.timestamp = None;
     let dir = home.agent(agent);
     dir.ensure()?;
     put(&Spool::open(&dir.spool())?, seal::seal(home, To::Agent(agent), &from, &request), from, request)
+}
+
+/// The longest body that an agent of this home takes if it starts now.
+fn body_bytes_max(home: &Home) -> usize {
+    let loaded = synapse_settings::load(&Places::here(home.root(), home.root()));
+    usize::try_from(loaded.settings.limits.message_bytes_max).unwrap_or(usize::MAX)
+}
+
+/// Why a letter could not be put into a spool, in the words of a node.
+pub fn refusal(error: SpoolError) -> Refusal {
+    match error {
+        SpoolError::TooLarge { bytes, max } => Refusal::TooLarge { bytes, max },
+        other => Refusal::NotStored { why: other.to_string() },
+    }
 }
 
 /// Puts a letter where the person finds it.
@@ -79,7 +103,7 @@ pub fn send_back(home: &Home, to: &Sender, from: Sender, request: MessageRequest
         Who::Agent(id) => spool_to(home, id, from, request),
         Who::User | Who::Named(_) => spool_to_user(home, from, request),
     };
-    put.map(drop).map_err(|e| Refusal::NotStored { why: e.to_string() })
+    put.map(drop).map_err(refusal)
 }
 
 /// Takes letters in for as long as the node runs.
@@ -131,7 +155,7 @@ async fn take_one(spool: &Arc<Spool>, app: &App, found: Found) -> bool {
     let put_away = match read(&name, &bytes, |letter| looked_at(app, letter)) {
         Err(refusal) => {
             app.audit.write(aside(refusal.code())).await;
-            set_aside(spool, &name, &refusal)
+            set_aside(app, spool, &name, &bytes, &refusal)
         }
         Ok((caller, command)) => match deliver(app, caller, command).await {
             Ok(()) => spool.done(&name),
@@ -139,7 +163,7 @@ async fn take_one(spool: &Arc<Spool>, app: &App, found: Found) -> bool {
                 tracing::info!(file = %name, %refusal, "a letter in the spool could not be taken yet");
                 return false;
             }
-            Err(refusal) => set_aside(spool, &name, &refusal),
+            Err(refusal) => set_aside(app, spool, &name, &bytes, &refusal),
         },
     };
     if let Err(e) = put_away {
@@ -148,10 +172,63 @@ async fn take_one(spool: &Arc<Spool>, app: &App, found: Found) -> bool {
     true
 }
 
-fn set_aside(spool: &Spool, name: &SpoolId, refusal: &Refusal) -> Result<(), SpoolError> {
+/// Out of the way of the others. Its sender was told that it is stored, and so is told what became of it.
+fn set_aside(
+    app: &App,
+    spool: &Spool,
+    name: &SpoolId,
+    bytes: &[u8],
+    refusal: &Refusal,
+) -> Result<(), SpoolError> {
     tracing::warn!(file = %name, %refusal, "a letter in the spool was set aside");
+    if let Some((to, note)) = undelivered(app, name, bytes, refusal) {
+        let from = Sender {
+            who: Who::Agent(app.agent.id),
+            label: app.agent.label(),
+            by_user: false,
+            proof: Proof::Own,
+        };
+        if let Err(e) = send_back(&app.home, &to, from, note) {
+            tracing::warn!(file = %name, error = %e, "its sender could not be told");
+        }
+    }
     spool.set_aside(name, &refusal.to_string())
 }
+
+/// The note for the sender of a letter that is refused, if it is known who that is.
+fn undelivered(
+    app: &App,
+    name: &SpoolId,
+    bytes: &[u8],
+    refusal: &Refusal,
+) -> Option<(Sender, MessageRequest)> {
+    let letter: SpoolLetter = parse::json(bytes).ok()?;
+    // A note about a note would have no end.
+    if letter.request.metadata.contains_key(UNDELIVERED) || !looked_at(app, &letter).is_sealed {
+        return None;
+    }
+    let to = if letter.from.by_user { Sender::user(Proof::Own) } else { letter.from };
+    let request = letter.request;
+    let text =
+        message::parts("message", request.message).map(|parts| Content { parts, ..Content::default() });
+    let text: String = text.unwrap_or_default().as_text().chars().take(UNDELIVERED_CHARS_MAX).collect();
+    let chain = request.chain.map(|chain| ChainField { hops: chain.hops.saturating_add(1), ..chain });
+    let said = format!("not delivered to {}: {text:?}, because {refusal}", app.agent.label());
+    let id = request.message_id.unwrap_or_else(|| name.as_str().to_owned());
+    let note = MessageRequest {
+        message: said.into(),
+        priority: Some(1),
+        metadata: [(UNDELIVERED.to_owned(), id.into())].into_iter().collect(),
+        // The same if it is told twice, because we died in between.
+        message_id: Some(format!("{UNDELIVERED}-{name}")).filter(|id| id.len() <= MessageId::BYTES_MAX),
+        chain,
+        ..MessageRequest::default()
+    };
+    Some((to, note))
+}
+
+const UNDELIVERED: &str = "undelivered";
+const UNDELIVERED_CHARS_MAX: usize = 60;
 
 /// Leaves a line, unless the letter is to be tried again.
 async fn deliver(app: &App, caller: Caller, command: Command) -> Result<(), Refusal> {

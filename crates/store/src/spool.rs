@@ -101,8 +101,10 @@ pub enum SpoolError {
 impl Spool {
     /// The most letters that wait in one spool. Writers that race may pass it by a few.
     pub const LETTERS_MAX: usize = 10_000;
-    /// A message of 1 MiB and its envelope.
-    pub const LETTER_BYTES_MAX: usize = (1024 + 64) * 1024;
+    /// The largest message that the settings allow, and its envelope. Writers keep to what is allowed now.
+    pub const LETTER_BYTES_MAX: usize = (32 << 20) + (64 << 10);
+    /// As `LETTER_BYTES_MAX`, among the files of others: a message of 1 MiB.
+    pub const STRICT_LETTER_BYTES_MAX: usize = (1 << 20) + (64 << 10);
     /// What one `take` gives at most, so that a full spool does not fill the memory.
     pub const TAKE_LETTERS_MAX: usize = 256;
     pub const TAKE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -151,8 +153,9 @@ impl Spool {
 
     /// Keeps a letter; once this returns well, nothing short of a broken disk loses it.
     pub fn put(&self, bytes: &[u8]) -> Result<SpoolId, SpoolError> {
-        if bytes.len() > Self::LETTER_BYTES_MAX {
-            return Err(SpoolError::TooLarge { bytes: bytes.len(), max: Self::LETTER_BYTES_MAX });
+        let max = self.letter_bytes_max();
+        if bytes.len() > max {
+            return Err(SpoolError::TooLarge { bytes: bytes.len(), max });
         }
         self.find_room()?;
         let name = fresh_name().map_err(|error| self.failed("make a name in", error))?;
@@ -204,6 +207,13 @@ impl Spool {
             .map_err(|error| FileError::io(&self.arrivals.join(name.as_str()), "set aside", error).into())
     }
 
+    fn letter_bytes_max(&self) -> usize {
+        match self.access {
+            Access::Sole => Self::STRICT_LETTER_BYTES_MAX,
+            _ => Self::LETTER_BYTES_MAX,
+        }
+    }
+
     fn find_room(&self) -> Result<(), SpoolError> {
         let take_one = |room: usize| room.checked_sub(1);
         if self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one).is_ok() {
@@ -244,7 +254,7 @@ impl Spool {
         let id = name.to_str().and_then(SpoolId::parse);
         let id = id.ok_or("its name is not one of a letter (letters, digits, dots and dashes)")?;
         let path = || self.arrivals.join(name);
-        match files::read_at(self.new.as_fd(), name, Self::LETTER_BYTES_MAX, self.access, path) {
+        match files::read_at(self.new.as_fd(), name, self.letter_bytes_max(), self.access, path) {
             Ok(bytes) if bytes.is_empty() => Err("it is empty".to_owned()),
             Ok(bytes) => Ok(Some((id, bytes))),
             Err(error) if error.is_missing() => Ok(None),

@@ -3,6 +3,7 @@
 use synapse_core::Refusal;
 use synapse_dialects::error::{ErrorBody, ErrorInfo};
 use synapse_peer::CallError;
+use synapse_store::spool::SpoolError;
 
 /// Exit codes; stable.
 pub const ERROR: u8 = 1;
@@ -13,6 +14,8 @@ pub const REFUSED: u8 = 5;
 /// As in shells: what is named is no program that may be run, or is not there.
 pub const NOT_EXECUTABLE: u8 = 126;
 pub const NOT_FOUND: u8 = 127;
+
+const TOO_LARGE: &str = "too_large";
 
 #[derive(Debug)]
 pub struct Fail {
@@ -33,6 +36,19 @@ impl Fail {
 
     pub fn refused(message: impl Into<String>) -> Self {
         Self::new(REFUSED, "refused", message)
+    }
+
+    pub fn too_large(message: impl Into<String>) -> Self {
+        let mut fail = Self::new(REFUSED, TOO_LARGE, message);
+        fail.hint_at_files();
+        fail
+    }
+
+    /// `--file` sends the text of a file, and so is no way out.
+    fn hint_at_files(&mut self) {
+        if self.info.code == TOO_LARGE {
+            self.info.message.push_str("; or save it where the agent can read it, and send the path");
+        }
     }
 
     /// Only an exit code: what ended has said itself why.
@@ -71,7 +87,9 @@ impl From<anyhow::Error> for Fail {
 impl From<Refusal> for Fail {
     fn from(refusal: Refusal) -> Self {
         let code = if matches!(refusal, Refusal::BadField { .. }) { USAGE } else { REFUSED };
-        Self { code, info: ErrorBody::from(&refusal).error }
+        let mut fail = Self { code, info: ErrorBody::from(&refusal).error };
+        fail.hint_at_files();
+        fail
     }
 }
 
@@ -80,13 +98,25 @@ impl From<CallError> for Fail {
         match error {
             CallError::Refused { status, info } => {
                 let code = if status == 400 { USAGE } else { REFUSED };
-                Self { code, info }
+                let mut fail = Self { code, info };
+                fail.hint_at_files();
+                fail
             }
             CallError::OtherVersion { why } => Self::new(ERROR, "other_version", why),
             CallError::Untrusted { code, why } => Self::new(ERROR, code, why),
             CallError::Unusable { why } => Self::usage(why),
             CallError::NotResponding { .. } => Self::new(ERROR, "not_responding", error.to_string()),
             other => Self::new(ERROR, "unreachable", other.to_string()),
+        }
+    }
+}
+
+impl From<SpoolError> for Fail {
+    fn from(error: SpoolError) -> Self {
+        match error {
+            // As a node would refuse it.
+            SpoolError::TooLarge { bytes, max } => Refusal::TooLarge { bytes, max }.into(),
+            other => Self::new(ERROR, "error", other.to_string()),
         }
     }
 }
@@ -111,6 +141,5 @@ fails_as_error!(
     std::io::Error,
     synapse_store::files::FileError,
     synapse_store::home::HomeError,
-    synapse_store::known::KnownError,
-    synapse_store::spool::SpoolError
+    synapse_store::known::KnownError
 );

@@ -65,15 +65,7 @@ impl Hub {
         if bytes > max {
             return Err(Refusal::TooLarge { bytes, max });
         }
-        let off = draft.sent_at.map_or(0, |sent| sent.since_ms(now).max(now.since_ms(sent)));
-        if off > self.limits.clock_skew_ms_max {
-            let hours = off / 3_600_000;
-            return Err(Refusal::bad_field(
-                "timestamp",
-                format!("it is {hours} hours away from this machine's clock; check both clocks"),
-            ));
-        }
-        Ok(())
+        draft.check_time(now, self.limits.clock_skew_ms_max)
     }
 
     /// The same key with the same content is the same message.

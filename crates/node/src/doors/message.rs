@@ -1,6 +1,7 @@
 //! `POST /message`: the simple door for tools and scripts (PTY-7).
 
 use super::{Refused, Shared, read_body, unexpected};
+use crate::driver::now;
 use crate::{audit, post};
 use axum::Json;
 use axum::body::Body;
@@ -10,6 +11,7 @@ use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::AgentId;
 use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_core::routes::{self, Target};
+use synapse_core::settings::Limits;
 use synapse_dialects::error::ErrorBody;
 use synapse_dialects::message::{self, MessageAccepted, MessageRequest};
 use synapse_dialects::parse;
@@ -34,6 +36,7 @@ pub(super) async fn send(
         facts.draft(&draft);
     });
     if let Some(other) = elsewhere(&app, &draft.to)? {
+        draft.check_time(now(), Limits::default().clock_skew_ms_max)?;
         return relay(&app, caller, other, parse::json(&bytes)?);
     }
     draft.to = Target::Here;
@@ -66,8 +69,7 @@ fn relay(
     request: MessageRequest,
 ) -> Result<Json<MessageAccepted>, Refused> {
     policy::may(&app.gate.rules(), &caller, Verb::Message, About::default())?;
-    let put = post::spool_to(&app.home, &to, caller.sender(), request.clone());
-    let name = put.map_err(|e| Refusal::NotStored { why: e.to_string() })?;
+    let name = post::spool_to(&app.home, &to, caller.sender(), request.clone()).map_err(post::refusal)?;
     let id = request.message_id.unwrap_or_else(|| name.as_str().to_owned());
     Ok(Json(MessageAccepted::spooled(id, to.to_string(), None)))
 }

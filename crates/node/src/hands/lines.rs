@@ -119,7 +119,7 @@ impl App {
         policy::may(&self.gate.rules(), &from, Verb::Message, About::default())?;
         for id in ids.into_iter().filter(|id| *id != self.agent.id) {
             crate::post::spool_to(&self.home, &id, from.sender(), request.clone())
-                .map_err(|e| Refusal::NotStored { why: e.to_string() })?;
+                .map_err(crate::post::refusal)?;
         }
         Ok(())
     }

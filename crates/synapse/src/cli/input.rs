@@ -20,14 +20,15 @@ pub(super) fn confirm(question: &str, if_not: &str, json: bool) -> Done {
 /// The message: given, from a file, or from stdin.
 pub(super) fn text_of(message: Option<String>, file: Option<&std::path::Path>) -> Result<String, Fail> {
     use std::io::{IsTerminal as _, Read as _};
-    const BYTES_MAX: u64 = (1 << 20) + 1;
+    /// As much as the settings can allow; what is allowed now is checked by whoever stores it.
+    const BYTES_MAX: u64 = 32 << 20;
     let text = match (message, file) {
         (Some(text), _) if text != "-" => return Ok(text),
         (_, Some(path)) => {
             let opened = std::fs::File::open(path);
             let file = opened.map_err(|e| Fail::usage(format!("{} cannot be read: {e}", path.display())))?;
             let mut bytes = Vec::new();
-            file.take(BYTES_MAX).read_to_end(&mut bytes)?;
+            file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
             bytes
         }
         (None, None) if std::io::stdin().is_terminal() => {
@@ -35,9 +36,13 @@ pub(super) fn text_of(message: Option<String>, file: Option<&std::path::Path>) -
         }
         _ => {
             let mut bytes = Vec::new();
-            std::io::stdin().take(BYTES_MAX).read_to_end(&mut bytes)?;
+            std::io::stdin().take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
             bytes
         }
     };
+    if text.len() as u64 > BYTES_MAX {
+        // Never cut: half of a text may mean something else.
+        return Err(Fail::too_large(format!("the message has more than {BYTES_MAX} bytes")));
+    }
     String::from_utf8(text).map_err(|_| Fail::usage("the message is not UTF-8 text"))
 }
