@@ -13,7 +13,6 @@ mod job;
 mod keys;
 mod line;
 mod person;
-mod tokens;
 
 pub use at::{Message, Name};
 pub use person::Person;

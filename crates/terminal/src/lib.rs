@@ -36,6 +36,7 @@ mod status;
 mod strip;
 mod tap;
 pub mod text;
+pub mod tokens;
 pub mod turn;
 mod utf8;
 mod watch;

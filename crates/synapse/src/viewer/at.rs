@@ -6,10 +6,10 @@
 //!
 //! Invariants: what was kept back is sent, dropped by the person, or passed on whole and in order. Nothing that was kept
 //! back reaches a program that asks for a decision: there it could be the answer.
-//! Not here: who is known and how a message is sent (`cli::at`), what a key is (`tokens`), drawing (`viewer`).
+//! Not here: who is known and how a message is sent (`cli::at`), what a key is (`synapse_terminal::tokens`), drawing (`viewer`).
 
-use super::tokens::{self, Token};
 use synapse_holder::terminal::wire::Composer;
+use synapse_terminal::tokens::{self, Token};
 
 /// A word by which an agent may be called here.
 #[derive(Debug, Clone, PartialEq, Eq)]

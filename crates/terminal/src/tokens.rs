@@ -1,13 +1,13 @@
-//! What one key of a terminal is, read from its bytes: a character, one of the few keys that edit a line, or something else.
+//! Reads one key from the bytes a terminal sends: a character, one of the few keys that edit a line, or something else.
 //!
 //! Keys come plain, or as sequences of kitty's keyboard protocol if the program asked for that. A lone escape at the end
-//! of what was read is the key Esc, and an escape with one byte behind it is that key with Alt: terminals write the rest
-//! of a sequence at once.
-//! Not here: what is done with them (`at`), the keys behind Ctrl-b (`keys`).
+//! of the bytes is the key Esc, and an escape with one byte behind it is that key with Alt: terminals write the
+//! rest of a sequence at once.
+//! Not here: what is done with the keys (the viewer of the binary).
 
 /// One key, or one word of the terminal itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Token {
+pub enum Token {
     Text(char),
     Enter,
     Escape,
@@ -33,7 +33,7 @@ pub(super) enum Token {
 const SEQUENCE_BYTES_MAX: usize = 4096;
 
 /// The first token and how many bytes it has; none if its end has not come yet. `bytes` is not empty.
-pub(super) fn first(bytes: &[u8]) -> Option<(Token, usize)> {
+pub fn first(bytes: &[u8]) -> Option<(Token, usize)> {
     let one = |token| Some((token, 1));
     match bytes[0] {
         b'\r' => one(Token::Enter),
