@@ -4,38 +4,49 @@
 //! cannot be read is unknown, and nobody types on an unknown.
 //! Not here: what is done about it (`turn`).
 
+use crate::pattern::PatternText;
 use crate::rules::BadRule;
 use crate::screen::Screen;
-use crate::text::{Typed, bones, bones_unjoined};
+use crate::text::{Typed, bones, bones_unjoined, visible};
 use regex_lite::Regex;
 use serde::Deserialize;
+use serde_saphyr::Spanned;
 use std::ops::Range;
 
 /// Where the composer is, and how it looks.
 #[derive(Debug, Clone)]
 pub struct Composer {
+    begin: Option<Regex>,
     mark: Option<Regex>,
     frame: Option<Regex>,
-    end: Regex,
+    right: Option<Regex>,
+    end: Option<Regex>,
     placeholders: Vec<Regex>,
     collapsed: Vec<(Regex, Counts)>,
 }
 
-/// As written in a profile.
+/// As written in a profile. Of `begin`, `mark` and `frame` at least one says where it begins.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ComposerText {
+    /// The row above it.
+    #[serde(default)]
+    begin: Option<PatternText>,
     /// Begins its first row; what it fits is not text.
     #[serde(default)]
-    mark: Option<String>,
+    mark: Option<PatternText>,
     /// Begins each of its rows; what it fits is not text.
     #[serde(default)]
-    frame: Option<String>,
-    /// The row below it.
-    end: String,
+    frame: Option<PatternText>,
+    /// Ends each of its rows; what it fits is not text.
+    #[serde(default)]
+    right: Option<PatternText>,
+    /// The row below it. Without it, a frame ends the composer, or the end of the screen.
+    #[serde(default)]
+    end: Option<PatternText>,
     /// What it shows while it is empty.
     #[serde(default)]
-    placeholders: Vec<String>,
+    placeholders: Vec<PatternText>,
     /// What it shows instead of a long paste, with a number.
     #[serde(default)]
     collapsed: Vec<CollapsedText>,
@@ -44,7 +55,7 @@ pub(crate) struct ComposerText {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CollapsedText {
-    shows: String,
+    shows: PatternText,
     counts: Counts,
 }
 
@@ -72,24 +83,25 @@ pub enum Holds {
 }
 
 impl ComposerText {
-    pub(crate) fn compile(self) -> Result<Composer, BadRule> {
-        let compile = |what: &str, pattern: String| {
-            Regex::new(&pattern).map_err(|e| BadRule::Pattern {
-                part: "composer",
-                rule: what.to_owned(),
-                pattern,
-                why: e.to_string(),
-            })
-        };
-        if self.mark.is_none() && self.frame.is_none() {
-            return Err(BadRule::NoComposer);
+    pub(crate) fn compile(written: Spanned<Self>) -> Result<Composer, BadRule> {
+        let (line, text) = (written.referenced.into(), written.value);
+        if text.begin.is_none() && text.mark.is_none() && text.frame.is_none() {
+            let why =
+                "give mark, which begins its first row, frame, which begins each, or begin, the row above it";
+            return Err(BadRule::Composer { line, why });
         }
-        let placeholders = self.placeholders.into_iter().map(|p| compile("placeholders", p));
-        let collapsed = self.collapsed.into_iter().map(|c| Ok((compile("collapsed", c.shows)?, c.counts)));
+        let compile = |what: &str, pattern: PatternText| pattern.compile("composer", what);
+        let optional = |what: &str, pattern: Option<PatternText>| {
+            pattern.map(|pattern| compile(what, pattern)).transpose()
+        };
+        let placeholders = text.placeholders.into_iter().map(|p| compile("placeholders", p));
+        let collapsed = text.collapsed.into_iter().map(|c| Ok((compile("collapsed", c.shows)?, c.counts)));
         Ok(Composer {
-            mark: self.mark.map(|mark| compile("mark", mark)).transpose()?,
-            frame: self.frame.map(|frame| compile("frame", frame)).transpose()?,
-            end: compile("end", self.end)?,
+            begin: optional("begin", text.begin)?,
+            mark: optional("mark", text.mark)?,
+            frame: optional("frame", text.frame)?,
+            right: optional("right", text.right)?,
+            end: optional("end", text.end)?,
             placeholders: placeholders.collect::<Result<_, _>>()?,
             collapsed: collapsed.collect::<Result<_, BadRule>>()?,
         })
@@ -103,8 +115,8 @@ impl Composer {
 
     fn read_rows(&self, rows: &[String], (cursor, column): (usize, usize)) -> Holds {
         let Some(inside) = self.rows_of(rows, cursor) else { return Holds::Unknown };
-        let text: Vec<&str> =
-            inside.iter().map(|row| row.trim_matches(|c: char| c.is_whitespace())).collect();
+        // Some programs put characters without a width behind their cursor.
+        let text: Vec<String> = inside.into_iter().map(|row| visible(row).trim().to_owned()).collect();
         let shown = text.join("\n");
         let shown = shown.trim();
         // A person who types the very words of a placeholder has the cursor behind them.
@@ -145,13 +157,15 @@ impl Composer {
         rows.split_off(from)
     }
 
-    /// What is inside, row by row, without mark and frame.
+    /// What is inside, row by row, without mark, frame and right border.
     fn rows_of<'a>(&self, rows: &'a [String], cursor: usize) -> Option<Vec<&'a str>> {
         let place = self.place(rows, cursor)?;
         let inside = rows[place].iter().enumerate().map(|(n, row)| {
             let mark = self.mark.as_ref().filter(|_| n == 0).or(self.frame.as_ref());
             let begins = mark.and_then(|mark| begins(mark, row)).unwrap_or(0);
-            &row[begins..]
+            let right = self.right.as_ref().and_then(|right| right.find(row));
+            let ends = right.map_or(row.len(), |right| right.start());
+            &row[begins..ends.max(begins)]
         });
         Some(inside.collect())
     }
@@ -159,27 +173,37 @@ impl Composer {
     /// Which rows it has.
     fn place(&self, rows: &[String], cursor: usize) -> Option<Range<usize>> {
         let first = self.first(rows, cursor)?;
-        // A row of its text may look like its end; the true one is the lowest.
         let below = cursor.max(first + 1).min(rows.len());
-        let last = match &self.frame {
-            Some(frame) => below + rows[below..].iter().take_while(|row| frame.is_match(row)).count(),
-            None => rows.len(),
-        };
-        let end = (below..last).rev().find(|n| self.end.is_match(&rows[*n]))?;
-        Some(first..end)
+        let framed = below + rows[below..].iter().take_while(|row| self.frames(row)).count();
+        let Some(end) = &self.end else { return Some(first..framed.max(cursor + 1)) };
+        // A row of its text may look like its end; the true one is the lowest. It may belong to the frame, or be the
+        // first that does not.
+        let last = (framed + 1).min(rows.len());
+        (below..last).rev().find(|n| end.is_match(&rows[*n])).map(|end| first..end)
     }
 
+    /// Whether a row may be one of the composer's. Without a frame, any may.
+    fn frames(&self, row: &str) -> bool {
+        self.frame.as_ref().is_none_or(|frame| begins(frame, row).is_some())
+    }
+
+    /// Its first row: the lowest, from the cursor up, below which all is as it should be.
     fn first(&self, rows: &[String], cursor: usize) -> Option<usize> {
         if cursor >= rows.len() {
             return None;
         }
-        match (&self.mark, &self.frame) {
-            (Some(mark), _) => (0..=cursor).rev().find(|n| begins(mark, &rows[*n]).is_some()),
-            (None, Some(frame)) => {
-                let framed = rows[..=cursor].iter().rev().take_while(|row| frame.is_match(row)).count();
-                (framed > 0).then(|| cursor + 1 - framed)
-            }
-            (None, None) => None,
+        let is_marked = |n: usize| self.mark.as_ref().is_some_and(|mark| begins(mark, &rows[n]).is_some());
+        let is_inside = |n: usize| is_marked(n) || self.frames(&rows[n]);
+        let inside = (0..=cursor).rev().take_while(|n| is_inside(*n));
+        let is_first = |n: &usize| {
+            let is_below_begin =
+                self.begin.as_ref().is_none_or(|begin| *n > 0 && begin.is_match(&rows[n - 1]));
+            is_below_begin && (self.mark.is_none() || is_marked(*n))
+        };
+        match (&self.begin, &self.mark) {
+            // Only the frame tells: as far up as it goes.
+            (None, None) => inside.last(),
+            _ => inside.into_iter().find(is_first),
         }
     }
 }
@@ -234,7 +258,7 @@ impl Holds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::shipped;
+    use crate::profile::{Profile, shipped};
 
     /// Screens as the real programs drew them; `▮` is the cursor.
     // tidy: table
@@ -332,6 +356,17 @@ mod tests {
         Collapsed(Counts, usize),
     }
 
+    impl Holds2 {
+        fn expected(&self) -> Holds {
+            match self {
+                Self::Unknown => Holds::Unknown,
+                Self::Empty => Holds::Empty,
+                Self::Text(text) => Holds::Text((*text).to_owned()),
+                Self::Collapsed(counts, n) => Holds::Collapsed(*counts, *n),
+            }
+        }
+    }
+
     fn composer(profile: &str) -> Composer {
         shipped(profile).unwrap().composer.unwrap()
     }
@@ -346,13 +381,52 @@ mod tests {
     #[test]
     fn what_is_in_the_composer_of_each_program() {
         for (profile, drawn, holds) in SCREENS {
-            let expected = match holds {
-                Holds2::Unknown => Holds::Unknown,
-                Holds2::Empty => Holds::Empty,
-                Holds2::Text(text) => Holds::Text((*text).to_owned()),
-                Holds2::Collapsed(counts, n) => Holds::Collapsed(*counts, *n),
-            };
-            assert_eq!(read(&composer(profile), drawn), expected, "{profile}:\n{drawn}");
+            assert_eq!(read(&composer(profile), drawn), holds.expected(), "{profile}:\n{drawn}");
+        }
+    }
+
+    /// What each word of the language is for, as a profile has it.
+    // tidy: table
+    const WORDS: &[(&str, &str, Holds2)] = &[
+        // Boxes with a right border, as Continue and Grok draw them.
+        (BOX, "╭──────────╮\n│ > ▮      │\n╰──────────╯\n footer", Holds2::Empty),
+        (BOX, "╭──────────╮\n│ > two    │\n│   lines▮ │\n╰──────────╯", Holds2::Text("twolines")),
+        (BOX, "╭──────────╮\n│ > a │▮   │\n╰──────────╯", Holds2::Text("a│")),
+        (BOX, "│ > said   │\n╰──────────╯\n│ talk▮    │\n╰──────────╯", Holds2::Unknown),
+        // No mark, between two lines, as pi draws it.
+        (LINES, "talk\n────────────\n▮\n────────────\n ~/w", Holds2::Empty),
+        (LINES, "────────────\ntwo words\nand more▮\n────────────\n ~/w", Holds2::Text("twowordsandmore")),
+        (LINES, "talk▮\n ~/w", Holds2::Unknown),
+        // A mark on every row and nothing below, as Aider draws it.
+        (EACH, "────────────\n> ▮", Holds2::Empty),
+        (EACH, "a.py\nask> one\nask> \nask> two▮\n\n", Holds2::Text("onetwo")),
+        (EACH, "> said\n\ntalk▮", Holds2::Unknown),
+        // A mark is only a mark in the row below `begin`.
+        (BELOW, "────────────\n> a\n  > b▮\n> c\n────────────\n", Holds2::Text("a>b>c")),
+        (BELOW, "> said\n▮\n────────────\n", Holds2::Unknown),
+        // Without a width, behind a cursor that the program draws itself.
+        (BELOW, "────────────\n>  \u{200b}▮\n────────────\n", Holds2::Empty),
+        (BELOW, "────────────\n> abc \u{200b}▮\n────────────\n", Holds2::Text("abc")),
+        (
+            BELOW,
+            "────────────\n> [Pasted 7 lines] \u{200b}▮\n────────────\n",
+            Holds2::Collapsed(Counts::Lines, 7),
+        ),
+    ];
+    const BOX: &str = "{ mark: '^│ > ', frame: '^│', right: '│$', end: '^╰─+╯$' }";
+    const LINES: &str = "{ begin: '^─{8,}$', end: '^─{8,}$' }";
+    const EACH: &str = "{ frame: '^(\\w+)?> ' }";
+    const BELOW: &str = "{ begin: '^─', mark: '^> ', end: '^─', collapsed: [{ shows: '\\[Pasted (\\d+) lines\\]', counts: lines }] }";
+
+    fn written(composer: &str) -> Composer {
+        let text = format!("name: x\ncommand: x\ncomposer: {composer}\n");
+        Profile::parse(&text).unwrap_or_else(|e| panic!("{composer}: {e}")).composer.unwrap()
+    }
+
+    #[test]
+    fn composers_without_a_mark_or_an_end_or_with_borders_are_read() {
+        for (composer, drawn, holds) in WORDS {
+            assert_eq!(read(&written(composer), drawn), holds.expected(), "{composer}:\n{drawn}");
         }
     }
 
@@ -389,7 +463,8 @@ mod tests {
 
     #[test]
     fn any_screen_is_read() {
-        let composers = ["claude", "codex", "gemini", "opencode"].map(composer);
+        let shipped = ["claude", "codex", "gemini", "opencode"].map(composer);
+        let composers: Vec<Composer> = shipped.into_iter().chain([BOX, LINES, EACH].map(written)).collect();
         bolero::check!().with_type::<(Vec<String>, u8)>().for_each(|(rows, cursor)| {
             for composer in &composers {
                 composer.read_rows(rows, (usize::from(*cursor), 2));

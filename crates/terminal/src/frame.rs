@@ -7,10 +7,12 @@
 //! Invariant: in doubt the question gets more rows, never fewer, and does not count as complete.
 //! Not here: what is done about a question that is not complete (`prompt`, the node).
 
+use crate::pattern::PatternText;
 use crate::rules::BadRule;
 use crate::screen::Screen;
 use regex_lite::Regex;
 use serde::Deserialize;
+use serde_saphyr::Spanned;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -27,13 +29,13 @@ pub struct Frame {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FrameText {
-    top: Top,
+    top: Spanned<Top>,
     /// Fits the first row with text inside the frame.
     #[serde(default)]
-    title: Option<String>,
+    title: Option<PatternText>,
     /// Rows that say that something is left out.
     #[serde(default)]
-    hides: Vec<String>,
+    hides: Vec<PatternText>,
     /// A question of so many rows may have been cut without a mark.
     #[serde(default)]
     rows_max: Option<usize>,
@@ -78,19 +80,14 @@ static OMISSION: LazyLock<Regex> = LazyLock::new(|| {
 
 impl FrameText {
     pub(crate) fn compile(self) -> Result<Frame, BadRule> {
-        let compile = |what: &str, pattern: String| {
-            Regex::new(&pattern).map_err(|e| BadRule::Pattern {
-                part: "approve.frame",
-                rule: what.to_owned(),
-                pattern,
-                why: e.to_string(),
-            })
-        };
-        if self.title.is_none() && matches!(self.top, Top::Title | Top::Bar) {
-            return Err(BadRule::Empty { part: "approve.frame", rule: "title".into() });
+        let compile = |what: &str, pattern: PatternText| pattern.compile("approve.frame", what);
+        let top = self.top.value;
+        if self.title.is_none() && matches!(top, Top::Title | Top::Bar) {
+            let name = if top == Top::Bar { "bar" } else { "title" };
+            return Err(BadRule::NoTitle { line: self.top.referenced.into(), top: name });
         }
         Ok(Frame {
-            top: self.top,
+            top,
             title: self.title.map(|title| compile("title", title)).transpose()?,
             hides: self.hides.into_iter().map(|p| compile("hides", p)).collect::<Result<_, _>>()?,
             rows_max: self.rows_max,

@@ -21,6 +21,7 @@ pub mod keys;
 pub mod leftover;
 pub mod opencode;
 mod palette;
+pub mod pattern;
 pub mod pause;
 mod picture;
 pub mod profile;

@@ -6,7 +6,8 @@
 //! false notice does is to delay mail.
 //! Not here: the patterns (profiles), what is done about it (`turn`, the node).
 
-use crate::rules::{BadRule, PATTERN_BYTES_MAX, pattern_within};
+use crate::pattern::{PATTERN_BYTES_MAX, PatternText};
+use crate::rules::BadRule;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 use regex_lite::Regex;
@@ -27,12 +28,12 @@ pub struct Limit {
 pub(crate) struct LimitText {
     #[serde(default)]
     name: Option<String>,
-    shows: String,
+    shows: PatternText,
 }
 
 impl LimitText {
     pub(crate) fn pattern(&self) -> &str {
-        &self.shows
+        self.shows.as_str()
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -50,12 +51,8 @@ impl LimitText {
     /// As `compile`, with a bound on the size of the compiled pattern.
     pub(crate) fn compile_within(self, bytes_max: usize) -> Result<Limit, BadRule> {
         let name = self.name().to_owned();
-        match pattern_within(&self.shows, bytes_max) {
-            Ok(shows) => Ok(Limit { name, shows }),
-            Err(e) => {
-                Err(BadRule::Pattern { part: "limits", rule: name, pattern: self.shows, why: e.to_string() })
-            }
-        }
+        let shows = self.shows.compile_for_rows("limits", &name, bytes_max)?;
+        Ok(Limit { name, shows })
     }
 }
 

@@ -6,10 +6,12 @@
 
 use crate::added::AddedRules;
 use crate::composer::{Composer, ComposerText};
+use crate::pattern::Line;
 use crate::pause::{Limit, LimitText};
 use crate::prompt::{Approve, ApproveText};
 use crate::rules::{BadRule, Rule, RuleText};
 use serde::Deserialize;
+use serde_saphyr::{Location, Spanned};
 use std::collections::BTreeMap;
 
 /// Largest profile that is read.
@@ -45,10 +47,10 @@ pub struct Profile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    name: String,
+    name: Spanned<String>,
     #[serde(default)]
     about: String,
-    command: String,
+    command: Spanned<String>,
     #[serde(default)]
     args: Vec<String>,
     #[serde(default)]
@@ -68,11 +70,11 @@ struct Written {
     #[serde(default)]
     timing: Timing,
     #[serde(default)]
-    composer: Option<ComposerText>,
+    composer: Option<Spanned<ComposerText>>,
     #[serde(default)]
     submit: Submit,
     #[serde(default)]
-    interrupt: Interrupt,
+    interrupt: Option<Spanned<Interrupt>>,
     #[serde(default)]
     approve: Option<ApproveText>,
     #[serde(default)]
@@ -233,8 +235,8 @@ pub enum BadProfile {
     TooLarge,
     #[error("{0}")]
     Written(String),
-    #[error("`{what}` is {found:?}; {rule}")]
-    Value { what: &'static str, found: String, rule: &'static str },
+    #[error("{line}`{what}` is {found:?}; {rule}")]
+    Value { line: Line, what: &'static str, found: String, rule: &'static str },
     #[error("{0}")]
     Rule(#[from] BadRule),
 }
@@ -258,19 +260,23 @@ impl Written {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             (1..=32).contains(&name.len()) && name.chars().all(plain)
         };
-        if !is_name(&self.name) {
+        let bad =
+            |at: Location, what, found, rule| Err(BadProfile::Value { line: at.into(), what, found, rule });
+        if !is_name(&self.name.value) {
             let rule = "it must be 1 to 32 lower-case letters, digits or dashes";
-            return Err(BadProfile::Value { what: "name", found: self.name, rule });
+            return bad(self.name.referenced, "name", self.name.value, rule);
         }
-        if self.command.is_empty() || self.command.contains(['\0', '\n']) {
+        if self.command.value.is_empty() || self.command.value.contains(['\0', '\n']) {
             let rule = "it must be the name or path of a program, without arguments";
-            return Err(BadProfile::Value { what: "command", found: self.command, rule });
+            return bad(self.command.referenced, "command", self.command.value, rule);
         }
-        if !(1..=3).contains(&self.interrupt.times) {
-            let rule = "it must be 1 to 3: more would make some programs quit";
-            let found = self.interrupt.times.to_string();
-            return Err(BadProfile::Value { what: "interrupt.times", found, rule });
-        }
+        let interrupt = match self.interrupt {
+            Some(written) if !(1..=3).contains(&written.value.times) => {
+                let rule = "it must be 1 to 3: more would make some programs quit";
+                return bad(written.referenced, "interrupt.times", written.value.times.to_string(), rule);
+            }
+            written => written.map(|written| written.value).unwrap_or_default(),
+        };
         let compile = |part: &'static str, rules: Vec<RuleText>| {
             rules.into_iter().map(|rule| rule.compile(part)).collect::<Result<Vec<_>, _>>()
         };
@@ -279,9 +285,9 @@ impl Written {
             screen: compile("screen", self.screen)?,
             limits: self.limits.into_iter().map(LimitText::compile).collect::<Result<_, _>>()?,
             composer: self.composer.map(ComposerText::compile).transpose()?,
-            name: self.name,
+            name: self.name.value,
             about: self.about,
-            command: self.command,
+            command: self.command.value,
             args: self.args,
             aliases: self.aliases,
             version: self.version,
@@ -289,7 +295,7 @@ impl Written {
             status: self.status,
             timing: self.timing,
             submit: self.submit,
-            interrupt: self.interrupt,
+            interrupt,
             approve: self.approve.map(ApproveText::compile).transpose()?,
             hooks: self.hooks,
             added: AddedRules::default(),
@@ -348,6 +354,21 @@ mod tests {
             ("name: x\ncommand: x\nlimits: [{ shows: '(' }]\n", "limits rule 'usage limit'"),
             ("name: x\ncommand: x\ninterrupt: {times: 9}\n", "1 to 3"),
             ("name: [\n", "line"),
+            ("name: x\ncommand: x\ncomposer:\n  end: x\n", "line 4: composer: give mark"),
+            ("name: x\ncommand: x\ncomposer:\n  mark: x\n  end: '('\n", "line 5: composer rule 'end'"),
+            (
+                "name: x\ncommand: x\ncomposer: { mark: x,\n  placeholders: [a,\n  '('] }\n",
+                "line 5: composer",
+            ),
+            ("name: x\ncommand: x\nscreen:\n- state: idle\n  any:\n  - a\n  - '('\n", "line 7: screen rule"),
+            ("name: x\ncommand: x\nscreen:\n- state: idle\n", "line 4: screen rule 'idle' has no pattern"),
+            ("name: x\ncommand: x\nlimits:\n- shows: '('\n", "line 4: limits rule"),
+            ("command: x\nname: X\n", "line 2: `name`"),
+            ("name: x\ncommand: x\ninterrupt:\n  times: 9\n", "line 4: `interrupt.times`"),
+            (
+                "name: x\ncommand: x\napprove: { allow: y, deny: n,\n  frame: { top: bar } }\n",
+                "line 4: approve",
+            ),
         ];
         for (text, part) in table {
             let said = Profile::parse(text).unwrap_err().to_string();

@@ -3,8 +3,10 @@
 //! The first rule that fits decides. Patterns see the lowest rows that are not empty, as one text with line
 //! ends, so `^` and `$` mean a row's.
 
-use regex_lite::{Regex, RegexBuilder};
+use crate::pattern::{Line, PATTERN_BYTES_MAX, PatternText};
+use regex_lite::Regex;
 use serde::Deserialize;
+use serde_saphyr::Spanned;
 
 /// What a piece of evidence says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -39,7 +41,7 @@ pub struct Rule {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RuleText {
-    state: Sees,
+    state: Spanned<Sees>,
     /// Shown when it wins; the state if absent.
     #[serde(default)]
     name: Option<String>,
@@ -47,11 +49,11 @@ pub(crate) struct RuleText {
     #[serde(default = "rows_default")]
     rows: usize,
     #[serde(default)]
-    any: Vec<String>,
+    any: Vec<PatternText>,
     #[serde(default)]
-    all: Vec<String>,
+    all: Vec<PatternText>,
     #[serde(default)]
-    none: Vec<String>,
+    none: Vec<PatternText>,
 }
 
 /// How many rows rules look at unless they say otherwise.
@@ -63,29 +65,23 @@ fn rows_default() -> usize {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
-    #[error("{part} rule '{rule}': the pattern {pattern:?} is not valid: {why}")]
-    Pattern { part: &'static str, rule: String, pattern: String, why: String },
-    #[error("{part} rule '{rule}' has no pattern: give any, all or none")]
-    Empty { part: &'static str, rule: String },
-    #[error("composer: give mark, which begins its first row, or frame, which begins each")]
-    NoComposer,
-}
-
-/// Largest compiled pattern of a profile that is trusted, in bytes.
-pub(crate) const PATTERN_BYTES_MAX: usize = 10 << 20;
-
-/// Compiles a pattern in which `^` and `$` mean a row's.
-pub(crate) fn pattern_within(pattern: &str, bytes_max: usize) -> Result<Regex, regex_lite::Error> {
-    RegexBuilder::new(&format!("(?m){pattern}")).size_limit(bytes_max).build()
+    #[error("{line}{part} rule '{rule}': the pattern {pattern:?} is not valid: {why}")]
+    Pattern { line: Line, part: &'static str, rule: String, pattern: String, why: String },
+    #[error("{line}{part} rule '{rule}' has no pattern: give any, all or none")]
+    Empty { line: Line, part: &'static str, rule: String },
+    #[error("{line}approve.frame: `top: {top}` needs a title")]
+    NoTitle { line: Line, top: &'static str },
+    #[error("{line}composer: {why}")]
+    Composer { line: Line, why: &'static str },
 }
 
 impl RuleText {
     pub(crate) fn state(&self) -> Sees {
-        self.state
+        self.state.value
     }
 
     pub(crate) fn name(&self) -> &str {
-        self.name.as_deref().unwrap_or(self.state.name())
+        self.name.as_deref().unwrap_or(self.state().name())
     }
 
     pub(crate) fn rename(&mut self, name: String) {
@@ -93,7 +89,7 @@ impl RuleText {
     }
 
     pub(crate) fn patterns(&self) -> impl Iterator<Item = &str> {
-        self.any.iter().chain(&self.all).chain(&self.none).map(String::as_str)
+        self.any.iter().chain(&self.all).chain(&self.none).map(PatternText::as_str)
     }
 
     pub(crate) fn compile(self, part: &'static str) -> Result<Rule, BadRule> {
@@ -102,23 +98,16 @@ impl RuleText {
 
     /// As `compile`, with a bound on the size of each compiled pattern.
     pub(crate) fn compile_within(self, part: &'static str, bytes_max: usize) -> Result<Rule, BadRule> {
-        let name = self.name.unwrap_or_else(|| self.state.name().to_owned());
+        let (name, state) = (self.name().to_owned(), self.state());
         if self.any.is_empty() && self.all.is_empty() && self.none.is_empty() {
-            return Err(BadRule::Empty { part, rule: name });
+            return Err(BadRule::Empty { line: self.state.referenced.into(), part, rule: name });
         }
-        let compile = |patterns: Vec<String>| {
-            let one = |pattern: String| {
-                pattern_within(&pattern, bytes_max).map_err(|e| BadRule::Pattern {
-                    part,
-                    rule: name.clone(),
-                    pattern,
-                    why: e.to_string(),
-                })
-            };
+        let compile = |patterns: Vec<PatternText>| {
+            let one = |pattern: PatternText| pattern.compile_for_rows(part, &name, bytes_max);
             patterns.into_iter().map(one).collect::<Result<Vec<_>, _>>()
         };
         let (any, all, none) = (compile(self.any)?, compile(self.all)?, compile(self.none)?);
-        Ok(Rule { name, state: self.state, rows: self.rows.clamp(1, 100), any, all, none })
+        Ok(Rule { name, state, rows: self.rows.clamp(1, 100), any, all, none })
     }
 }
 

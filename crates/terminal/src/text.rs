@@ -103,6 +103,11 @@ pub(crate) fn bones_unjoined(text: &str) -> String {
     bones(&kept.collect::<String>())
 }
 
+/// The text without what a screen cannot show.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars().filter(|c| !is_ignorable(*c)).collect()
+}
+
 fn has_no_width(c: char) -> bool {
     is_ignorable(c) || matches!(c, '\u{0300}'..='\u{036f}')
 }
