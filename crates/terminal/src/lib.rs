@@ -16,6 +16,7 @@ mod held;
 pub mod hooks;
 pub mod interrupt;
 mod joined;
+mod key_reader;
 mod keyboard;
 pub mod keys;
 pub mod leftover;

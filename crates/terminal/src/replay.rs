@@ -140,8 +140,18 @@ const GRACE_MS: u64 = 700;
 
 /// Plays a recording through the code that runs live.
 pub fn play(recording: &Recording, profile: Profile) -> Timeline {
+    play_in_pieces(recording, profile, &mut |left| left)
+}
+
+/// The same with output and input in pieces: `piece` gets how many bytes are left and gives how many come next, at
+/// least one. The states must not depend on it.
+pub fn play_in_pieces(
+    recording: &Recording,
+    profile: Profile,
+    piece: &mut dyn FnMut(usize) -> usize,
+) -> Timeline {
     let mut timeline = Timeline::new();
-    watched(recording, profile, end_of(recording), |at, watch| {
+    watched_in_pieces(recording, profile, end_of(recording), piece, |at, watch| {
         if timeline.last().is_none_or(|(_, last)| *last != watch.state()) {
             timeline.push((at, watch.state()));
         }
@@ -170,10 +180,15 @@ fn end_of(recording: &Recording) -> u64 {
 }
 
 /// Plays a recording up to a moment, and tells after each change what was seen; the watch as it then is.
-pub fn watched(
+pub fn watched(recording: &Recording, profile: Profile, end: u64, note: impl FnMut(u64, &Watch)) -> Watch {
+    watched_in_pieces(recording, profile, end, &mut |left| left, note)
+}
+
+fn watched_in_pieces(
     recording: &Recording,
     profile: Profile,
     end: u64,
+    piece: &mut dyn FnMut(usize) -> usize,
     mut note: impl FnMut(u64, &Watch),
 ) -> Watch {
     let mut watch = Watch::new(Timestamp(0), profile, recording.size, 100);
@@ -189,14 +204,24 @@ pub fn watched(
         }
         let now = Timestamp(at);
         match what {
-            Some(What::Output(text)) => drop(watch.output(now, text.as_bytes())),
-            Some(What::Input(text)) => watch.input(now, text.as_bytes()),
+            Some(What::Output(text)) => {
+                in_pieces(text.as_bytes(), piece, |bytes| drop(watch.output(now, bytes)));
+            }
+            Some(What::Input(text)) => in_pieces(text.as_bytes(), piece, |bytes| watch.input(now, bytes)),
             Some(What::Resize(size)) => watch.resize(now, *size),
             None => watch.tick(now),
         }
         note(at, &watch);
     }
     watch
+}
+
+fn in_pieces(mut bytes: &[u8], piece: &mut dyn FnMut(usize) -> usize, mut take: impl FnMut(&[u8])) {
+    while !bytes.is_empty() {
+        let (first, rest) = bytes.split_at(piece(bytes.len()).clamp(1, bytes.len()));
+        take(first);
+        bytes = rest;
+    }
 }
 
 fn state_at(timeline: &Timeline, at: u64) -> AgentState {

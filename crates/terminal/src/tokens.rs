@@ -1,9 +1,9 @@
 //! Reads one key from the bytes a terminal sends: a character, one of the few keys that edit a line, or something else.
 //!
 //! Keys come plain, or as sequences of kitty's keyboard protocol if the program asked for that. A lone escape at the end
-//! of the bytes is the key Esc, and an escape with one byte behind it is that key with Alt: terminals write the
-//! rest of a sequence at once.
-//! Not here: what is done with the keys (the viewer of the binary).
+//! of the bytes is the key Esc, and an escape with one byte behind it is that key with Alt. A caller that may see a
+//! sequence cut in two uses `key_reader`, which waits for the rest.
+//! Not here: what is done with the keys (`watch`; the viewer of the binary).
 
 /// One key, or one word of the terminal itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 use crate::composer::Holds;
 use crate::fold::{Fold, Rank, Reading, Verdict};
 use crate::hooks::{self, Event, Heard, Meaning};
+use crate::key_reader::{KeyReader, Keystroke};
 use crate::pause::{Paused, Pauses};
 use crate::profile::{Hooks, Profile};
 use crate::prompt::Prompt;
@@ -14,6 +15,7 @@ use crate::rules::{self, Sees};
 use crate::screen::{Screen, Seen, Size};
 use crate::status::{Report, Says};
 use crate::text::{Typed, bones};
+use crate::tokens::Token;
 use crate::turn::Sight;
 use jiff::tz::TimeZone;
 use synapse_core::agents::AgentState;
@@ -23,6 +25,8 @@ use synapse_core::ids::Timestamp;
 const SETTLE_MS: u64 = 40;
 /// A frame that is not closed within this is looked at anyway.
 const FRAME_MS_MAX: u64 = 200;
+/// Rules look this long after a change at the latest, even if one frame follows the other.
+const LOOK_MS_MAX: u64 = 1_000;
 
 pub struct Watch {
     profile: Profile,
@@ -31,11 +35,13 @@ pub struct Watch {
     /// The screen has changed since rules looked at it.
     changed_at: Option<Timestamp>,
     frame_since: Option<Timestamp>,
+    /// When the last frame was closed.
+    frame_closed: Timestamp,
     /// Something was typed since the last Enter.
     drafted: bool,
     /// What is typed begins with a slash: a command of the CLI, which need not begin a turn.
     command: bool,
-    in_paste: bool,
+    keys: KeyReader,
     /// Up to when time has passed.
     ticked: Timestamp,
     /// The last report that was believed.
@@ -75,9 +81,10 @@ impl Watch {
             fold,
             changed_at: None,
             frame_since: None,
+            frame_closed: now,
             drafted: false,
             command: false,
-            in_paste: false,
+            keys: KeyReader::default(),
             ticked: now,
             reported: None,
             has_seen: false,
@@ -272,8 +279,12 @@ impl Watch {
                 Seen::Answer(text) => answers.push(text),
                 Seen::Title(title) => self.titled(now, &title),
                 Seen::Status(report) => self.reported(now, &report),
-                Seen::Frame { begins } => self.frame_since = begins.then_some(now),
-                Seen::Reset => self.frame_since = None,
+                Seen::Frame { begins: true } => self.frame_since = Some(now),
+                Seen::Frame { begins: false } | Seen::Reset => {
+                    if self.frame_since.take().is_some() {
+                        self.frame_closed = now;
+                    }
+                }
                 Seen::Notice(_) | Seen::Bell => {}
             }
         }
@@ -353,35 +364,26 @@ impl Watch {
     pub fn input(&mut self, now: Timestamp, bytes: &[u8]) {
         self.tick(now);
         self.fold.typed(now);
-        let mut rest = bytes;
-        while let Some((first, after)) = rest.split_first() {
-            if let Some(tail) = rest.strip_prefix(b"\x1b[200~") {
-                self.in_paste = true;
-                rest = tail;
-                continue;
-            }
-            if let Some(tail) = rest.strip_prefix(b"\x1b[201~") {
-                self.in_paste = false;
-                rest = tail;
-                continue;
-            }
-            match first {
-                // Keys with an escape in front, mouse and focus reports are no text.
-                0x1b => {
-                    rest = after_escape(after);
-                    continue;
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.read(now, bytes, |key| self.typed(now, key));
+        self.keys = keys;
+    }
+
+    fn typed(&mut self, now: Timestamp, key: Keystroke) {
+        let (token, is_pasted) = match key {
+            Keystroke::Key(token) => (token, false),
+            Keystroke::Pasted(token) => (token, true),
+        };
+        match token {
+            Token::Enter if !is_pasted => self.entered(now),
+            Token::Cancel | Token::Clear => self.drafted = false,
+            Token::Text(first) => {
+                if !self.drafted {
+                    self.command = first == '/';
                 }
-                b'\r' if !self.in_paste => self.entered(now),
-                0x03 | 0x15 => self.drafted = false,
-                0x20..=0x7e | 0x80.. => {
-                    if !self.drafted {
-                        self.command = *first == b'/';
-                    }
-                    self.drafted = true;
-                }
-                _ => {}
+                self.drafted = true;
             }
-            rest = after;
+            _ => {}
         }
     }
 
@@ -406,15 +408,19 @@ impl Watch {
     pub fn next_tick(&self) -> Option<Timestamp> {
         let look = self.changed_at.map(|at| self.look_at(at));
         let fold = self.fold.next_tick().filter(|due| *due > self.ticked);
-        let later = [self.pauses.ends(), self.wedges_at()].into_iter().flatten();
+        let later = [self.pauses.ends(), self.wedges_at(), self.keys.due()].into_iter().flatten();
         let later = later.filter(|due| *due > self.ticked).min();
         [look, fold, later].into_iter().flatten().min()
     }
 
-    /// When the rules may look at a screen that changed at `at`: not in the middle of a frame.
+    /// When the rules may look at a screen that changed at `at`: not in the middle of a frame, and not before the
+    /// frame that delayed the look was closed.
     fn look_at(&self, at: Timestamp) -> Timestamp {
-        let settled = at.plus_ms(SETTLE_MS);
-        self.frame_since.map_or(settled, |since| settled.max(since.plus_ms(FRAME_MS_MAX)))
+        let whole = match self.frame_since {
+            Some(since) => since.plus_ms(FRAME_MS_MAX),
+            None => self.frame_closed.plus_ms(1),
+        };
+        at.plus_ms(SETTLE_MS).max(whole).min(at.plus_ms(LOOK_MS_MAX))
     }
 
     /// Lets time pass up to `now`: all that was due before happens at its own moment.
@@ -423,6 +429,9 @@ impl Watch {
             if self.changed_at.is_some_and(|at| self.look_at(at) <= due) {
                 self.look(due);
             }
+            let mut keys = std::mem::take(&mut self.keys);
+            keys.expire(due, |key| self.typed(due, key));
+            self.keys = keys;
             self.fold.tick(due);
             self.ticked = self.ticked.max(due);
         }
@@ -458,21 +467,4 @@ impl Watch {
 /// Whether a rule says what the screen looks like when it is ready.
 fn screen_tells_idle(profile: &Profile) -> bool {
     profile.screen.iter().any(|rule| rule.state == Sees::Idle)
-}
-
-/// What comes after an escape sequence of a key, given what follows its escape byte.
-fn after_escape(bytes: &[u8]) -> &[u8] {
-    match bytes {
-        [b'[', rest @ ..] => {
-            let end = rest.iter().position(|b| (0x40..=0x7e).contains(b)).map_or(rest.len(), |at| at + 1);
-            &rest[end..]
-        }
-        [b'O', _, rest @ ..] => rest,
-        [b']' | b'P' | b'_', rest @ ..] => {
-            let end = rest.iter().position(|b| matches!(b, 0x07 | 0x1b)).map_or(rest.len(), |at| at + 1);
-            let rest = &rest[end..];
-            rest.strip_prefix(b"\\").unwrap_or(rest)
-        }
-        rest => rest,
-    }
 }

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use synapse_terminal::replay::{self, Event, Recording, Score, What};
+use synapse_terminal::replay::{self, Recording, Score};
 use synapse_terminal::{Profile, profile};
 
 fn recordings() -> Vec<(String, PathBuf)> {
@@ -47,34 +47,24 @@ fn every_recording_agrees_and_waiting_is_never_missed() {
     assert!(right / samples as f64 >= 0.99, "{:.4} of {samples} samples", right / samples as f64);
 }
 
-/// Cuts every output in two at a place that depends on the seed, and every other piece once more.
-fn cut(recording: &Recording, seed: usize) -> Recording {
-    let mut events = Vec::new();
-    for (n, event) in recording.events.iter().enumerate() {
-        let What::Output(text) = &event.what else {
-            events.push(event.clone());
-            continue;
-        };
-        let mut rest = text.as_str();
-        for k in 1..4 {
-            let wish = (seed * 31 + n * 17 + k * 7) % rest.len().max(1);
-            let at = (wish..=rest.len()).find(|at| rest.is_char_boundary(*at)).unwrap();
-            let (first, after) = rest.split_at(at);
-            events.push(Event { at_ms: event.at_ms, what: What::Output(first.to_owned()) });
-            rest = after;
-        }
-        events.push(Event { at_ms: event.at_ms, what: What::Output(rest.to_owned()) });
-    }
-    Recording { size: recording.size, events }
-}
-
+/// Bytes come as the system cuts them, also within a character, a sequence or a paste.
 #[test]
-fn any_chunking_gives_the_same_states() {
+fn states_do_not_depend_on_how_bytes_are_cut() {
     for (name, path) in recordings() {
         let (recording, profile) = load(&name, &path);
         let whole = replay::play(&recording, profile.clone());
-        for seed in 1..4 {
-            assert_eq!(replay::play(&cut(&recording, seed), profile.clone()), whole, "{name}, seed {seed}");
+        let single = replay::play_in_pieces(&recording, profile.clone(), &mut |_| 1);
+        assert_eq!(single, whole, "{name}, byte by byte");
+        for seed in 1..5_u64 {
+            let mut random = seed;
+            let pieces = replay::play_in_pieces(&recording, profile.clone(), &mut |left| {
+                // Xorshift: the same cuts for the same seed.
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                1 + usize::try_from(random % 97).unwrap_or(0).min(left)
+            });
+            assert_eq!(pieces, whole, "{name}, seed {seed}");
         }
     }
 }
