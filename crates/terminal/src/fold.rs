@@ -17,6 +17,7 @@ use crate::rules::Sees;
 pub use crate::signal::{Rank, Reading, Verdict};
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
+pub use waiting::PromptKey;
 
 /// How long what a hook said is believed against other sources that have not changed since. They are late by a
 /// frame or two; if they still disagree after this, the program goes on for a reason that no hook tells.
@@ -26,6 +27,8 @@ pub const HOOK_TRUST_MS: u64 = 2_000;
 pub const HOOK_STALE_MS: u64 = 15_000;
 /// After a hook told of a prompt: how long it may take until the prompt is drawn.
 pub const PROMPT_MS: u64 = 2_000;
+/// After Esc or Ctrl-C closed a prompt: how long the program may take to show that its turn goes on.
+pub const DISMISSED_MS: u64 = 400;
 
 #[derive(Debug)]
 pub struct Fold {
@@ -44,8 +47,8 @@ pub struct Fold {
     blank_since: Option<Timestamp>,
     /// A person pressed Enter, or chose: it works until it shows otherwise.
     assumed: Option<Assumed>,
-    /// A person typed while it waited.
-    key_at: Option<Timestamp>,
+    /// The last key that could have ended the prompt while it waited.
+    key: Option<(Timestamp, PromptKey)>,
     last_output: Timestamp,
     /// When it was last decided.
     decided: Timestamp,
@@ -68,6 +71,8 @@ struct Asked {
 #[derive(Debug, Clone, Copy)]
 struct Assumed {
     since: Timestamp,
+    /// For how long at most.
+    ms: u64,
     /// It has shown since that it works.
     confirmed: bool,
 }
@@ -93,7 +98,7 @@ impl Fold {
             screen: None,
             blank_since: None,
             assumed: None,
-            key_at: None,
+            key: None,
             last_output: now,
             decided: now,
             exited: false,
@@ -201,15 +206,15 @@ impl Fold {
     /// A person (or we) submitted text that was not empty.
     pub fn submitted(&mut self, now: Timestamp) {
         if matches!(self.verdict.state, AgentState::Idle | AgentState::Unknown | AgentState::Busy) {
-            self.assumed = Some(Assumed { since: now, confirmed: false });
+            self.assumed = Some(Assumed { since: now, ms: self.timing.assume_busy_ms, confirmed: false });
             self.decide(now);
         }
     }
 
-    /// A key went to the program.
-    pub fn typed(&mut self, now: Timestamp) {
+    /// A key went to the program that can end a prompt.
+    pub fn typed(&mut self, now: Timestamp, key: PromptKey) {
         if self.verdict.state == AgentState::Waiting {
-            self.key_at = Some(now);
+            self.key = Some((now, key));
         }
     }
 
@@ -236,7 +241,7 @@ impl Fold {
         let starting = settle.filter(|_| self.verdict.state == AgentState::Starting);
         let idle = self.screen.as_ref().map(|reading| reading.since.plus_ms(self.timing.idle_ms));
         let idle = idle.filter(|at| self.verdict.state == AgentState::Busy && *at > self.verdict.since);
-        let assumed = self.assumed.map(|assumed| assumed.since.plus_ms(self.timing.assume_busy_ms));
+        let assumed = self.assumed.map(|assumed| assumed.since.plus_ms(assumed.ms));
         let blank = self.blank_since.map(|_| self.last_output.plus_ms(self.timing.repaint_ms));
         let drawn = self.asked.as_ref().filter(|asked| !asked.seen).map(|asked| asked.at.plus_ms(PROMPT_MS));
         let trust =
@@ -378,7 +383,7 @@ impl Fold {
 
     /// Whether what was typed still counts for more than what is shown.
     fn still_assumed(&mut self, now: Timestamp, assumed: Assumed) -> bool {
-        let over = now.since_ms(assumed.since) >= self.timing.assume_busy_ms;
+        let over = now.since_ms(assumed.since) >= assumed.ms;
         let best = self.best(now);
         let fresh = best.is_some_and(|(rank, reading, _)| said_at(rank, reading) > assumed.since);
         if (assumed.confirmed && fresh) || over {
@@ -451,7 +456,8 @@ mod tests {
                 "title" => fold.read(now, Rank::Title, sees),
                 "screen" => fold.read(now, Rank::Screen, sees),
                 "enter" => fold.submitted(now),
-                "key" => fold.typed(now),
+                "key" => fold.typed(now, PromptKey::Answers),
+                "esc" => fold.typed(now, PromptKey::Dismisses),
                 "print" => fold.printed(now),
                 "time" => fold.tick(now),
                 "exit" => fold.exited(now, words[2] != "0", "over"),
@@ -619,6 +625,15 @@ mod tests {
              900 key => waiting
              950 screen idle => busy
              3900 time => idle",
+        );
+        check(
+            "0 screen idle => starting
+             300 time => idle
+             400 hook waiting => waiting
+             440 screen waiting => waiting
+             900 esc => waiting
+             950 screen idle => busy
+             1300 time => idle",
         );
     }
 
@@ -815,6 +830,56 @@ mod tests {
              9000 native none => idle
              9500 screen busy => busy
              9600 native idle => idle",
+        );
+    }
+
+    /// Defect D: Esc closes a prompt and its turn; it is not an answer.
+    #[test]
+    fn prompt_closed_with_escape_is_not_taken_for_an_answer() {
+        let timing = Timing { assume_busy_ms: 8_000, ..Timing::default() };
+        let fold = || Fold::new(Timestamp(0), timing);
+        check_in(
+            fold(),
+            "0 screen idle => starting
+             300 time => idle
+             400 screen waiting => waiting
+             1000 esc => waiting
+             1040 screen idle => busy
+             1399 time => busy
+             1400 time => idle",
+        );
+        // The turn goes on without the command.
+        check_in(
+            fold(),
+            "0 screen idle => starting
+             300 time => idle
+             400 screen waiting => waiting
+             1000 esc => waiting
+             1040 screen idle => busy
+             1200 screen busy => busy
+             3000 screen idle => busy
+             3150 time => idle",
+        );
+        // Nothing is known of what is shown instead.
+        check_in(
+            fold(),
+            "0 screen idle => starting
+             300 time => idle
+             400 screen waiting => waiting
+             1000 esc => waiting
+             1040 screen none => waiting
+             9000 time => waiting
+             9100 screen idle => idle",
+        );
+        check_in(
+            fold(),
+            "0 title idle => starting
+             300 time => idle
+             400 title busy => busy
+             500 screen waiting => waiting
+             1000 esc => waiting
+             1010 title idle => waiting
+             1050 screen idle => idle",
         );
     }
 

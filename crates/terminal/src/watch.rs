@@ -4,7 +4,7 @@
 //! Invariant: the same bytes at the same times give the same states, however they are cut into pieces.
 
 use crate::composer::Holds;
-use crate::fold::{Fold, Rank, Reading, Verdict};
+use crate::fold::{Fold, PromptKey, Rank, Reading, Verdict};
 use crate::hooks::{self, Event, Heard, Meaning};
 use crate::key_reader::{KeyReader, Keystroke};
 use crate::pause::{Paused, Pauses};
@@ -363,7 +363,6 @@ impl Watch {
     /// Bytes that go to the program: keys of a person, or text of ours.
     pub fn input(&mut self, now: Timestamp, bytes: &[u8]) {
         self.tick(now);
-        self.fold.typed(now);
         let mut keys = std::mem::take(&mut self.keys);
         keys.read(now, bytes, |key| self.typed(now, key));
         self.keys = keys;
@@ -374,6 +373,11 @@ impl Watch {
             Keystroke::Key(token) => (token, false),
             Keystroke::Pasted(token) => (token, true),
         };
+        match token {
+            Token::Enter | Token::Text(_) => self.fold.typed(now, PromptKey::Answers),
+            Token::Escape | Token::Cancel => self.fold.typed(now, PromptKey::Dismisses),
+            _ => {}
+        }
         match token {
             Token::Enter if !is_pasted => self.entered(now),
             Token::Cancel | Token::Clear => self.drafted = false,

@@ -2,9 +2,18 @@
 //!
 //! Waiting begins on any sign and ends only on a positive one, once the prompt is off the screen.
 
-use super::{Assumed, Fold, PROMPT_MS, Rank, Reading};
+use super::{Assumed, DISMISSED_MS, Fold, PROMPT_MS, Rank, Reading};
 use crate::rules::Sees;
 use synapse_core::ids::Timestamp;
+
+/// What a key can do to a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromptKey {
+    /// Enter or a character: it may choose an answer, and then the turn goes on.
+    Answers,
+    /// Esc or Ctrl-C: it closes the prompt, and often the turn.
+    Dismisses,
+}
 
 impl Fold {
     /// The best evidence that it waits.
@@ -45,7 +54,7 @@ impl Fold {
         let after = |from: Timestamp, others: &[&Option<Reading>]| {
             others.iter().any(|lasting| lasting.as_ref().is_some_and(|r| r.since > from))
         };
-        if self.key_at.is_some_and(|key| after(key, &others)) {
+        if self.key.is_some_and(|(at, _)| after(at, &others)) {
             (self.hook, self.asked) = (None, None);
         }
     }
@@ -53,28 +62,40 @@ impl Fold {
     /// No source says waiting any more. Is there a positive sign of something else?
     pub(super) fn leaves_waiting(&mut self) -> bool {
         let since = self.verdict.since;
-        let key = self.key_at.filter(|at| *at >= since);
+        let key = self.key.filter(|(at, _)| *at >= since);
         let prompt_gone =
             self.blank_since.is_some() || self.screen.as_ref().is_none_or(|r| r.sees != Sees::Waiting);
         let source = self.verdict.source;
-        let positive = self.readings().into_iter().any(|(rank, reading)| {
-            rank >= source.min(Rank::Title)
-                && reading.sees != Sees::Waiting
-                && reading.nth > self.became_at
-                && self.is_shown(rank)
+        let shows_else = |rank: Rank, reading: &Reading| {
+            reading.sees != Sees::Waiting && reading.nth > self.became_at && self.is_shown(rank)
+        };
+        let positive = self
+            .readings()
+            .into_iter()
+            .any(|(rank, reading)| rank >= source.min(Rank::Title) && shows_else(rank, reading));
+        let ended_by_key = key.is_some_and(|(at, key)| match key {
+            PromptKey::Answers => true,
+            // It may be that only something in front of the prompt was closed.
+            PromptKey::Dismisses => {
+                self.readings().into_iter().any(|(rank, r)| r.since >= at && shows_else(rank, r))
+            }
         });
-        if !prompt_gone || !(positive || key.is_some()) {
+        if !prompt_gone || !(positive || ended_by_key) {
             return false;
         }
-        if let Some(key) = key {
+        if let Some((at, key)) = key {
             // It was answered: the turn goes on, until the program shows otherwise.
-            let confirmed = self.readings().iter().any(|(_, r)| r.sees == Sees::Busy && r.since >= key);
-            self.assumed = Some(Assumed { since: key.max(since), confirmed });
-            if self.readings().iter().any(|(rank, r)| *rank > Rank::Screen && r.since >= key) {
+            let ms = match key {
+                PromptKey::Answers => self.timing.assume_busy_ms,
+                PromptKey::Dismisses => DISMISSED_MS.min(self.timing.assume_busy_ms),
+            };
+            let confirmed = self.readings().iter().any(|(_, r)| r.sees == Sees::Busy && r.since >= at);
+            self.assumed = Some(Assumed { since: at.max(since), ms, confirmed });
+            if self.readings().iter().any(|(rank, r)| *rank > Rank::Screen && r.since >= at) {
                 self.assumed = None;
             }
         }
-        self.key_at = None;
+        self.key = None;
         if self.screen.as_ref().is_some_and(|r| r.sees == Sees::Waiting) {
             self.screen = None;
             self.blank_since = None;
