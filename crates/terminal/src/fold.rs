@@ -27,6 +27,9 @@ pub const HOOK_TRUST_MS: u64 = 2_000;
 pub const HOOK_STALE_MS: u64 = 15_000;
 /// After a hook told of a prompt: how long it may take until the prompt is drawn.
 pub const PROMPT_MS: u64 = 2_000;
+/// A better source says idle while the screen says busy: how long the two may take to agree. A title can change just
+/// before a prompt is drawn. After this the better source is believed.
+pub const AGREE_MS: u64 = 1_000;
 /// After Esc or Ctrl-C closed a prompt: how long the program may take to show that its turn goes on.
 pub const DISMISSED_MS: u64 = 400;
 
@@ -154,7 +157,7 @@ impl Fold {
             Rank::Silence | Rank::Typed | Rank::Exit => return,
         };
         self.readings += 1;
-        let nth = self.readings;
+        let (nth, is_told) = (self.readings, sees.is_some());
         match (slot.as_mut(), sees) {
             (Some(reading), Some((sees, why))) if reading.sees == sees => {
                 (reading.why, reading.at) = (why, now);
@@ -166,9 +169,6 @@ impl Fold {
             (before, Some((sees, why))) => {
                 let same_side = before.is_some() || rank == Rank::Hook;
                 *slot = Some(Reading { sees, since: now, at: now, why, nth });
-                if rank == Rank::Screen {
-                    self.blank_since = None;
-                }
                 if sees == Sees::Busy
                     && let Some(assumed) = &mut self.assumed
                 {
@@ -184,11 +184,8 @@ impl Fold {
             }
             (_, None) => *slot = None,
         }
-        if rank == Rank::Screen && self.screen.as_ref().is_some_and(|reading| reading.since <= now) {
-            // Fitting a rule again ends a blank.
-            if !matches!(self.blank_since, Some(at) if at == now) {
-                self.blank_since = None;
-            }
+        if rank == Rank::Screen && is_told {
+            self.blank_since = None;
         }
         if let (Rank::Hook, Some(hook)) = (rank, &self.hook)
             && hook.sees == Sees::Waiting
@@ -242,12 +239,14 @@ impl Fold {
         let idle = self.screen.as_ref().map(|reading| reading.since.plus_ms(self.timing.idle_ms));
         let idle = idle.filter(|at| self.verdict.state == AgentState::Busy && *at > self.verdict.since);
         let assumed = self.assumed.map(|assumed| assumed.since.plus_ms(assumed.ms));
-        let blank = self.blank_since.map(|_| self.last_output.plus_ms(self.timing.repaint_ms));
+        let quiet = self.blank_since.map(|_| self.last_output.plus_ms(self.timing.repaint_ms));
+        let blank = self.blank_since.map(|since| since.plus_ms(self.timing.repaint_ms));
+        let agree = self.lasting().and_then(|(rank, reading)| self.contradicted_until(rank, reading));
         let drawn = self.asked.as_ref().filter(|asked| !asked.seen).map(|asked| asked.at.plus_ms(PROMPT_MS));
         let trust =
             self.hook.as_ref().zip(self.lasting()).map(|(hook, (_, lasting))| trusted_until(hook, lasting));
         let stale = self.hook.as_ref().map(|hook| hook.at.plus_ms(HOOK_STALE_MS));
-        [starting, idle, assumed, blank, drawn, trust, stale]
+        [starting, idle, assumed, quiet, blank, agree, drawn, trust, stale]
             .into_iter()
             .flatten()
             .filter(|due| *due > self.decided)
@@ -367,6 +366,9 @@ impl Fold {
         if rank == Rank::Screen && self.blank_since.is_some() {
             return self.nothing_shown(now);
         }
+        if self.contradicted_until(rank, reading).is_some_and(|until| now < until) {
+            return;
+        }
         let state = match sees {
             Sees::Busy => AgentState::Busy,
             Sees::Waiting => AgentState::Waiting,
@@ -381,6 +383,14 @@ impl Fold {
         self.becomes(now, state, rank, why, because);
     }
 
+    /// A source says idle while the screen says busy: until when they may still come to agree.
+    fn contradicted_until(&self, rank: Rank, reading: &Reading) -> Option<Timestamp> {
+        let is_lasting = rank > Rank::Screen && rank < Rank::Hook;
+        let screen = self.screen.as_ref().filter(|screen| screen.sees == Sees::Busy)?;
+        let contradicts = is_lasting && reading.sees == Sees::Idle && self.is_shown(Rank::Screen);
+        contradicts.then(|| reading.since.max(screen.since).plus_ms(AGREE_MS))
+    }
+
     /// Whether what was typed still counts for more than what is shown.
     fn still_assumed(&mut self, now: Timestamp, assumed: Assumed) -> bool {
         let over = now.since_ms(assumed.since) >= assumed.ms;
@@ -393,11 +403,17 @@ impl Fold {
         true
     }
 
-    /// The screen fits no rule and nothing better speaks: for a while it is as it was, then unknown.
+    /// The screen fits no rule and nothing better speaks: for a while it is as it was, then unknown. A program that
+    /// works may print long texts that fit no rule; one that was idle and shows something else may show a dialog.
     fn nothing_shown(&mut self, now: Timestamp) {
-        let quiet = now.since_ms(self.last_output) >= self.timing.repaint_ms;
-        let long = self.blank_since.is_some_and(|at| now.since_ms(at) >= self.timing.repaint_ms);
-        if quiet && long && self.verdict.state != AgentState::Waiting {
+        let is_quiet = now.since_ms(self.last_output) >= self.timing.repaint_ms;
+        let is_long = self.blank_since.is_some_and(|at| now.since_ms(at) >= self.timing.repaint_ms);
+        let may_change = match self.verdict.state {
+            AgentState::Waiting => false,
+            AgentState::Idle => is_long,
+            _ => is_long && is_quiet,
+        };
+        if may_change {
             let why = "its screen shows nothing we know".into();
             self.becomes(now, AgentState::Unknown, Rank::Silence, why, "no source has an opinion");
         }
@@ -829,8 +845,41 @@ mod tests {
              1500 screen idle => busy
              9000 native none => idle
              9500 screen busy => busy
-             9600 native idle => idle",
+             9600 native idle => busy
+             9700 screen idle => idle",
         );
+    }
+
+    /// Defect A: the title of Claude 2.1.197 says idle 0.1 s before a prompt is drawn.
+    #[test]
+    fn idle_beside_a_busy_screen_waits_for_agreement() {
+        for source in ["title", "status", "native"] {
+            check(&format!(
+                "0 screen idle => starting
+                 0 {source} idle => starting
+                 300 time => idle
+                 1000 {source} busy => busy
+                 1040 screen busy => busy
+                 5000 {source} idle => busy
+                 5100 screen waiting => waiting
+                 6000 key => waiting
+                 6000 {source} busy => waiting
+                 6040 screen busy => busy
+                 9000 {source} idle => busy
+                 9040 screen idle => idle"
+            ));
+            // A rule that takes an old line for a sign of work does not hold mail back for ever.
+            check(&format!(
+                "0 screen idle => starting
+                 0 {source} idle => starting
+                 300 time => idle
+                 1000 {source} busy => busy
+                 1040 screen busy => busy
+                 5000 {source} idle => busy
+                 5999 time => busy
+                 6000 time => idle"
+            ));
+        }
     }
 
     /// Defect D: Esc closes a prompt and its turn; it is not an answer.
@@ -880,6 +929,51 @@ mod tests {
              1000 esc => waiting
              1010 title idle => waiting
              1050 screen idle => idle",
+        );
+    }
+
+    /// Defect B: every second look at a screen that fits no rule forgot since when that was.
+    #[test]
+    fn screen_that_fits_no_rule_is_unknown_however_often_it_is_read() {
+        for looks in 1..6 {
+            let mut script = "0 screen idle => starting
+ 300 time => idle
+"
+            .to_owned();
+            for look in 0..looks {
+                script.push_str(&format!(
+                    "{} screen none => idle
+",
+                    1_000 + look * 40
+                ));
+            }
+            check(&format!(
+                "{script} 3999 time => idle
+ 4000 time => unknown"
+            ));
+        }
+        // An animated dialog prints without end.
+        check(
+            "0 screen idle => starting
+             300 time => idle
+             1000 screen none => idle
+             1500 print => idle
+             1500 screen none => idle
+             2500 print => idle
+             2500 screen none => idle
+             3900 print => idle
+             4000 time => unknown",
+        );
+        // A long text of a program that works.
+        check(
+            "0 screen idle => starting
+             300 time => idle
+             500 screen busy => busy
+             1000 screen none => busy
+             3900 print => busy
+             4100 screen none => busy
+             6899 time => busy
+             6900 time => unknown",
         );
     }
 
