@@ -114,6 +114,14 @@ impl Presence {
         Self { state, why: why.into(), since: now, last_seen: now, heartbeat: None, mail: None }
     }
 
+    /// How an agent is before it has shown anything. One that ran before may be in the middle of its work.
+    pub fn first(restarted: bool) -> (AgentState, &'static str) {
+        match restarted {
+            true => (AgentState::Unknown, "its node was just restarted"),
+            false => (AgentState::Starting, "starting"),
+        }
+    }
+
     /// True if it is news.
     pub fn becomes(&mut self, now: Timestamp, state: AgentState, why: String) -> bool {
         self.last_seen = now;

@@ -30,6 +30,8 @@ pub enum Input {
     /// An agent of ours is there; what it is may have changed.
     AgentUp {
         agent: Agent,
+        /// It ran before under another node: what it does now is not known yet.
+        restarted: bool,
     },
     LinkOpened {
         link: LinkId,

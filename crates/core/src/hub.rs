@@ -101,12 +101,13 @@ impl Hub {
                 };
                 self.tell(ask, answer, out);
             }
-            Input::AgentUp { agent } => {
+            Input::AgentUp { agent, restarted } => {
                 let id = agent.id;
                 if self.state.agents.get(&id) != Some(&agent) {
                     self.emit(now, Record::Known(agent), out);
                 }
-                self.presence_becomes(now, id, AgentState::Starting, "starting", out);
+                let (state, why) = Presence::first(restarted);
+                self.presence_becomes(now, id, state, why, out);
                 self.show_context(id, out);
             }
             Input::LinkOpened { link, agent, window, serves, running } => {

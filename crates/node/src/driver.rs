@@ -67,6 +67,8 @@ pub struct Driver {
     metrics: Arc<Metrics>,
     waiting: Arc<AtomicUsize>,
     agent: Agent,
+    /// Another node of this agent ran before.
+    restarted: bool,
     next_id: u64,
     randomness: Randomness,
     disk_pause: Option<(std::time::Instant, String)>,
@@ -82,6 +84,7 @@ impl Driver {
         effects: Effects,
         metrics: Arc<Metrics>,
         agent: Agent,
+        restarted: bool,
     ) -> (Self, Handle) {
         let (sender, jobs) = sync_channel(QUEUE_MAX);
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -94,6 +97,7 @@ impl Driver {
             metrics,
             waiting,
             agent,
+            restarted,
             // Ids of links and asks must differ from those of the process before this one.
             next_id: now().0 << 20,
             randomness: Randomness::default(),
@@ -103,9 +107,13 @@ impl Driver {
         (driver, handle)
     }
 
+    fn agent_up(&self) -> Input {
+        Input::AgentUp { agent: self.agent.clone(), restarted: self.restarted }
+    }
+
     /// Works until told to stop. An error means that the journal can neither be written nor read.
     pub fn run(mut self) -> Result<(), cycle::Lost> {
-        self.effects.later.push(Input::AgentUp { agent: self.agent.clone() });
+        self.effects.later.push(self.agent_up());
         let turned = cycle::restart(&mut self.hub, now(), &mut self.journal)?;
         self.effects.carry_out(turned.effects, &self.journal);
         self.show_waiting();
@@ -122,7 +130,7 @@ impl Driver {
                 self.metrics.commit_failed();
                 self.disk_pause = Some((std::time::Instant::now(), why.clone()));
                 if !self.hub.state().agents.contains_key(&self.agent.id) {
-                    self.effects.later.push(Input::AgentUp { agent: self.agent.clone() });
+                    self.effects.later.push(self.agent_up());
                 }
             }
             self.effects.latest = self.hub.state().seq;

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
-use synapse_core::agents::{AgentState, Context, Presence};
+use synapse_core::agents::{Context, Presence};
 use synapse_core::ids::{AgentId, Timestamp};
 use synapse_store::home::Home;
 use synapse_store::registry::Entry;
@@ -50,8 +50,9 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    pub fn new(agent: AgentId, now: Timestamp) -> (Self, Shown, watch::Receiver<Look>) {
-        let presence = Presence::new(now, AgentState::Starting, "starting");
+    pub fn new(agent: AgentId, now: Timestamp, restarted: bool) -> (Self, Shown, watch::Receiver<Look>) {
+        let (state, why) = Presence::first(restarted);
+        let presence = Presence::new(now, state, why);
         let first = Look { presence, context: None };
         let (changed, news) = watch::channel(first.clone());
         let shown = Shown { look: Arc::new(RwLock::new(first)), news: news.clone() };

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use synapse_core::Refusal;
-use synapse_core::agents::AgentState;
+use synapse_core::agents::{AgentState, Presence};
 use synapse_core::effect::Input;
 use synapse_core::ids::AgentId;
 use synapse_core::{Hub, Limits};
@@ -131,7 +131,7 @@ fn work(parts: Parts) -> Result<Ended, Died> {
 }
 
 /// Whether a node of this holder ran before this one.
-fn is_restart() -> bool {
+pub(crate) fn is_restart() -> bool {
     std::env::var_os(RESTART_VARIABLE).is_some()
 }
 
@@ -216,11 +216,11 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let (port, holder, endpoint) = (listeners.port, entry.pid, entry.endpoint.clone());
 
     let (agent, metrics) = (launch.agent(Some(port)), Arc::new(Metrics::default()));
-    let (registrar, shown, news) = Registrar::new(agent.id, now());
+    let (registrar, shown, news) = Registrar::new(agent.id, now(), is_restart());
     let body_bytes_max = hub.limits().message_bytes_max + (64 << 10);
     let (effects, answers) = Effects::new(registrar);
     tokio::spawn(hand_out(answers));
-    let (driver, handle) = Driver::new(hub, journal, effects, metrics.clone(), agent.clone());
+    let (driver, handle) = Driver::new(hub, journal, effects, metrics.clone(), agent.clone(), is_restart());
     let driver = std::thread::Builder::new().name("driver".into()).spawn(move || driver.run());
     let driver = driver.map_err(|e| cannot(&e))?;
 
@@ -334,6 +334,8 @@ fn write_entry(entry: &Entry, home: &Home) {
 fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::RegistryError> {
     let holder = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
     let mut entry = Entry::starting(known, holder, port, dir.socket(), now().0)?;
+    let (state, why) = Presence::first(is_restart());
+    (entry.status, entry.status_why) = (state, why.to_owned());
     entry.api = synapse_dialects::level::OWN.newest;
     entry.holder_version = std::env::var(HOLDER_VERSION_VARIABLE).unwrap_or_default();
     Ok(entry)

@@ -32,6 +32,8 @@ pub const PROMPT_MS: u64 = 2_000;
 pub const AGREE_MS: u64 = 1_000;
 /// After Esc or Ctrl-C closed a prompt: how long the program may take to show that its turn goes on.
 pub const DISMISSED_MS: u64 = 400;
+/// After a restart: how long the state is withheld until the program's own server has been read.
+pub const SERVER_MS: u64 = 2_000;
 
 #[derive(Debug)]
 pub struct Fold {
@@ -52,6 +54,8 @@ pub struct Fold {
     assumed: Option<Assumed>,
     /// The last key that could have ended the prompt while it waited.
     key: Option<(Timestamp, PromptKey)>,
+    /// After a restart: sources that have not been read yet. Until then only waiting is told.
+    unread: Unread,
     last_output: Timestamp,
     /// When it was last decided.
     decided: Timestamp,
@@ -61,6 +65,13 @@ pub struct Fold {
     /// How many readings there were, and how many when the state became what it is.
     readings: u64,
     became_at: u64,
+}
+
+#[derive(Debug, Default)]
+struct Unread {
+    screen: bool,
+    /// Until when the program's own server is waited for.
+    server: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -102,6 +113,7 @@ impl Fold {
             blank_since: None,
             assumed: None,
             key: None,
+            unread: Unread::default(),
             last_output: now,
             decided: now,
             exited: false,
@@ -117,6 +129,29 @@ impl Fold {
         fold.verdict.state = AgentState::Unknown;
         fold.verdict.why = why.into();
         fold
+    }
+
+    /// For a program that was watched before: no state but waiting is told until the screen has been read.
+    pub fn resumed(now: Timestamp, timing: Timing) -> Self {
+        let mut fold = Self::unknown(now, timing, "its screen has not been read since the restart");
+        fold.unread.screen = true;
+        fold
+    }
+
+    /// The program has a server, which has not been read yet: it is waited for, for a moment.
+    pub fn await_server(&mut self, now: Timestamp) {
+        if self.native.is_none() {
+            self.unread.server = Some(now.plus_ms(SERVER_MS));
+        }
+    }
+
+    /// Takes over what hooks and the server told another fold of the same program.
+    pub fn succeed(&mut self, now: Timestamp, before: &Self) {
+        for (rank, reading) in [(Rank::Hook, &before.hook), (Rank::Native, &before.native)] {
+            if let Some(reading) = reading {
+                self.read(now, rank, Some((reading.sees, reading.why.clone())));
+            }
+        }
     }
 
     /// From now on things take this long, and the screen can tell or not.
@@ -184,8 +219,15 @@ impl Fold {
             }
             (_, None) => *slot = None,
         }
-        if rank == Rank::Screen && is_told {
-            self.blank_since = None;
+        match rank {
+            Rank::Screen => {
+                self.unread.screen = false;
+                if is_told {
+                    self.blank_since = None;
+                }
+            }
+            Rank::Native => self.unread.server = None,
+            _ => {}
         }
         if let (Rank::Hook, Some(hook)) = (rank, &self.hook)
             && hook.sees == Sees::Waiting
@@ -246,7 +288,7 @@ impl Fold {
         let trust =
             self.hook.as_ref().zip(self.lasting()).map(|(hook, (_, lasting))| trusted_until(hook, lasting));
         let stale = self.hook.as_ref().map(|hook| hook.at.plus_ms(HOOK_STALE_MS));
-        [starting, idle, assumed, quiet, blank, agree, drawn, trust, stale]
+        [starting, idle, assumed, quiet, blank, agree, drawn, trust, stale, self.unread.server]
             .into_iter()
             .flatten()
             .filter(|due| *due > self.decided)
@@ -312,6 +354,9 @@ impl Fold {
             self.assumed = None;
             return self.becomes(now, AgentState::Waiting, rank, why, "any sign that it waits is enough");
         }
+        if self.is_unread(now) {
+            return;
+        }
         if self.verdict.state == AgentState::Waiting && !self.leaves_waiting() {
             self.verdict.because =
                 "waiting ends when its prompt is off the screen and something else is said";
@@ -321,6 +366,11 @@ impl Fold {
             return self.start(now);
         }
         self.settle(now);
+    }
+
+    /// After a restart: not every source was read once.
+    fn is_unread(&self, now: Timestamp) -> bool {
+        self.unread.screen || self.unread.server.is_some_and(|until| now < until)
     }
 
     /// Whether what a source said last is still so; a screen that fits no rule says nothing.
@@ -880,6 +930,84 @@ mod tests {
                  6000 time => idle"
             ));
         }
+    }
+
+    /// Defect A: after a restart the title was read at once, and the screen with its prompt 40 ms later.
+    #[test]
+    fn no_state_is_told_after_a_restart_before_the_screen_was_read() {
+        let fold = || Fold::resumed(Timestamp(0), Timing::default());
+        check_in(
+            fold(),
+            "0 title idle => unknown
+ 0 status idle => unknown
+ 40 screen waiting => waiting",
+        );
+        check_in(
+            fold(),
+            "0 title idle => unknown
+ 30 time => unknown
+ 40 screen idle => idle",
+        );
+        check_in(
+            fold(),
+            "0 status idle => unknown
+ 40 screen none => idle",
+        );
+        check_in(
+            fold(),
+            "0 status waiting => waiting
+ 40 screen waiting => waiting",
+        );
+        check_in(
+            fold(),
+            "0 hook busy => unknown
+ 40 screen busy => busy",
+        );
+    }
+
+    #[test]
+    fn after_a_restart_the_server_is_waited_for() {
+        let fold = || {
+            let mut fold = Fold::resumed(Timestamp(0), Timing::default());
+            fold.await_server(Timestamp(0));
+            fold
+        };
+        check_in(
+            fold(),
+            "40 screen idle => unknown
+ 300 native waiting => waiting",
+        );
+        check_in(
+            fold(),
+            "40 screen idle => unknown
+ 300 native busy => busy",
+        );
+        check_in(
+            fold(),
+            "40 screen idle => unknown
+ 300 native none => idle",
+        );
+        check_in(
+            fold(),
+            "40 screen idle => unknown
+ 1999 time => unknown
+ 2000 time => idle",
+        );
+        assert_eq!(fold().next_tick(), Some(Timestamp(SERVER_MS)));
+    }
+
+    #[test]
+    fn what_hooks_and_the_server_told_outlives_a_new_connection() {
+        let mut before = Fold::new(Timestamp(0), Timing::default());
+        before.read(Timestamp(5), Rank::Native, Some((Sees::Busy, "a session works".into())));
+        let mut fold = Fold::resumed(Timestamp(10), Timing::default());
+        fold.succeed(Timestamp(10), &before);
+        fold.await_server(Timestamp(10));
+        check_in(
+            fold,
+            "50 screen idle => busy
+ 90 native idle => idle",
+        );
     }
 
     /// Defect D: Esc closes a prompt and its turn; it is not an answer.

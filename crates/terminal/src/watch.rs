@@ -99,7 +99,7 @@ impl Watch {
     /// Goes on from a picture that another made of the same terminal.
     pub fn resumed(now: Timestamp, profile: Profile, size: Size, scrollback: usize, picture: &[u8]) -> Self {
         let mut watch = Self::new(now, profile, size, scrollback);
-        watch.fold = Fold::unknown(now, watch.profile.timing, "its watcher was started again");
+        watch.fold = Fold::resumed(now, watch.profile.timing);
         // The queries were answered before; a picture has none.
         watch.output(now, picture);
         watch
@@ -353,8 +353,14 @@ impl Watch {
         &self.heard
     }
 
+    /// The program has a server that tells its state: after a restart that is read first.
+    pub fn await_server(&mut self, now: Timestamp) {
+        self.fold.await_server(now);
+    }
+
     /// Goes on with what another watch of the same program heard and was told.
-    pub fn succeed(&mut self, before: &Self) {
+    pub fn succeed(&mut self, now: Timestamp, before: &Self) {
+        self.fold.succeed(now, &before.fold);
         (self.heard, self.zone) = (before.heard.clone(), before.zone.clone());
         self.requests = before.requests.clone();
         self.screen.set_colours(before.screen.colours());

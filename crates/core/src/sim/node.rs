@@ -126,7 +126,9 @@ impl Node {
         // A restart returns leases and wakes nothing; the clock may jump back before the first turn does.
         self.checker.reread(&restarted);
         self.inbox.clear();
-        self.inbox.extend(self.agents.iter().map(|agent| Input::AgentUp { agent: agent.clone() }));
+        self.inbox.extend(
+            self.agents.iter().map(|agent| Input::AgentUp { agent: agent.clone(), restarted: false }),
+        );
         Ok(Some(turned))
     }
 

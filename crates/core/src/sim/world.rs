@@ -301,7 +301,9 @@ impl World {
             .filter(|agent| !hub.state().agents.contains_key(&agent.id))
             .cloned()
             .collect();
-        self.nodes[node].inbox.extend(unknown.into_iter().map(|agent| Input::AgentUp { agent }));
+        self.nodes[node]
+            .inbox
+            .extend(unknown.into_iter().map(|agent| Input::AgentUp { agent, restarted: false }));
         self.plan_turn(node, 700);
     }
 

@@ -109,7 +109,7 @@ impl Teller {
 
     fn input(&mut self, words: &[&str]) -> Input {
         match words {
-            ["agent", name] => Input::AgentUp { agent: self.agent(name) },
+            ["agent", name] => Input::AgentUp { agent: self.agent(name), restarted: false },
             ["link", link, agent, window, kind, rest @ ..] => {
                 let serves = match *kind {
                     "hand" => Serves::UntilEnded { hears: false },

@@ -18,6 +18,7 @@ use crate::driver::now;
 use crate::launch::Tells;
 use crate::profiles::{BadFile, Found};
 use crate::registrar::{Cli, Look};
+use crate::serve::is_restart;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::agents::AgentState;
@@ -248,6 +249,8 @@ struct Sitting<'a> {
     frames: Frames,
     /// Where in the output we are.
     upto: u64,
+    /// The holder has said whether the program ran before. Until then nothing is known of it.
+    welcomed: bool,
     /// Up to where another node has answered the program's queries.
     answered: u64,
     drawn_upto: u64,
@@ -273,6 +276,7 @@ impl<'a> Sitting<'a> {
             stream,
             frames: Frames::default(),
             upto: 0,
+            welcomed: false,
             answered: 0,
             drawn_upto: 0,
             guards: false,
@@ -331,10 +335,11 @@ impl<'a> Sitting<'a> {
     async fn told(&mut self, tell: Tell) -> bool {
         match tell {
             Tell::Welcome { columns, rows, upto, answered, lost, guards } => {
-                (self.guards, self.guarded) = (guards, None);
+                (self.guards, self.guarded, self.welcomed) = (guards, None, true);
                 (self.upto, self.drawn_upto, self.answered) = (upto, upto, answered);
-                // Only who is the first to see anything of it, and sees all of it, may say that it starts.
-                if upto > 0 || answered > 0 || self.hand.seat.watch().has_seen() {
+                // Only the first node of a program may say that it starts, if it sees all of its output.
+                let is_first = !is_restart() && !self.hand.seat.watch().has_seen();
+                if upto > 0 || answered > 0 || !is_first {
                     self.restart(Size::new(columns, rows), &[]);
                 } else {
                     self.hand.seat.watch().resize(now(), Size::new(columns, rows));
@@ -416,7 +421,10 @@ impl<'a> Sitting<'a> {
     fn restart(&self, size: Size, picture: &[u8]) {
         let mut watch = self.hand.seat.watch();
         let mut next = Watch::resumed(now(), watch.profile().clone(), size, SCROLLBACK, picture);
-        next.succeed(&watch);
+        next.succeed(now(), &watch);
+        if matches!(self.hand.seat.tells(), Tells::OpencodeServer { .. }) {
+            next.await_server(now());
+        }
         *watch = next;
     }
 
@@ -426,7 +434,7 @@ impl<'a> Sitting<'a> {
             let watch = self.hand.seat.watch();
             (watch.state(), watch.why(now()))
         };
-        if self.shown.as_ref() == Some(&(state, why.clone())) {
+        if !self.welcomed || self.shown.as_ref() == Some(&(state, why.clone())) {
             return true;
         }
         self.shown = Some((state, why.clone()));

@@ -105,7 +105,7 @@ impl Rig {
                 capabilities: Vec::new(),
                 port: Some(8100 + u16::from(n)),
             };
-            self.turn(vec![Input::AgentUp { agent }]);
+            self.turn(vec![Input::AgentUp { agent, restarted: false }]);
         }
     }
 

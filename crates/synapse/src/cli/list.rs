@@ -178,7 +178,7 @@ fn running(roll: &Roll, entry: &Entry, here: &Place) -> Row {
             (AgentState::Unknown, format!("not responding: process {} is stopped", entry.node_pid))
         }
         // The holder lives, so a new one is on its way.
-        NodeProcess::Gone => (AgentState::Starting, "its node is being restarted".to_owned()),
+        NodeProcess::Gone => (AgentState::Unknown, "its node is being restarted".to_owned()),
     };
     Row {
         name: roll.label(&entry.agent_id),

@@ -103,7 +103,7 @@ impl Filler {
         let kind = AgentType::parse("mailbox").expect("a plain word is a type");
         let agent =
             Agent { id: self.agent, kind, name: None, role: None, capabilities: Vec::new(), port: None };
-        Input::AgentUp { agent }
+        Input::AgentUp { agent, restarted: false }
     }
 
     fn link_opened(&self) -> Input {
