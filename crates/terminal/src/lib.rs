@@ -9,6 +9,7 @@ pub mod added;
 mod canvas;
 mod cap;
 pub mod cast;
+mod choice;
 pub mod composer;
 pub mod fold;
 pub mod frame;

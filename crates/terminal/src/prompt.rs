@@ -6,9 +6,10 @@
 //!
 //! Invariant: nothing is allowed that its approver could not see; denying is always possible.
 
+use crate::choice;
 use crate::frame::{self, Extent, Frame, FrameText};
 use crate::request::{self, Agreement, PermissionRequest};
-use crate::rules::{self, BadRule};
+use crate::rules::BadRule;
 use crate::screen::Screen;
 use crate::turn::{Held, Sight};
 use serde::Deserialize;
@@ -153,7 +154,7 @@ fn judge<'a>(
 
 fn choices_in(shown: &[String], side_by_side: &[String]) -> Vec<String> {
     let choices: Vec<String> =
-        shown.iter().filter(|row| rules::is_choice(row)).map(|row| trimmed(row).to_owned()).collect();
+        choice::answers(shown).into_iter().map(|row| trimmed(&shown[row]).to_owned()).collect();
     match choices.is_empty() && shown.iter().any(|row| places_in(row, side_by_side).is_some()) {
         true => side_by_side.to_vec(),
         false => choices,

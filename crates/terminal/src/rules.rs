@@ -3,6 +3,7 @@
 //! The first rule that fits decides. Patterns see the lowest rows that are not empty, as one text with line
 //! ends, so `^` and `$` mean a row's.
 
+pub use crate::choice::looks_like_a_choice;
 use crate::pattern::{Line, PATTERN_BYTES_MAX, PatternText};
 use regex_lite::Regex;
 use serde::Deserialize;
@@ -153,60 +154,9 @@ pub fn lowest(rows: &[String], count: usize) -> String {
     kept.join("\n")
 }
 
-/// A choice that waits for a person, whatever program shows it: numbered options of which one is marked, and
-/// below them how to choose. Errs towards waiting.
-pub fn looks_like_a_choice(text: &str) -> bool {
-    let rows: Vec<&str> =
-        text.lines().map(|row| row.trim_matches(|c: char| c.is_whitespace() || "│┃|".contains(c))).collect();
-    let Some(marked) = rows.iter().position(|row| is_marked_option(row)) else { return false };
-    let options = rows.iter().filter(|row| is_option(row) || is_marked_option(row)).count();
-    let hint = |row: &&str| {
-        let row = row.to_lowercase();
-        ["enter", "esc", "return", "↵", "select", "confirm", "cancel"].iter().any(|word| row.contains(word))
-    };
-    options >= 2 && rows[marked..].iter().any(hint)
-}
-
-/// A row that is one of several answers.
-pub(crate) fn is_choice(row: &str) -> bool {
-    let row = row.trim_matches(|c: char| c.is_whitespace() || "│┃|".contains(c));
-    is_option(row) || is_marked_option(row)
-}
-
-fn is_marked_option(row: &str) -> bool {
-    let mut chars = row.chars();
-    chars.next().is_some_and(|mark| "❯›>●▶➜◉▸*".contains(mark)) && is_option(chars.as_str().trim_start())
-}
-
-/// `1. Yes`, `2) No`.
-fn is_option(row: &str) -> bool {
-    let digits = row.chars().take_while(char::is_ascii_digit).count();
-    (1..=2).contains(&digits) && row[digits..].starts_with(['.', ')']) && row[digits + 1..].starts_with(' ')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_choice_is_seen_in_every_dress() {
-        for text in [
-            "│ ● 1. Allow once │\n│   2. Allow always │\n│ Press enter to confirm │",
-            "Do you want to proceed?\n ❯ 1. Yes\n   2. No, tell Claude\n\n Esc to cancel",
-            "› 1. Yes, proceed (y)\n  2. No (esc)",
-            "> 1) first\n  2) second\n↑/↓ to move, enter to select",
-        ] {
-            assert!(looks_like_a_choice(text), "{text}");
-        }
-        for text in [
-            "Here are the steps:\n1. press enter\n2. press esc",
-            "❯ 1. one thing I typed",
-            "> quoted text\n1. a\n2. b",
-            "",
-        ] {
-            assert!(!looks_like_a_choice(text), "{text}");
-        }
-    }
 
     #[test]
     fn the_lowest_rows_are_those_with_something_in_them() {
