@@ -2,7 +2,7 @@
 //!
 //! They can hide a second text inside the one that is shown, so terminals and agents get texts without them.
 //! Some scripts and joined emoji need a few of them; those stay where they have an effect, one at a time.
-//! Not here: control characters, which each reader treats in its own way.
+//! `revealed` also shows control characters; other readers of theirs treat these in their own way.
 
 /// Code points that Unicode calls default ignorable, and the marks of interlinear annotations.
 pub fn is_ignorable(c: char) -> bool {
@@ -35,6 +35,21 @@ pub fn is_hidden(c: char, before: Option<char>, after: Option<char>) -> bool {
         '\u{fe0e}' | '\u{fe0f}' => !before.is_some_and(|base| chooses_style(base, after)),
         c => is_ignorable(c),
     }
+}
+
+/// Text of others, made visible: each control character (but `\n` and `\t`), line separator and hidden character is
+/// replaced by U+FFFD. One character for each character.
+pub fn revealed(text: &str) -> String {
+    let (mut shown, mut before) = (String::with_capacity(text.len()), None);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let is_line_break = matches!(c, '\u{2028}' | '\u{2029}');
+        let drives = (c.is_control() && c != '\n' && c != '\t') || is_line_break;
+        let c = if drives || is_hidden(c, before, rest.peek().copied()) { '\u{fffd}' } else { c };
+        shown.push(c);
+        before = Some(c);
+    }
+    shown
 }
 
 /// A joiner has an effect between two characters beyond ASCII. A style selector may stand before it, as in 🏳️‍🌈.

@@ -28,6 +28,9 @@ pub struct StatusView {
     /// are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
+    /// What it waits for a person to decide, in one line; only for callers that are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
     /// Since when it has been sharing that (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_since: Option<String>,

@@ -157,6 +157,68 @@ pub struct PromptView {
     /// Where `command` comes from: `hook` or `server`; `screen` if it is only in `text`.
     #[serde(default)]
     pub source: String,
+    /// What it asks for, in one line, such as `asks to run: touch notes.txt`.
+    #[serde(default)]
+    pub asks: String,
+    /// Whether `asks` is the whole question.
+    #[serde(default)]
+    pub asks_all: bool,
+    /// The question alone: `text` without frames, answers and the names of keys.
+    #[serde(default)]
+    pub question: String,
+}
+
+/// What a person can type about a prompt.
+///
+/// A command that names the prompt decides it without showing it. So `approve` names it only where all of the question
+/// is shown beside it; otherwise it shows the question first and asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PromptCommands {
+    /// None if it must not, or cannot, be approved from elsewhere.
+    pub approve: Option<String>,
+    pub deny: Option<String>,
+    /// Where it has to be answered at its terminal.
+    pub attach: Option<String>,
+}
+
+impl PromptCommands {
+    /// `is_shown` says that the reader sees all of the question.
+    pub fn new(agent: &str, prompt: &PromptRef<'_>, is_shown: bool) -> Self {
+        let PromptRef { hash, is_decidable, is_complete } = *prompt;
+        let approve = match is_shown {
+            true => format!("synapse approve {agent} --prompt {hash}"),
+            false => format!("synapse approve {agent}"),
+        };
+        let is_approvable = is_decidable && is_complete;
+        Self {
+            approve: is_approvable.then_some(approve),
+            deny: is_decidable.then(|| format!("synapse deny {agent} --prompt {hash}")),
+            attach: (!is_approvable).then(|| format!("synapse attach {agent}")),
+        }
+    }
+
+    /// All of them in one line.
+    pub fn line(&self) -> String {
+        let all: Vec<&str> =
+            [&self.approve, &self.attach, &self.deny].into_iter().filter_map(|one| one.as_deref()).collect();
+        all.join("   or   ")
+    }
+}
+
+/// What has to be known of a prompt to say how it is decided.
+#[derive(Debug, Clone, Copy)]
+pub struct PromptRef<'a> {
+    pub hash: &'a str,
+    pub is_decidable: bool,
+    pub is_complete: bool,
+}
+
+impl PromptView {
+    /// How to decide it. `is_shown` says that the reader sees all of the question.
+    pub fn commands(&self, agent: &str, is_shown: bool) -> PromptCommands {
+        let prompt = PromptRef { hash: &self.hash, is_decidable: self.decidable, is_complete: self.complete };
+        PromptCommands::new(agent, &prompt, is_shown)
+    }
 }
 
 /// Keys to press in an agent's terminal.
@@ -192,4 +254,23 @@ pub struct DecisionRequest {
 pub struct DecisionAnswer {
     /// `taken`: the key was pressed and the prompt is gone. `ignored`: it was pressed and the prompt is still there.
     pub decided: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Finding H4: a command that approves without showing the question stands only beside the whole question.
+    #[test]
+    fn commands_name_the_prompt_only_beside_the_whole_question() {
+        for (is_decidable, is_complete, is_shown, expected) in [
+            (true, true, true, "synapse approve ana --prompt 0a   or   synapse deny ana --prompt 0a"),
+            (true, true, false, "synapse approve ana   or   synapse deny ana --prompt 0a"),
+            (true, false, true, "synapse attach ana   or   synapse deny ana --prompt 0a"),
+            (false, true, true, "synapse attach ana"),
+        ] {
+            let prompt = PromptRef { hash: "0a", is_decidable, is_complete };
+            assert_eq!(PromptCommands::new("ana", &prompt, is_shown).line(), expected);
+        }
+    }
 }

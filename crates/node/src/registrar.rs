@@ -7,7 +7,7 @@ use std::time::Duration;
 use synapse_core::agents::{Context, Presence};
 use synapse_core::ids::{AgentId, Timestamp};
 use synapse_store::home::Home;
-use synapse_store::registry::Entry;
+use synapse_store::registry::{Entry, PendingPrompt};
 use tokio::sync::watch;
 
 /// How the agent is, and what it says it is doing.
@@ -77,13 +77,14 @@ impl Registrar {
     }
 }
 
-/// Writes the registry entry whenever the presence changes, or the version of its CLI, until the driver is gone. Whether it then goes as well
-/// is for whoever ends the node to say.
+/// Writes the registry entry whenever the presence changes, the version of its CLI, or what it waits for, until the driver
+/// is gone. Whether it then goes as well is for whoever ends the node to say.
 pub async fn keep_entry(
     home: Home,
     mut entry: Entry,
     mut news: watch::Receiver<Look>,
     mut cli: watch::Receiver<Cli>,
+    mut pending: watch::Receiver<Option<PendingPrompt>>,
 ) {
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
@@ -98,6 +99,7 @@ pub async fn keep_entry(
         entry.context = context.map(|context| context.text.chars().take(Entry::CONTEXT_CHARS_MAX).collect());
         let Cli { version, tested } = cli.borrow_and_update().clone();
         (entry.cli_version, entry.cli_tested) = (version, tested);
+        entry.pending = pending.borrow_and_update().clone();
         let (to, copy) = (home.clone(), entry.clone());
         let written = tokio::task::spawn_blocking(move || copy.write(&to)).await;
         if let Ok(Err(e)) = written {
@@ -107,6 +109,7 @@ pub async fn keep_entry(
         let ended = tokio::select! {
             changed = news.changed() => changed.is_err(),
             Ok(()) = cli.changed() => false,
+            Ok(()) = pending.changed() => false,
         };
         if ended {
             break;

@@ -36,7 +36,7 @@ use synapse_store::files::{self, Access};
 use synapse_store::home::{AgentDir, Home};
 use synapse_store::known::Known;
 use synapse_store::outbox::Outbox;
-use synapse_store::registry::{self, Entry};
+use synapse_store::registry::{self, Entry, PendingPrompt};
 use synapse_store::spool::Spool;
 use synapse_store::token::{Token, TokenFile};
 use synapse_store::{History, Journal, OpenError};
@@ -252,12 +252,15 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         push: Push::new(dir.webhooks()),
     });
     crate::uploads::start_sweep(&app);
+    let told_before = registry::read(&home, &known.id).and_then(|entry| entry.pending);
     write_entry(&entry, &home);
     let cli = app.seat.as_ref().map_or_else(|| tokio::sync::watch::channel(Cli::default()).1, Seat::cli);
-    let registered = tokio::spawn(keep_entry(home.clone(), entry, news, cli));
+    let pending = app.seat.as_ref().map_or_else(|| tokio::sync::watch::channel(None).1, Seat::pending);
+    let registered = tokio::spawn(keep_entry(home.clone(), entry, news, cli, pending));
     let own_outbox = outbox::open(&launch.working_dir, &dir);
     let folders = FolderWatcher::start();
-    start_hand(&app, &launch, &dir, own_outbox.as_deref(), &folders).await;
+    let told_before = told_before.filter(|_| is_restart());
+    start_hand(&app, &launch, &dir, own_outbox.as_deref(), &folders, told_before).await;
     Push::resume(&app).await;
     take_files_in(&app, &launch, spool, own_outbox, &folders);
     tokio::spawn(stop_on_signal(stop.clone()));
@@ -375,6 +378,7 @@ async fn start_hand(
     dir: &AgentDir,
     own_outbox: Option<&Outbox>,
     folders: &FolderWatcher,
+    told_before: Option<PendingPrompt>,
 ) {
     match &launch.hand {
         Hand::Exec(exec) => {
@@ -395,6 +399,7 @@ async fn start_hand(
                 seat,
                 program: inner.argv.first().cloned().unwrap_or_default(),
                 app: app.clone(),
+                told_before,
             };
             tokio::spawn(hand.work());
         }

@@ -8,6 +8,7 @@
 //! cannot be known (a sandbox with its own pids, no `/proc`) is not proof; nothing is removed from there.
 //! Not here: what outlives a run (`known`), asking an agent whether it answers (`synapse-node`).
 
+mod pending;
 mod process;
 
 use std::borrow::Cow;
@@ -25,6 +26,7 @@ use synapse_core::routes::Candidate;
 use crate::files::{self, Access, FileError, Problem};
 use crate::home::Home;
 use crate::known::Known;
+pub use pending::PendingPrompt;
 pub use process::{NodeProcess, is_stopped};
 use process::{Process, look_at};
 
@@ -81,6 +83,9 @@ pub struct Entry {
     /// Whether its profile was checked with that version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cli_tested: Option<bool>,
+    /// What it waits for a person to decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<PendingPrompt>,
 }
 
 /// Where a pid means something: one boot of one machine, and within it one space of pids.
@@ -195,6 +200,7 @@ impl Entry {
             holder_version: String::new(),
             cli_version: None,
             cli_tested: None,
+            pending: None,
         })
     }
 
@@ -241,6 +247,18 @@ pub enum Life {
     Unknown,
     /// On another machine that shares this home; its endpoint is not reachable from here.
     Elsewhere,
+}
+
+/// The entry of one agent, if it is there and ours. Whether the agent lives is not looked at.
+pub fn read(home: &Home, id: &AgentId) -> Option<Entry> {
+    let dir = files::open_own_dir(home.registry_dir()).ok().flatten()?;
+    let name = format!("{id}{SUFFIX}");
+    let path = || path_of(home, id);
+    let bytes = files::read_at(dir.as_fd(), name.as_ref(), BYTES_MAX, Access::Any, path).ok()?;
+    match read_entry(&bytes) {
+        Read::Ours(entry) if entry.agent_id == *id => Some(*entry),
+        _ => None,
+    }
 }
 
 /// Removes the entry of an agent if it still is that of process `pid`; says whether it was.

@@ -28,6 +28,7 @@ mod live;
 mod logs;
 mod man;
 mod mcp;
+mod pending;
 mod profile;
 mod reason;
 mod record;

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 use synapse_core::header::mark_lookalikes;
-use synapse_core::invisible::{is_hidden, is_ignorable};
+use synapse_core::invisible::{is_ignorable, revealed};
 
 fn colours(is_terminal: bool) -> bool {
     is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
@@ -34,16 +34,7 @@ pub fn safe(text: &str) -> String {
 
 /// As `safe`, for a piece from the middle of a line: one character for each character.
 pub fn plain(text: &str) -> String {
-    let (mut shown, mut before) = (String::with_capacity(text.len()), None);
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        let is_line_break = matches!(c, '\u{2028}' | '\u{2029}');
-        let drives = (c.is_control() && c != '\n' && c != '\t') || is_line_break;
-        let c = if drives || is_hidden(c, before, rest.peek().copied()) { '\u{fffd}' } else { c };
-        shown.push(c);
-        before = Some(c);
-    }
-    shown
+    revealed(text)
 }
 
 /// One line of it, cut to a width.

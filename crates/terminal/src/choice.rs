@@ -6,7 +6,7 @@
 //! screen, where programs ask, and not above a composer with its footer.
 //!
 //! Invariant: in doubt a program waits. A wrong "waiting" delays a message, a wrong "busy" hides a question.
-//! Not here: the rules of profiles (`rules`).
+//! Not here: what a question asks for (`summary`), the rules of profiles (`rules`).
 
 use regex_lite::Regex;
 use std::sync::LazyLock;
@@ -52,8 +52,24 @@ pub(crate) fn answers(rows: &[String]) -> Vec<usize> {
     low_choices(&texts).unwrap_or_default().into_iter().map(|nth| with_text[nth]).collect()
 }
 
+/// The first row of the answers that end a question. A question may quote numbered text of its own, which is not among
+/// these.
+pub(crate) fn answers_begin(rows: &[String]) -> Option<usize> {
+    let number =
+        |row: usize| number_of(inside(&rows[row]).trim_start_matches(|c| MARKS.contains(c)).trim_start());
+    let all = answers(rows);
+    let mut first = *all.last()?;
+    let Some(mut left) = number(first) else { return all.first().copied() };
+    while left > 1 {
+        let above = (first.saturating_sub(STEP_MAX)..first).rev().find(|row| number(*row) == Some(left - 1));
+        let Some(above) = above else { break };
+        (first, left) = (above, left - 1);
+    }
+    Some(first)
+}
+
 /// A row without the edges of boxes around it.
-fn inside(row: &str) -> &str {
+pub(crate) fn inside(row: &str) -> &str {
     row.trim_matches(|c: char| c.is_whitespace() || "│┃║|".contains(c))
 }
 
@@ -226,6 +242,22 @@ mod tests {
             watch.output(Timestamp(1_010), text.as_bytes());
             watch.tick(Timestamp(2_000));
             assert_eq!(watch.state(), AgentState::Waiting, "{prompt}");
+        }
+    }
+
+    #[test]
+    fn numbers_in_a_question_are_not_its_answers() {
+        for (text, begin) in [
+            ("Run?\n❯ 1. Yes\n  2. No\nEsc to cancel", 1),
+            (
+                " 1. Yes\n 2. No\n rm -rf ~\n Proceed?\n ❯ 1. Yes\n   2. Yes, and do\n      not ask again\n   3. No",
+                4,
+            ),
+            (" 1. Yes\n ❯ 1. Yes\n   2. No", 1),
+            ("Run?\n[y] Approve\n[n] Deny", 1),
+        ] {
+            let rows: Vec<String> = text.lines().map(str::to_owned).collect();
+            assert_eq!(answers_begin(&rows), Some(begin), "{text}");
         }
     }
 

@@ -37,6 +37,7 @@ mod signal;
 mod skim;
 mod status;
 mod strip;
+pub mod summary;
 mod tap;
 pub mod text;
 pub mod tokens;

@@ -11,10 +11,12 @@ use crate::frame::{self, Extent, Frame, FrameText};
 use crate::request::{self, Agreement, PermissionRequest};
 use crate::rules::BadRule;
 use crate::screen::Screen;
+use crate::summary::{self, Summary};
 use crate::turn::{Held, Sight};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use synapse_core::ids::Timestamp;
+use synapse_core::invisible::revealed;
 
 /// What is asked, as the screen shows it and as the program tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +26,12 @@ pub struct Prompt {
     /// Names this one question.
     pub hash: String,
     pub choices: Vec<String>,
+    /// What it asks for, in one line.
+    pub summary: Summary,
+    /// All that an approver has to read, without frames, answers and the names of keys.
+    pub details: String,
+    /// The profile knows the keys that decide it.
+    pub is_decidable: bool,
     /// Which of choices that stand side by side is marked, and taken by Enter; none if that cannot be told.
     pub marked: Option<usize>,
     /// The command, as the program itself tells it.
@@ -108,7 +116,11 @@ impl Prompt {
             command.map_or("", |command| &command.text),
         ]);
         let doubt = doubt.or((text.len() > TEXT_BYTES_MAX).then_some(Doubt::Incomplete));
+        let told = command.map(|command| command.text.as_str());
         Self {
+            summary: summarize(told, doubt, shown, extent.is_framed),
+            details: details(told, shown),
+            is_decidable: approve.is_some(),
             text: text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned(),
             hash,
             choices,
@@ -150,6 +162,22 @@ fn judge<'a>(
         Agreement::Disagrees(request) => (Some(request), Some(Doubt::Disagrees)),
         Agreement::Ambiguous(request) => (Some(request), Some(Doubt::Ambiguous)),
     }
+}
+
+/// What the program reports counts unless the screen shows something else.
+fn summarize(command: Option<&str>, doubt: Option<Doubt>, shown: &[String], is_framed: bool) -> Summary {
+    match (command, doubt) {
+        (Some(command), None | Some(Doubt::NotDrawn)) => summary::of_command(command, doubt.is_none()),
+        _ => summary::of_screen(shown, is_framed, doubt.is_none()),
+    }
+}
+
+fn details(command: Option<&str>, shown: &[String]) -> String {
+    let rows = summary::only_question(shown);
+    // A command of one line is among the rows.
+    let command = command.map(str::trim).filter(|command| !rows.contains(command));
+    let all = command.map_or_else(|| rows.clone(), |command| format!("{}\n{rows}", revealed(command)));
+    all[..all.floor_char_boundary(TEXT_BYTES_MAX)].to_owned()
 }
 
 fn choices_in(shown: &[String], side_by_side: &[String]) -> Vec<String> {

@@ -118,5 +118,6 @@ fn recorded_questions_are_complete() {
         let whole = prompts.iter().find(|prompt| prompt.doubt.is_none() && !prompt.choices.is_empty());
         let whole = whole.unwrap_or_else(|| panic!("{name}: {prompts:#?}"));
         assert!(whole.text.contains(part), "{name}: {}", whole.text);
+        assert_eq!(whole.summary.text, "asks to run: touch /srv/w/made_by_tool", "{name}");
     }
 }

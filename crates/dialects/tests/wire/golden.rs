@@ -115,6 +115,7 @@ fn golden_status() {
         current_task: None,
         available_tools: Vec::new(),
         context: None,
+        asks: None,
         context_since: None,
         ..full
     };

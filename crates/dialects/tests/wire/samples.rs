@@ -116,6 +116,7 @@ pub(crate) fn status() -> StatusView {
         waiting: 3,
         version: "0.1.0".into(),
         context: Some("reads the tests".into()),
+        asks: Some("asks to run: touch notes.txt".into()),
         context_since: Some(synapse_dialects::time::show(Timestamp(T0))),
     }
 }

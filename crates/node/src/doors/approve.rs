@@ -53,7 +53,10 @@ pub(super) fn shown(watch: &Watch) -> Option<PromptView> {
     let prompt = watch.prompt()?;
     Some(PromptView {
         since: time::show(watch.verdict().since),
-        decidable: watch.profile().approve.is_some(),
+        decidable: prompt.is_decidable,
+        asks: prompt.summary.text,
+        asks_all: prompt.summary.is_all,
+        question: prompt.details,
         complete: prompt.doubt.is_none(),
         doubt: prompt.doubt.map(|doubt| doubt.why().to_owned()),
         source: prompt.source.to_owned(),

@@ -15,7 +15,7 @@ use synapse_dialects::error::ErrorBody;
 use synapse_dialects::status::StatusView;
 use synapse_dialects::time;
 
-/// How the agent is. Anybody on this machine may ask; `context` is only for callers that are known.
+/// How the agent is. Anybody on this machine may ask; `context` and `asks` are only for callers that are known.
 #[utoipa::path(get, path = "/status", responses((status = 200, body = StatusView)))]
 pub(super) async fn status(
     State(app): State<Shared>,
@@ -38,6 +38,7 @@ pub(super) async fn status(
         agent_type: app.agent.kind.to_string(),
         waiting: app.handle.waiting(),
         version: env!("CARGO_PKG_VERSION").into(),
+        asks: app.seat.as_ref().filter(|_| known).and_then(Seat::asks),
         context_since: context.as_ref().map(|context| time::show(context.since)),
         context: context
             .map(|context| context.text)

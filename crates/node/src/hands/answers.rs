@@ -29,6 +29,10 @@ pub(super) fn question(prompt: &Prompt) -> Body {
         "choices": prompt.choices,
         "complete": prompt.doubt.is_none(),
         "source": prompt.source,
+        "decidable": prompt.is_decidable,
+        "asks": prompt.summary.text,
+        "asks_all": prompt.summary.is_all,
+        "question": prompt.details,
     });
     if let Some(command) = &prompt.command {
         data["command"] = command.as_str().into();

@@ -5,6 +5,7 @@
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
 mod due;
+mod pending;
 mod taken;
 mod viewers;
 
@@ -19,6 +20,7 @@ use crate::launch::Tells;
 use crate::profiles::{BadFile, Found};
 use crate::registrar::{Cli, Look};
 use crate::serve::is_restart;
+use pending::Announcer;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::agents::AgentState;
@@ -27,6 +29,7 @@ use synapse_core::ids::{AgentId, Timestamp};
 use synapse_holder::terminal::wire::{Ask, FRAME_BYTES_MAX, Frames, LEVEL, Role, Tell};
 use synapse_store::ended::Ended;
 use synapse_store::home::{AgentDir, socket_address};
+use synapse_store::registry::PendingPrompt;
 use synapse_terminal::hooks::Event;
 use synapse_terminal::request::PermissionRequest;
 use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
@@ -46,6 +49,8 @@ pub struct Seat {
     key: Option<Arc<str>>,
     /// Why its server is not heard.
     trouble: Arc<Mutex<Option<String>>>,
+    /// What it waits for, as people are told of it.
+    pending: Arc<watch::Sender<Option<PendingPrompt>>>,
     /// Rung when something came in by another way than the terminal.
     bell: Arc<Notify>,
     pub(super) wishes: mpsc::Sender<Wish>,
@@ -76,6 +81,7 @@ impl Seat {
             tells: Arc::new(tells),
             key: key.map(Into::into),
             trouble: Arc::default(),
+            pending: Arc::new(watch::Sender::new(None)),
             bell: Arc::default(),
             wishes,
             wished: Arc::new(Mutex::new(Some(wished))),
@@ -166,6 +172,16 @@ impl Seat {
         self.cli.subscribe()
     }
 
+    /// What it waits for a person to decide, now and later.
+    pub fn pending(&self) -> watch::Receiver<Option<PendingPrompt>> {
+        self.pending.subscribe()
+    }
+
+    /// The same in one line.
+    pub fn asks(&self) -> Option<String> {
+        self.pending.borrow().as_ref().map(|pending| pending.asks.clone())
+    }
+
     /// The program said so when it was asked for its version.
     pub(super) fn said_version(&self, said: &str) {
         let Some(version) = synapse_terminal::profile::version_in(said) else { return };
@@ -190,6 +206,8 @@ pub struct TerminalHand {
     /// As it was started, to be asked for its version.
     pub program: String,
     pub app: Shared,
+    /// The prompt that the node before this one told people of.
+    pub told_before: Option<PendingPrompt>,
 }
 
 impl TerminalHand {
@@ -212,11 +230,12 @@ impl TerminalHand {
             listening.spawn(Server { home, agent, port, key, seat }.listen());
         }
         const PAUSE: Duration = Duration::from_millis(100);
+        let mut announcer = Announcer::new(self.told_before.clone());
         loop {
             match self.connect().await {
                 Ok(stream) => {
                     typist.sits_down();
-                    if Sitting::new(&self, stream, &mut typist).work().await {
+                    if Sitting::new(&self, stream, &mut typist, &mut announcer).work().await {
                         typist.farewell();
                         return;
                     }
@@ -245,6 +264,7 @@ impl TerminalHand {
 struct Sitting<'a> {
     hand: &'a TerminalHand,
     typist: &'a mut Typist,
+    announcer: &'a mut Announcer,
     stream: UnixStream,
     frames: Frames,
     /// Where in the output we are.
@@ -269,10 +289,16 @@ struct Sitting<'a> {
 }
 
 impl<'a> Sitting<'a> {
-    fn new(hand: &'a TerminalHand, stream: UnixStream, typist: &'a mut Typist) -> Self {
+    fn new(
+        hand: &'a TerminalHand,
+        stream: UnixStream,
+        typist: &'a mut Typist,
+        announcer: &'a mut Announcer,
+    ) -> Self {
         Self {
             hand,
             typist,
+            announcer,
             stream,
             frames: Frames::default(),
             upto: 0,
@@ -313,6 +339,7 @@ impl<'a> Sitting<'a> {
                 None => {}
             }
             self.hand.seat.watch().tick(now());
+            self.announcer.look(now(), self.hand);
             if !self.tell().await || !self.type_on().await || !self.draw().await {
                 break;
             }
@@ -325,11 +352,11 @@ impl<'a> Sitting<'a> {
             let wait = due.since_ms(now()).max(1);
             Instant::now() + Duration::from_millis(wait)
         });
-        let typist = self.typist.wake.map(|due| {
+        let ours = [self.typist.wake, self.announcer.due].into_iter().flatten().min().map(|due| {
             let wait = due.since_ms(now()).max(1);
             Instant::now() + Duration::from_millis(wait)
         });
-        [tick, self.picture_at, typist, self.place.due].into_iter().flatten().min()
+        [tick, self.picture_at, ours, self.place.due].into_iter().flatten().min()
     }
 
     async fn told(&mut self, tell: Tell) -> bool {
@@ -355,10 +382,14 @@ impl<'a> Sitting<'a> {
             Tell::Typed(bytes) => {
                 self.hand.seat.watch().input(now(), &bytes);
                 self.typist.person_typed();
+                self.announcer.answered();
                 self.place.typed(bytes.len());
             }
             Tell::Pressed(pressed) => match self.guarded.take() {
-                Some(keys) if pressed => self.hand.seat.watch().input(now(), &keys),
+                Some(keys) if pressed => {
+                    self.hand.seat.watch().input(now(), &keys);
+                    self.announcer.answered();
+                }
                 _ => self.typist.was_not_pressed(),
             },
             Tell::Keyboard(yours) => self.typist.has_keyboard(yours),

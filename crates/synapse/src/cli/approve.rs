@@ -100,17 +100,7 @@ pub(super) async fn list(json: bool) -> Done {
         }
         show::out(&show::paint("1", &format!("{label} waits for you, prompt {}", prompt.hash)));
         show::out(&question(prompt));
-        show::out(&match prompt.decidable {
-            true if !prompt.complete => format!(
-                "  synapse attach {label}   or   synapse deny {label} --prompt {hash}",
-                hash = prompt.hash
-            ),
-            true => format!(
-                "  synapse approve {label} --prompt {hash}   or   synapse deny {label} --prompt {hash}",
-                hash = prompt.hash
-            ),
-            false => format!("  synapse attach {label}"),
-        });
+        show::out(&format!("  {}", prompt.commands(label, true).line()));
     }
     Ok(())
 }

@@ -212,7 +212,7 @@ async fn wait_for_answer(
             }
             (sent.status, sent.answer) = (state, answer);
         }
-        Ok(Reached::TimedOut { .. } | Reached::Step(_) | Reached::Asks { .. }) => {
+        Ok(Reached::TimedOut { .. } | Reached::Step(_) | Reached::Asks(_)) => {
             sent.status = "timed-out".into();
             let task = accepted.task_id.as_deref().unwrap_or_default();
             let why = super::explain::why_not(roll, &to.id, task).await;

@@ -349,10 +349,12 @@ fn page(explained: &Explained, now: u64) -> String {
     field(explained.kind, what);
     let since =
         explained.since.as_ref().map_or_else(String::new, |at| format!(", for {}", reason::ago(at, now)));
-    field("state", format!("{} ({}){since}", show::state(&explained.state), show::line(&explained.why, 80)));
+    let asks = explained.reason.pending.as_ref().filter(|_| explained.kind == "agent");
+    let why = asks.map_or_else(|| show::line(&explained.why, 80), |pending| pending.asks(80));
+    field("state", format!("{} ({why}){since}", show::state(&explained.state)));
     field("because", show::paint("1", &show::line(&explained.reason.because, 200)));
     if !explained.reason.help.is_empty() {
-        field("next", show::line(&explained.reason.help, 200));
+        field("next", show::line(&explained.reason.help, 300));
     }
     if let (Some(port), Some(false)) = (explained.port, explained.port_open) {
         field(
@@ -383,7 +385,9 @@ fn page(explained: &Explained, now: u64) -> String {
         );
         field(if n == 0 { "ahead" } else { "" }, text);
     }
-    for (name, text) in explained.terminal.iter().flat_map(|view| terminal::lines(view, now)) {
+    for (name, text) in
+        explained.terminal.iter().flat_map(|view| terminal::lines(&explained.agent, view, now))
+    {
         field(name, text);
     }
     let skipped = explained.timeline.len().saturating_sub(LINES_MAX);

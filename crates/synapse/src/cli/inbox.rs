@@ -1,6 +1,7 @@
 //! `synapse inbox`: the mail of an agent, or of the person.
 
 use super::Calling;
+use super::pending::Pending;
 use super::there::There;
 use crate::agents::Roll;
 use crate::fail::{Done, Fail};
@@ -50,6 +51,10 @@ pub(super) async fn inbox(args: Inbox, calling: &Calling, json: bool) -> Done {
         Some(raw) => Some(roll.find_one(raw)?.id),
         None => own,
     };
+    // Agents cannot decide; for a program `--approvals` has all of it.
+    if own.is_none() && !json {
+        tell_pending(&roll, agent.as_ref());
+    }
     match agent {
         Some(id) => {
             // Reading is seeing, for the agent itself; a person looks over its shoulder.
@@ -57,6 +62,16 @@ pub(super) async fn inbox(args: Inbox, calling: &Calling, json: bool) -> Done {
             of_agent(&roll, id, take, args.max, json).await
         }
         None => of_person(&roll, args.peek, args.max, json),
+    }
+}
+
+/// What agents wait for the person to decide; of all, or of one.
+fn tell_pending(roll: &Roll, of: Option<&AgentId>) {
+    for entry in roll.scan.agents.iter().filter(|entry| of.is_none_or(|id| entry.agent_id == *id)) {
+        let label = roll.label(&entry.agent_id);
+        if let Some(pending) = Pending::of_entry(&label, entry) {
+            show::out(&pending.hint(&label));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `synapse list`: who is here. Reads the registry only, so that it is quick with a hundred agents.
 
 use super::List;
+use super::pending::Pending;
 use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
@@ -22,6 +23,9 @@ pub(super) struct Row {
     pub agent_id: String,
     pub state: String,
     pub why: String,
+    /// What it waits for a person to decide.
+    #[serde(flatten)]
+    pub pending: Option<Pending>,
     pub since_ms: Option<u64>,
     /// What the agent says it is doing, and since when.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,6 +58,13 @@ pub(super) struct Row {
     /// An agent elsewhere, by its name here; what its card says of it is its own word.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub remote: bool,
+}
+
+impl Row {
+    /// What it asks for, or else why it is as it is.
+    fn shown_why(&self) -> &str {
+        self.pending.as_ref().map_or(&self.why, |pending| &pending.asks)
+    }
 }
 
 pub(super) fn list(args: &List, json: bool) -> Done {
@@ -119,7 +130,7 @@ pub(super) fn plain(row: &Row, now: u64) -> String {
         &row.kind,
         &row.state,
         &since,
-        &row.why,
+        row.shown_why(),
         row.handle.as_deref().unwrap_or_default(),
         &row.folder,
         row.context.as_deref().unwrap_or_default(),
@@ -143,7 +154,7 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
                 row.kind.clone(),
                 show::state(&row.state),
                 since,
-                show::line(&row.why, 32),
+                row.pending.as_ref().map_or_else(|| show::line(&row.why, 32), |pending| pending.asks(60)),
                 row.handle.clone().unwrap_or_else(|| "-".into()),
                 show::line(&folder, 40),
             ]
@@ -155,6 +166,9 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
     for (n, line) in table.lines().enumerate() {
         lines.push(line.to_owned());
         let Some(row) = n.checked_sub(1).and_then(|n| rows.get(n)) else { continue };
+        if let Some(pending) = &row.pending {
+            lines.push(show::paint("2", &format!("  {}", pending.commands())));
+        }
         if let Some(context) = &row.context {
             let since = row.context_since_ms.map_or(0, |at| now.saturating_sub(at));
             let text = format!("  shares, {} ago: {}", show::ago(since), show::line(context, 90));
@@ -171,7 +185,9 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
 }
 
 fn running(roll: &Roll, entry: &Entry, here: &Place) -> Row {
-    let (state, why) = match entry.node(here) {
+    let node = entry.node(here);
+    let answers = matches!(node, NodeProcess::Runs | NodeProcess::Hidden);
+    let (state, why) = match node {
         // What cannot be seen from here is what the node said last.
         NodeProcess::Runs | NodeProcess::Hidden => (entry.status, entry.status_why.clone()),
         NodeProcess::Stopped => {
@@ -180,8 +196,10 @@ fn running(roll: &Roll, entry: &Entry, here: &Place) -> Row {
         // The holder lives, so a new one is on its way.
         NodeProcess::Gone => (AgentState::Unknown, "its node is being restarted".to_owned()),
     };
+    let name = roll.label(&entry.agent_id);
     Row {
-        name: roll.label(&entry.agent_id),
+        pending: Pending::of_entry(&name, entry).filter(|_| answers),
+        name,
         kind: entry.agent_type.to_string(),
         agent_id: entry.agent_id.to_string(),
         state: state.name().into(),
@@ -214,6 +232,7 @@ fn seen_from_sandbox(roll: &Roll, one: &Candidate) -> Row {
         agent_id: one.id.to_string(),
         state: state.name().into(),
         why: "seen from a sandbox".into(),
+        pending: None,
         since_ms: None,
         context: None,
         context_since_ms: None,
@@ -244,6 +263,7 @@ fn elsewhere(remote: &Remote) -> Row {
         agent_id: remote.id().to_string(),
         state: "remote".into(),
         why: show::line(name, 60),
+        pending: None,
         since_ms: Some(remote.card.fetched_ms),
         context: None,
         context_since_ms: None,
@@ -279,6 +299,7 @@ fn known_only(roll: &Roll, known: &Known) -> Row {
         agent_id: known.id.to_string(),
         state: state.name().into(),
         why,
+        pending: None,
         since_ms: ended.map(|ended| ended.at_ms),
         context: None,
         context_since_ms: None,

@@ -103,7 +103,9 @@ fn changes<'a>(
     for (id, row) in after {
         match before.get(id) {
             None => found.push(("here", row)),
-            Some(old) if old.state != row.state || old.why != row.why => found.push(("state", row)),
+            Some(old) if (&old.state, &old.why, &old.pending) != (&row.state, &row.why, &row.pending) => {
+                found.push(("state", row));
+            }
             Some(old) if old.context != row.context => found.push(("shared", row)),
             Some(old) if old != row => found.push(("other", row)),
             Some(_) => {}
@@ -216,6 +218,7 @@ mod tests {
             agent_id: "a".into(),
             state: state.into(),
             why: String::new(),
+            pending: None,
             since_ms: Some(1),
             context: context.map(str::to_owned),
             context_since_ms: None,

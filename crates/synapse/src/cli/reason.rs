@@ -3,6 +3,7 @@
 //! Not here: finding out what is known (`facts`), and showing all of it (`explain`).
 
 use super::facts::{AgentFacts, NodeFacts};
+use super::pending::Pending;
 use crate::show;
 use serde::Serialize;
 use synapse_core::settings::Limits;
@@ -15,11 +16,14 @@ pub(super) struct Reason {
     pub code: &'static str,
     pub because: String,
     pub help: String,
+    /// What has to be decided first.
+    #[serde(flatten)]
+    pub pending: Option<Pending>,
 }
 
 impl Reason {
     fn new(code: &'static str, because: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { code, because: because.into(), help: help.into() }
+        Self { code, because: because.into(), help: help.into(), pending: None }
     }
 
     /// Both in one line.
@@ -70,6 +74,13 @@ pub(super) fn of_agent(facts: &AgentFacts, now: u64) -> Reason {
 fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
     let status = &node.status;
     let since = ago(&status.since, now);
+    // A prompt of its terminal is decided, and not answered by a message to the task that it stops.
+    if let Some(prompt) = node.terminal.as_ref().and_then(|terminal| terminal.prompt.as_ref()) {
+        let pending = Pending::of_view(label, prompt);
+        let because = format!("{label} {}; it has waited for {}", pending.asks(160), ago(&prompt.since, now));
+        let help = pending.commands();
+        return Reason { pending: Some(pending), ..Reason::new("approval", because, help) };
+    }
     let asks = node.tasks.iter().find(|task| task.state == "input-required" || task.state == "auth-required");
     if let Some(task) = asks {
         let since = task.history.last().map_or_else(String::new, |to| format!(" for {}", ago(&to.at, now)));
@@ -227,7 +238,8 @@ fn of_waiting(facts: &AgentFacts, receipt: Option<&ReceiptView>, now: u64) -> Re
         let help = format!("`synapse inbox {}` shows it", facts.label);
         return Reason::new("note", format!("{queue}; notes are read when the agent looks for them"), help);
     }
-    Reason::new("queued", format!("{queue}, and {}", agent.because), agent.help)
+    let because = format!("{queue}, and {}", agent.because);
+    Reason { pending: agent.pending, ..Reason::new("queued", because, agent.help) }
 }
 
 fn of_begun(facts: &AgentFacts, task: &TaskView, now: u64) -> Reason {

@@ -215,7 +215,7 @@ fn tell(roll: Option<&Roll>, reached: &Reached, accepted: &MessageAccepted, labe
     };
     match reached {
         // Only those who can answer it stop at a question.
-        Reached::Asks { question } => Err(Fail::refused(format!("{label} asks: {}", show::safe(question)))),
+        Reached::Asks(asked) => Err(Fail::refused(format!("{label} asks: {}", show::safe(&asked.question)))),
         Reached::Step(step) => {
             if json {
                 let told = json!({ "message_id": accepted.message_id, "task_id": task, "receipt": step });

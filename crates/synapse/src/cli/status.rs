@@ -60,7 +60,7 @@ pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done 
             format!(
                 "{} ({}), since {}",
                 show::state(&status.state),
-                show::line(&status.why, 60),
+                show::line(status.asks.as_ref().unwrap_or(&status.why), 100),
                 status.since
             ),
         ],

@@ -1,6 +1,7 @@
 //! Waiting for a task: follows its events, across restarts of its node, and misses none.
 
 use super::WaitFor;
+use super::pending::Pending;
 use super::there::There;
 use crate::agents::Roll;
 use crate::fail::{self, Fail};
@@ -17,9 +18,7 @@ use tokio::time::Instant;
 pub(super) enum Reached {
     Step(String),
     /// The agent asks for something before it goes on.
-    Asks {
-        question: String,
-    },
+    Asks(Asked),
     Ended {
         state: String,
         why: String,
@@ -29,6 +28,27 @@ pub(super) enum Reached {
         after: Duration,
         last: Option<String>,
     },
+}
+
+/// What an agent asks for before it goes on.
+pub(super) struct Asked {
+    /// In its own words.
+    pub question: String,
+    /// Set if it is a prompt of a terminal: only its user can decide it, and a message would be typed later.
+    pub pending: Option<Pending>,
+}
+
+impl Asked {
+    /// The question, and how it is answered.
+    fn hint(&self, whom: &str, task: &str) -> String {
+        match &self.pending {
+            Some(pending) => pending.hint(whom),
+            None => {
+                let question = &self.question;
+                format!("it asks: {question}\n  answer with `synapse send {whom} '…' --task {task}`")
+            }
+        }
+    }
 }
 
 /// What is done with what happens meanwhile.
@@ -153,7 +173,10 @@ impl Follower<'_> {
                         let Ok(view) = serde_json::from_str::<EventView>(&event.data) else { continue };
                         match self.see(&view) {
                             // An old question, which somebody has answered.
-                            Some(Reached::Asks { .. }) if !self.still_asks(place).await => {}
+                            Some(Reached::Asks(_)) if !self.still_asks(place).await => {}
+                            Some(Reached::Asks(asked)) if !self.ears.stop_when_asked => {
+                                self.say(&asked.hint(&self.whom, &self.task[..8.min(self.task.len())]));
+                            }
                             Some(reached) => return Ok(reached),
                             None => {}
                         }
@@ -177,17 +200,10 @@ impl Follower<'_> {
         match view.event.as_str() {
             "progress" => self.say(&text("text")),
             "task" => {
-                let prompt = view.data.get("prompt").and_then(|p| p.get("text")).and_then(|t| t.as_str());
-                if let Some(prompt) = prompt {
-                    if self.ears.stop_when_asked {
-                        return Some(Reached::Asks { question: prompt.to_owned() });
-                    }
-                    self.say(&format!(
-                        "it asks: {prompt}\n  answer with `synapse send {} '…' --task {}`",
-                        self.whom,
-                        &self.task[..8]
-                    ));
-                }
+                let prompt = view.data.get("prompt")?;
+                let question = prompt.get("text")?.as_str()?.to_owned();
+                let pending = Pending::of_task(&self.whom, prompt);
+                return Some(Reached::Asks(Asked { question, pending }));
             }
             "returned" => self.say(&format!("not taken: {}", text("why"))),
             "receipt" | "handed" if text("message_id") == self.message || self.message.is_empty() => {

@@ -48,6 +48,9 @@ impl Sitting<'_> {
         let notice = self.place.mail(mail);
         for ask in asks.into_iter().chain(place).chain(notice) {
             let ask = self.guard(ask);
+            if let Ask::Input(_) = ask {
+                self.announcer.answered();
+            }
             if !self.ask(ask).await {
                 return false;
             }

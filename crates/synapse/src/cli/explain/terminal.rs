@@ -8,7 +8,7 @@ use synapse_dialects::terminal::{TellsView, TerminalView};
 const ROWS_MAX: usize = 40;
 
 /// What is said, as fields of the page.
-pub(super) fn lines(view: &TerminalView, now: u64) -> Vec<(&'static str, String)> {
+pub(super) fn lines(agent: &str, view: &TerminalView, now: u64) -> Vec<(&'static str, String)> {
     let mut lines = vec![("decided", format!("by {}: {}", view.source, view.because))];
     if let Some(paused) = &view.paused {
         let said = paused.said.as_ref().or(paused.until.as_ref());
@@ -37,10 +37,15 @@ pub(super) fn lines(view: &TerminalView, now: u64) -> Vec<(&'static str, String)
         lines.push(("signals", "none has an opinion".into()));
     }
     if let Some(prompt) = &view.prompt {
-        let question = crate::cli::approve::question(prompt);
+        let question = match prompt.question.is_empty() {
+            true => crate::cli::approve::question(prompt),
+            false => show::safe(&prompt.question),
+        };
         let rows = question.lines().take(ROWS_MAX).enumerate();
         lines.extend(rows.map(|(n, row)| (if n == 0 { "asks" } else { "" }, row.to_owned())));
+        let is_shown = question.lines().count() <= ROWS_MAX;
         lines.push(("prompt", prompt.hash.clone()));
+        lines.push(("decide", prompt.commands(agent, is_shown).line()));
         if let Some(doubt) = &prompt.doubt {
             lines.push(("", show::paint("31", &format!("not to be approved from here: {doubt}"))));
         }
@@ -133,7 +138,7 @@ mod tests {
             prompt: None,
         };
         let page: Vec<String> =
-            lines(&view, 0).into_iter().map(|(name, text)| format!("{name}|{text}")).collect();
+            lines("ana", &view, 0).into_iter().map(|(name, text)| format!("{name}|{text}")).collect();
         let page = page.join("\n");
         for part in [
             "decided|by hook: any sign",

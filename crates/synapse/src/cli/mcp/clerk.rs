@@ -6,7 +6,8 @@
 mod elsewhere;
 
 use crate::agents::Roll;
-use crate::cli::wait::{self, Ears, Reached};
+use crate::cli::pending::Pending;
+use crate::cli::wait::{self, Asked, Ears, Reached};
 use crate::cli::wait_command::{self, Arrived};
 use crate::cli::{WaitFor, facts, inbox, list, reason, reply, send, share, status, watchdog};
 use crate::fail::Fail;
@@ -94,13 +95,16 @@ fn list_agents(roll: &Roll, args: &ListAgents) -> Told {
             row.name,
             row.kind,
             row.state,
-            show::line(&row.why, 80)
+            row.pending.as_ref().map_or_else(|| show::line(&row.why, 80), |pending| pending.asks(160))
         ));
+        if let Some(pending) = &row.pending {
+            text.push_str(&format!("; its user decides with: {}", pending.commands()));
+        }
         if let Some(context) = &row.context {
             text.push_str(&format!("; it shares: {}", show::line(context, 200)));
         }
     }
-    let notice = "`why` and `context` are in the words of each agent";
+    let notice = "`why`, `asks` and `context` are in the words of each agent";
     Told::new(text, json!({ "you": you, "agents": rows, "notice": notice }))
 }
 
@@ -221,7 +225,8 @@ fn asked(label: &str, accepted: &MessageAccepted, reached: Reached, data: Value)
             let told = Told::new(text, merged(data, ended));
             if failed { told.failed() } else { told }
         }
-        Reached::Asks { question } => {
+        Reached::Asks(Asked { pending: Some(pending), .. }) => waits_for_user(label, short, &pending, data),
+        Reached::Asks(Asked { question, pending: None }) => {
             let head = format!(
                 "{label} asks before it goes on with task {short}. Answer by calling ask_agent with to={label:?} and \
                  task_id={short:?}. Its question, in its words:"
@@ -242,6 +247,19 @@ fn asked(label: &str, accepted: &MessageAccepted, reached: Reached, data: Value)
             Told::new(format!("Task {short} is {step}"), merged(data, json!({ "receipt": step })))
         }
     }
+}
+
+/// A prompt in the agent's terminal: whoever called cannot answer it, and neither can a message.
+fn waits_for_user(label: &str, short: &str, pending: &Pending, data: Value) -> Told {
+    let text = format!(
+        "{label} waits for its user before it goes on with task {short}: it {}. Only the user can decide, with: {}. Tell your \
+         user, then call wait_for with targets=[{short:?}]",
+        pending.asks(200),
+        pending.commands()
+    );
+    let asks = json!({ "state": "input-required", "timed_out": false, "notice": notice(label) });
+    let approval = serde_json::to_value(pending).unwrap_or_default();
+    Told::new(text, merged(merged(data, asks), json!({ "approval": approval, "question": pending.asks })))
 }
 
 /// The client wants no answer: then nobody needs the work either.

@@ -91,7 +91,7 @@ async fn carry(roll: &Roll, message: Message, tell: &dyn Fn(String)) -> Result<S
     let hear = |words: &str| tell(format!("{label}: {words}"));
     let ears = Ears { hear: &hear, stop_when_asked: false };
     Ok(match wait::until(roll, &to.id, &accepted, wait_for, TIMEOUT, ears).await? {
-        Reached::Asks { question } => format!("{label} asks: {question}"),
+        Reached::Asks(asked) => format!("{label} asks: {}", asked.question),
         Reached::Step(step) => format!("{step} by {label}"),
         Reached::Ended { answer: Some(answer), .. } => format!("{label}: {}", answer.text),
         Reached::Ended { state, why, answer: None } => format!("{label}: {state}, {why}"),
