@@ -128,6 +128,21 @@ fn an_answer_is_what_the_turn_showed_and_says_so() {
     let said = answer.to_string();
     assert!(said.contains("* done with it"), "{said}");
     assert!(said.contains("screen"), "{said}");
+    assert!(said.contains(r#""complete":true"#), "{said}");
+}
+
+/// X-11: the program says itself that its turn is over, so nobody waits for five quiet seconds.
+#[test]
+fn proven_end_of_a_turn_is_answered_at_once() {
+    let world = world();
+    let _cli = Cli::start(&world, "a", &[]);
+    world.json(&["send", "a", "what is it?", "--response", "--timeout", "60s"]);
+    let answered_ms = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    let entry = world.entry("a").unwrap();
+    let idle_ms = u128::from(entry["status_since_ms"].as_u64().unwrap());
+    assert_eq!(entry["status"], "idle");
+    let waited_ms = answered_ms.saturating_sub(idle_ms);
+    assert!(waited_ms < 4_000, "the answer came {waited_ms} ms after the end of the turn");
 }
 
 #[test]

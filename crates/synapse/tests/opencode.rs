@@ -242,6 +242,22 @@ fn what_a_session_was_given_is_known() {
     stage.world.wait_until("it is found again", || stage.view()["tells"]["session_id"] == "ses_2");
 }
 
+/// Defect J: the answer is what the server says the model said, not what the screen shows.
+#[test]
+fn answer_of_a_turn_comes_from_the_server() {
+    let mut stage = Stage::new(&[]);
+    stage.server_says(Some("idle"));
+    let text = json!({ "type": "text", "text": "It is this." });
+    let messages =
+        json!([{ "info": { "id": "msg_2", "role": "assistant", "sessionID": "ses_1" }, "parts": [text] }]);
+    stage.order(&json!(["state", "/session/ses_1/message", messages.to_string()]));
+    stage.event("session.status", &status("busy"));
+    stage.becomes("busy");
+    assert_eq!(stage.view()["tells"]["answer_at"], Value::Null);
+    stage.event("session.status", &status("idle"));
+    stage.world.wait_until("its answer is known", || stage.view()["tells"]["answer_at"].is_string());
+}
+
 /// Whoever else listens at that port is not believed, and does not get the password.
 #[test]
 fn a_server_that_is_not_of_the_agent_is_not_asked() {

@@ -42,6 +42,7 @@ mod tap;
 pub mod text;
 pub mod tokens;
 pub mod turn;
+mod turn_end;
 mod utf8;
 mod watch;
 

@@ -25,6 +25,8 @@ pub struct Sessions {
     /// Messages to the model, newest first.
     begun: VecDeque<String>,
     given: Option<Given>,
+    /// A session that has ended its work.
+    ended: Option<String>,
 }
 
 /// Something that the person is asked.
@@ -124,8 +126,24 @@ struct Times {
 pub fn last_session(sessions: &[u8]) -> Option<String> {
     let all: Vec<Session> = serde_json::from_slice(sessions).ok()?;
     let last = all.into_iter().max_by(|a, b| a.time.updated.total_cmp(&b.time.updated))?;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    (last.id.len() <= ID_BYTES_MAX && last.id.chars().all(is_plain)).then_some(last.id)
+    is_plain(&last.id).then_some(last.id)
+}
+
+/// Whether an id can stand in the path of a request.
+fn is_plain(id: &str) -> bool {
+    id.len() <= ID_BYTES_MAX && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The last text of the model, by the answer to `GET /session/…/message`. None if the person said something after it:
+/// then it belongs to an earlier turn.
+pub fn last_answer(messages: &[u8]) -> Option<String> {
+    let all: Vec<Message> = serde_json::from_slice(messages).ok()?;
+    let turn = all.into_iter().rev().take_while(|message| message.info.role != "user");
+    let texts = turn.map(|message| {
+        let texts = message.parts.into_iter().filter(Part::is_text).map(|part| part.text);
+        texts.collect::<Vec<_>>().join("\n")
+    });
+    texts.into_iter().find(|text| !text.trim().is_empty())
 }
 
 /// The last text that a session was given, by the answer to `GET /session/…/message`.
@@ -204,6 +222,11 @@ impl Sessions {
         self.given.take()
     }
 
+    /// The session that ended its work since this was last asked, if its id can stand in a path.
+    pub fn ended(&mut self) -> Option<String> {
+        self.ended.take().filter(|id| is_plain(id))
+    }
+
     fn begins(&mut self, info: Info) {
         let id = cut(info.id);
         if info.role == "user" && !self.begun.contains(&id) {
@@ -221,7 +244,9 @@ impl Sessions {
     fn session(&mut self, id: String, status: &str) {
         let id = cut(id);
         if status == "idle" {
-            self.busy.remove(&id);
+            if self.busy.remove(&id) {
+                self.ended = Some(id);
+            }
         } else if self.busy.len() < KEPT_MAX {
             self.busy.insert(id);
         }
@@ -267,6 +292,23 @@ fn cut(mut id: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answer_of_a_turn_is_the_last_text_of_the_model() {
+        let message = |role: &str, texts: &[(&str, &str)]| {
+            let parts: Vec<Value> =
+                texts.iter().map(|(kind, text)| serde_json::json!({ "type": kind, "text": text })).collect();
+            serde_json::json!({ "info": { "id": "msg", "role": role, "sessionID": "ses_1" }, "parts": parts })
+        };
+        let said = |messages: &[Value]| last_answer(&serde_json::to_vec(messages).unwrap());
+        let asked = message("user", &[("text", "what is it?")]);
+        let first = message("assistant", &[("text", "I look."), ("tool", "")]);
+        let last = message("assistant", &[("reasoning", "hm"), ("text", "It is"), ("text", "this.")]);
+        assert_eq!(said(&[asked.clone(), first.clone(), last]).as_deref(), Some("It is\nthis."));
+        assert_eq!(said(&[asked.clone(), first, message("assistant", &[])]).as_deref(), Some("I look."));
+        assert_eq!(said(&[message("assistant", &[("text", "of before")]), asked]), None);
+        assert_eq!(last_answer(b"{}"), None);
+    }
 
     #[test]
     fn a_turn_as_the_real_one_tells_it() {

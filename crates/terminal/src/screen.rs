@@ -335,6 +335,13 @@ impl Screen {
         }
     }
 
+    /// The rows just above the screen, at most so many.
+    pub fn rows_above(&self, max: usize) -> Vec<String> {
+        let count = self.term.grid().history_size().min(max);
+        let first = i32::try_from(count).map_or(0, |count| -count);
+        (first..0).map(|line| self.line(line)).collect()
+    }
+
     /// The rows just above the screen, at most so many, as `revealed_rows`.
     pub(crate) fn revealed_rows_above(&self, max: usize) -> Vec<String> {
         let count = self.term.grid().history_size().min(max);

@@ -1,10 +1,8 @@
 //! One message into one terminal: a closed loop from "may I?" to proof that the turn began.
 //!
-//! Each step is taken on what is seen at that moment and never on a delay alone: gate, keyboard, paste, echo, Enter
-//! alone, proof. It is pure: whoever drives it shows it what there is to see and carries out one step at a time.
-//!
-//! It types only to a program that is idle, even where one would queue what comes while it works: a program that
-//! works may ask for approval at any moment, and then Enter would give it.
+//! Each step depends on what the screen shows at that moment and never on a delay alone: gate, keyboard, paste, echo,
+//! Enter alone, proof. It is pure: the caller passes what is visible and carries out one step at a time. It types only
+//! to an idle program, even if that would queue input: a busy one may ask for approval, which Enter would give.
 //!
 //! Invariants: Enter is pressed only while the composer holds our text and nothing else and nothing waits for
 //! approval; at most three times; a person's draft is never touched; what is not proven is not said.
@@ -46,7 +44,7 @@ enum Phase {
     Gate,
     /// The keyboard was asked for.
     Asked,
-    /// Written; not yet seen in the composer, or not for long enough.
+    /// Written; not yet seen for long enough.
     Pasted {
         at: Timestamp,
     },
@@ -77,6 +75,7 @@ pub struct Turn {
     noted: Option<Note>,
     pastes: u8,
     enters: u8,
+    entered_at: Option<Timestamp>,
     /// How often Enter was not pressed because the program had printed meanwhile.
     refusals: u8,
     submitted_before: bool,
@@ -115,6 +114,7 @@ impl Turn {
             noted: None,
             pastes: 0,
             enters: 0,
+            entered_at: None,
             refusals: 0,
             submitted_before: false,
             shown_before: false,
@@ -152,6 +152,11 @@ impl Turn {
     /// Whether it was put down that it is being written: it goes back to nobody.
     pub fn is_noted(&self) -> bool {
         self.noted.is_some()
+    }
+
+    /// When Enter was first pressed: its turn began after that.
+    pub fn entered_at(&self) -> Option<Timestamp> {
+        self.entered_at
     }
 
     pub fn is_at_gate(&self) -> bool {
@@ -300,6 +305,7 @@ impl Turn {
             return self.next(sight);
         }
         self.enters += 1;
+        self.entered_at.get_or_insert(sight.now);
         self.shown_by = Some(sight.now.plus_ms(PROOF_MS));
         self.phase = Phase::Entered { at: sight.now };
         Step::Enter

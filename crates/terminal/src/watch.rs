@@ -12,11 +12,12 @@ use crate::profile::{Hooks, Profile};
 use crate::prompt::Prompt;
 use crate::request::{PermissionRequest, REQUESTS_MAX};
 use crate::rules::{self, Sees};
-use crate::screen::{Screen, Seen, Size};
+use crate::screen::{SCROLLBACK, Screen, Seen, Size};
 use crate::status::{Report, Says};
 use crate::text::{Typed, bones};
 use crate::tokens::Token;
 use crate::turn::Sight;
+use crate::turn_end;
 use jiff::tz::TimeZone;
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
@@ -255,14 +256,17 @@ impl Watch {
         }
     }
 
-    /// The rows of the screen above its composer; all of them if that is not to be seen.
-    pub fn rows_above_composer(&self) -> Vec<String> {
+    /// All that was said and is still kept: what has scrolled off the screen, and the rows above the composer; all rows
+    /// if that is not to be seen.
+    pub fn conversation(&self) -> Vec<String> {
         let mut rows = self.screen.rows();
         let composer = self.profile.composer.as_ref();
         if let Some(first) = composer.and_then(|composer| composer.first_row(&self.screen)) {
             rows.truncate(first);
         }
-        rows
+        let mut all = self.screen.rows_above(SCROLLBACK);
+        all.append(&mut rows);
+        all
     }
 
     /// Takes what the program printed; gives what must be written back to it.
@@ -346,6 +350,13 @@ impl Watch {
         self.requests.served = requests;
         self.sign_at = self.sign_at.max(now);
         self.fold.read(now, Rank::Native, sees);
+    }
+
+    /// Whether a turn that began then has ended, by the program's own word. `tells_answers`: it is made to tell what
+    /// it answered.
+    pub fn is_turn_over(&self, began: Timestamp, tells_answers: bool) -> bool {
+        let answer = tells_answers.then(|| self.heard.answer.as_ref().map(|(_, at)| *at));
+        self.is_settled() && turn_end::is_proven(&self.fold.readings(), began, answer)
     }
 
     /// What the events of hooks told besides a state.

@@ -1,24 +1,57 @@
-//! What a wrapped agent said, read off its screen: the last resort for an answer, and marked as such.
+//! The answer of a wrapped agent: what its program told, or else what stands on its screen.
+//!
+//! Text from a screen is the last resort and marked as such. If something may be missing, the answer says so in its text
+//! and its metadata.
 
 use synapse_core::message::{Body, Content, Part, Piece};
 use synapse_terminal::Watch;
+use synapse_terminal::hooks::Text;
 use synapse_terminal::prompt::Prompt;
 use synapse_terminal::text::Typed;
 
 /// Longest text taken off a screen, characters.
-const TEXT_CHARS_MAX: usize = 16_000;
+const TEXT_CHARS_MAX: usize = 64_000;
 
-/// What stands below our text and above the composer.
-pub(super) fn on_screen(watch: &Watch, typed: &Typed) -> String {
-    let rows = watch.rows_above_composer();
+/// What a turn ended with.
+pub(super) struct TurnAnswer {
+    pub text: String,
+    /// `hook`, `server` or `screen`.
+    pub source: &'static str,
+    /// Nothing is known to be missing.
+    pub complete: bool,
+}
+
+/// What the program told that it answered.
+pub(super) fn told(answer: &Text, source: &'static str) -> TurnAnswer {
+    let mut text = answer.text.clone();
+    if !answer.is_whole() {
+        text.push_str(&format!("\n[cut: the answer has {} bytes]", answer.bytes));
+    }
+    TurnAnswer { text, source, complete: answer.is_whole() }
+}
+
+/// What stands below our text and above the composer, on the screen and in what has scrolled off it.
+pub(super) fn on_screen(watch: &Watch, typed: &Typed) -> TurnAnswer {
+    let rows = watch.conversation();
     let bones = |text: &str| -> String { text.chars().filter(|c| !c.is_whitespace()).collect() };
     let (header, ours) = (bones(typed.header()), bones(typed.as_str()));
-    let begins = rows.iter().rposition(|row| bones(row).contains(&header)).map_or(0, |at| at + 1);
+    let header_at = rows.iter().rposition(|row| bones(row).contains(&header));
+    let begins = header_at.map_or(0, |at| at + 1);
     // The rest of our own text, wrapped.
     let own =
         rows[begins..].iter().take_while(|row| !row.trim().is_empty() && ours.contains(&bones(row))).count();
     let said: Vec<&str> = rows[begins + own..].iter().map(|row| row.trim_end()).collect();
-    said.join("\n").trim_matches('\n').chars().take(TEXT_CHARS_MAX).collect()
+    let said = said.join("\n");
+    let said = said.trim_matches('\n');
+    let mut text: String = said.chars().take(TEXT_CHARS_MAX).collect();
+    let is_cut = text.len() < said.len();
+    if is_cut {
+        text.push_str("\n[cut: the rest is on its screen]");
+    }
+    if header_at.is_none() {
+        text.insert_str(0, "[the beginning may be missing: the question is no longer on its screen]\n");
+    }
+    TurnAnswer { text, source: "screen", complete: header_at.is_some() && !is_cut }
 }
 
 /// A prompt as those who may decide it read it: what is shown, and the hash that a decision must carry.
@@ -39,4 +72,39 @@ pub(super) fn question(prompt: &Prompt) -> Body {
     }
     content.parts.push(Part { piece: Piece::Data(data), media_type: None, filename: None });
     Body::of(&content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synapse_core::ids::Timestamp;
+    use synapse_terminal::{SCROLLBACK, Size, profile};
+
+    fn shows(text: &str) -> TurnAnswer {
+        let profile = profile::shipped("generic").expect("a profile");
+        let mut watch = Watch::new(Timestamp(0), profile, Size::new(80, 24), SCROLLBACK);
+        drop(watch.output(Timestamp(1), text.replace('\n', "\r\n").as_bytes()));
+        on_screen(&watch, &Typed::new("[A2A:0b78765b:user]", "tell me all"))
+    }
+
+    /// Defect J: of a long answer only the last screen was taken, without a word.
+    #[test]
+    fn long_answer_is_whole_or_says_that_it_is_not() {
+        let lines = |n: usize| (1..=n).map(|n| format!("line {n}\n")).collect::<String>();
+        let whole = shows(&format!("> [A2A:0b78765b:user] tell me all\n\n{}", lines(300)));
+        assert!(whole.complete && whole.text.starts_with("line 1\n"), "{}", whole.text);
+        assert!(whole.text.ends_with("line 300"), "{}", whole.text);
+        let cut = shows(&lines(300));
+        assert!(!cut.complete && cut.text.starts_with("[the beginning may be missing"), "{}", cut.text);
+        let lost = shows(&format!("> [A2A:0b78765b:user] tell me all\n\n{}", lines(SCROLLBACK + 100)));
+        assert!(!lost.complete && lost.text.ends_with(&format!("line {}", SCROLLBACK + 100)));
+    }
+
+    #[test]
+    fn cut_text_of_a_hook_says_so() {
+        let whole = told(&Text { text: "all".into(), bytes: 3 }, "hook");
+        assert!(whole.complete && whole.text == "all");
+        let cut = told(&Text { text: "some".into(), bytes: 9_000 }, "server");
+        assert!(!cut.complete && cut.text.contains("9000 bytes"), "{}", cut.text);
+    }
 }

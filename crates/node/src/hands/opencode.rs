@@ -20,7 +20,7 @@ use std::time::Duration;
 use synapse_core::ids::AgentId;
 use synapse_store::home::Home;
 use synapse_terminal::hooks::{Event, Text};
-use synapse_terminal::opencode::{Given, Sessions, last_given, last_session};
+use synapse_terminal::opencode::{Given, Sessions, last_answer, last_given, last_session};
 use tokio::net::TcpStream;
 
 /// As whom we call; the password is the key of this start of the program.
@@ -35,6 +35,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Whom to listen to.
+#[derive(Clone)]
 pub struct Server {
     pub home: Home,
     pub agent: AgentId,
@@ -76,6 +77,8 @@ impl Server {
         let mut earlier = std::pin::pin!(self.last_given());
         let mut wants_earlier = true;
         let mut lines = Lines::default();
+        // Dropped, and so ended, with the connection.
+        let mut answers = tokio::task::JoinSet::new();
         loop {
             let frame = tokio::select! {
                 given = &mut earlier, if wants_earlier => {
@@ -89,17 +92,33 @@ impl Server {
                 frame.map_err(|_| "its server has gone silent")?.ok_or("its server closed the connection")?;
             let frame = frame.map_err(|e| format!("its server broke off: {e}"))?;
             let Ok(bytes) = frame.into_data() else { continue };
-            let (mut changed, mut given) = (false, Vec::new());
+            let (mut changed, mut given, mut ended) = (false, Vec::new(), None);
             lines.feed(&bytes, |line| {
                 changed |= line.strip_prefix(b"data:").is_some_and(|event| sessions.take(event));
                 given.extend(sessions.given());
+                ended = sessions.ended().or(ended.take());
             });
             wants_earlier &= given.is_empty();
             given.into_iter().for_each(|given| self.was_given(given));
             if changed {
                 self.seat.serves(now(), Some(sessions.says()), sessions.requests());
             }
+            if let Some(session) = ended {
+                answers.abort_all();
+                answers.spawn(self.clone().fetch_answer(session));
+            }
         }
+    }
+
+    /// What the model said last in a turn that has ended.
+    async fn fetch_answer(self, session: String) {
+        const NEWEST: usize = 20;
+        let path = format!("/session/{session}/message?limit={NEWEST}");
+        let Ok(messages) = self.whole(&path).await else { return };
+        let Some(text) = last_answer(&messages) else { return };
+        let answer = Some(Text { bytes: text.len() as u64, text });
+        let (name, session) = ("answer".to_owned(), Some(session));
+        self.seat.signal(now(), &Event { name, session, answer, ..Event::default() });
     }
 
     /// It tells that a session was given this: proof that it arrived.

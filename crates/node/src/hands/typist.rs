@@ -415,7 +415,8 @@ impl Typist {
             self.job = None;
             self.done(message, TaskState::Completed, None, proof.to_string()).await;
         } else {
-            job.stage = Stage::Working { since: now(), idle_since: None, asked: None, drawn: None };
+            let since = job.turn.entered_at().unwrap_or_else(now);
+            job.stage = Stage::Working { since, idle_since: None, asked: None, drawn: None };
         }
     }
 

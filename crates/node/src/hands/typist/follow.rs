@@ -1,8 +1,9 @@
 //! Staying with a task after it was submitted: questions, what continues it, and its answer.
 
-use super::super::answers;
+use super::super::answers::{self, TurnAnswer};
 use super::super::terminal::Seat;
 use super::{Job, Stage, Typist};
+use crate::launch::Tells;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Report;
 use synapse_core::ids::{MessageId, Timestamp};
@@ -13,6 +14,8 @@ use synapse_terminal::turn::{Sight, Turn};
 
 /// After a turn has ended it must stay so for this long before its text is taken for the answer.
 const STAYS_IDLE_MS: u64 = 5_000;
+/// The same where the program itself said that its turn is over.
+const STAYS_PROVEN_MS: u64 = 100;
 /// A program may say that it waits before it shows for what. A prompt without choices is taken for one after this long.
 const DRAWN_MS: u64 = 3_000;
 /// One with choices has to stand as it is for this long: some are drawn in two steps.
@@ -36,7 +39,10 @@ impl Typist {
         let (message, since) = (letter.id.clone(), *since);
         match sight.state {
             AgentState::Idle => {
-                let due = idle_since.get_or_insert(sight.now).plus_ms(STAYS_IDLE_MS);
+                let tells_answers = self.seat.tells().names_prompts() && self.seat.trouble().is_none();
+                let is_proven = self.seat.watch().is_turn_over(since, tells_answers);
+                let stays_ms = if is_proven { STAYS_PROVEN_MS } else { STAYS_IDLE_MS };
+                let due = idle_since.get_or_insert(sight.now).plus_ms(stays_ms);
                 if due > sight.now {
                     self.wake = Some(due);
                     return false;
@@ -98,15 +104,20 @@ impl Typist {
     /// Its turn has ended: what it said last, or else what it shows.
     async fn answer(&mut self, message: &MessageId, since: Timestamp) {
         let Some(job) = self.job.take() else { return };
-        let (text, source) = {
+        let told_by = match self.seat.tells() {
+            Tells::OpencodeServer { .. } => "server",
+            _ => "hook",
+        };
+        let TurnAnswer { text, source, complete } = {
             let watch = self.seat.watch();
             match watch.heard().answer.as_ref().filter(|(_, at)| *at >= since) {
-                Some((answer, _)) => (answer.text.clone(), "hook"),
-                None => (answers::on_screen(&watch, job.turn.typed()), "screen"),
+                Some((answer, _)) => answers::told(answer, told_by),
+                None => answers::on_screen(&watch, job.turn.typed()),
             }
         };
         let mut content = Content::text(text);
         content.metadata.insert("source".into(), source.into());
+        content.metadata.insert("complete".into(), complete.into());
         let why = format!("its turn ended without a reply; the answer is from its {source}");
         self.done(message, TaskState::Completed, Some(Body::of(&content)), why).await;
     }
