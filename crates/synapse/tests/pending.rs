@@ -1,4 +1,4 @@
-//! A prompt that waits for a person: what every command says of it.
+//! A prompt that waits for a person: what every command says of it, who hears of it, and what a denial does to the task.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,6 +7,12 @@ mod stage;
 
 use serde_json::{Value, json};
 use stage::{PROFILE, Stage};
+use synapse_testkit::World;
+use synapse_testkit::cli::Cli;
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
 
 /// A program that asks as Claude Code does.
 fn asking() -> Stage {
@@ -89,4 +95,72 @@ fn summary_from_the_screen_is_not_approved_unread() {
     // The page has all of the question.
     let page = stage.world.ok(&["explain", "cli"]);
     assert!(page.contains(&format!("synapse approve cli --prompt {hash}")), "{page}");
+}
+
+/// Finding 3, and finding 22: a denied task was completed.
+#[test]
+fn denied_task_is_rejected_and_says_what_was_denied() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["turn=50"]);
+    let late = world.synapse(&["send", "a", "ASK me", "--response", "--timeout", "4s"]);
+    let hash = cli.prompt();
+    let told = &late.stderr;
+    assert_eq!(late.code, Some(4), "{told}");
+    assert!(told.contains("a asks: Run the command number 1?"), "{told}");
+    let decide = format!("synapse approve a --prompt {hash}   or   synapse deny a --prompt {hash}");
+    assert!(told.contains(&decide) && !told.contains("--task"), "{told}");
+    let task = world.json(&["explain", "a"])["timeline"][0].clone();
+    assert!(task["what"].as_str().unwrap().contains("input-required"), "{task}");
+    let task = world.agent("a").get("/api/v1/tasks").json()[0]["task_id"].as_str().unwrap().to_owned();
+    let explained = world.ok(&["explain", &task]);
+    assert!(explained.contains("synapse deny a --prompt") && !explained.contains("--task"), "{explained}");
+    world.ok(&["deny", "a", "--prompt", &hash]);
+    let ended = world.wait_for("the task has ended", || {
+        let task = world.agent("a").task(&task);
+        (!["input-required", "working"].contains(&task["state"].as_str().unwrap())).then_some(task)
+    });
+    assert_eq!((&ended["state"], &ended["answer"]), (&json!("rejected"), &Value::Null), "{ended}");
+    let why = ended["history"].as_array().unwrap().last().unwrap()["why"].clone();
+    assert!(
+        why.as_str().unwrap().contains("denied") && why.as_str().unwrap().contains("command number 1"),
+        "{why}"
+    );
+    assert_eq!(cli.all("denied"), [1]);
+}
+
+/// A model that is told "no" and goes on answers its task like any other.
+#[test]
+fn denied_task_that_goes_on_is_completed() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["turn=50", "goes_on=2500"]);
+    let mut sending = world.program(&["send", "a", "ASK me", "--response", "--json"]);
+    world.ok(&["deny", "a", "--prompt", &cli.prompt()]);
+    let ended = sending.next();
+    assert_eq!(ended["state"], "completed", "{ended}");
+    assert!(ended["answer"]["text"].as_str().unwrap().contains("done with it"), "{ended}");
+    assert!(sending.wait().success());
+}
+
+/// a denial over A2A is the same, and `rejected` is what A2A calls it.
+#[test]
+fn task_that_is_denied_over_a2a_is_rejected() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["turn=50"]);
+    let agent = world.agent("a");
+    let send = |message: Value| {
+        let call =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": { "message": message } });
+        let answer =
+            agent.unix().ask("POST", "/api/v1/agent", &[("A2A-Version", "1.0")], call.to_string().as_bytes());
+        answer.json()["result"]["task"].clone()
+    };
+    let asked = send(json!({ "messageId": "m1", "role": "ROLE_USER", "parts": [{ "text": "ASK me" }] }));
+    let data = &asked["status"]["message"]["parts"][1]["data"];
+    assert_eq!(data["asks"], "asks: Run the command number 1?", "{asked}");
+    let deny = json!({
+        "messageId": "m2", "role": "ROLE_USER", "taskId": asked["id"], "parts": [{ "data": { "deny": data["prompt_hash"] } }],
+    });
+    let ended = send(deny);
+    assert_eq!(ended["status"]["state"], "TASK_STATE_REJECTED", "{ended}");
+    assert_eq!(cli.all("denied"), [1]);
 }

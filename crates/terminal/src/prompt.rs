@@ -338,6 +338,11 @@ impl Deciding {
         Self { hash, allows, key, takes_first, seen_at: None, pressed_at: None, outcome: None }
     }
 
+    /// Whether it is to be allowed.
+    pub fn allows(&self) -> bool {
+        self.allows
+    }
+
     /// `prompt` is what it waits for, if it waits.
     pub fn next(&mut self, sight: &Sight, prompt: Option<&Prompt>) -> Decide {
         if let Some(outcome) = self.outcome {

@@ -8,6 +8,7 @@ Every thing that is given to it, and every key that decides something, is a line
   lose=N       loses so many pastes
   collapse=N   shows pastes of more than N lines as a count only
   turn=MS      how long a turn takes
+  goes_on=MS   works on for so long after a denial, as a model that was told no
   keys=1       logs all that is typed to it, as it is read
   cursor=1     asks for cursor keys in application mode
 A message that contains ASK makes it ask for approval in the middle of its turn; one with LONG takes a minute; after one
@@ -122,7 +123,11 @@ class Cli:
         if self.state == "waiting":
             log(denied=self.number)
             self.said.append("* denied")
-            self.becomes("idle")
+            if "goes_on" in OPTIONS:
+                self.becomes("busy")
+                self.ends = self.later(int(OPTIONS["goes_on"]))
+            else:
+                self.becomes("idle")
         elif self.state == "busy":
             log(interrupted=True)
             self.said.append("* interrupted")

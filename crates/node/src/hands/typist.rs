@@ -5,6 +5,7 @@
 //! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder (`terminal`).
 
 mod back;
+mod denial;
 mod follow;
 mod keys;
 mod words;
@@ -78,12 +79,14 @@ struct Job {
     expects: Expects,
     /// What continues the same task, to be typed when the turn has ended.
     later: VecDeque<(Arc<Letter>, Body)>,
+    /// The last prompt of its turn was denied.
+    denied: Option<denial::Denial>,
 }
 
 impl Job {
     fn new(letter: Arc<Letter>, turn: Turn, stage: Stage, notes: usize) -> Self {
         let (expects, later) = (letter.expects, VecDeque::new());
-        Self { letter, turn, stage, again: false, held_since: None, notes, expects, later }
+        Self { letter, turn, stage, again: false, held_since: None, notes, expects, later, denied: None }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::answers::{self, TurnAnswer};
 use super::super::terminal::Seat;
+use super::denial::Denial;
 use super::{Job, Stage, Typist};
 use crate::launch::Tells;
 use synapse_core::agents::AgentState;
@@ -34,7 +35,8 @@ impl Typist {
         if sight.state == AgentState::Idle && self.continue_task() {
             return true;
         }
-        let Some(Job { letter, stage, .. }) = &mut self.job else { return false };
+        let Some(Job { letter, stage, denied, .. }) = &mut self.job else { return false };
+        denied.iter_mut().for_each(|denial| denial.see(sight));
         let Stage::Working { since, idle_since, asked, drawn } = stage else { return false };
         let (message, since) = (letter.id.clone(), *since);
         match sight.state {
@@ -66,6 +68,8 @@ impl Typist {
                     self.wake = Some(due);
                     return false;
                 }
+                // It asks for something else: the turn went on.
+                *denied = None;
                 // One prompt after the other: in between it worked, if only for a moment.
                 if asked.replace(prompt.hash.clone()).is_some() {
                     let _ = self.report(&message, Report::Working).await;
@@ -98,12 +102,23 @@ impl Typist {
         let turn = Turn::new(self.typed(&letter, &body, false, 0), self.settle_ms());
         let Some(job) = &mut self.job else { return false };
         (job.letter, job.turn, job.stage, job.again) = (letter, turn, Stage::Typing, false);
+        job.denied = None;
         true
+    }
+
+    /// Whether the program worked or answered after the denial.
+    fn has_gone_on(&self, denial: &Denial) -> bool {
+        let watch = self.seat.watch();
+        let has_answered = watch.heard().answer.as_ref().is_some_and(|(_, at)| *at >= denial.at);
+        has_answered || denial.has_gone_on()
     }
 
     /// Its turn has ended: what it said last, or else what it shows.
     async fn answer(&mut self, message: &MessageId, since: Timestamp) {
         let Some(job) = self.job.take() else { return };
+        if let Some(denial) = job.denied.as_ref().filter(|denial| !self.has_gone_on(denial)) {
+            return self.done(message, TaskState::Rejected, None, denial.why()).await;
+        }
         let told_by = match self.seat.tells() {
             Tells::OpencodeServer { .. } => "server",
             _ => "hook",

@@ -1,5 +1,6 @@
 //! Keys that are no message: a person's word on a prompt, keys that a person named, and what stops a turn.
 
+use super::denial::Denial;
 use super::{Stage, Stopping, Typist};
 use crate::driver::now;
 use crate::hands::wishes::{Taken, Wish};
@@ -8,7 +9,7 @@ use synapse_core::task::TaskState;
 use synapse_holder::terminal::wire::Ask;
 use synapse_terminal::interrupt::{Stop, Stopped};
 use synapse_terminal::keys::{Key, Press, Pressed, Pressing};
-use synapse_terminal::prompt::{Decide, Deciding};
+use synapse_terminal::prompt::{Decide, Decided, Deciding};
 use synapse_terminal::turn::Sight;
 use tokio::sync::oneshot;
 
@@ -132,10 +133,19 @@ impl Typist {
                 self.keyboard = false;
                 asks.push(Ask::Keyboard { ms: 0 });
             }
-            Decide::Press(keys) => self.press_if_quiet(&keys, asks),
+            Decide::Press(keys) => {
+                let is_denial = !deciding.allows();
+                self.press_if_quiet(&keys, asks);
+                if let (Some(job), Some(prompt)) = (&mut self.job, prompt) {
+                    job.denied = is_denial.then(|| Denial::new(sight.now, prompt.summary.text));
+                }
+            }
             Decide::Done(decided) => {
                 if let Some((_, reply)) = self.deciding.take() {
                     let _ = reply.send(decided);
+                }
+                if let Some(job) = self.job.as_mut().filter(|_| decided != Decided::Taken) {
+                    job.denied = None;
                 }
             }
         }
