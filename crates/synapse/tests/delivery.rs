@@ -265,6 +265,21 @@ fn a_nasty_program_gets_everything_once_and_no_key_it_should_not() {
     assert_eq!(cli.all("lost").len(), 1);
 }
 
+/// A task that is canceled while its text stands in the composer: the text would look like a person's draft, and all mail
+/// would wait behind it.
+#[test]
+fn canceled_message_does_not_stay_in_the_composer() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["swallow=1"]);
+    let task = world.send("a", "first", &[]);
+    world.wait_until("Enter was ignored", || cli.all("swallowed").len() == 1);
+    world.ok(&["cancel", &task]);
+    world.send("a", "second", &[]);
+    let given = cli.was_given(1);
+    assert_eq!(without_header(&given[0]), "second", "{:?}", cli.log());
+    assert_eq!(world.agent("a").task(&task)["state"], "canceled");
+}
+
 #[test]
 fn a_node_that_dies_in_the_middle_neither_loses_nor_doubles_a_message() {
     let world = world();

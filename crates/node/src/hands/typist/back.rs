@@ -3,14 +3,19 @@
 use super::{Stage, Typist};
 use crate::driver::now;
 use synapse_holder::terminal::wire::Ask;
+use synapse_terminal::composer::Holds;
 use synapse_terminal::interrupt::Stopped;
 use synapse_terminal::leftover::{Back, Leftover};
 use synapse_terminal::turn::Sight;
 
 impl Typist {
     /// The turn of the last message was to be stopped, and has been, as far as is seen.
-    pub(super) fn may_come_back(&mut self, stopped: Stopped) {
+    pub(super) fn may_come_back(&mut self, stopped: Stopped, canceled: bool) {
+        // A text that lies aside may stand in the composer, or may have been submitted without a proof.
+        let unproven = self.job.as_ref().filter(|job| canceled && matches!(job.stage, Stage::Typing));
+        let unproven = unproven.filter(|job| job.turn.is_written()).map(|job| job.turn.typed().clone());
         let typed = match stopped {
+            Stopped::Stopped | Stopped::NothingRan | Stopped::StillBusy if unproven.is_some() => unproven,
             Stopped::Stopped => self.last.take(),
             // It may have heard it nevertheless, and be slow to show it; or be stopped by the next try.
             Stopped::StillBusy => self.last.clone(),
@@ -19,6 +24,7 @@ impl Typist {
         // A second stop finds nothing new: what the first one stopped may still come back.
         let typed = typed.or_else(|| self.left.take().map(Leftover::into_typed));
         self.left = typed.map(|typed| Leftover::new(typed, now()));
+        tracing::info!(may_come_back = self.left.is_some(), "a message may come back into the composer");
     }
 
     /// Not while a message is on its way into the composer.
@@ -41,7 +47,13 @@ impl Typist {
                 asks.push(Ask::Keyboard { ms: 0 });
             }
             Back::Press(keys) => self.press(keys, asks),
-            Back::Done => self.left = None,
+            Back::Done => {
+                tracing::info!(
+                    composer_is_empty = sight.composer == Holds::Empty,
+                    "a message is no longer waited for"
+                );
+                self.left = None;
+            }
         }
         true
     }

@@ -174,7 +174,7 @@ impl Typist {
     /// What was cut is told on its task.
     async fn turn_stopped(&mut self, stopped: Stopped, why: &str, task: Option<TaskId>) {
         tracing::info!(?stopped, why, "a turn was to be stopped");
-        self.may_come_back(stopped);
+        self.may_come_back(stopped, task.is_some());
         let cut = matches!(stopped, Stopped::Stopped) || task.is_some();
         let working =
             self.job.as_ref().is_some_and(|job| matches!(job.stage, Stage::Working { .. }) || task.is_some());
