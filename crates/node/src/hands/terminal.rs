@@ -6,6 +6,7 @@
 
 mod due;
 mod pending;
+mod repaint;
 mod taken;
 mod viewers;
 
@@ -284,6 +285,7 @@ struct Sitting<'a> {
     picture_at: Option<Instant>,
     shown: Option<(AgentState, String)>,
     place: Place,
+    repaint: repaint::Repaint,
     news: watch::Receiver<Look>,
     ended: bool,
 }
@@ -311,6 +313,7 @@ impl<'a> Sitting<'a> {
             picture_at: None,
             shown: None,
             place: Place::default(),
+            repaint: repaint::Repaint::default(),
             news: hand.app.shown.news(),
             ended: false,
         }
@@ -356,7 +359,7 @@ impl<'a> Sitting<'a> {
             let wait = due.since_ms(now()).max(1);
             Instant::now() + Duration::from_millis(wait)
         });
-        [tick, self.picture_at, ours, self.place.due].into_iter().flatten().min()
+        [tick, self.picture_at, ours, self.place.due, self.repaint.due].into_iter().flatten().min()
     }
 
     async fn told(&mut self, tell: Tell) -> bool {

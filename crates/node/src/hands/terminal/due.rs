@@ -2,6 +2,7 @@
 
 use super::{Sitting, now};
 use synapse_holder::terminal::wire::Ask;
+use tokio::time::Instant;
 
 impl Sitting<'_> {
     /// Until there is nothing to be done on what is seen now.
@@ -45,8 +46,9 @@ impl Sitting<'_> {
         let asks = self.typist.work().await;
         let place = self.place.tell(self.typist.composer);
         let mail = self.news.borrow_and_update().presence.mail.clone();
+        let repaint = self.repaint.is_due(mail.as_deref(), Instant::now()).then_some(Ask::Repaint);
         let notice = self.place.mail(mail);
-        for ask in asks.into_iter().chain(place).chain(notice) {
+        for ask in asks.into_iter().chain(place).chain(notice).chain(repaint) {
             let ask = self.guard(ask);
             if let Ask::Input(_) = ask {
                 self.announcer.answered();
