@@ -2,6 +2,8 @@
 //!
 //! Changes come in bursts; the file is written at most ten times a second, and the last state always is.
 
+use crate::doors::Shared;
+use crate::hands::terminal::Seat;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use synapse_core::agents::{Context, Presence};
@@ -9,6 +11,7 @@ use synapse_core::ids::{AgentId, Timestamp};
 use synapse_store::home::Home;
 use synapse_store::registry::{Entry, PendingPrompt};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 /// How the agent is, and what it says it is doing.
 #[derive(Clone)]
@@ -77,9 +80,17 @@ impl Registrar {
     }
 }
 
+/// Keeps the registry entry as the agent is.
+pub fn keep_registered(app: &Shared, entry: Entry, news: watch::Receiver<Look>) -> JoinHandle<()> {
+    let seat = app.seat.as_ref();
+    let cli = seat.map_or_else(|| watch::channel(Cli::default()).1, Seat::cli);
+    let pending = seat.map_or_else(|| watch::channel(None).1, Seat::pending);
+    tokio::spawn(keep_entry(app.home.clone(), entry, news, cli, pending))
+}
+
 /// Writes the registry entry whenever the presence changes, the version of its CLI, or what it waits for, until the driver
 /// is gone. Whether it then goes as well is for whoever ends the node to say.
-pub async fn keep_entry(
+async fn keep_entry(
     home: Home,
     mut entry: Entry,
     mut news: watch::Receiver<Look>,

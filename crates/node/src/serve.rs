@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::network::Plan;
 use crate::profiles::Reload;
 use crate::push::Push;
-use crate::registrar::{Cli, Registrar, keep_entry};
+use crate::registrar::{Registrar, keep_registered};
 use crate::settings::{Current, retention};
 use crate::{outbox, post};
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ use synapse_store::files::{self, Access};
 use synapse_store::home::{AgentDir, Home};
 use synapse_store::known::Known;
 use synapse_store::outbox::Outbox;
-use synapse_store::registry::{self, Entry, PendingPrompt};
+use synapse_store::registry::{self, Entry};
 use synapse_store::spool::Spool;
 use synapse_store::token::{Token, TokenFile};
 use synapse_store::{History, Journal, OpenError};
@@ -252,15 +252,12 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         push: Push::new(dir.webhooks()),
     });
     crate::uploads::start_sweep(&app);
-    let told_before = registry::read(&home, &known.id).and_then(|entry| entry.pending);
+    let before = registry::read(&home, &known.id).filter(|_| is_restart());
     write_entry(&entry, &home);
-    let cli = app.seat.as_ref().map_or_else(|| tokio::sync::watch::channel(Cli::default()).1, Seat::cli);
-    let pending = app.seat.as_ref().map_or_else(|| tokio::sync::watch::channel(None).1, Seat::pending);
-    let registered = tokio::spawn(keep_entry(home.clone(), entry, news, cli, pending));
+    let registered = keep_registered(&app, entry, news);
     let own_outbox = outbox::open(&launch.working_dir, &dir);
     let folders = FolderWatcher::start();
-    let told_before = told_before.filter(|_| is_restart());
-    start_hand(&app, &launch, &dir, own_outbox.as_deref(), &folders, told_before).await;
+    start_hand(&app, &launch, &dir, own_outbox.as_deref(), &folders, before).await;
     Push::resume(&app).await;
     take_files_in(&app, &launch, spool, own_outbox, &folders);
     tokio::spawn(stop_on_signal(stop.clone()));
@@ -378,7 +375,7 @@ async fn start_hand(
     dir: &AgentDir,
     own_outbox: Option<&Outbox>,
     folders: &FolderWatcher,
-    told_before: Option<PendingPrompt>,
+    before: Option<Entry>,
 ) {
     match &launch.hand {
         Hand::Exec(exec) => {
@@ -399,7 +396,7 @@ async fn start_hand(
                 seat,
                 program: inner.argv.first().cloned().unwrap_or_default(),
                 app: app.clone(),
-                told_before,
+                told_before: before.and_then(|entry| entry.pending),
             };
             tokio::spawn(hand.work());
         }

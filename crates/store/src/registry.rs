@@ -8,6 +8,7 @@
 //! cannot be known (a sandbox with its own pids, no `/proc`) is not proof; nothing is removed from there.
 //! Not here: what outlives a run (`known`), asking an agent whether it answers (`synapse-node`).
 
+mod foreign;
 mod pending;
 mod process;
 
@@ -26,6 +27,7 @@ use synapse_core::routes::Candidate;
 use crate::files::{self, Access, FileError, Problem};
 use crate::home::Home;
 use crate::known::Known;
+pub use foreign::ForeignEntry;
 pub use pending::PendingPrompt;
 pub use process::{NodeProcess, is_stopped};
 use process::{Process, look_at};
@@ -118,18 +120,6 @@ impl Place {
         // A sandbox often has pids of its own. Seen from there every agent would look dead.
         self.boot == other.boot && is_named && self.pid_space == other.pid_space
     }
-}
-
-/// A file of another tool, as far as it could be understood.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ForeignEntry {
-    pub path: PathBuf,
-    pub agent_id: Option<String>,
-    pub agent_type: Option<String>,
-    pub endpoint: Option<String>,
-    pub port: Option<u16>,
-    pub pid: Option<u32>,
-    pub status: Option<String>,
 }
 
 /// All that is in the folder.
@@ -362,7 +352,7 @@ pub fn read_entry(bytes: &[u8]) -> Read {
             Read::Damaged(format!("written by another version of synapse ({schema}); upgrade synapse"))
         }
         _ => match serde_json::from_slice(bytes) {
-            Ok(serde_json::Value::Object(fields)) => Read::Foreign(foreign(&fields)),
+            Ok(serde_json::Value::Object(fields)) => Read::Foreign(ForeignEntry::read(&fields)),
             Ok(_) => Read::Damaged("it is JSON, but no object".to_owned()),
             Err(error) => Read::Damaged(format!("it is not JSON: {error}")),
         },
@@ -450,28 +440,6 @@ fn remove_if_unchanged(dir: BorrowedFd<'_>, name: &OsStr, bytes: &[u8]) -> bool 
     is_same
 }
 
-fn foreign(fields: &serde_json::Map<String, serde_json::Value>) -> ForeignEntry {
-    let text = |key: &str| {
-        let text = fields.get(key)?.as_str()?;
-        let fits = text.len() <= FOREIGN_TEXT_MAX && !text.chars().any(char::is_control);
-        fits.then(|| text.to_owned())
-    };
-    // Some tools write numbers as text.
-    let number = |key: &str| {
-        let value = fields.get(key)?;
-        value.as_u64().or_else(|| value.as_str()?.parse().ok())
-    };
-    ForeignEntry {
-        path: PathBuf::new(),
-        agent_id: text("agent_id"),
-        agent_type: text("agent_type"),
-        endpoint: text("endpoint"),
-        port: number("port").and_then(|port| u16::try_from(port).ok()),
-        pid: number("pid").and_then(|pid| u32::try_from(pid).ok()),
-        status: text("status"),
-    }
-}
-
 /// A newer version may know states that this one does not.
 fn state_or_unknown<'de, D: Deserializer<'de>>(from: D) -> Result<AgentState, D::Error> {
     let word = Cow::<'_, str>::deserialize(from)?;
@@ -500,7 +468,6 @@ const SCHEMA_FAMILY: &str = "synapse.registry.";
 const SUFFIX: &str = ".json";
 const BYTES_MAX: usize = 64 * 1024;
 const FILES_MAX: usize = 10_000;
-const FOREIGN_TEXT_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 //! pictures of the screen go back, so that whoever comes after a crash of this process goes on where it was.
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
+mod drawing;
 mod due;
 mod pending;
 mod repaint;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Input;
 use synapse_core::ids::{AgentId, Timestamp};
-use synapse_holder::terminal::wire::{Ask, FRAME_BYTES_MAX, Frames, LEVEL, Role, Tell};
+use synapse_holder::terminal::wire::{Ask, Frames, LEVEL, Role, Tell};
 use synapse_store::ended::Ended;
 use synapse_store::home::{AgentDir, socket_address};
 use synapse_store::registry::PendingPrompt;
@@ -190,15 +191,6 @@ impl Seat {
         self.cli.send_replace(Cli { version: Some(version.to_owned()), tested });
     }
 }
-
-/// A picture is made after this much output, or when it has been quiet for so long.
-const PICTURE_BYTES: u64 = 1 << 20;
-/// Far below what the holder takes: a picture becomes shorter at its top until it is no longer than this.
-const PICTURE_BYTES_MAX: usize = FRAME_BYTES_MAX / 2;
-/// Lines above the screen in a picture that is made while much is printed: they will soon be gone, and all of them
-/// would cost a third of what the output itself does.
-const FLOOD_LINES: usize = 200;
-const PICTURE_QUIET: Duration = Duration::from_millis(500);
 
 pub struct TerminalHand {
     pub agent: AgentId,
@@ -403,7 +395,7 @@ impl<'a> Sitting<'a> {
                 let resize = move || seat.watch().resize(now(), Size::new(columns, rows));
                 // A large grid takes a while to draw anew; meanwhile others are served.
                 let _ = tokio::task::spawn_blocking(resize).await;
-                self.picture_at = Some(Instant::now() + PICTURE_QUIET);
+                self.draw_when_quiet();
             }
             Tell::Ended { code, signaled } => {
                 self.program_ended(code, signaled);
@@ -441,7 +433,7 @@ impl<'a> Sitting<'a> {
         let known = usize::try_from(self.answered.saturating_sub(self.upto)).unwrap_or(usize::MAX);
         let (old, new) = bytes.split_at(known.min(bytes.len()));
         self.upto += bytes.len() as u64;
-        self.picture_at = Some(Instant::now() + PICTURE_QUIET);
+        self.draw_when_quiet();
         self.place.printed();
         let answers = {
             let mut watch = self.hand.seat.watch();
@@ -474,30 +466,6 @@ impl<'a> Sitting<'a> {
         self.shown = Some((state, why.clone()));
         self.hand.show(state, why.clone());
         self.ask(Ask::State { state: state.name().to_owned(), why }).await
-    }
-
-    async fn draw(&mut self) -> bool {
-        let quiet = self.picture_at.is_some_and(|at| at <= Instant::now());
-        if !quiet && self.upto - self.drawn_upto < PICTURE_BYTES {
-            return true;
-        }
-        self.picture_at = None;
-        self.drawn_upto = self.upto;
-        let flood_is_over = std::mem::replace(&mut self.floods, !quiet) && quiet;
-        let above = if quiet { SCROLLBACK } else { FLOOD_LINES };
-        let (size, drawn) = {
-            let watch = self.hand.seat.watch();
-            (watch.screen().size(), watch.picture(PICTURE_BYTES_MAX, above))
-        };
-        // One that is too large even without colours is none; the tail goes on from the last one.
-        let Some(drawn) = drawn else { return true };
-        let (columns, rows) = (size.columns(), size.rows());
-        let is_told =
-            self.ask(Ask::Picture { upto: self.upto, columns, rows, drawn: drawn.into_bytes() }).await;
-        if flood_is_over {
-            synapse_holder::memory::give_back();
-        }
-        is_told
     }
 
     async fn ask(&mut self, ask: Ask) -> bool {

@@ -8,6 +8,7 @@ mod back;
 mod denial;
 mod follow;
 mod keys;
+mod resume;
 mod words;
 
 use super::terminal::Seat;
@@ -156,26 +157,6 @@ impl Typist {
             typist.take_over(message).await;
         }
         Ok(typist)
-    }
-
-    /// A message that was being written, or worked on, when the node before this one died.
-    async fn take_over(&mut self, message: MessageId) {
-        let asked = message.clone();
-        let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
-        let receipt = self.ask(Command::Receipt { message: message.clone() }).await;
-        let (Some((letter, body)), Ok(Answer::Receipt { trail, .. })) = (found, receipt) else {
-            let why = "its message could not be found again after a crash".to_owned();
-            return self.done(&message, TaskState::Failed, None, why).await;
-        };
-        let notes = mail::counted(&self.mail(), &letter.task);
-        let typed = self.typed(&letter, &body, false, notes);
-        let stage = if trail.has(Rung::Submitted) {
-            Stage::Working { since: now(), idle_since: None, asked: None, drawn: None }
-        } else {
-            Stage::Typing
-        };
-        let turn = Turn::resumed(typed, self.settle_ms());
-        self.job = Some(Job::new(letter, turn, stage, notes));
     }
 
     fn settle_ms(&self) -> u64 {

@@ -331,13 +331,9 @@ fn timeline(mut all: Vec<(String, String, Option<String>)>) -> Vec<Happened> {
     all.into_iter().map(line).collect()
 }
 
-/// One screen.
-fn page(explained: &Explained, now: u64) -> String {
-    const LINES_MAX: usize = 12;
-    let mut lines = Vec::new();
-    let mut field =
-        |name: &str, text: String| lines.push(format!("{}  {text}", show::paint("2", &format!("{name:<8}"))));
-    let what = match (explained.kind, &explained.task_id, &explained.message_id) {
+/// Which agent, task or message it is.
+fn heading(explained: &Explained) -> String {
+    match (explained.kind, &explained.task_id, &explained.message_id) {
         ("agent", ..) => explained.agent.clone(),
         ("task", Some(task), _) => format!("{} of {}", &task[..8.min(task.len())], explained.agent),
         (kind, Some(task), _) => {
@@ -345,8 +341,16 @@ fn page(explained: &Explained, now: u64) -> String {
         }
         (kind, None, Some(id)) => format!("{kind} {} for {}", show::line(id, 64), explained.agent),
         (kind, ..) => kind.to_owned(),
-    };
-    field(explained.kind, what);
+    }
+}
+
+/// One screen.
+fn page(explained: &Explained, now: u64) -> String {
+    const LINES_MAX: usize = 12;
+    let mut lines = Vec::new();
+    let mut field =
+        |name: &str, text: String| lines.push(format!("{}  {text}", show::paint("2", &format!("{name:<8}"))));
+    field(explained.kind, heading(explained));
     let since =
         explained.since.as_ref().map_or_else(String::new, |at| format!(", for {}", reason::ago(at, now)));
     let asks = explained.reason.pending.as_ref().filter(|_| explained.kind == "agent");
