@@ -101,7 +101,7 @@ pub(super) const ALL: &[Cli] = &[
         question: "Permission required",
         allow: "\r",
         escapes: 2,
-        answers_from: "screen",
+        answers_from: "server",
         proves: "seen",
         prepare: opencode,
     },
