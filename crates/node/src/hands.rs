@@ -10,6 +10,7 @@ mod lines;
 mod mail;
 pub mod opencode;
 mod place;
+mod session_log;
 mod start_gate;
 pub mod terminal;
 mod typist;

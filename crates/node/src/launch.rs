@@ -9,6 +9,7 @@ use std::path::PathBuf;
 pub use synapse_a2a::extensions::Extension;
 use synapse_core::agents::Agent;
 use synapse_core::ids::{AgentId, AgentType, Label};
+use synapse_terminal::session_log::LogFormat;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
@@ -150,12 +151,17 @@ pub enum Tells {
         port: u16,
         guarded: bool,
     },
+    /// It records its sessions in files below this folder, as it always does.
+    SessionLog {
+        format: LogFormat,
+        folder: PathBuf,
+    },
 }
 
 impl Tells {
     /// Whether it says what it is given.
     pub fn names_prompts(&self) -> bool {
-        !matches!(self, Self::Nothing | Self::Unused(_))
+        matches!(self, Self::ClaudeHooks | Self::CodexHooks | Self::OpencodeServer { .. })
     }
 }
 

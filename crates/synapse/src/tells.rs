@@ -8,7 +8,7 @@ mod codex;
 
 use serde_json::{Value, json};
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use synapse_holder::Program;
 use synapse_node::hands::opencode::USER as SERVER_USER;
 use synapse_node::launch::Tells;
@@ -16,6 +16,7 @@ use synapse_store::files;
 use synapse_store::home::AgentDir;
 use synapse_terminal::Profile;
 use synapse_terminal::profile::Hooks;
+use synapse_terminal::session_log::LogFormat;
 
 /// The events that Claude Code is asked to tell.
 const CLAUDE_EVENTS: [&str; 10] = [
@@ -74,6 +75,34 @@ pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
             Tells::Unused("it was started with --settings, which has the hooks otherwise".into())
         }
         Some(Hooks::Claude) => Tells::ClaudeHooks,
+        Some(Hooks::Gemini) => session_log(LogFormat::Gemini, &variable),
+        Some(Hooks::Qwen) => session_log(LogFormat::Qwen, &variable),
+        Some(Hooks::Copilot) => session_log(LogFormat::Copilot, &variable),
+    }
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Where the program records its sessions.
+fn session_log(format: LogFormat, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Tells {
+    let below_home = |name: &str| Some(variable("HOME")?.join(name));
+    let folder = match format {
+        LogFormat::Gemini => {
+            variable("GEMINI_CLI_HOME").or_else(|| variable("HOME")).map(|home| home.join(".gemini/tmp"))
+        }
+        LogFormat::Qwen => variable("QWEN_RUNTIME_DIR")
+            .or_else(|| variable("QWEN_HOME"))
+            .or_else(|| below_home(".qwen"))
+            .map(|folder| folder.join("projects")),
+        LogFormat::Copilot => variable("COPILOT_HOME")
+            .or_else(|| below_home(".copilot"))
+            .map(|folder| folder.join("session-state")),
+    };
+    match folder.filter(|folder| folder.is_absolute()) {
+        Some(folder) => Tells::SessionLog { format, folder },
+        None => Tells::Unused("its session log is not found without an absolute HOME".into()),
     }
 }
 
@@ -100,7 +129,8 @@ fn opencode(argv: &[String]) -> Tells {
 /// Writes what the program needs into the agent's folder, and adds to how it is started.
 pub fn prepare(dir: &AgentDir, tells: &Tells, synapse: &Path, program: &mut Program) -> Result<(), String> {
     match tells {
-        Tells::Nothing | Tells::Unused(_) | Tells::OpencodeServer { guarded: false, .. } => Ok(()),
+        Tells::Nothing | Tells::Unused(_) | Tells::SessionLog { .. } => Ok(()),
+        Tells::OpencodeServer { guarded: false, .. } => Ok(()),
         Tells::OpencodeServer { port, guarded: true } => {
             let key = make_key(dir)?;
             program.argv.splice(1..1, ["--port".to_owned(), port.to_string()]);
@@ -187,7 +217,33 @@ mod tests {
         ] {
             assert_eq!(port(words).filter(|(_, guarded)| !guarded), told, "{words}");
         }
-        assert_eq!(choose(&shipped("gemini").unwrap(), &argv("gemini")), Tells::Nothing);
+        assert_eq!(choose(&shipped("generic").unwrap(), &argv("sh")), Tells::Nothing);
+    }
+
+    #[test]
+    fn session_log_is_where_the_program_writes_it() {
+        let found = |format, set: &[(&str, &str)]| {
+            let variable =
+                |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(*value));
+            match session_log(format, &variable) {
+                Tells::SessionLog { folder, .. } => folder.display().to_string(),
+                _ => String::new(),
+            }
+        };
+        let home = ("HOME", "/h");
+        for (format, set, folder) in [
+            (LogFormat::Gemini, vec![home], "/h/.gemini/tmp"),
+            (LogFormat::Gemini, vec![home, ("GEMINI_CLI_HOME", "/g")], "/g/.gemini/tmp"),
+            (LogFormat::Qwen, vec![home], "/h/.qwen/projects"),
+            (LogFormat::Qwen, vec![home, ("QWEN_HOME", "/q")], "/q/projects"),
+            (LogFormat::Qwen, vec![home, ("QWEN_HOME", "/q"), ("QWEN_RUNTIME_DIR", "/r")], "/r/projects"),
+            (LogFormat::Copilot, vec![home], "/h/.copilot/session-state"),
+            (LogFormat::Copilot, vec![home, ("COPILOT_HOME", "/c")], "/c/session-state"),
+            (LogFormat::Copilot, vec![("COPILOT_HOME", "c")], ""),
+            (LogFormat::Gemini, vec![], ""),
+        ] {
+            assert_eq!(found(format, &set), folder, "{format:?} {set:?}");
+        }
     }
 
     /// A path with every odd character is still one word, and what fails is not heard of.

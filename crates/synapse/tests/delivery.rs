@@ -131,16 +131,40 @@ fn an_answer_is_what_the_turn_showed_and_says_so() {
     assert!(said.contains(r#""complete":true"#), "{said}");
 }
 
+fn now_ms() -> u128 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis()
+}
+
 /// X-11: the program says itself that its turn is over, so nobody waits for five quiet seconds.
 #[test]
 fn proven_end_of_a_turn_is_answered_at_once() {
     let world = world();
     let _cli = Cli::start(&world, "a", &[]);
     world.json(&["send", "a", "what is it?", "--response", "--timeout", "60s"]);
-    let answered_ms = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    let answered_ms = now_ms();
     let entry = world.entry("a").unwrap();
     let idle_ms = u128::from(entry["status_since_ms"].as_u64().unwrap());
     assert_eq!(entry["status"], "idle");
+    let waited_ms = answered_ms.saturating_sub(idle_ms);
+    assert!(waited_ms < 4_000, "the answer came {waited_ms} ms after the end of the turn");
+}
+
+/// Defects H and J: the answer of a CLI that records its sessions is what its model wrote, and comes at once.
+#[test]
+fn answer_is_read_from_the_session_log() {
+    let world = world();
+    let logs = world.file("copilot/session-state");
+    let log = format!("log={}", logs.join("s1/events.jsonl").display());
+    let _cli = Cli::start(&world, "a", &["quiet=1", &log]);
+    std::fs::create_dir_all(logs.join("s2")).unwrap();
+    let foreign = r#"{"type":"user.message","data":{"content":"another session"}}"#;
+    std::fs::write(logs.join("s2/events.jsonl"), foreign).unwrap();
+    let answer = world.json(&["send", "a", "what is it?", "--response", "--timeout", "60s"]);
+    let answered_ms = now_ms();
+    assert_eq!(answer["answer"]["text"], "done with it\nin **two** lines", "{answer}");
+    let metadata = serde_json::json!({ "source": "log", "complete": true });
+    assert_eq!(answer["answer"]["content"]["metadata"], metadata, "{answer}");
+    let idle_ms = u128::from(world.entry("a").unwrap()["status_since_ms"].as_u64().unwrap());
     let waited_ms = answered_ms.saturating_sub(idle_ms);
     assert!(waited_ms < 4_000, "the answer came {waited_ms} ms after the end of the turn");
 }

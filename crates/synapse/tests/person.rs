@@ -240,8 +240,9 @@ fn a_new_size_reaches_the_program_and_the_model() {
         world.wait_until(&format!("the model has {modelled:?}"), || model() == modelled);
     }
     world.kill_node("tui");
-    world.wait_until("the next node has the size", || model() == (100, 30));
-    assert_eq!(world.ok(&["screen", "tui"]).trim(), "size 100x30.");
+    world.wait_until("the next node has the size and the screen", || {
+        model() == (100, 30) && world.ok(&["screen", "tui"]).trim() == "size 100x30."
+    });
     world.ok(&["kill", "tui"]);
 }
 

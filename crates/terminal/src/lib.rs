@@ -32,6 +32,7 @@ pub mod replay;
 pub mod request;
 pub mod rules;
 mod screen;
+pub mod session_log;
 mod sight;
 mod signal;
 mod skim;

@@ -226,6 +226,10 @@ pub enum Hooks {
     Codex,
     /// An HTTP server of its own, at a port we choose.
     Opencode,
+    /// No hooks, but files in which it records its sessions.
+    Gemini,
+    Qwen,
+    Copilot,
 }
 
 /// Why a profile cannot be used.

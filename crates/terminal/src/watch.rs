@@ -330,7 +330,9 @@ impl Watch {
             // Its own reports are exact. Its hooks are not: another one may answer a permission before anybody is
             // asked, or let a turn go on after its end.
             Some(Hooks::Codex) => Meaning::Nothing,
-            _ => hooks::claude(event),
+            // These have no hooks of ours.
+            Some(Hooks::Gemini | Hooks::Qwen | Hooks::Copilot) => Meaning::Nothing,
+            Some(Hooks::Claude | Hooks::Opencode) | None => hooks::claude(event),
         };
         match means {
             Meaning::Says(sees) => self.fold.read(now, Rank::Hook, Some((sees, hooks::why(event)))),
@@ -357,6 +359,11 @@ impl Watch {
     pub fn is_turn_over(&self, began: Timestamp, tells_answers: bool) -> bool {
         let answer = tells_answers.then(|| self.heard.answer.as_ref().map(|(_, at)| *at));
         self.is_settled() && turn_end::is_proven(&self.fold.readings(), began, answer)
+    }
+
+    /// Whether every source that has an opinion says idle.
+    pub fn is_idle_by_all(&self) -> bool {
+        self.is_settled() && self.fold.readings().iter().all(|(_, reading)| reading.sees == Sees::Idle)
     }
 
     /// What the events of hooks told besides a state.

@@ -11,6 +11,8 @@ Every thing that is given to it, and every key that decides something, is a line
   goes_on=MS   works on for so long after a denial, as a model that was told no
   keys=1       logs all that is typed to it, as it is read
   cursor=1     asks for cursor keys in application mode
+  quiet=1      reports no status: only its screen tells what it does
+  log=FILE     records its session there, as Copilot does
 A message that contains ASK makes it ask for approval in the middle of its turn; one with LONG takes a minute; after one
 with LIMIT and a time its usage limit is reached until then.
 """
@@ -29,6 +31,13 @@ def log(**what):
         file.write(json.dumps(what) + "\n")
 
 
+def record(kind, **data):
+    if "log" in OPTIONS:
+        os.makedirs(os.path.dirname(OPTIONS["log"]), exist_ok=True)
+        with open(OPTIONS["log"], "a") as file:
+            file.write(json.dumps({"type": kind, "data": data}) + "\n")
+
+
 class Cli:
     def __init__(self):
         self.said, self.draft, self.state = [], "", "idle"
@@ -37,6 +46,8 @@ class Cli:
 
     def becomes(self, state):
         self.state = state
+        if "quiet" in OPTIONS:
+            return
         kind = {"idle": "idle", "busy": "working", "waiting": "blocked"}[state]
         os.write(1, b"\x1b]7501;state=%s:app=scripted\x1b\\" % kind.encode())
 
@@ -78,6 +89,7 @@ class Cli:
             self.paint()
         elif self.state == "busy" and now >= self.ends:
             self.said.append("* done with it")
+            record("assistant.message", content="done with it\nin **two** lines", toolRequests=[])
             if self.limit:
                 self.said.append("* limit reached, until " + self.limit)
             self.becomes("idle")
@@ -92,6 +104,7 @@ class Cli:
     def submit(self):
         text, self.draft = self.draft, ""
         log(given=text)
+        record("user.message", content=text)
         self.said += text.rstrip("\n").split("\n")
         self.becomes("busy")
         self.ends = self.later(60_000 if "LONG" in text else TURN)

@@ -1,6 +1,6 @@
 //! A scripted CLI agent with a composer, and what it was given: the truth for tests of delivery.
 
-use crate::world::{World, python};
+use crate::world::{Ran, World, python};
 use serde_json::Value;
 
 const SCRIPT: &str = include_str!("cli.py");
@@ -27,8 +27,9 @@ impl<'a> Cli<'a> {
              timing: {{ ready_ms: 50, wedged_ms: {wedged} }}\n\
              submit: {{ settle_ms: 20 }}\n\
              interrupt: {{ key: escape, times: 1 }}\n\
-             approve: {{ allow: y, deny: escape }}\n",
+             approve: {{ allow: y, deny: escape }}\n{hooks}",
             python = python(),
+            hooks = if how.iter().any(|word| word.starts_with("log=")) { "hooks: copilot\n" } else { "" },
             wedged = how.iter().find_map(|word| word.strip_prefix("wedged=")).unwrap_or("600000"),
         );
         let profiles = world.home().join("profiles");
@@ -36,7 +37,9 @@ impl<'a> Cli<'a> {
         std::fs::write(profiles.join("scripted.yaml"), &profile).expect("a file");
         let mut words = vec!["scripted", "-d", "--name", name, "--", log.as_str()];
         words.extend(how);
-        world.ok(&words);
+        let mut command = world.command(&words);
+        command.env("COPILOT_HOME", world.file("copilot"));
+        Ran::new(&words, command.output().expect("it runs")).ok();
         let cli = Self { world, log };
         world.wait_until("the CLI is ready", || world.ok(&["list"]).contains("idle"));
         cli

@@ -18,7 +18,7 @@ mod tools;
 mod wire;
 
 pub use log::{Entry, Log, What, now_ms};
-pub use script::{Script, Step};
+pub use script::{Script, Step, numbered_lines};
 pub use tools::{Call, Tool};
 
 use serde_json::{Value, json};
@@ -234,6 +234,7 @@ impl Server {
                 Step::Output => {
                     out.say(told.results.last().map_or("no tool has answered", String::as_str))?
                 }
+                Step::Lines(count) => out.say(&script::numbered_lines(*count))?,
                 Step::Mark => out.say(&format!("mark{n}"))?,
                 Step::Run { .. } | Step::Call { .. } => match tools::call(n, step, &told.tools) {
                     Ok(call) => {

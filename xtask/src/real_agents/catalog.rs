@@ -89,7 +89,7 @@ pub(super) const ALL: &[Cli] = &[
         question: "● 1. Allow once",
         allow: "\r",
         escapes: 1,
-        answers_from: "screen",
+        answers_from: "log",
         proves: "submitted",
         prepare: gemini,
     },

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use synapse_terminal::composer::Holds;
 use synapse_terminal::profile::shipped;
-use synapse_testkit::mock_llm::{Entry, What};
+use synapse_testkit::mock_llm::{Entry, What, numbered_lines};
 
 use super::judge::Cell;
 use super::stage::{PATIENCE, Stage};
@@ -29,7 +29,7 @@ const CASES: &[Case] = &[
     ("kept draft", 1, between::draft),
     ("urgent", 1, between::urgent),
     ("crash", between::KILLS, between::crash),
-    ("answer", 1, answer),
+    ("answer", 2, answer),
     ("at", at::PARTS, at::at),
     ("a2a", a2a::BINDINGS.len(), a2a::a2a),
 ];
@@ -191,21 +191,34 @@ fn hostile(stage: &mut Stage, count: &mut Count) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whoever asks with `--response` gets what the model said: from a hook where there is one, or else off the screen.
+/// Lines of a long answer: more than any screen has.
+const LONG_LINES: u64 = 300;
+
+/// `--response` brings what the model said, whole and without anything else: a short answer and a long one.
 fn answer(stage: &mut Stage, count: &mut Count) -> anyhow::Result<()> {
+    let (text, request) = ask(stage, "what is it {{say it is; mark}}")?;
+    ensure!(text == format!("it ismark{request}"), "the model said mark{request}; the answer is {text:?}");
+    count.one();
+    let (text, _) = ask(stage, &format!("tell me all {{{{lines {LONG_LINES}}}}}"))?;
+    let lines = numbered_lines(LONG_LINES);
+    ensure!(text == lines, "{}", difference(&text, &lines));
+    count.one();
+    settle(stage)
+}
+
+/// Sends a question, and gives its answer and the number of the request that brought it to the model.
+fn ask(stage: &mut Stage, question: &str) -> anyhow::Result<(String, usize)> {
     let place = stage.site.mock.log().len();
-    let args = ["send", stage.cli.name, "what is it {{say it is; mark}}", "--response", "--timeout", "90s"];
+    let args = ["send", stage.cli.name, question, "--response", "--timeout", "90s"];
     let told = stage.site.json(&args).with_context(|| stage.recorder.screen())?;
     let needle = header(told["task_id"].as_str().context("no task")?);
     let request = stage.wait_mock(place, "the question reaches the model", |entry| {
         begun(entry)?.iter().any(|part| part.contains(&needle)).then_some(entry.request)
     })?;
     let (text, why) = (told["answer"]["text"].as_str().unwrap_or_default(), told["why"].to_string());
-    ensure!(text.contains(&format!("mark{request}")), "the model said mark{request}; the answer is {text:?}");
     let source = stage.cli.answers_from;
     ensure!(why.contains(source), "the answer is not from its {source}: {why}");
-    count.one();
-    settle(stage)
+    Ok((text.to_owned(), request))
 }
 
 /// Waits until it holds.

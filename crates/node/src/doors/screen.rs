@@ -117,7 +117,9 @@ fn way_in(seat: &Seat, watch: &Watch) -> String {
     let proof = match seat.tells() {
         Tells::ClaudeHooks | Tells::CodexHooks => "its hook, which names the text",
         Tells::OpencodeServer { .. } if seat.trouble().is_none() => "its server, which names the text",
-        Tells::Nothing | Tells::Unused(_) | Tells::OpencodeServer { .. } => "what it reports and shows",
+        Tells::Nothing | Tells::Unused(_) | Tells::OpencodeServer { .. } | Tells::SessionLog { .. } => {
+            "what it reports and shows"
+        }
     };
     format!("typed into its terminal: pasted, seen in its composer, submitted, and proven by {proof}")
 }
@@ -131,6 +133,7 @@ fn tells(seat: &Seat, watch: &Watch) -> TellsView {
         Tells::ClaudeHooks | Tells::CodexHooks if heard.events == 0 => ("hooks", "no event has come yet"),
         Tells::ClaudeHooks | Tells::CodexHooks => ("hooks", ""),
         Tells::OpencodeServer { .. } => ("server", trouble.as_str()),
+        Tells::SessionLog { .. } => ("log", "answers are read from its session log"),
     };
     TellsView {
         way: way.into(),

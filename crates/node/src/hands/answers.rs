@@ -5,8 +5,9 @@
 
 use synapse_core::message::{Body, Content, Part, Piece};
 use synapse_terminal::Watch;
-use synapse_terminal::hooks::Text;
+use synapse_terminal::hooks::{TEXT_BYTES_MAX, Text};
 use synapse_terminal::prompt::Prompt;
+use synapse_terminal::session_log::LoggedTurn;
 use synapse_terminal::text::Typed;
 
 /// Longest text taken off a screen, characters.
@@ -15,7 +16,7 @@ const TEXT_CHARS_MAX: usize = 64_000;
 /// What a turn ended with.
 pub(super) struct TurnAnswer {
     pub text: String,
-    /// `hook`, `server` or `screen`.
+    /// `hook`, `server`, `log` or `screen`.
     pub source: &'static str,
     /// Nothing is known to be missing.
     pub complete: bool,
@@ -28,6 +29,19 @@ pub(super) fn told(answer: &Text, source: &'static str) -> TurnAnswer {
         text.push_str(&format!("\n[cut: the answer has {} bytes]", answer.bytes));
     }
     TurnAnswer { text, source, complete: answer.is_whole() }
+}
+
+/// What the session log of the program has.
+pub(super) fn logged(turn: LoggedTurn) -> TurnAnswer {
+    let LoggedTurn { answer: mut text, is_final } = turn;
+    let bytes = text.len() as u64;
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    let mut answer = told(&Text { text, bytes }, "log");
+    if !is_final {
+        answer.text.push_str("\n[the turn ended before the model said more]");
+        answer.complete = false;
+    }
+    answer
 }
 
 /// What stands below our text and above the composer, on the screen and in what has scrolled off it.
@@ -98,6 +112,17 @@ mod tests {
         assert!(!cut.complete && cut.text.starts_with("[the beginning may be missing"), "{}", cut.text);
         let lost = shows(&format!("> [A2A:0b78765b:user] tell me all\n\n{}", lines(SCROLLBACK + 100)));
         assert!(!lost.complete && lost.text.ends_with(&format!("line {}", SCROLLBACK + 100)));
+    }
+
+    #[test]
+    fn answer_of_a_log_says_what_may_be_missing() {
+        let turn = |answer: &str, is_final| logged(LoggedTurn { answer: answer.into(), is_final });
+        let whole = turn("all", true);
+        assert!(whole.complete && whole.text == "all" && whole.source == "log");
+        let begun = turn("looking", false);
+        assert!(!begun.complete && begun.text.contains("ended before"), "{}", begun.text);
+        let long = turn(&"é".repeat(TEXT_BYTES_MAX), true);
+        assert!(!long.complete && long.text.ends_with(&format!("has {} bytes]", 2 * TEXT_BYTES_MAX)));
     }
 
     #[test]

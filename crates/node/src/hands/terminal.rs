@@ -13,6 +13,7 @@ mod viewers;
 
 use super::opencode::Server;
 use super::place::Place;
+use super::session_log::SessionLogs;
 use super::typist::Typist;
 use super::version;
 use super::wishes::{WISHES_MAX, Wish};
@@ -93,6 +94,16 @@ impl Seat {
     /// What the program is made to tell besides what it shows.
     pub fn tells(&self) -> &Tells {
         &self.tells
+    }
+
+    /// Where the program records its sessions, if it does.
+    pub(super) fn session_logs(&self) -> Option<SessionLogs> {
+        match &*self.tells {
+            Tells::SessionLog { format, folder } => {
+                Some(SessionLogs { format: *format, folder: folder.clone() })
+            }
+            _ => None,
+        }
     }
 
     /// Whether this is the key of the program's hooks.

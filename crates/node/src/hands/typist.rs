@@ -18,6 +18,7 @@ use crate::doors::Shared;
 use crate::driver::now;
 use crate::handle::ToHand;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
@@ -82,12 +83,25 @@ struct Job {
     later: VecDeque<(Arc<Letter>, Body)>,
     /// The last prompt of its turn was denied.
     denied: Option<denial::Denial>,
+    /// The session log that has its turn.
+    log: Option<PathBuf>,
 }
 
 impl Job {
     fn new(letter: Arc<Letter>, turn: Turn, stage: Stage, notes: usize) -> Self {
         let (expects, later) = (letter.expects, VecDeque::new());
-        Self { letter, turn, stage, again: false, held_since: None, notes, expects, later, denied: None }
+        Self {
+            letter,
+            turn,
+            stage,
+            again: false,
+            held_since: None,
+            notes,
+            expects,
+            later,
+            denied: None,
+            log: None,
+        }
     }
 }
 

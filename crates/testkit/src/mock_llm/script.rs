@@ -13,10 +13,14 @@
 //! | `ask COMMAND` | the same, and asks for more rights than the sandbox gives, where the tool knows that |
 //! | `call NAME JSON` | calls that tool, with these arguments; of a tool of an MCP server its own name is enough |
 //! | `output` | says what the last tool answered |
+//! | `lines N` | says so many numbered lines |
 //! | `mark` | says `mark7`, if this is request 7 of the log: whoever sees it has seen this answer |
 //! | `error STATUS` | answers with that HTTP status; alone, or first after a tool call |
 
 use serde_json::Value;
+
+/// The most lines that one step says.
+const LINES_MAX: u64 = 10_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
@@ -26,6 +30,7 @@ pub enum Step {
     Run { command: String, asks: bool },
     Call { name: String, arguments: Value },
     Output,
+    Lines(u64),
     Mark,
     Error(u16),
 }
@@ -115,6 +120,12 @@ fn split(steps: &str) -> Vec<String> {
     found
 }
 
+/// What `lines N` says.
+pub fn numbered_lines(count: u64) -> String {
+    let lines: Vec<String> = (1..=count).map(|n| format!("line {n} of {count}")).collect();
+    lines.join("\n")
+}
+
 impl Step {
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
@@ -132,6 +143,7 @@ impl Step {
                 Self::Call { name: name.to_owned(), arguments }
             }
             "output" => Self::Output,
+            "lines" => Self::Lines(number()?.min(LINES_MAX)),
             "mark" => Self::Mark,
             "error" => {
                 Self::Error(u16::try_from(number()?).map_err(|_| format!("{text:?}: no HTTP status"))?)

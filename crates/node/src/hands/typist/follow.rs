@@ -11,12 +11,17 @@ use synapse_core::ids::{MessageId, Timestamp};
 use synapse_core::message::{Body, Content};
 use synapse_core::task::TaskState;
 use synapse_terminal::prompt::Prompt;
+use synapse_terminal::session_log::LoggedTurn;
 use synapse_terminal::turn::{Sight, Turn};
 
 /// After a turn has ended it must stay so for this long before its text is taken for the answer.
 const STAYS_IDLE_MS: u64 = 5_000;
 /// The same where the program itself said that its turn is over.
 const STAYS_PROVEN_MS: u64 = 100;
+/// The same where its session log has an answer: the log may be ahead of what the program does next.
+const STAYS_LOGGED_MS: u64 = 250;
+/// How often a session log is read while its answer is waited for.
+const LOG_LOOK_MS: u64 = 100;
 /// A program may say that it waits before it shows for what. A prompt without choices is taken for one after this long.
 const DRAWN_MS: u64 = 3_000;
 /// One with choices has to stand as it is for this long: some are drawn in two steps.
@@ -41,15 +46,15 @@ impl Typist {
         let (message, since) = (letter.id.clone(), *since);
         match sight.state {
             AgentState::Idle => {
-                let tells_answers = self.seat.tells().names_prompts() && self.seat.trouble().is_none();
-                let is_proven = self.seat.watch().is_turn_over(since, tells_answers);
-                let stays_ms = if is_proven { STAYS_PROVEN_MS } else { STAYS_IDLE_MS };
-                let due = idle_since.get_or_insert(sight.now).plus_ms(stays_ms);
+                let idle_since = *idle_since.get_or_insert(sight.now);
+                let logged = self.logged_turn().await;
+                let due = idle_since.plus_ms(self.stays_ms(since, logged.as_ref()));
                 if due > sight.now {
-                    self.wake = Some(due);
+                    let look = self.seat.session_logs().map(|_| sight.now.plus_ms(LOG_LOOK_MS));
+                    self.wake = [Some(due), look].into_iter().flatten().min();
                     return false;
                 }
-                self.answer(&message, since).await;
+                self.answer(&message, since, logged).await;
                 true
             }
             AgentState::Waiting => {
@@ -113,8 +118,29 @@ impl Typist {
         has_answered || denial.has_gone_on()
     }
 
+    /// How long it has to stay idle until its turn counts as ended.
+    fn stays_ms(&self, since: Timestamp, logged: Option<&LoggedTurn>) -> u64 {
+        let watch = self.seat.watch();
+        if logged.is_some_and(|turn| turn.is_final) && watch.is_idle_by_all() {
+            return STAYS_LOGGED_MS;
+        }
+        let tells_answers = self.seat.tells().names_prompts() && self.seat.trouble().is_none();
+        if watch.is_turn_over(since, tells_answers) { STAYS_PROVEN_MS } else { STAYS_IDLE_MS }
+    }
+
+    /// What the session log of the program holds of this turn.
+    async fn logged_turn(&mut self) -> Option<LoggedTurn> {
+        let logs = self.seat.session_logs()?;
+        let job = self.job.as_mut()?;
+        let (header, known) = (job.turn.typed().header().to_owned(), job.log.take());
+        let look = move || logs.turn(&header, known.as_deref());
+        let (turn, log) = tokio::task::spawn_blocking(look).await.ok().flatten()?;
+        job.log = Some(log);
+        Some(turn)
+    }
+
     /// Its turn has ended: what it said last, or else what it shows.
-    async fn answer(&mut self, message: &MessageId, since: Timestamp) {
+    async fn answer(&mut self, message: &MessageId, since: Timestamp, logged: Option<LoggedTurn>) {
         let Some(job) = self.job.take() else { return };
         if let Some(denial) = job.denied.as_ref().filter(|denial| !self.has_gone_on(denial)) {
             return self.done(message, TaskState::Rejected, None, denial.why()).await;
@@ -125,9 +151,11 @@ impl Typist {
         };
         let TurnAnswer { text, source, complete } = {
             let watch = self.seat.watch();
-            match watch.heard().answer.as_ref().filter(|(_, at)| *at >= since) {
-                Some((answer, _)) => answers::told(answer, told_by),
-                None => answers::on_screen(&watch, job.turn.typed()),
+            let heard = watch.heard().answer.as_ref().filter(|(_, at)| *at >= since);
+            match (heard, logged.filter(|turn| !turn.answer.is_empty())) {
+                (Some((answer, _)), _) => answers::told(answer, told_by),
+                (None, Some(turn)) => answers::logged(turn),
+                (None, None) => answers::on_screen(&watch, job.turn.typed()),
             }
         };
         let mut content = Content::text(text);
