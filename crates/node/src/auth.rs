@@ -283,6 +283,7 @@ impl Gate {
             Owner::Agents(agents) => self.under(&agents, Proof::Token),
             Owner::Limited(limit) => Err(at_limit(limit)),
             Owner::Nobody(why) => {
+                tracing::info!(%why, remote = %peer.remote, "a caller is refused: its process is not known");
                 self.metrics.unproven(Unproven::Unseen);
                 Err(Refusal::NotProven { why: why.into() })
             }

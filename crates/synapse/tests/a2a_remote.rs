@@ -320,7 +320,8 @@ fn outlives(by_grpc: bool) {
          for n in range(3, 6):\n    say('progress', text='step %d' % n)\nsay('completed', text='whole')",
         gate.display().to_string()
     );
-    let agent = world.run_lines("slow", &script, &[]);
+    // A port of its own: agents of other tests take the first that is free, also while this node restarts.
+    let agent = world.run_lines("slow", &script, &["--port", &world.port()]);
     let token = world.home().join("token").display().to_string();
     let (grpc, host) = only_grpc(agent.port);
     let own = if by_grpc { grpc.url() } else { format!("http://127.0.0.1:{}", agent.port) };
@@ -344,7 +345,7 @@ fn outlives(by_grpc: bool) {
         world.entry("slow").is_some_and(|entry| entry["node_pid"].as_u64() != Some(agent.node_pid.into()))
     });
     std::fs::write(&gate, "").unwrap();
-    assert!(sending.wait().unwrap().success(), "{}", world.read("err"));
+    assert!(sending.wait().unwrap().success(), "{}\n{}", world.read("err"), world.show());
     assert_eq!(world.read("out"), "whole\n");
     for n in 0..6 {
         assert_eq!(world.read("err").matches(&format!("step {n}")).count(), 1, "{}", world.read("err"));
