@@ -289,6 +289,28 @@ fn a_nasty_program_gets_everything_once_and_no_key_it_should_not() {
     assert_eq!(cli.all("lost").len(), 1);
 }
 
+/// Defect I: a text that was certainly not submitted failed its task. It is typed again, as a file: the program may
+/// show it otherwise than it was written.
+#[test]
+fn message_that_was_not_submitted_is_typed_again() {
+    for (how, text) in [("lose=2", "one line"), ("garble=1", "two\nlines")] {
+        let world = world();
+        let cli = Cli::start(&world, "a", &[how]);
+        let task = world.send("a", text, &[]);
+        world.wait_until("it was written twice in vain, or once", || {
+            cli.all("lost").len() == 2
+                || world.json(&["explain", &task]).to_string().contains("it is typed again")
+        });
+        let given = cli.was_given(1).remove(0);
+        let (_, path) = given.trim_end().split_once("all of it is in the file ").expect(&given);
+        assert_eq!(std::fs::read_to_string(path).unwrap(), text);
+        assert!(!given.contains("(may repeat)"), "{given}");
+        world.wait_until("it is done", || world.agent("a").task(&task)["state"] == "completed");
+        assert!(cli.all("empty_enter").is_empty(), "{:?}", cli.log());
+        assert!(world.json(&["explain", &task]).to_string().contains("it is typed again"));
+    }
+}
+
 /// A task that is canceled while its text stands in the composer: the text would look like a person's draft, and all mail
 /// would wait behind it.
 #[test]

@@ -6,6 +6,7 @@ Every thing that is given to it, and every key that decides something, is a line
   echo=MS      paints what was written so late (a number below 0: at random up to that)
   swallow=N    ignores so many Enters after a paste
   lose=N       loses so many pastes
+  garble=1     shows pastes of more than one line without every third letter
   collapse=N   shows pastes of more than N lines as a count only
   turn=MS      how long a turn takes
   goes_on=MS   works on for so long after a denial, as a model that was told no
@@ -70,7 +71,11 @@ class Cli:
             shown = self.draft
             if shown.count("\n") > COLLAPSE:
                 shown = "[Pasted %d lines]" % shown.count("\n")
+            if "garble" in OPTIONS and "\n" in shown.rstrip("\n"):
+                shown = "".join(c for n, c in enumerate(shown) if n % 3 or c == "\n")
             lines = shown.split("\n")
+            width = max(1, columns - 4)
+            lines = [line[at : at + width] for line in lines for at in range(0, max(1, len(line)), width)]
             out += ["", "─" * 20] + [("> " if n == 0 else "  ") + line for n, line in enumerate(lines)]
             cursor = len(out), len(lines[-1]) + 3
             out += ["─" * 20, "working, esc to interrupt" if self.state == "busy" else "ready"]

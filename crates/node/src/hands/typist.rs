@@ -8,6 +8,7 @@ mod back;
 mod denial;
 mod follow;
 mod keys;
+mod outcome;
 mod resume;
 mod words;
 
@@ -17,6 +18,7 @@ use super::{mail, place};
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::handle::ToHand;
+use outcome::Wording;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ use synapse_terminal::interrupt::Interrupting;
 use synapse_terminal::leftover::Leftover;
 use synapse_terminal::prompt::{Decided, Deciding};
 use synapse_terminal::text::Typed;
-use synapse_terminal::turn::{Held, Note, Outcome, Proof, Sight, Step, TYPING_MS, Turn};
+use synapse_terminal::turn::{Held, Note, Proof, Sight, Step, TYPING_MS, Turn};
 use tokio::sync::{mpsc, oneshot};
 
 pub(super) struct Typist {
@@ -85,6 +87,10 @@ struct Job {
     denied: Option<denial::Denial>,
     /// The session log that has its turn.
     log: Option<PathBuf>,
+    /// How often it was written and, certainly, not submitted.
+    misses: u8,
+    /// After such a miss: not typed before this.
+    rests_until: Option<Timestamp>,
 }
 
 impl Job {
@@ -101,6 +107,8 @@ impl Job {
             later,
             denied: None,
             log: None,
+            misses: 0,
+            rests_until: None,
         }
     }
 }
@@ -221,7 +229,7 @@ impl Typist {
                     return job.later.push_back((letter, body));
                 }
                 let notes = mail::count(&self.mail(), &letter.task, notes);
-                let turn = Turn::new(self.typed(&letter, &body, false, notes), self.settle_ms());
+                let turn = Turn::new(self.typed(&letter, &body, Wording::default(), notes), self.settle_ms());
                 let turn = turn.after_empty(self.empty_since);
                 // What was worked on has been answered meanwhile: the core hands out one at a time.
                 self.job = Some(Job::new(letter, turn, Stage::Typing, notes));
@@ -290,6 +298,7 @@ impl Typist {
         }
         match self.job.as_ref().map(|job| matches!(job.stage, Stage::Typing)) {
             None => false,
+            Some(true) if self.rests(&sight) => false,
             Some(true) => self.type_on(&sight, asks).await,
             Some(false) => self.follow(&sight).await,
         }
@@ -324,7 +333,7 @@ impl Typist {
             Step::Enter => self.press_if_quiet(b"\r", asks),
             Step::Erase(keys) => self.press(keys, asks),
             Step::Done(outcome) => {
-                self.outcome(&message, outcome).await;
+                self.outcome(&message, sight, outcome).await;
                 return true;
             }
         }
@@ -388,20 +397,6 @@ impl Typist {
         true
     }
 
-    async fn outcome(&mut self, message: &MessageId, outcome: Outcome) {
-        match outcome {
-            Outcome::Submitted(proof) => self.submitted(message, proof).await,
-            Outcome::NotSubmitted { why, erased } => {
-                let left =
-                    if erased { "nothing of it is left there" } else { "it may still stand in the composer" };
-                let why = format!("written, not submitted: {why}; {left}");
-                self.job = None;
-                self.done(message, TaskState::Failed, None, why).await;
-            }
-            Outcome::Unknown { why } => self.unsure(message, why).await,
-        }
-    }
-
     async fn submitted(&mut self, message: &MessageId, proof: Proof) {
         let _ = self.report(message, Report::Step(Rung::Submitted)).await;
         if proof == Proof::Told {
@@ -415,24 +410,6 @@ impl Typist {
         } else {
             let since = job.turn.entered_at().unwrap_or_else(now);
             job.stage = Stage::Working { since, idle_since: None, asked: None, drawn: None };
-        }
-    }
-
-    /// Nobody can tell whether it arrived: said, and sent once more with a mark.
-    async fn unsure(&mut self, message: &MessageId, why: &'static str) {
-        let _ = self.report(message, Report::Unsure { why: why.into() }).await;
-        let Some(job) = &self.job else { return };
-        if job.again {
-            self.job = None;
-            let why = format!("it is unknown whether it arrived: {why}");
-            return self.done(message, TaskState::Failed, None, why).await;
-        }
-        let (letter, asked, notes) = (job.letter.clone(), message.clone(), job.notes);
-        let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
-        let Some((_, body)) = found else { return };
-        let turn = Turn::new(self.typed(&letter, &body, true, notes), self.settle_ms());
-        if let Some(job) = &mut self.job {
-            (job.turn, job.stage, job.again) = (turn, Stage::Typing, true);
         }
     }
 

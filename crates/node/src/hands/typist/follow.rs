@@ -3,7 +3,7 @@
 use super::super::answers::{self, TurnAnswer};
 use super::super::terminal::Seat;
 use super::denial::Denial;
-use super::{Job, Stage, Typist};
+use super::{Job, Stage, Typist, Wording};
 use crate::launch::Tells;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Report;
@@ -104,7 +104,7 @@ impl Typist {
         let Some((letter, body)) = self.job.as_mut().and_then(|job| job.later.pop_front()) else {
             return false;
         };
-        let turn = Turn::new(self.typed(&letter, &body, false, 0), self.settle_ms());
+        let turn = Turn::new(self.typed(&letter, &body, Wording::default(), 0), self.settle_ms());
         let Some(job) = &mut self.job else { return false };
         (job.letter, job.turn, job.stage, job.again) = (letter, turn, Stage::Typing, false);
         job.denied = None;

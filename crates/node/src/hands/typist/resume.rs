@@ -1,7 +1,7 @@
 //! Going on with a message that the node before this one had begun.
 
 use super::super::mail;
-use super::{Job, Stage, Typist};
+use super::{Job, Stage, Typist, Wording};
 use crate::driver::now;
 use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::MessageId;
@@ -20,7 +20,7 @@ impl Typist {
             return self.done(&message, TaskState::Failed, None, why).await;
         };
         let notes = mail::counted(&self.mail(), &letter.task);
-        let typed = self.typed(&letter, &body, false, notes);
+        let typed = self.typed(&letter, &body, Wording::default(), notes);
         let stage = if trail.has(Rung::Submitted) {
             Stage::Working { since: now(), idle_since: None, asked: None, drawn: None }
         } else {

@@ -1,7 +1,7 @@
 //! A message as its receiver reads it: header and text (CLI-5), and how many notes wait beside it.
 
-use super::Typist;
 use super::mail;
+use super::{Typist, Wording};
 use std::path::PathBuf;
 use synapse_core::header::{header, mark_lookalikes};
 use synapse_core::message::{Body, Letter};
@@ -12,20 +12,20 @@ use synapse_terminal::text::Typed;
 const BLANKS: [char; 3] = ['\n', ' ', '\t'];
 
 impl Typist {
-    pub(super) fn typed(&self, letter: &Letter, body: &Body, again: bool, notes: usize) -> Typed {
+    pub(super) fn typed(&self, letter: &Letter, body: &Body, wording: Wording, notes: usize) -> Typed {
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
-        let text = self.inline(letter, mark_lookalikes(&text).into_owned());
+        let text = self.inline(letter, mark_lookalikes(&text).into_owned(), wording.as_file);
         let from = MessageView::new(letter, None, None).from.shown();
         let urgent = if letter.priority.is_urgent() { "URGENT: " } else { "" };
-        let again = if again { "(may repeat) " } else { "" };
+        let again = if wording.again { "(may repeat) " } else { "" };
         let header = header(letter.task.short(), &from);
         Typed::new(&header, &format!("{again}{urgent}{}{}", text.trim_end_matches(BLANKS), beside(notes)))
     }
 
-    /// A text that is too long to be typed goes into a file that the message points to.
-    fn inline(&self, letter: &Letter, text: String) -> String {
+    /// A text that is too long to be typed, or not shown as it is, goes into a file that the message points to.
+    fn inline(&self, letter: &Letter, text: String, as_file: bool) -> String {
         let (max, chars) = (self.seat.watch().profile().submit.inline_chars_max, text.chars().count());
-        if chars <= max {
+        if chars <= max && !as_file {
             return text;
         }
         match mail::keep(&self.mail(), &letter.task, &text) {

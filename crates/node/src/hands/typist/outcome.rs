@@ -1,0 +1,100 @@
+//! How typing a message ended, and what follows: it was submitted, certainly not submitted, or nobody can tell.
+
+use super::{Job, Stage, Typist};
+use synapse_core::effect::Report;
+use synapse_core::ids::MessageId;
+use synapse_core::task::TaskState;
+use synapse_terminal::turn::{Outcome, Sight, Turn};
+
+/// How long a message rests that was certainly not submitted, and of which nothing is left: after the first miss, after
+/// the second, and so on. What covered the composer may need a person to close it.
+const RESTS_MS: [u64; 3] = [1_000, 8_000, 60_000];
+
+/// Until when it rests after so many misses; none if it is given up.
+fn rest_ms(misses: u8, erased: bool) -> Option<u64> {
+    let rest = RESTS_MS.get(usize::from(misses).checked_sub(1)?).copied();
+    rest.filter(|_| erased)
+}
+
+/// How a message is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Wording {
+    /// It says that it may be a repetition.
+    pub again: bool,
+    /// The text goes into a file, however short it is.
+    pub as_file: bool,
+}
+
+impl Typist {
+    pub(super) async fn outcome(&mut self, message: &MessageId, sight: &Sight, outcome: Outcome) {
+        match outcome {
+            Outcome::Submitted(proof) => self.submitted(message, proof).await,
+            Outcome::NotSubmitted { why, erased } => self.missed(message, sight, why, erased).await,
+            Outcome::Unknown { why } => self.unsure(message, why).await,
+        }
+    }
+
+    /// Whether the message must not be typed yet.
+    pub(super) fn rests(&mut self, sight: &Sight) -> bool {
+        let rests_until =
+            self.job.as_ref().and_then(|job| job.rests_until).filter(|until| *until > sight.now);
+        if rests_until.is_some() {
+            self.wake = rests_until;
+        }
+        rests_until.is_some()
+    }
+
+    /// It was certainly not submitted. If nothing of it is left it is typed again, later; and if the program shows it
+    /// otherwise than it was written, as the name of a file, which every program shows alike.
+    async fn missed(&mut self, message: &MessageId, sight: &Sight, why: &'static str, erased: bool) {
+        let Some(job) = &mut self.job else { return };
+        job.misses += 1;
+        let misses = job.misses;
+        let left = if erased { "nothing of it is left there" } else { "it may still stand in the composer" };
+        let why = format!("written, not submitted: {why}; {left}");
+        let Some(rest_ms) = rest_ms(misses, erased) else {
+            self.job = None;
+            return self.done(message, TaskState::Failed, None, why).await;
+        };
+        job.rests_until = Some(sight.now.plus_ms(rest_ms));
+        let wording = Wording { again: job.again, as_file: true };
+        let _ = self.report(message, Report::Held { why: format!("{why}; it is typed again") }).await;
+        self.retype(message, wording).await;
+    }
+
+    /// Nobody can tell whether it arrived: said, and sent once more with a mark.
+    async fn unsure(&mut self, message: &MessageId, why: &'static str) {
+        let _ = self.report(message, Report::Unsure { why: why.into() }).await;
+        let Some(job) = &self.job else { return };
+        if job.again {
+            self.job = None;
+            let why = format!("it is unknown whether it arrived: {why}");
+            return self.done(message, TaskState::Failed, None, why).await;
+        }
+        let wording = Wording { again: true, as_file: job.misses > 0 };
+        self.retype(message, wording).await;
+    }
+
+    /// Begins anew with a message that is in hand.
+    async fn retype(&mut self, message: &MessageId, wording: Wording) {
+        let asked = message.clone();
+        let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
+        let (Some((_, body)), Some(Job { letter, notes, .. })) = (found, &self.job) else { return };
+        let turn = Turn::new(self.typed(letter, &body, wording, *notes), self.settle_ms());
+        if let Some(job) = &mut self.job {
+            (job.turn, job.stage, job.again) = (turn, Stage::Typing, wording.again);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_is_given_up_after_the_last_rest_or_if_some_of_it_is_left() {
+        let rests: Vec<Option<u64>> = (1..=5).map(|misses| rest_ms(misses, true)).collect();
+        assert_eq!(rests, [Some(1_000), Some(8_000), Some(60_000), None, None]);
+        assert_eq!(rest_ms(1, false), None);
+    }
+}
