@@ -5,6 +5,7 @@
 //!
 //! Invariant: a path has at most one `*`, and a row's `write` puts in what its `read` finds.
 //! Not here: what a kind of value looks like (`kinds`).
+// tidy: table
 
 mod project_may;
 
@@ -383,6 +384,24 @@ pub static KEYS: &[Key] = &[
         write: |s, _, value| s.network.push_private = value.truth(),
     },
     Key {
+        path: "notify.command",
+        kind: Kind::Command,
+        guarded: true,
+        project: ProjectMay::Never,
+        help: "The program that is started when an agent begins to wait for you; what it asks is in SYNAPSE_NOTIFY_TEXT",
+        read: |s| Some(Value::Command(s.notify.command.clone())),
+        write: |s, _, value| s.notify.command = value.list(),
+    },
+    Key {
+        path: "notify.bell",
+        kind: Kind::Bool,
+        guarded: true,
+        project: ProjectMay::Never,
+        help: "Whether your attached terminals ring and name an agent that begins to wait for you",
+        read: |s| Some(Value::Bool(s.notify.bell)),
+        write: |s, _, value| s.notify.bell = value.truth(),
+    },
+    Key {
         path: "provider.organization",
         kind: Kind::Line,
         guarded: true,
@@ -521,8 +540,9 @@ mod tests {
                     | Kind::Hosts
                     | Kind::Ranges
                     | Kind::Origins
+                    | Kind::Command
             );
-            assert!(!reaches_out || key.guarded, "H3: {} names a file or an address", key.path);
+            assert!(!reaches_out || key.guarded, "H3: {} names a program, a file or an address", key.path);
             assert!(key.path.matches('*').count() <= 1);
             assert!(!key.help.ends_with('.') && key.help.starts_with(char::is_uppercase), "{}", key.help);
         }

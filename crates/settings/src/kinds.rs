@@ -36,6 +36,8 @@ pub enum Kind {
     Url,
     /// One line of text.
     Line,
+    /// A program and its arguments, as they are started; no shell reads them.
+    Command,
 }
 
 /// A checked value.
@@ -46,6 +48,8 @@ pub enum Value {
     Number(u64),
     List(Vec<String>),
     Path(PathBuf),
+    /// A program and its arguments; empty: none.
+    Command(Vec<String>),
 }
 
 /// A value as it stands in a file, before anything is believed.
@@ -84,10 +88,16 @@ pub struct Ground<'a> {
 const LIST_MAX: usize = 256;
 const LINE_CHARS_MAX: usize = 100;
 const URL_BYTES_MAX: usize = 1024;
+/// The program and its arguments.
+const COMMAND_WORDS_MAX: usize = 64;
+const COMMAND_WORD_BYTES_MAX: usize = 4096;
 
 impl Kind {
     pub fn is_list(self) -> bool {
-        matches!(self, Self::Words(_) | Self::Verbs | Self::Ranges | Self::Hosts | Self::Origins)
+        matches!(
+            self,
+            Self::Words(_) | Self::Verbs | Self::Ranges | Self::Hosts | Self::Origins | Self::Command
+        )
     }
 
     /// The words for what is allowed, to follow "it must be".
@@ -115,6 +125,11 @@ impl Kind {
             }
             Self::Url => "an address on the web, such as https://agents.example.org/review".into(),
             Self::Line => format!("one line of 1 to {LINE_CHARS_MAX} characters"),
+            Self::Command => {
+                "a list of a program and its arguments, such as [\"~/bin/tell-me\", \"--sound\"]; the program is a \
+                 name on the PATH, or a path that begins with / or ~/"
+                    .into()
+            }
         }
     }
 
@@ -137,6 +152,7 @@ impl Kind {
             Self::Origins => list("https://app.example.org"),
             Self::Url => text("https://agents.example.org/review"),
             Self::Line => text("Example Corporation"),
+            Self::Command => Value::Command(vec!["/usr/local/bin/tell-me".to_owned(), "--sound".to_owned()]),
         }
     }
 
@@ -165,6 +181,10 @@ impl Kind {
             },
             (Self::Words(_), Raw::List(elements)) if elements.is_empty() => {
                 Err(Misfit::Other { found: "an empty list".into(), allowed: self.allowed() })
+            }
+            (Self::Command, Raw::List(elements)) => {
+                let misfit = |found| Misfit::Other { found, allowed: self.allowed() };
+                command(elements, ground).map(Value::Command).map_err(misfit)
             }
             (_, Raw::List(elements)) if self.is_list() => self.check_list(elements),
             _ => Err(other()),
@@ -224,6 +244,11 @@ impl Kind {
         match self {
             Self::Bool if text == "true" || text == "false" => Raw::Bool(text == "true"),
             Self::Number { .. } => Raw::Number(text.trim().to_owned()),
+            // No rule tells where the words of a command end, so it is written as JSON.
+            Self::Command => match serde_json::from_str::<Vec<String>>(text) {
+                Ok(words) => Raw::List(words.into_iter().map(Raw::Text).collect()),
+                Err(_) => Raw::Text(text.to_owned()),
+            },
             _ if self.is_list() => {
                 let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
                 Raw::List(words.map(|word| Raw::Text(word.to_owned())).collect())
@@ -258,7 +283,7 @@ impl Value {
 
     pub(crate) fn list(self) -> Vec<String> {
         match self {
-            Self::List(list) => list,
+            Self::List(list) | Self::Command(list) => list,
             _ => Vec::new(),
         }
     }
@@ -275,7 +300,7 @@ impl Value {
             Self::Text(text) => text.as_str().into(),
             Self::Bool(truth) => (*truth).into(),
             Self::Number(number) => (*number).into(),
-            Self::List(list) => list.as_slice().into(),
+            Self::List(list) | Self::Command(list) => list.as_slice().into(),
             Self::Path(path) => path.to_string_lossy().into(),
         }
     }
@@ -288,6 +313,7 @@ impl Value {
             Self::Number(number) => number.to_string(),
             Self::List(list) if list.is_empty() => "[]".into(),
             Self::List(list) => list.join(","),
+            Self::Command(_) => self.to_json().to_string(),
             Self::Path(path) => path.display().to_string(),
         }
     }
@@ -404,6 +430,36 @@ fn resolve(raw: &str, ground: Ground<'_>) -> Result<PathBuf, String> {
     }
 }
 
+/// The words of a command, or what was found instead. A program with a relative path is none: it would be started from
+/// the folder of a project.
+fn command(elements: &[Raw], ground: Ground<'_>) -> Result<Vec<String>, String> {
+    if elements.len() > COMMAND_WORDS_MAX {
+        return Err(format!("a list of {}", elements.len()));
+    }
+    let mut words = Vec::with_capacity(elements.len());
+    for element in elements {
+        match element {
+            Raw::Text(text)
+                if text.len() <= COMMAND_WORD_BYTES_MAX && !text.chars().any(char::is_control) =>
+            {
+                words.push(text.clone());
+            }
+            other => return Err(format!("a list with {}", Kind::Command.found(other))),
+        }
+    }
+    let Some(program) = words.first_mut() else { return Ok(words) };
+    let bad = |program: &str| Err(format!("a list with the program {program:?}"));
+    match (program.strip_prefix("~/"), ground.user) {
+        (Some(rest), Some(user)) => *program = user.join(rest).to_string_lossy().into_owned(),
+        (Some(_), None) => return bad(program),
+        (None, _) if program.trim().is_empty() || program.contains('/') && !program.starts_with('/') => {
+            return bad(program);
+        }
+        (None, _) => {}
+    }
+    Ok(words)
+}
+
 fn one_of(words: &[&str]) -> String {
     match words {
         [] => String::new(),
@@ -516,6 +572,29 @@ mod tests {
         }
         let nobody = Ground { user: None, ..ground() };
         assert!(resolve("~/b", nobody).unwrap_err().contains("HOME is not set"));
+    }
+
+    #[test]
+    fn command_is_a_list_whose_program_no_project_can_provide() {
+        let check = |words: &[&str]| {
+            let raw = Raw::List(words.iter().map(|word| Raw::Text((*word).to_owned())).collect());
+            Kind::Command.check(&raw, ground()).map(Value::list)
+        };
+        assert_eq!(
+            check(&["notify-send", "a", "a", ""]),
+            Ok(["notify-send", "a", "a", ""].map(str::to_owned).into())
+        );
+        assert_eq!(check(&["~/bin/tell"]), Ok(vec!["/u/bin/tell".to_owned()]));
+        assert_eq!(check(&["/usr/bin/tell", "./x"]), Ok(["/usr/bin/tell", "./x"].map(str::to_owned).into()));
+        assert_eq!(check(&[]), Ok(vec![]), "no command");
+        let long = "x".repeat(5000);
+        let bad: [&[&str]; 7] =
+            [&["./tell"], &["bin/tell"], &["../tell"], &[""], &[" "], &["a\0"], &["a", &long]];
+        for words in bad {
+            assert!(check(words).is_err(), "{words:?}");
+        }
+        let shell = Kind::Command.check(&Kind::Command.raw_of("notify-send Synapse; id"), ground());
+        assert!(shell.is_err(), "a line for a shell");
     }
 
     #[test]

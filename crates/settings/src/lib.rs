@@ -1,8 +1,9 @@
 //! Settings: what a person may choose, in `.synapse/settings.json` of the project or of the user.
 //!
 //! Layers, later ones win: defaults, the user's file, the project's file, the environment. What guards the
-//! machine (rights, secrets, network, TLS, audit) is taken from the user's file alone: a project is something
-//! one clones, and its agents can write in it. Of the rest it may set what the table says, unless it is trusted.
+//! machine (rights, secrets, network, TLS, audit, the program that notifies the user) is taken from the user's file
+//! alone: a project is something one clones, and its agents can write in it. Of the rest it may set what the table
+//! says, unless it is trusted.
 //!
 //! `keys` is the one table of all settings; `kinds` what a value may be; `document` reads one text, `layers` puts
 //! several on each other, `disk` brings the texts, `edit` changes one. `fault` is what a person is told. `project` finds
@@ -42,6 +43,7 @@ pub struct Settings {
     /// Variables of secrets that are left out because they are not complete.
     pub unused_secret_variables: BTreeSet<String>,
     pub network: Network,
+    pub notify: Notify,
     pub provider: Provider,
     pub tls: Tls,
     pub history: History,
@@ -69,6 +71,7 @@ impl Settings {
             secrets,
             mut unused_secret_variables,
             network,
+            notify,
             provider,
             tls,
             history: _,
@@ -87,6 +90,7 @@ impl Settings {
             secrets,
             unused_secret_variables,
             network,
+            notify,
             provider,
             tls,
             limits,
@@ -188,6 +192,21 @@ pub struct Network {
     pub public_url: Option<String>,
     /// Whether webhooks may be on this machine and in private networks.
     pub push_private: bool,
+}
+
+/// How a person hears that an agent waits for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notify {
+    /// The program and its arguments; empty: none.
+    pub command: Vec<String>,
+    /// Attached terminals ring and show a notice.
+    pub bell: bool,
+}
+
+impl Default for Notify {
+    fn default() -> Self {
+        Self { command: Vec::new(), bell: true }
+    }
 }
 
 /// How large what others send may be, and how many tasks may wait for input and for how long.

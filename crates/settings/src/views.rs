@@ -164,6 +164,7 @@ fn of_kind(kind: Kind) -> Json {
         Kind::Address => json!({ "type": "string", "anyOf": [{ "format": "ipv4" }, { "format": "ipv6" }] }),
         Kind::Url => json!({ "type": "string", "pattern": "^https?://[^/?#@]+(/[^?#]*)?$" }),
         Kind::Line => json!({ "type": "string", "minLength": 1, "maxLength": 100 }),
+        Kind::Command => json!({ "type": "array", "items": { "type": "string" }, "maxItems": 64 }),
         Kind::Ranges | Kind::Hosts | Kind::Origins => {
             json!({ "type": "array", "items": { "type": "string" }, "uniqueItems": true })
         }

@@ -49,6 +49,15 @@ fn mangled(kind: Kind) -> Vec<&'static str> {
             "[\"ftp://a.example\"]",
             "[\"https://A.example\", \"https://a.example:443\"]",
         ],
+        Kind::Command => &[
+            "\"tell me\"",
+            "[\"\"]",
+            "[\"./tell\"]",
+            "[\"bin/tell\"]",
+            "[\"tell\", \"a\\u0000\"]",
+            "[\"tell\", 1]",
+            "true",
+        ],
         Kind::Hosts => {
             &["\"box\"", "[\"\"]", "[\"box:80\"]", "[\"https://box\"]", "[\"a b\"]", "[\"BOX\", \"box\"]"]
         }

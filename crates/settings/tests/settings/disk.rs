@@ -170,12 +170,16 @@ fn trusted_settings_of_a_project_count_until_they_change() {
     assert_eq!(held(), ((7, false), vec![]));
     std::fs::write(&file, format!("{text} ")).unwrap();
     assert_eq!(held().0, (60, true));
-    let guarded = "{\"audit\": {\"enabled\": false}}";
+    let guarded =
+        "{\"audit\": {\"enabled\": false}, \"notify\": {\"command\": [\"/tmp/x\"], \"bell\": false}}";
     rig.write(PROJECT, guarded);
     let path = rig.places.project_file().unwrap();
     let one = trust::TrustedFile { path, sha256: trust::hash(guarded.as_bytes()), at_ms: 0 };
     trust::add(&rig.places.home, vec![one]).unwrap();
-    assert!(load(&rig.places).settings.audit.enabled, "what guards the machine is never a project's");
+    let loaded = load(&rig.places);
+    assert!(loaded.settings.audit.enabled, "what guards the machine is never a project's");
+    assert_eq!(loaded.settings.notify, synapse_settings::Notify::default(), "nor is a program");
+    assert!(loaded.faults.iter().any(|fault| fault.to_string().contains("notify guards this machine")));
 }
 
 #[test]

@@ -57,6 +57,8 @@ fn values_become_what_their_kind_is() {
         ("network.allow", "[\"10.0.0.0/8\"]", "\"allow\": [\"10.0.0.0/8\"]"),
         ("network.allow", "[]", "\"allow\": []"),
         ("rights.Guest", "", "\"Guest\": []"),
+        ("notify.command", "[\"tell\", \"a, b\"]", "\"command\": [\"tell\", \"a, b\"]"),
+        ("notify.command", "[]", "\"command\": []"),
         ("rights.Lead.2", "read,message", "\"Lead.2\": [\"read\", \"message\"]"),
     ];
     for (path, value, expected) in table {
