@@ -15,5 +15,5 @@ mod start_gate;
 pub mod terminal;
 mod typist;
 mod version;
-mod watch;
+pub(crate) mod watch;
 pub mod wishes;

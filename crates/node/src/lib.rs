@@ -27,6 +27,7 @@ pub mod launch;
 pub mod listen;
 pub mod metrics;
 pub mod network;
+mod notify;
 pub(crate) mod open_files;
 mod os;
 pub mod outbox;

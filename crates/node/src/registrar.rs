@@ -3,7 +3,9 @@
 //! Changes come in bursts; the file is written at most ten times a second, and the last state always is.
 
 use crate::doors::Shared;
+use crate::folders::FolderWatcher;
 use crate::hands::terminal::Seat;
+use crate::notify::Notifier;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use synapse_core::agents::{Context, Presence};
@@ -11,7 +13,6 @@ use synapse_core::ids::{AgentId, Timestamp};
 use synapse_store::home::Home;
 use synapse_store::registry::{Entry, PendingPrompt};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 /// How the agent is, and what it says it is doing.
 #[derive(Clone)]
@@ -80,12 +81,17 @@ impl Registrar {
     }
 }
 
-/// Keeps the registry entry as the agent is.
-pub fn keep_registered(app: &Shared, entry: Entry, news: watch::Receiver<Look>) -> JoinHandle<()> {
-    let seat = app.seat.as_ref();
-    let cli = seat.map_or_else(|| watch::channel(Cli::default()).1, Seat::cli);
-    let pending = seat.map_or_else(|| watch::channel(None).1, Seat::pending);
-    tokio::spawn(keep_entry(app.home.clone(), entry, news, cli, pending))
+/// Keeps the registry entry of this node true from now on, and notifies the user when it says that the agent waits.
+pub fn start(
+    app: &Shared,
+    entry: Entry,
+    news: watch::Receiver<Look>,
+    folders: &FolderWatcher,
+) -> tokio::task::JoinHandle<()> {
+    let cli = app.seat.as_ref().map_or_else(|| watch::channel(Cli::default()).1, Seat::cli);
+    let pending = app.seat.as_ref().map_or_else(|| watch::channel(None).1, Seat::pending);
+    let notifier = Notifier::start(app, folders);
+    tokio::spawn(keep_entry(app.home.clone(), entry, news, cli, pending, notifier))
 }
 
 /// Writes the registry entry whenever the presence changes, the version of its CLI, or what it waits for, until the driver
@@ -96,6 +102,7 @@ async fn keep_entry(
     mut news: watch::Receiver<Look>,
     mut cli: watch::Receiver<Cli>,
     mut pending: watch::Receiver<Option<PendingPrompt>>,
+    mut notifier: Option<Notifier>,
 ) {
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
@@ -115,6 +122,11 @@ async fn keep_entry(
         let written = tokio::task::spawn_blocking(move || copy.write(&to)).await;
         if let Ok(Err(e)) = written {
             tracing::warn!(error = %e, "the registry entry could not be written");
+        }
+        // After the registry: a node that is killed in between notifies after its restart, and one that is killed later
+        // finds the prompt there.
+        if let Some(notifier) = &mut notifier {
+            notifier.written(&entry);
         }
         tokio::time::sleep(PAUSE).await;
         let ended = tokio::select! {

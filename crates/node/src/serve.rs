@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::network::Plan;
 use crate::profiles::Reload;
 use crate::push::Push;
-use crate::registrar::{Registrar, keep_registered};
+use crate::registrar::{self, Registrar};
 use crate::settings::{Current, retention};
 use crate::{outbox, post};
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ use synapse_store::files::{self, Access};
 use synapse_store::home::{AgentDir, Home};
 use synapse_store::known::Known;
 use synapse_store::outbox::Outbox;
-use synapse_store::registry::{self, Entry};
+use synapse_store::registry::{self, Entry, PendingPrompt};
 use synapse_store::spool::Spool;
 use synapse_store::token::{Token, TokenFile};
 use synapse_store::{History, Journal, OpenError};
@@ -212,7 +212,7 @@ fn limits(settings: &synapse_settings::Settings) -> Limits {
 async fn serve(parts: Parts) -> Result<Ended, Died> {
     let Parts { home, dir, launch, mut known, spool, journal, history, hub, settings, plan, tls } = parts;
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
-    let (listeners, entry) = take_port(&home, &dir, &launch, &mut known, &plan).await?;
+    let (listeners, mut entry) = take_port(&home, &dir, &launch, &mut known, &plan).await?;
     let (port, holder, endpoint) = (listeners.port, entry.pid, entry.endpoint.clone());
 
     let (agent, metrics) = (launch.agent(Some(port)), Arc::new(Metrics::default()));
@@ -252,12 +252,12 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         push: Push::new(dir.webhooks()),
     });
     crate::uploads::start_sweep(&app);
-    let before = registry::read(&home, &known.id).filter(|_| is_restart());
+    entry.pending = told_before(&app);
     write_entry(&entry, &home);
-    let registered = keep_registered(&app, entry, news);
-    let own_outbox = outbox::open(&launch.working_dir, &dir);
     let folders = FolderWatcher::start();
-    start_hand(&app, &launch, &dir, own_outbox.as_deref(), &folders, before).await;
+    let registered = registrar::start(&app, entry, news, &folders);
+    let own_outbox = outbox::open(&launch.working_dir, &dir);
+    start_hand(&app, &launch, &dir, own_outbox.as_deref(), &folders).await;
     Push::resume(&app).await;
     take_files_in(&app, &launch, spool, own_outbox, &folders);
     tokio::spawn(stop_on_signal(stop.clone()));
@@ -323,6 +323,14 @@ async fn take_port(
     Ok((listeners, entry))
 }
 
+/// The prompt that the node before this one told people of; it may still stand.
+fn told_before(app: &App) -> Option<PendingPrompt> {
+    let (seat, entry) = (app.seat.as_ref()?, registry::read(&app.home, &app.agent.id)?);
+    let before = entry.pending.filter(|_| is_restart());
+    seat.set_pending(before.clone());
+    before
+}
+
 /// A restart on a full disk goes on with the entry of the node before it.
 fn write_entry(entry: &Entry, home: &Home) {
     if let Err(e) = entry.write(home) {
@@ -375,7 +383,6 @@ async fn start_hand(
     dir: &AgentDir,
     own_outbox: Option<&Outbox>,
     folders: &FolderWatcher,
-    before: Option<Entry>,
 ) {
     match &launch.hand {
         Hand::Exec(exec) => {
@@ -396,7 +403,6 @@ async fn start_hand(
                 seat,
                 program: inner.argv.first().cloned().unwrap_or_default(),
                 app: app.clone(),
-                told_before: before.and_then(|entry| entry.pending),
             };
             tokio::spawn(hand.work());
         }

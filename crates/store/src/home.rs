@@ -159,6 +159,16 @@ impl AgentDir {
         self.path.join("ended.json")
     }
 
+    /// What came of the last attempt to notify the user.
+    pub fn notified(&self) -> PathBuf {
+        self.path.join("notified.json")
+    }
+
+    /// The commands that notify the user, while they run.
+    pub fn notify(&self) -> PathBuf {
+        self.path.join("notify")
+    }
+
     pub fn launch(&self) -> PathBuf {
         self.path.join("launch.json")
     }

@@ -21,6 +21,7 @@ pub mod journal;
 pub mod known;
 mod loss;
 mod loss_report;
+pub mod notified;
 pub mod outbox;
 pub mod own;
 pub mod registry;

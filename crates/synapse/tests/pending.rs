@@ -6,7 +6,7 @@
 mod stage;
 
 use serde_json::{Value, json};
-use stage::{PROFILE, Stage};
+use stage::Stage;
 use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
 
@@ -14,30 +14,8 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// A program that asks as Claude Code does.
 fn asking() -> Stage {
-    let screen = "screen:\n  - state: waiting\n    any: ['❯ 1\\. Yes']";
-    let frame = "approve: { allow: '1', deny: escape, frame: { top: rule, title: '^ \\S' } }";
-    Stage::with(&format!("{}{frame}\n", PROFILE.replace("screen:", screen)), &[])
-}
-
-impl Stage {
-    /// Tells by its hook and shows on its screen that it wants to run this; the registry's word on it.
-    fn wants_to_run(&mut self, command: &str) -> Value {
-        self.hook("PermissionRequest", &json!({ "tool_name": "Bash", "tool_input": { "command": command } }));
-        self.shows(command)
-    }
-
-    fn shows(&mut self, command: &str) -> Value {
-        let rule = "─".repeat(120);
-        self.order(&json!(["show", format!(
-            "some talk\n{rule}\n Bash command\n {command}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel"
-        )]));
-        self.world.wait_for("the prompt is in the registry", || {
-            let pending = self.world.entry("cli")?["pending"].clone();
-            pending["asks"].as_str().is_some_and(|asks| asks.contains(command)).then_some(pending)
-        })
-    }
+    Stage::asking(world())
 }
 
 /// Finding 3: `send` and `explain` advised a message, which presses nothing and is typed later as a new turn.

@@ -9,6 +9,8 @@
 mod limits;
 mod runner;
 
+pub(crate) use runner::runner_command;
+
 use self::limits::{LIMIT_PAUSE, past_limits, until_done};
 use super::lines::Lines;
 use super::start_gate::StartGate;

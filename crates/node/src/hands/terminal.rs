@@ -190,9 +190,15 @@ impl Seat {
         self.pending.subscribe()
     }
 
-    /// The same in one line.
+    /// The same in one line, while it waits.
     pub fn asks(&self) -> Option<String> {
-        self.pending.borrow().as_ref().map(|pending| pending.asks.clone())
+        let asks = self.pending.borrow().as_ref().map(|pending| pending.asks.clone())?;
+        (self.watch().state() == AgentState::Waiting).then_some(asks)
+    }
+
+    /// What the node before this one told people of.
+    pub fn set_pending(&self, before: Option<PendingPrompt>) {
+        self.pending.send_replace(before);
     }
 
     /// The program said so when it was asked for its version.
@@ -210,8 +216,6 @@ pub struct TerminalHand {
     /// As it was started, to be asked for its version.
     pub program: String,
     pub app: Shared,
-    /// The prompt that the node before this one told people of.
-    pub told_before: Option<PendingPrompt>,
 }
 
 impl TerminalHand {
@@ -234,7 +238,7 @@ impl TerminalHand {
             listening.spawn(Server { home, agent, port, key, seat }.listen());
         }
         const PAUSE: Duration = Duration::from_millis(100);
-        let mut announcer = Announcer::new(self.told_before.clone());
+        let mut announcer = Announcer::new(self.seat.pending.borrow().clone());
         loop {
             match self.connect().await {
                 Ok(stream) => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-pub(super) struct RunWatch {
+pub(crate) struct RunWatch {
     changed: Arc<Notify>,
     runner: Runner,
     is_watched: bool,
@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const IS_RELIABLE: bool = cfg!(target_os = "linux");
 
 impl RunWatch {
-    pub(super) fn new(folders: &FolderWatcher, folder: &Path, runner: Option<u32>) -> Self {
+    pub(crate) fn new(folders: &FolderWatcher, folder: &Path, runner: Option<u32>) -> Self {
         let changed = Arc::new(Notify::new());
         folders.notify(folder, Changes::Arrivals, &changed);
         let is_watched = IS_RELIABLE && folders.watch(folder);
@@ -44,7 +44,7 @@ impl RunWatch {
     }
 
     /// Returns when it is worth looking again.
-    pub(super) async fn news(&mut self) {
+    pub(crate) async fn news(&mut self) {
         let is_told = self.is_watched && !matches!(self.runner, Runner::Unwatched);
         let next_look = async {
             match is_told {

@@ -16,6 +16,7 @@ use synapse_dialects::api::{ReceiptView, TaskView};
 use synapse_dialects::terminal::TerminalView;
 use synapse_dialects::time;
 use synapse_node::post::SpoolLetter;
+use synapse_store::notified::NotifierResult;
 use synapse_store::spool::{Found, Spool};
 
 #[derive(Args)]
@@ -68,6 +69,9 @@ struct Explained {
     /// Of an agent in a terminal: every signal, and which of them decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     terminal: Option<TerminalView>,
+    /// What came of the last command that notified the user of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notified: Option<NotifierResult>,
     rules: Vec<String>,
 }
 
@@ -111,7 +115,10 @@ pub(super) async fn explain(args: Explain, json: bool) -> Done {
 
 async fn find(roll: &Roll, raw: &str) -> Result<Explained, Fail> {
     let unknown = match roll.find_one(raw) {
-        Ok(one) => return Ok(of_agent(&facts::gather(roll, &one.id, facts::PATIENCE).await)),
+        Ok(one) => {
+            let explained = of_agent(&facts::gather(roll, &one.id, facts::PATIENCE).await);
+            return Ok(Explained { notified: NotifierResult::load(&roll.home.agent(&one.id)), ..explained });
+        }
         Err(unknown) => unknown,
     };
     if let Ok(name) = TaskRef::parse(raw) {
@@ -284,6 +291,7 @@ fn blank(kind: &'static str, facts: &AgentFacts, reason: Reason) -> Explained {
         place: None,
         timeline: Vec::new(),
         terminal: None,
+        notified: None,
         rules: rules(),
     }
 }
@@ -393,6 +401,9 @@ fn page(explained: &Explained, now: u64) -> String {
         explained.terminal.iter().flat_map(|view| terminal::lines(&explained.agent, view, now))
     {
         field(name, text);
+    }
+    if let Some(notified) = &explained.notified {
+        field("notified", terminal::notified(notified, now));
     }
     let skipped = explained.timeline.len().saturating_sub(LINES_MAX);
     for (n, one) in explained.timeline.iter().skip(skipped).enumerate() {

@@ -90,7 +90,17 @@ impl Stage {
     }
 
     pub fn with(profile: &str, words: &[&str]) -> Self {
-        let world = World::new(env!("CARGO_BIN_EXE_synapse"));
+        Self::in_world(World::new(env!("CARGO_BIN_EXE_synapse")), profile, words)
+    }
+
+    /// A program that asks as Claude Code does.
+    pub fn asking(world: World) -> Self {
+        let screen = "screen:\n  - state: waiting\n    any: ['❯ 1\\. Yes']";
+        let frame = "approve: { allow: '1', deny: escape, frame: { top: rule, title: '^ \\S' } }";
+        Self::in_world(world, &format!("{}{frame}\n", PROFILE.replace("screen:", screen)), &[])
+    }
+
+    fn in_world(world: World, profile: &str, words: &[&str]) -> Self {
         let program = world.write("scripted", &PROGRAM.replace("PYTHON", python()));
         std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         std::fs::create_dir_all(world.home().join("profiles")).unwrap();
@@ -101,11 +111,29 @@ impl Stage {
         // Both ways: it never has to wait for the other end.
         let orders = std::fs::OpenOptions::new().read(true).write(true).open(world.file("orders")).unwrap();
         let start = [&["scripted", "-d", "--name", "cli"], words].concat();
-        world.ok(&start);
+        let started = world.command(&start).env("CI_SECRET", "a-secret-0123456789").output().unwrap();
+        assert!(started.status.success(), "{started:?}");
         let mut stage = Self { world, orders, given: 0 };
         stage.order(&json!(["show", "> ready"]));
         stage.becomes("idle");
         stage
+    }
+
+    /// Tells by its hook and shows on its screen that it wants to run this; the registry's word on it.
+    pub fn wants_to_run(&mut self, command: &str) -> Value {
+        self.hook("PermissionRequest", &json!({ "tool_name": "Bash", "tool_input": { "command": command } }));
+        self.shows(command)
+    }
+
+    pub fn shows(&mut self, command: &str) -> Value {
+        let rule = "─".repeat(120);
+        self.order(&json!(["show", format!(
+            "some talk\n{rule}\n Bash command\n {command}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel"
+        )]));
+        self.world.wait_for("the prompt is in the registry", || {
+            let pending = self.world.entry("cli")?["pending"].clone();
+            pending["asks"].as_str().is_some_and(|asks| asks.contains(command)).then_some(pending)
+        })
     }
 
     /// What became of an order.

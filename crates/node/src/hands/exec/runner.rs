@@ -5,6 +5,7 @@
 
 use super::limits::{LIMIT_PAUSE, past_limits};
 use super::{ExecHand, Run};
+use crate::doors::Shared;
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 use synapse_holder::{EXIT_WANT_OF_ROOM, RunDir, RunState, SystemLimit};
@@ -46,22 +47,22 @@ impl ExecHand {
     }
 
     pub(super) fn spawn_runner(&self, dir: &RunDir) -> io::Result<Child> {
-        dir.spawn_runner(self.runner_command(dir)?)
+        dir.spawn_runner(runner_command(&self.app, dir)?)
     }
+}
 
-    /// Secrets that came to this node in variables are not for what it runs.
-    fn runner_command(&self, dir: &RunDir) -> io::Result<Command> {
-        let mut command = synapse_holder::same_program()?;
-        command.arg("__run").arg(dir.path());
-        // What the holder says to its node is none of the command's business.
-        for variable in [crate::serve::RESTART_VARIABLE, crate::serve::HOLDER_VERSION_VARIABLE] {
-            command.env_remove(variable);
-        }
-        for variable in self.app.gate.secret_variables() {
-            command.env_remove(variable);
-        }
-        Ok(command)
+/// Secrets that came to this node in variables are not for what it runs.
+pub(crate) fn runner_command(app: &Shared, dir: &RunDir) -> io::Result<Command> {
+    let mut command = synapse_holder::same_program()?;
+    command.arg("__run").arg(dir.path());
+    // What the holder says to its node is none of the command's business.
+    for variable in [crate::serve::RESTART_VARIABLE, crate::serve::HOLDER_VERSION_VARIABLE] {
+        command.env_remove(variable);
     }
+    for variable in app.gate.secret_variables() {
+        command.env_remove(variable);
+    }
+    Ok(command)
 }
 
 impl Run {

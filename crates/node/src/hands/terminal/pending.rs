@@ -43,7 +43,8 @@ impl Announcer {
     /// Tells of what is shown now, if it is new.
     pub(super) fn look(&mut self, now: Timestamp, hand: &TerminalHand) {
         let is_new = self.see(now, &hand.seat.watch());
-        let pending = self.told.as_ref().map(|(pending, _)| pending.clone());
+        // The earlier one stays in the registry until it is known to be over: the next node has to know of it.
+        let pending = self.told.as_ref().map(|(pending, _)| pending).or(self.before.as_ref()).cloned();
         hand.seat.pending.send_if_modified(|shown| {
             let is_other = *shown != pending;
             if is_other {

@@ -3,6 +3,7 @@
 use super::reason::ago;
 use crate::show;
 use synapse_dialects::terminal::{TellsView, TerminalView};
+use synapse_store::notified::NotifierResult;
 
 /// Rows of a question on the page; `synapse inbox --approvals` shows all of it.
 const ROWS_MAX: usize = 40;
@@ -60,6 +61,15 @@ pub(super) fn lines(agent: &str, view: &TerminalView, now: u64) -> Vec<(&'static
     lines.push(("version", version(view)));
     lines.push(("way in", view.way_in.clone()));
     lines
+}
+
+/// What came of the command that notifies the user.
+pub(super) fn notified(result: &NotifierResult, now: u64) -> String {
+    let NotifierResult { program, why, stderr, at_ms, failed, .. } = result;
+    let said = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
+    let text = show::line(&format!("{program} {why}{said}"), 200);
+    let text = format!("{} ago: {text}", show::ago(now.saturating_sub(*at_ms)));
+    if *failed { show::paint("31", &text) } else { text }
 }
 
 fn tells(tells: &TellsView, now: u64) -> String {
