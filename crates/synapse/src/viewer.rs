@@ -13,6 +13,7 @@ mod job;
 mod keys;
 mod line;
 mod person;
+mod shown;
 
 pub use at::{Message, Name};
 pub use person::Person;
@@ -22,6 +23,7 @@ use bottom::Bottom;
 use keys::{Heard, Keys};
 use line::Line;
 use rustix::process::Signal;
+use shown::Shown;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -32,7 +34,6 @@ use std::time::Duration;
 use synapse_core::ids::AgentId;
 use synapse_holder::terminal::wire::{Ask, Frames, LEVEL, Role, Tell, receive, send};
 use synapse_store::home::{Home, socket_address};
-use synapse_terminal::Strip;
 
 /// How a look at a terminal ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -135,56 +136,6 @@ struct Viewer {
     home: Home,
     /// Whose terminal it is.
     agent: AgentId,
-}
-
-/// What this terminal shows. Whoever writes to it has the lock.
-#[derive(Default)]
-struct Shown {
-    strip: Strip,
-    /// The shell has the terminal.
-    is_away: bool,
-    /// What comes before the next picture is for a screen that is no longer there.
-    awaits_picture: bool,
-    has_begun: bool,
-    /// What was shown last ends within a character.
-    is_cut: bool,
-}
-
-impl Shown {
-    fn draw(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.is_away || self.awaits_picture {
-            return Ok(());
-        }
-        let mut shown = Vec::with_capacity(bytes.len());
-        self.strip.pass(bytes, &mut shown);
-        if !shown.is_empty() {
-            self.is_cut = ends_within_a_character(&shown);
-        }
-        person::write_all(&shown)
-    }
-
-    /// Draws something of ours over it; not while the program is in the middle of a character or a sequence.
-    fn draw_over(&self, bytes: &[u8]) -> io::Result<()> {
-        if self.is_away || self.awaits_picture || self.is_cut || !self.strip.is_whole() {
-            return Ok(());
-        }
-        person::write_all(bytes)
-    }
-
-    /// A picture comes: what was shown before it is undone, or modes would be asked for twice.
-    fn begin(&mut self) -> io::Result<()> {
-        self.awaits_picture = false;
-        if !std::mem::replace(&mut self.has_begun, true) || self.is_away {
-            return Ok(());
-        }
-        let leave = self.leave();
-        person::write_all(leave.as_bytes())
-    }
-
-    /// Undoes all that was shown.
-    fn leave(&mut self) -> String {
-        std::mem::take(&mut self.strip).leave()
-    }
 }
 
 impl Viewer {
@@ -446,19 +397,6 @@ fn notice(viewer: &Arc<Viewer>, words: String, time: Duration) -> io::Result<()>
         }
     })?;
     Ok(())
-}
-
-/// Whether bytes of a character are still to come.
-fn ends_within_a_character(bytes: &[u8]) -> bool {
-    const LONGEST: usize = 4;
-    let tail = &bytes[bytes.len().saturating_sub(LONGEST)..];
-    let lead = tail.iter().rev().position(|byte| byte & 0xc0 != 0x80);
-    lead.is_some_and(|behind| match tail[tail.len() - 1 - behind] {
-        0xc0..=0xdf => behind < 1,
-        0xe0..=0xef => behind < 2,
-        0xf0.. => behind < 3,
-        _ => false,
-    })
 }
 
 /// A new size goes on; a terminal that vanishes is a person who left; stopping gives the terminal back first.
