@@ -1,6 +1,7 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod a2a;
+pub mod alerts;
 mod approve;
 mod attach;
 mod audit;

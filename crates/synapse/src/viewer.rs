@@ -7,6 +7,7 @@
 //! Invariant: however it is left, the terminal is as it was before.
 //! Not here: which agent (`cli::attach`), the terminal itself (`synapse-holder`).
 
+mod alerts;
 mod at;
 mod bottom;
 mod job;
@@ -93,6 +94,7 @@ pub fn view(person: Person, home: &Home, agent: AgentId, role: Role) -> io::Resu
     watch_signals(viewer.clone())?;
     let listener = viewer.clone();
     std::thread::Builder::new().name("keys".into()).spawn(move || listen(&listener, &typed))?;
+    alerts::start(&viewer)?;
     let mut lost = 0;
     let left = loop {
         let left = show(&viewer, stream);
@@ -183,7 +185,11 @@ impl Viewer {
 
     fn restore(&self) {
         let _ = self.uncover();
-        let leave = self.shown().leave();
+        let mut shown = self.shown();
+        // Nothing of ours comes after this.
+        shown.is_away = true;
+        let leave = shown.leave();
+        drop(shown);
         self.person().restore(&leave);
     }
 

@@ -8,6 +8,8 @@ mod stage;
 use serde_json::{Value, json};
 use stage::Stage;
 use std::path::PathBuf;
+use synapse_terminal::{Screen, Size};
+use synapse_testkit::pty::Pty;
 use synapse_testkit::{World, processes};
 
 /// A world whose user has a notifier: a shell script with this text, called with one argument.
@@ -219,4 +221,136 @@ fn command_that_cannot_be_started_is_recorded() {
     let line = stage.notified(1)[0].clone();
     assert_eq!(line["code"], "notify_failed", "{line}");
     assert!(line["note"].as_str().unwrap().contains("command not found"), "{line}");
+}
+
+/// A person at the terminal of another agent, which draws something while it waits.
+fn person_at_another(stage: &Stage) -> Pty {
+    let program = "printf 'hello\\r\\n'; while read line; do printf 'got %s\\r\\n' \"$line\"; done";
+    stage.world.ok(&["run", "-d", "--name", "other", "--", "sh", "-c", program]);
+    let person = Pty::start(&stage.world.command(&["attach", "other"]), 100, 30);
+    person.wait_for("hello");
+    person
+}
+
+fn bells(person: &Pty) -> usize {
+    person.bytes().iter().filter(|byte| **byte == 7).count()
+}
+
+/// What the person sees.
+fn rows(bytes: &[u8]) -> Vec<String> {
+    let mut screen = Screen::new(Size::new(100, 30), 0);
+    screen.feed(bytes, &mut Vec::new());
+    screen.rows()
+}
+
+#[test]
+fn attached_terminal_of_another_agent_rings_and_shows_a_notice_once_per_prompt() {
+    let mut stage = Stage::asking(World::new(env!("CARGO_BIN_EXE_synapse")));
+    let mut person = person_at_another(&stage);
+    let own = Pty::start(&stage.world.command(&["attach", "cli"]), 120, 40);
+    own.wait_for("> ready");
+    stage.wants_to_run("touch notes.txt");
+    person.wait_for("cli waits for you (synapse approve cli): asks to run: touch notes.txt");
+    own.wait_until("its own terminal rings", |bytes| {
+        bytes.contains(&7).then_some(()).ok_or_else(String::new)
+    });
+    assert!(!own.text().contains("waits for you"), "it shows the prompt itself");
+    let shown = rows(&person.bytes());
+    assert!(shown[0].starts_with("hello"), "{shown:?}");
+    assert!(shown[29].contains("cli waits for you"), "{shown:?}");
+    assert_eq!(bells(&person), 1);
+    // The program goes on below it, and nothing is told again when the node restarts.
+    person.keys("abc\r");
+    person.wait_for("got abc");
+    stage.world.kill_node("cli");
+    stage.becomes("waiting");
+    stage.is_answered();
+    stage.wants_to_run("touch other.txt");
+    person.wait_for("asks to run: touch other.txt");
+    assert_eq!((bells(&person), bells(&own)), (2, 2));
+    person.wait_until("the notice goes, and the program's line is there again", |bytes| {
+        let rows = rows(bytes);
+        if rows[29].trim().is_empty() && rows[0].starts_with("hello") { Ok(()) } else { Err(rows.join("\n")) }
+    });
+}
+
+#[test]
+fn bell_can_be_turned_off() {
+    let world = World::new(env!("CARGO_BIN_EXE_synapse"));
+    let tell = executable(&world, "tell.sh", "echo told >> \"$folder/told\"");
+    set(&world, &json!({ "notify": { "bell": false, "command": [tell] } }));
+    let mut stage = Stage::asking(world);
+    let mut person = person_at_another(&stage);
+    stage.wants_to_run("touch notes.txt");
+    stage.notified(1);
+    stage.is_answered();
+    // Only the second of them rings.
+    stage.world.ok(&["config", "set", "notify.bell", "true"]);
+    stage.wants_to_run("touch other.txt");
+    person.wait_for("cli waits for you (synapse approve cli): asks to run: touch other.txt");
+    assert_eq!(bells(&person), 1);
+    assert!(!person.text().contains("notes.txt"));
+    person.keys("\u{2}d");
+}
+
+/// Bytes of ours within an image or a title would end it, and the rest of it would be shown as text.
+#[test]
+fn bell_is_not_put_into_a_sequence_of_the_program() {
+    const BEGIN: &str = "\u{1b}]52;c;";
+    let mut stage = Stage::asking(World::new(env!("CARGO_BIN_EXE_synapse")));
+    let program = "stty -echo; printf 'hello\\r\\n'; read line; printf '\\033]52;c;'; head -c 5000 /dev/zero | tr '\\0' x
+                   read line; printf 'xxxx\\007done\\r\\n'; read line";
+    stage.world.ok(&["run", "-d", "--name", "other", "--", "sh", "-c", program]);
+    let mut person = Pty::start(&stage.world.command(&["attach", "other"]), 100, 30);
+    person.wait_for("hello");
+    person.keys("\r");
+    person.wait_for(&format!("{BEGIN}{}", "x".repeat(4000)));
+    let own: Vec<Pty> =
+        (0..3).map(|_| Pty::start(&stage.world.command(&["attach", "cli"]), 120, 40)).collect();
+    own.iter().for_each(|own| own.wait_for("> ready"));
+    stage.wants_to_run("touch notes.txt");
+    // By then the person's viewer knows of it too.
+    own.iter().for_each(|own| {
+        own.wait_until("it rings", |bytes| bytes.contains(&7).then_some(()).ok_or_else(String::new))
+    });
+    person.keys("\r");
+    person.wait_for("cli waits for you");
+    let text = person.text();
+    let (_, after) = text.split_once(BEGIN).unwrap();
+    let (within, _) = after.split_once('\u{7}').unwrap();
+    assert!(
+        within.bytes().all(|byte| byte == b'x') && within.len() == 5004,
+        "{} {:?}",
+        within.len(),
+        within.get(4990..)
+    );
+}
+
+#[test]
+fn list_that_watches_shows_what_is_asked_and_the_commands() {
+    let mut stage = Stage::asking(World::new(env!("CARGO_BIN_EXE_synapse")));
+    let program = stage.world.program(&["list", "--watch", "--json"]);
+    assert_eq!(program.next()["change"], "here");
+    let mut person = Pty::start(&stage.world.command(&["list", "--watch"]), 200, 30);
+    person.wait_for("cli");
+    let pending = stage.wants_to_run("touch notes.txt");
+    let hash = pending["prompt"].as_str().unwrap();
+    let row = loop {
+        let change = program.next();
+        if change["agent"]["asks"].is_string() {
+            break change["agent"].clone();
+        }
+    };
+    assert_eq!(
+        (&row["asks"], &row["state"]),
+        (&json!("asks to run: touch notes.txt"), &json!("waiting")),
+        "{row}"
+    );
+    assert_eq!(row["approve"], format!("synapse approve cli --prompt {hash}"), "{row}");
+    assert_eq!(row["deny"], format!("synapse deny cli --prompt {hash}"), "{row}");
+    person.wait_for("asks to run: touch notes.txt");
+    person.wait_for(&format!("synapse approve cli --prompt {hash}   or   synapse deny cli --prompt {hash}"));
+    person.wait_until("it rings", |bytes| bytes.contains(&7).then_some(()).ok_or_else(String::new));
+    assert_eq!(bells(&person), 1);
+    person.keys("\u{3}");
 }

@@ -12,6 +12,10 @@ use crate::picture::{LEAVE, LEAVE_ALTERNATE};
 pub struct Strip {
     held: Vec<u8>,
     on_alternate: bool,
+    /// Within a string that is too long to be held back, such as an image: its end has not come.
+    in_string: bool,
+    /// Within a frame that the terminal is to show at once (mode 2026).
+    in_frame: bool,
     keyboard: Keyboard,
 }
 
@@ -37,7 +41,7 @@ impl Strip {
             &joined
         };
         while let Some(at) = memchr::memchr2(0x1b, 0x05, rest) {
-            out.extend_from_slice(&rest[..at]);
+            self.text(&rest[..at], out);
             rest = &rest[at..];
             // ENQ asks for a word of the terminal's choice.
             if rest[0] == 0x05 {
@@ -46,6 +50,8 @@ impl Strip {
             }
             match extent(rest) {
                 Found::Whole(length) => {
+                    // An escape ends every string.
+                    self.in_string = false;
                     self.note(&rest[..length]);
                     if !is_query(&rest[..length]) {
                         out.extend_from_slice(&rest[..length]);
@@ -57,12 +63,20 @@ impl Strip {
                     return;
                 }
                 Found::Open => {
+                    self.in_string = rest[1] != b'[';
                     out.push(rest[0]);
                     rest = &rest[1..];
                 }
             }
         }
-        out.extend_from_slice(rest);
+        self.text(rest, out);
+    }
+
+    fn text(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if self.in_string && bytes.iter().any(|byte| matches!(byte, 0x07 | 0x18 | 0x1a)) {
+            self.in_string = false;
+        }
+        out.extend_from_slice(bytes);
     }
 }
 
@@ -80,9 +94,14 @@ impl Strip {
         out
     }
 
-    /// Whether nothing is held back: something else may be shown now.
+    /// Whether what was passed ends between two sequences: something else may be shown now.
     pub fn is_whole(&self) -> bool {
-        self.held.is_empty()
+        self.held.is_empty() && !self.in_string
+    }
+
+    /// Whether what was passed ends within a frame.
+    pub fn is_in_frame(&self) -> bool {
+        self.in_frame
     }
 
     fn note(&mut self, sequence: &[u8]) {
@@ -90,8 +109,13 @@ impl Strip {
             b"\x1b[?1049h" | b"\x1b[?1047h" | b"\x1b[?47h" => self.switch(true),
             b"\x1b[?1049l" | b"\x1b[?1047l" | b"\x1b[?47l" => self.switch(false),
             b"\x1bc" => {
-                self.on_alternate = false;
+                (self.on_alternate, self.in_frame) = (false, false);
                 self.keyboard = Keyboard::default();
+            }
+            [0x1b, b'[', b'?', modes @ .., end @ (b'h' | b'l')]
+                if modes.split(|byte| *byte == b';').any(|mode| mode == b"2026") =>
+            {
+                self.in_frame = *end == b'h';
             }
             [0x1b, b'[', inner @ .., b'u'] => {
                 if let Some(change) = Change::parse(inner) {
@@ -266,6 +290,36 @@ mod tests {
             out.extend_from_slice(strip.leave().as_bytes());
             screen.feed(&out, &mut Vec::new());
             assert_eq!(screen.cursor(), (1, 3), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_shown_within_a_sequence_or_a_frame() {
+        let long = format!("\u{1b}]52;c;{}", "x".repeat(2 * HELD_MAX));
+        for (text, is_whole, is_in_frame) in [
+            ("plain".to_owned(), true, false),
+            ("\u{1b}]0;title".to_owned(), false, false),
+            (long.clone(), false, false),
+            (format!("{long}yyy"), false, false),
+            (format!("{long}\u{7}"), true, false),
+            (format!("{long}\u{1b}\\"), true, false),
+            (format!("{long}\u{7}text"), true, false),
+            ("\u{1b}[?2026hdraws".to_owned(), true, true),
+            ("\u{1b}[?25;2026hdraws".to_owned(), true, true),
+            ("\u{1b}[?2026hdraws\u{1b}[?2026l".to_owned(), true, false),
+            ("\u{1b}[?2026hdraws\u{1b}c".to_owned(), true, false),
+        ] {
+            for piece in [1, 7, usize::MAX] {
+                let mut strip = Strip::default();
+                for part in text.as_bytes().chunks(piece.min(text.len())) {
+                    strip.pass(part, &mut Vec::new());
+                }
+                assert_eq!(
+                    (strip.is_whole(), strip.is_in_frame()),
+                    (is_whole, is_in_frame),
+                    "{text:.20} by {piece}"
+                );
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! screen before stays there. In a pipe each change is a line, or with `--json` one object.
 
 use super::List;
+use super::alerts::{self, Alerts};
 use super::bell::Bell;
 use super::list::{self, Row};
 use crate::agents::Roll;
@@ -29,14 +30,18 @@ pub(super) async fn live(args: List, json: bool) -> Done {
     let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut resized = signal(SignalKind::window_change())?;
     let mut view = if show::on_terminal() && !json && !args.plain {
-        View::Screen(Screen::begin())
+        View::Screen(Screen::begin(), Alerts::new(synapse_node::driver::now().0))
     } else {
         View::Changes { json, before: None }
     };
     loop {
         let (roll, _) = Roll::look(home.clone());
         let now = synapse_node::driver::now().0;
-        let pause = view.show(&list::rows(&roll, args.all), now);
+        let rows = list::rows(&roll, args.all);
+        let pause = view.show(&rows, now);
+        if view.is_fresh(&rows) && alerts::are_wanted(&home) {
+            put("\u{7}");
+        }
         tokio::select! {
             () = bell.rung(pause) => tokio::time::sleep(GATHER).await,
             _ = resized.recv() => {}
@@ -48,7 +53,7 @@ pub(super) async fn live(args: List, json: bool) -> Done {
 }
 
 enum View {
-    Screen(Screen),
+    Screen(Screen, Alerts),
     Changes { json: bool, before: Option<BTreeMap<String, Row>> },
 }
 
@@ -56,7 +61,7 @@ impl View {
     /// Shows it, and says how long that stays true if nothing happens.
     fn show(&mut self, rows: &[Row], now: u64) -> Duration {
         match self {
-            Self::Screen(screen) => {
+            Self::Screen(screen, _) => {
                 let mut lines = list::table(rows, now);
                 if rows.is_empty() {
                     lines = vec!["no agent is running".to_owned()];
@@ -80,6 +85,15 @@ impl View {
                 LOOK_AGAIN
             }
         }
+    }
+}
+
+impl View {
+    /// Whether an agent on the screen has begun to wait for the person.
+    fn is_fresh(&mut self, rows: &[Row]) -> bool {
+        let Self::Screen(_, alerts) = self else { return false };
+        let waits = |row: &Row| Some((row.agent_id.clone(), row.pending.as_ref()?.told_at_ms));
+        !alerts.fresh(&rows.iter().filter_map(waits).collect::<Vec<_>>()).is_empty()
     }
 }
 

@@ -34,10 +34,17 @@ impl Shown {
 
     /// Draws something of ours over it; not while the program is in the middle of a character or a sequence.
     pub(super) fn draw_over(&self, bytes: &[u8]) -> io::Result<()> {
-        if self.is_away || self.awaits_picture || self.is_cut || !self.strip.is_whole() {
-            return Ok(());
-        }
-        person::write_all(bytes)
+        if self.can_draw_over() { person::write_all(bytes) } else { Ok(()) }
+    }
+
+    fn can_draw_over(&self) -> bool {
+        !(self.is_away || self.awaits_picture || self.is_cut) && self.strip.is_whole()
+    }
+
+    /// Whether it rang: within a frame it does so only at the last try.
+    pub(super) fn ring(&self, is_last_try: bool) -> io::Result<bool> {
+        let rings = self.can_draw_over() && (is_last_try || !self.strip.is_in_frame());
+        if rings { person::write_all(b"\x07").map(|()| true) } else { Ok(false) }
     }
 
     /// A picture comes: what was shown before it is undone, or modes would be asked for twice.

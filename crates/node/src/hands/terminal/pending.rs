@@ -43,8 +43,7 @@ impl Announcer {
     /// Tells of what is shown now, if it is new.
     pub(super) fn look(&mut self, now: Timestamp, hand: &TerminalHand) {
         let is_new = self.see(now, &hand.seat.watch());
-        // The earlier one stays in the registry until it is known to be over: the next node has to know of it.
-        let pending = self.told.as_ref().map(|(pending, _)| pending).or(self.before.as_ref()).cloned();
+        let pending = self.registered().cloned();
         hand.seat.pending.send_if_modified(|shown| {
             let is_other = *shown != pending;
             if is_other {
@@ -55,6 +54,12 @@ impl Announcer {
         if let Some(pending) = pending.filter(|_| is_new) {
             tracing::info!(asks = %pending.asks, "it waits for a person");
         }
+    }
+
+    /// What the registry says. An earlier prompt stays there until it is known to be over: the next node has to know
+    /// of it.
+    fn registered(&self) -> Option<&PendingPrompt> {
+        self.told.as_ref().map(|(pending, _)| pending).or(self.before.as_ref())
     }
 
     /// Whether there is a prompt that nobody was told of.
@@ -188,6 +193,7 @@ mod tests {
             rig.watch = Rig::new(None).watch;
             assert_eq!(rig.draw("some talk"), 0);
             assert_eq!(rig.asks(), None);
+            assert_eq!(rig.announcer.registered().is_some(), !is_pressed, "for the next node");
             assert_eq!(rig.ask("Delete a.txt?"), told, "{is_pressed}");
         }
     }
