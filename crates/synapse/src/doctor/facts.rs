@@ -14,6 +14,7 @@ use synapse_dialects::level::{self, Levels};
 use synapse_store::OpenError;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
+use synapse_store::notified::NotifierResult;
 use synapse_store::registry::{self, Scan};
 use synapse_store::{check, files, holders, repair};
 
@@ -42,6 +43,8 @@ pub struct Facts {
     pub free_port: bool,
     pub open_files: Option<u64>,
     pub programs: Vec<Program>,
+    /// What came of the last command that notified the user, for each agent.
+    pub notified: Vec<(String, NotifierResult)>,
     /// What is not taken from the project in this folder.
     pub ignored: Vec<String>,
     pub own: Levels,
@@ -203,10 +206,16 @@ pub async fn gather(home: &Home) -> Facts {
         free_port: PORTS.into_iter().any(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()),
         open_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
         programs: programs::ask_all(),
+        notified: notified(home, &agents),
         ignored: ignored(home),
         own: level::OWN,
         version: level::VERSION.to_owned(),
     }
+}
+
+fn notified(home: &Home, agents: &Agents) -> Vec<(String, NotifierResult)> {
+    let last = |id: &AgentId| Some((agents.label(id), NotifierResult::load(&home.agent(id))?));
+    agents.ids.iter().filter_map(last).take(LISTED_MAX).collect()
 }
 
 fn ignored(home: &Home) -> Vec<String> {

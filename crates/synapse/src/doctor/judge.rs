@@ -5,6 +5,7 @@
 use super::facts::{Clock, Disk, Facts, Kind, Node, Path as Found, Port, Program, Said, Stale, StaleKind};
 use super::{Finding, Fix, Mark, typed};
 use synapse_dialects::level::{self, Levels};
+use synapse_store::notified::NotifierResult;
 
 const MB: u64 = 1 << 20;
 const DISK_BYTES_WARN: u64 = 512 * MB;
@@ -43,6 +44,9 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     all.extend(summed("ports", "there is one for each agent", ports(facts)));
     all.extend(open_files(facts.open_files));
     all.extend(facts.programs.iter().map(program));
+    all.extend(
+        facts.notified.iter().filter(|(_, last)| last.failed).map(|(agent, last)| notifier(agent, last)),
+    );
     all.extend(facts.ignored.iter().map(|what| ignored(what)));
     all
 }
@@ -335,6 +339,15 @@ fn open_files(limit: Option<u64>) -> Vec<Finding> {
         }
         None => vec![Finding::ok(AREA, what)],
     }
+}
+
+fn notifier(agent: &str, last: &NotifierResult) -> Finding {
+    let NotifierResult { program, why, stderr, .. } = last;
+    let said =
+        if stderr.is_empty() { String::new() } else { format!(": {}", crate::show::line(stderr, 160)) };
+    let what = format!("the last notification of {agent} failed: {program} {why}{said}");
+    let why = "you are not told by `notify.command` that it waits for you";
+    Finding::new(Mark::Warn, "notifier", what, why).help("synapse config show notify.command")
 }
 
 fn ignored(what: &str) -> Finding {

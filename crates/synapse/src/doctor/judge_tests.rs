@@ -27,6 +27,7 @@ fn well() -> Facts {
         free_port: true,
         open_files: Some(4_096),
         programs: vec![],
+        notified: vec![],
         ignored: vec![],
         own: Levels { oldest: 2, newest: 3 },
         version: "2.0.0".into(),
@@ -225,4 +226,19 @@ fn programs_are_judged() {
         |f| f.programs = program(Said::Nothing("no answer within 3 s".into())),
         Some((Mark::Warn, "within 3 s")),
     );
+}
+
+#[test]
+fn failed_notification_is_found() {
+    let last = |failed| NotifierResult {
+        told_at_ms: 1,
+        at_ms: 2,
+        program: "tell.sh".into(),
+        failed,
+        why: "exited with code 3".into(),
+        stderr: "no bus\u{1b}[2J".into(),
+    };
+    check(|facts| facts.notified.push(("ana".into(), last(false))), None);
+    let what = "the last notification of ana failed: tell.sh exited with code 3: no bus\u{fffd}[2J";
+    check(|facts| facts.notified.push(("ana".into(), last(true))), Some((Mark::Warn, what)));
 }
