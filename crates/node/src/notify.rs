@@ -24,6 +24,7 @@ use synapse_dialects::audit::{Actor, Line};
 use synapse_dialects::terminal::{PromptCommands, PromptRef};
 use synapse_dialects::time;
 use synapse_holder::{How, RunDir, RunMode, RunSpec, RunState};
+use synapse_store::files;
 use synapse_store::home::AgentDir;
 use synapse_store::notified::NotifierResult;
 use synapse_store::registry::{Entry, PendingPrompt};
@@ -118,7 +119,7 @@ impl Worker {
         let began = Instant::now();
         let (folder, name, input) = (self.dir.notify(), name_of(pending.told_at_ms), notice.json());
         let prepare = move || {
-            std::fs::create_dir_all(&folder)?;
+            files::private_dir(&folder).map_err(std::io::Error::other)?;
             RunDir::prepare(&folder, &name, &spec, input.as_bytes())
         };
         let prepared = tokio::task::spawn_blocking(prepare).await.map_err(std::io::Error::other).flatten();
