@@ -185,22 +185,6 @@ impl Seat {
         self.cli.subscribe()
     }
 
-    /// What it waits for a person to decide, now and later.
-    pub fn pending(&self) -> watch::Receiver<Option<PendingPrompt>> {
-        self.pending.subscribe()
-    }
-
-    /// The same in one line, while it waits.
-    pub fn asks(&self) -> Option<String> {
-        let asks = self.pending.borrow().as_ref().map(|pending| pending.asks.clone())?;
-        (self.watch().state() == AgentState::Waiting).then_some(asks)
-    }
-
-    /// What the node before this one told people of.
-    pub fn set_pending(&self, before: Option<PendingPrompt>) {
-        self.pending.send_replace(before);
-    }
-
     /// The program said so when it was asked for its version.
     pub(super) fn said_version(&self, said: &str) {
         let Some(version) = synapse_terminal::profile::version_in(said) else { return };

@@ -386,16 +386,7 @@ fn page(explained: &Explained, now: u64) -> String {
         field("place", format!("{}, {tries}", place.place));
     }
     for (n, one) in explained.waiting.iter().take(LINES_MAX).enumerate() {
-        let held =
-            one.held.as_ref().map_or_else(String::new, |why| format!(", held: {}", show::line(why, 50)));
-        let text = format!(
-            "{} from {}, priority {}, waiting {}{held}",
-            &one.task_id[..8.min(one.task_id.len())],
-            show::line(&one.from, 30),
-            one.send_priority,
-            reason::ago(&one.since, now)
-        );
-        field(if n == 0 { "ahead" } else { "" }, text);
+        field(if n == 0 { "ahead" } else { "" }, ahead(one, now));
     }
     for (name, text) in
         explained.terminal.iter().flat_map(|view| terminal::lines(&explained.agent, view, now))
@@ -419,6 +410,17 @@ fn page(explained: &Explained, now: u64) -> String {
         field(if n == 0 { "rules" } else { "" }, show::paint("2", rule));
     }
     lines.join("\n")
+}
+
+fn ahead(one: &Waits, now: u64) -> String {
+    let held = one.held.as_ref().map_or_else(String::new, |why| format!(", held: {}", show::line(why, 50)));
+    format!(
+        "{} from {}, priority {}, waiting {}{held}",
+        &one.task_id[..8.min(one.task_id.len())],
+        show::line(&one.from, 30),
+        one.send_priority,
+        reason::ago(&one.since, now)
+    )
 }
 
 /// In one line, why a task has no answer yet; for whoever waited in vain.

@@ -4,12 +4,13 @@
 //! programs draw it again; that is no other prompt. After a key that could have answered it, another summary is one.
 //! Not here: what a prompt asks for (`synapse_terminal::summary`), how people are told (`crate::notify`, the viewers).
 
-use super::TerminalHand;
+use super::{Seat, TerminalHand};
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 use synapse_store::registry::PendingPrompt;
 use synapse_terminal::Watch;
 use synapse_terminal::prompt::Prompt;
+use tokio::sync::watch;
 
 /// A program may say that it waits before it shows for what. A prompt without choices counts after this long.
 const DRAWN_MS: u64 = 3_000;
@@ -28,6 +29,24 @@ pub(super) struct Announcer {
     shown: Option<(String, Timestamp)>,
     /// When to look again though nothing happens.
     pub(super) due: Option<Timestamp>,
+}
+
+impl Seat {
+    /// What it waits for a person to decide, now and later.
+    pub fn pending(&self) -> watch::Receiver<Option<PendingPrompt>> {
+        self.pending.subscribe()
+    }
+
+    /// The same in one line, while it waits.
+    pub fn asks(&self) -> Option<String> {
+        let asks = self.pending.borrow().as_ref().map(|pending| pending.asks.clone())?;
+        (self.watch().state() == AgentState::Waiting).then_some(asks)
+    }
+
+    /// What the node before this one told people of.
+    pub fn set_pending(&self, before: Option<PendingPrompt>) {
+        self.pending.send_replace(before);
+    }
 }
 
 impl Announcer {
