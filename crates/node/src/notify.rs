@@ -10,6 +10,7 @@
 
 mod run;
 
+use crate::audit::Audit;
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::folders::FolderWatcher;
@@ -47,7 +48,7 @@ pub struct Notifier {
     queue: mpsc::Sender<PendingPrompt>,
     /// `told_at_ms` of the last prompt that was reported.
     last: Option<u64>,
-    app: Shared,
+    audit: Audit,
 }
 
 impl Notifier {
@@ -57,19 +58,24 @@ impl Notifier {
         let (queue, notices) = mpsc::channel(QUEUE_MAX);
         let dir = app.home.agent(&app.agent.id);
         tokio::spawn(Worker { app: app.clone(), dir, folders: folders.clone() }.work(notices));
-        Some(Self { queue, last: None, app: app.clone() })
+        Some(Self { queue, last: None, audit: app.audit.clone() })
     }
 
     /// The registry entry was written; notifies of the prompt in it if that is a new one.
     pub fn written(&mut self, entry: &Entry) {
         let waits = entry.status == AgentState::Waiting;
-        let Some(pending) = entry.pending.as_ref().filter(|_| waits) else { return };
+        if let Some(pending) = entry.pending.as_ref().filter(|_| waits) {
+            self.notify(pending);
+        }
+    }
+
+    fn notify(&mut self, pending: &PendingPrompt) {
         if self.last.replace(pending.told_at_ms) == Some(pending.told_at_ms) {
             return;
         }
         if self.queue.try_send(pending.clone()).is_err() {
             tracing::warn!(asks = %pending.asks, "no notifier command is started: too many notices wait");
-            self.app.audit.write_now(failed_line("dropped: too many notices wait".to_owned()));
+            self.audit.write_now(failed_line("dropped: too many notices wait".to_owned()));
         }
     }
 }
@@ -362,6 +368,30 @@ mod tests {
             assert_eq!((result.failed, result.told_at_ms), (failed, 1_234), "{how:?} {code:?}");
             assert_eq!((result.program.as_str(), result.stderr.as_str()), ("tell", "a\u{fffd}[2J b"));
         }
+    }
+
+    #[tokio::test]
+    async fn notices_beyond_the_bound_are_dropped_and_recorded() {
+        let root = tempfile::tempdir().unwrap();
+        let audit = Audit::start(root.path().join("audit"), &synapse_settings::Audit::default()).unwrap();
+        let (queue, mut notices) = mpsc::channel(QUEUE_MAX);
+        let mut notifier = Notifier { queue, last: None, audit: audit.clone() };
+        for told_at_ms in 1..=QUEUE_MAX as u64 + 1 {
+            let pending = PendingPrompt { told_at_ms, ..pending("x") };
+            notifier.notify(&pending);
+            notifier.notify(&pending);
+        }
+        let mut taken = Vec::new();
+        while let Ok(pending) = notices.try_recv() {
+            taken.push(pending.told_at_ms);
+        }
+        assert_eq!(taken, [1, 2, 3, 4], "each once");
+        audit.close("the test is over").await;
+        let written = std::fs::read_dir(root.path().join("audit")).unwrap();
+        let written: String =
+            written.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+        assert_eq!(written.matches("notify_failed").count(), 1, "{written}");
+        assert!(written.contains("dropped: too many notices wait"), "{written}");
     }
 
     /// A node that was killed before the command started has told nobody.
