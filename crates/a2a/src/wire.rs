@@ -14,6 +14,11 @@ pub trait Answer: Serialize {
     fn finish(value: &mut Value);
 }
 
+/// How large a task is as a message of the proto, in bytes.
+pub fn encoded_len(task: &pb::Task) -> usize {
+    prost::Message::encoded_len(task)
+}
+
 pub fn to_json<T: Answer>(answer: &T) -> Result<Value, Fault> {
     let mut value = serde_json::to_value(answer)
         .map_err(|e| Fault::new(Kind::Internal, format!("an answer that is no JSON: {e}")))?;

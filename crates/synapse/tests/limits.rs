@@ -4,7 +4,8 @@
 #![cfg(target_os = "linux")]
 
 use serde_json::json;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use synapse_testkit::processes::{children_of, command_line, leave_free};
@@ -177,6 +178,39 @@ fn pages_are_bounded_by_bytes() {
     }
     assert!(pages > 1 && seen.len() == 12, "{pages} pages, {seen:?}");
     assert!(tasks.iter().all(|task| seen.iter().any(|id| id.contains(task.as_str()))), "{seen:?}");
+}
+
+/// Finding M8: a stream begins with the whole task. Those that nobody reads hold a share of one budget.
+#[test]
+fn streams_that_begin_with_a_large_task_share_one_budget() {
+    const BYTES: usize = 20_000_000;
+    const STREAMS: usize = 12;
+    let world = world();
+    world.ok(&["config", "set", "limits.message_bytes_max", "33000000"]);
+    let agent = world.run("slow", "sleep 600", &[]);
+    let told = agent.post("/message", &json!({ "message": "x".repeat(BYTES) })).json();
+    let task = told["task_id"].as_str().unwrap_or_else(|| panic!("{told}"));
+    world.wait_until("it works on it", || agent.task(task)["state"] == "working");
+    let subscribe = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", agent.port)).unwrap();
+        let head = [
+            &format!("GET /a2a/v1/tasks/{task}:subscribe HTTP/1.1"),
+            &format!("host: localhost:{}", agent.port),
+            "A2A-Version: 1.0",
+            &format!("authorization: Bearer {}", world.token()),
+        ];
+        write!(stream, "{}\r\n\r\n", head.join("\r\n")).unwrap();
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        (String::from_utf8_lossy(&status).into_owned(), stream)
+    };
+    let all: Vec<(String, TcpStream)> = (0..STREAMS).map(|_| subscribe()).collect();
+    let count = |status: &str| all.iter().filter(|(told, _)| told == status).count();
+    let (held, refused) = (count("HTTP/1.1 200"), count("HTTP/1.1 429"));
+    assert_eq!(held + refused, STREAMS, "{all:?}");
+    assert!((2..=(128 << 20) / BYTES).contains(&held), "{held} streams began");
+    drop(all);
+    world.wait_until("there is room again", || subscribe().0 == "HTTP/1.1 200");
 }
 
 /// Finding A1: 500 tasks over eight agents run at the same time on one user's default limits, and all of them complete.

@@ -7,16 +7,18 @@ use super::view::Known;
 use super::{Engine, is_interrupted, is_pause};
 use crate::follow::Item;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use synapse_a2a::check;
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::{self, Much};
 use synapse_a2a::pb;
+use synapse_a2a::wire;
 use synapse_core::Refusal;
 use synapse_core::ids::{Seq, TaskId};
 use synapse_core::record::{Entry, Record};
 use synapse_core::task::Task;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Where in a stream an event stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +54,8 @@ pub enum Event {
     Told {
         mark: Mark,
         response: Box<pb::StreamResponse>,
+        /// What a large one takes up of what all answers share, until it was written (M8).
+        room: Option<Arc<OwnedSemaphorePermit>>,
     },
     /// Events before the next are gone; the task as it is now follows.
     Gap,
@@ -65,6 +69,14 @@ impl Event {
         let message = format!("the stream ends before the task does: {}; subscribe to go on", fault.message);
         Self::Cut(Fault { message, ..fault })
     }
+}
+
+/// Whether a large task waits for room, or is refused.
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    No,
+    /// What was asked for is done already.
+    Patiently,
 }
 
 /// Ends when nothing more comes.
@@ -81,7 +93,7 @@ impl Engine {
         if let Some(message) = known.direct() {
             return Ok(only(message_event(known.mark(), message)));
         }
-        let first = self.whole(&known).await?;
+        let first = self.whole(&known, Wait::Patiently).await?;
         // From where it was taken on: what is in the first event already is not told again, but it may be the end.
         let items = self.follow(sent.task, sent.at).await?;
         let teller = Teller {
@@ -119,7 +131,7 @@ impl Engine {
             let message = format!("task {} is {}; nothing more happens to it", task.id, state.name());
             return Err(Fault::new(Kind::Unsupported, message));
         }
-        let first = self.whole(&known).await?;
+        let first = self.whole(&known, Wait::No).await?;
         let items = self.follow(task.id, known.at()).await?;
         let teller = Teller { engine: self.clone(), task, told: known.mark(), until_pause: false };
         Ok(teller.start(Some(first), false, items))
@@ -131,17 +143,22 @@ impl Engine {
         if known.ended().is_none() {
             return Ok(None);
         }
-        match self.whole(&known).await? {
+        match self.whole(&known, Wait::Patiently).await? {
             Event::Told { response, .. } => Ok(Some(*response)),
             Event::Gap | Event::Cut(_) => Ok(None),
         }
     }
 
     /// The task as it was then.
-    async fn whole(&self, known: &Known) -> Result<Event, Fault> {
+    async fn whole(&self, known: &Known, wait: Wait) -> Result<Event, Fault> {
         let task = self.tell(known, Much { history: None, artifacts: true }).await?;
+        let bytes = wire::encoded_len(&task);
+        let room = match wait {
+            Wait::No => self.app.unread.reserve(bytes).map_err(|refusal| Fault::of(&refusal))?,
+            Wait::Patiently => self.app.unread.reserve_patiently(bytes).await,
+        };
         let response = pb::StreamResponse { payload: Some(pb::stream_response::Payload::Task(task)) };
-        Ok(Event::Told { mark: known.mark(), response: Box::new(response) })
+        Ok(Event::Told { mark: known.mark(), response: Box::new(response), room })
     }
 }
 
@@ -165,7 +182,7 @@ fn is_word(record: &Record) -> bool {
 
 fn message_event(mark: Mark, message: pb::Message) -> Event {
     let response = pb::StreamResponse { payload: Some(pb::stream_response::Payload::Message(message)) };
-    Event::Told { mark, response: Box::new(response) }
+    Event::Told { mark, response: Box::new(response), room: None }
 }
 
 /// A stream of one event.
@@ -296,7 +313,7 @@ impl Teller {
         let all = from_core::updates(&self.task, entry).into_iter().enumerate();
         all.map(|(nth, response)| (Mark { seq: entry.seq, nth }, response))
             .filter(|(mark, _)| *mark > self.told)
-            .map(|(mark, response)| Event::Told { mark, response: Box::new(response) })
+            .map(|(mark, response)| Event::Told { mark, response: Box::new(response), room: None })
             .collect()
     }
 
@@ -307,7 +324,7 @@ impl Teller {
             Err(fault) => return (vec![Event::Gap, Event::Cut(fault)], true),
         };
         self.told = known.mark();
-        match self.engine.whole(&known).await {
+        match self.engine.whole(&known, Wait::Patiently).await {
             Ok(whole) => (vec![Event::Gap, whole], known.ended().is_some()),
             Err(fault) => (vec![Event::Gap, Event::Cut(fault)], true),
         }

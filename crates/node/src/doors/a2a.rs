@@ -10,6 +10,7 @@ pub(super) mod rest;
 pub(super) mod rpc;
 
 use super::Shared;
+use super::events::Piece;
 use crate::a2a::{Done, Engine, Event, Mark};
 use crate::card::Called;
 use crate::uploads::{self, Encoding, Room, Upload};
@@ -89,11 +90,13 @@ fn event_json(response: &pb::StreamResponse, version: Version, form: Form) -> Re
 }
 
 /// One event of a stream, its data made by the binding.
-fn event_text(event: &Event, data: impl Fn(Result<&pb::StreamResponse, &Fault>) -> Value) -> String {
+fn event_text(event: Event, data: impl Fn(Result<&pb::StreamResponse, &Fault>) -> Value) -> Piece {
     match event {
-        Event::Told { mark, response } => format!("id: {mark}\ndata: {}\n\n", data(Ok(response))),
-        Event::Gap => ": some events are gone; the task as it is now follows\n\n".to_owned(),
-        Event::Cut(fault) => format!("data: {}\n\n", data(Err(fault))),
+        Event::Told { mark, response, room } => {
+            Piece::holding(format!("id: {mark}\ndata: {}\n\n", data(Ok(&response))), room)
+        }
+        Event::Gap => ": some events are gone; the task as it is now follows\n\n".to_owned().into(),
+        Event::Cut(fault) => format!("data: {}\n\n", data(Err(&fault))).into(),
     }
 }
 

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, header};
 use serde::Deserialize;
 use std::future::Future as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use synapse_core::Refusal;
@@ -77,7 +78,7 @@ fn text_of(item: Item) -> Piece {
             drop(entry);
             let _ = serde_json::to_writer(&mut text, &view);
             text.extend_from_slice(b"\n\n");
-            Piece { bytes: text.into_boxed_slice().into(), room: Some(room) }
+            Piece { bytes: text.into_boxed_slice().into(), room: Some(Arc::new(room)) }
         }
         Item::Gap { missing } => format!("event: gap\ndata: {{\"missing\":{missing}}}\n\n").into(),
         Item::Cut(refusal) => {
@@ -91,7 +92,13 @@ fn text_of(item: Item) -> Piece {
 /// So nothing more is loaded for a reader that has not even taken this.
 pub(super) struct Piece {
     bytes: bytes::Bytes,
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl Piece {
+    pub(super) fn holding(text: String, room: Option<Arc<OwnedSemaphorePermit>>) -> Self {
+        Self { bytes: text.into(), room }
+    }
 }
 
 impl From<String> for Piece {
@@ -132,7 +139,7 @@ struct Written<T, F> {
     /// When to say that nothing happens, where that can be said.
     quiet: Option<Pin<Box<Sleep>>>,
     /// Of the last piece.
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl<T: Send, P: Into<Piece>, F: Fn(T) -> P + Unpin> http_body::Body for Written<T, F> {

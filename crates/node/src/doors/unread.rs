@@ -3,7 +3,8 @@
 //! Every answer larger than `SMALL` holds its size of one budget until it is written. While the budget is used up, reads
 //! are refused: a caller that asks for much and reads nothing makes others wait for room, not the machine for memory.
 //!
-//! Not here: streams, which hold a bounded piece each (`events`), and their number (`follow`).
+//! A stream that begins with a large task holds its size too. Not here: the events after it, of which a stream holds a
+//! bounded piece (`events`), and the number of streams (`follow`).
 
 use axum::body::Body;
 use axum::response::Response;
@@ -33,12 +34,22 @@ impl Default for UnreadAnswers {
 }
 
 impl UnreadAnswers {
+    /// Room for so many bytes, until it is dropped; none for few. A refusal if there is none left.
+    pub fn reserve(&self, bytes: usize) -> Result<Option<Arc<OwnedSemaphorePermit>>, Refusal> {
+        let Some(wanted) = wanted_kb(bytes as u64) else { return Ok(None) };
+        let room = self.0.clone().try_acquire_many_owned(wanted).map_err(|_| Refusal::AnswersUnread)?;
+        Ok(Some(Arc::new(room)))
+    }
+
+    /// As `reserve`, after something was done that cannot be refused any more: waits for a while instead.
+    pub async fn reserve_patiently(&self, bytes: usize) -> Option<Arc<OwnedSemaphorePermit>> {
+        let room = self.0.clone().acquire_many_owned(wanted_kb(bytes as u64)?);
+        Some(Arc::new(tokio::time::timeout(PATIENCE, room).await.ok()?.ok()?))
+    }
+
     /// The answer, counted until it is written; a refusal if there is no room and the request only read.
     pub(super) async fn count(&self, method: &Method, answer: Response) -> Result<Response, Refusal> {
-        let Some(bytes) = answer.body().size_hint().exact().filter(|bytes| *bytes > SMALL) else {
-            return Ok(answer);
-        };
-        let wanted = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).min(BUDGET_KB);
+        let Some(wanted) = answer.body().size_hint().exact().and_then(wanted_kb) else { return Ok(answer) };
         let room = match self.0.clone().try_acquire_many_owned(wanted) {
             Ok(room) => Some(room),
             Err(_) if *method == Method::GET => return Err(Refusal::AnswersUnread),
@@ -49,6 +60,11 @@ impl UnreadAnswers {
         };
         Ok(answer.map(|body| Body::new(CountedBody { body, _room: room })))
     }
+}
+
+/// The share of a large answer.
+fn wanted_kb(bytes: u64) -> Option<u32> {
+    (bytes > SMALL).then(|| u32::try_from(bytes >> 10).unwrap_or(u32::MAX).min(BUDGET_KB))
 }
 
 struct CountedBody {
@@ -100,5 +116,11 @@ mod tests {
         assert!(unread.count(&Method::GET, answer(8 << 20)).await.is_ok());
         held.clear();
         assert!(unread.count(&Method::GET, answer(300 << 20)).await.is_ok(), "a single one may be larger");
+        let stream = unread.reserve(100 << 20).unwrap();
+        assert!(stream.is_some() && unread.reserve(30 << 20).is_err(), "streams share it");
+        assert!(unread.count(&Method::GET, answer(30 << 20)).await.is_err());
+        assert!(unread.reserve(1_000).unwrap().is_none(), "small ones need no room");
+        drop(stream);
+        assert!(unread.reserve_patiently(30 << 20).await.is_some());
     }
 }

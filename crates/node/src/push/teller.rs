@@ -97,7 +97,7 @@ impl Teller {
                 None => events.recv().await,
             };
             let Some(event) = next else { break };
-            let Event::Told { mark, response } = event else { continue };
+            let Event::Told { mark, response, .. } = event else { continue };
             if let Err(why) = self.tell(engine, &response, said).await? {
                 return Ok(Some(Over::GivenUp(why)));
             }

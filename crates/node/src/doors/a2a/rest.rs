@@ -46,7 +46,7 @@ pub(in crate::doors) async fn serve(
                 let told = told.and_then(|told| event_json(told, version, Form::Rest));
                 told.unwrap_or_else(|fault| fault_json(&fault, version).1)
             };
-            return streamed(events, move |event| event_text(&event, data), "text/event-stream");
+            return streamed(events, move |event| event_text(event, data), "text/event-stream");
         }
         Ok(Done::Reply(reply)) => reply_json(&reply, version, Form::Rest),
         Err(fault) => Err(fault),

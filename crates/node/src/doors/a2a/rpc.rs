@@ -77,7 +77,7 @@ pub(in crate::doors) async fn serve(
                 let told = told.and_then(|told| event_json(told, reader.version, Form::Rpc));
                 json_rpc::answer(&id, told.map(|told| reader.form(told)))
             };
-            streamed(events, move |event| event_text(&event, &data), "text/event-stream")
+            streamed(events, move |event| event_text(event, &data), "text/event-stream")
         }
         // The envelope tells what went wrong; HTTP does only for what has nothing to do with the call.
         Err(fault) => {

@@ -12,10 +12,12 @@ use http::{HeaderName, HeaderValue};
 use http_body::Frame;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::grpc::Status;
 use synapse_a2a::pb::{self, TaskState, stream_response::Payload};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
 const FIRST_EVENT: HeaderName = HeaderName::from_static("first-event-id");
@@ -48,7 +50,7 @@ pub(super) async fn told(
     };
     let late = until.map(|until| Box::pin(tokio::time::sleep_until(until)));
     let mut response =
-        answer(Body::new(Told { app, service, first, events, late, last: None, is_over: false }));
+        answer(Body::new(Told { app, service, first, events, late, last: None, is_over: false, room: None }));
     response.headers_mut().extend(mark.map(|mark| (FIRST_EVENT, mark)));
     response
 }
@@ -63,6 +65,8 @@ struct Told {
     /// What was told last, and whether a stream may end with it.
     last: Option<(Mark, End)>,
     is_over: bool,
+    /// Of the event that was told last, until it was taken.
+    room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// What a stream may end with.
@@ -128,6 +132,7 @@ impl http_body::Body for Told {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let told = &mut *self;
+        told.room = None;
         if told.is_over {
             return Poll::Ready(None);
         }
@@ -140,7 +145,8 @@ impl http_body::Body for Told {
                 None => ready!(told.events.poll_recv(cx)),
             };
             let frame = match event {
-                Some(Event::Told { mark, response }) => {
+                Some(Event::Told { mark, response, room }) => {
+                    told.room = room;
                     told.last = Some((mark, End::of(&response)));
                     match told.service.event(&response) {
                         Ok(message) => Frame::data(message.into()),
