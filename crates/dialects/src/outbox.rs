@@ -41,6 +41,14 @@ pub enum Ask {
     Roll,
 }
 
+/// The body of `Ask::Roll`. An older node ignores it and answers with candidates alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RollRequest {
+    /// Answer with everything that the registry says, and with the state of each node's process.
+    #[serde(default)]
+    pub snapshot: bool,
+}
+
 impl Call {
     pub const VERSION: u32 = 1;
     /// How old a call may be: whoever made it has given up long before.

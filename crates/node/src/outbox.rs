@@ -18,10 +18,10 @@ use synapse_core::message::Proof;
 use synapse_core::policy::Caller;
 use synapse_dialects::audit::{self, Actor, Line};
 use synapse_dialects::error::{self, ErrorBody};
-use synapse_dialects::outbox::{Ask, Call, Frame};
+use synapse_dialects::outbox::{Ask, Call, Frame, RollRequest};
 use synapse_peer::{CallError, Client};
 use synapse_store::outbox::{Answering, Outbox};
-use synapse_store::registry;
+use synapse_store::registry::{self, RegistrySnapshot};
 use synapse_store::spool::{Found, SpoolId};
 use tokio::sync::{Notify, Semaphore};
 
@@ -181,8 +181,7 @@ impl Desk {
     /// The status that the node gave; an error if none was reached.
     async fn carry_out(&self, call: &Call, frames: &mut Frames) -> Result<u16, Refusal> {
         if call.ask == Ask::Roll {
-            let all = registry::candidates(&self.app.home);
-            frames.whole(200, serde_json::to_string(&all).unwrap_or_default());
+            frames.whole(200, self.roll(call).await);
             return Ok(200);
         }
         let carried = tokio::time::timeout(CALL_MAX, self.ask(call, frames)).await;
@@ -214,6 +213,17 @@ impl Desk {
                 Err(Refusal::NotStored { why: e.to_string() })
             }
         }
+    }
+
+    /// Who is on this machine, as JSON.
+    async fn roll(&self, call: &Call) -> String {
+        let request: RollRequest = serde_json::from_value(call.body.clone()).unwrap_or_default();
+        let home = self.app.home.clone();
+        let look = move || match request.snapshot {
+            true => serde_json::to_string(&RegistrySnapshot::take(&home)),
+            false => serde_json::to_string(&registry::candidates(&home)),
+        };
+        tokio::task::spawn_blocking(look).await.ok().and_then(Result::ok).unwrap_or_default()
     }
 
     async fn ask(&self, call: &Call, frames: &mut Frames) -> Result<Asked, CallError> {

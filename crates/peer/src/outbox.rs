@@ -5,15 +5,16 @@
 
 use crate::{CallError, refused};
 use http::Method;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use synapse_core::ids::AgentId;
 use synapse_core::routes::Candidate;
-use synapse_dialects::outbox::{Ask, Call, Frame};
+use synapse_dialects::outbox::{Ask, Call, Frame, RollRequest};
 use synapse_store::outbox::{self, Outbox, Reader};
+use synapse_store::registry::RegistrySnapshot;
 use synapse_store::spool::SpoolId;
 
 /// How long a node may take to answer; one that has not even taken the call by then will not.
@@ -28,7 +29,20 @@ pub struct Own {
     pub agent: AgentId,
 }
 
+/// Who is on this machine, as the agent's node sees it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum RollAnswer {
+    Snapshot(RegistrySnapshot),
+    /// From a node of an older version.
+    Candidates(Vec<Candidate>),
+}
+
 impl Own {
+    pub fn folder(&self) -> &Path {
+        self.outbox.path()
+    }
+
     /// From the environment that a node gives to its commands, else from the folders above.
     pub fn find(named: Option<&Path>, folder: &Path, agent: AgentId) -> Option<Self> {
         let path = outbox::find(named, folder, &agent)?;
@@ -40,9 +54,11 @@ impl Own {
         Line { own: self.clone(), to }
     }
 
-    /// Who is on this machine, where the home cannot be seen. Blocks.
-    pub fn roll(&self) -> Result<Vec<Candidate>, CallError> {
-        let mut waiting = self.line(None).put(Ask::Roll, String::new(), None, Value::Null)?;
+    /// Who is on this machine, where this process cannot see it. Blocks.
+    pub fn roll(&self) -> Result<RollAnswer, CallError> {
+        let not_understood = |e: serde_json::Error| CallError::NotUnderstood { why: e.to_string() };
+        let request = serde_json::to_value(RollRequest { snapshot: true }).map_err(not_understood)?;
+        let mut waiting = self.line(None).put(Ask::Roll, String::new(), None, request)?;
         let began = Instant::now();
         let mut pause = PAUSE_MIN;
         let first = loop {
@@ -54,7 +70,7 @@ impl Own {
             pause = (2 * pause).min(PAUSE_MAX);
         };
         let text = waiting.answer(first)?;
-        serde_json::from_str(&text).map_err(|e| CallError::NotUnderstood { why: e.to_string() })
+        serde_json::from_str(&text).map_err(not_understood)
     }
 }
 

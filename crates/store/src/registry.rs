@@ -11,6 +11,7 @@
 mod foreign;
 mod pending;
 mod process;
+mod snapshot;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ pub use foreign::ForeignEntry;
 pub use pending::PendingPrompt;
 pub use process::{NodeProcess, is_stopped};
 use process::{Process, look_at};
+pub use snapshot::{ObservedAgent, RegistrySnapshot};
 
 /// A running agent, as it tells the folder about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,7 @@
 //! Finding agents on this machine: who is meant, where its node is, which agent we ourselves run under.
 
+mod sandbox;
+
 use crate::fail::{self, Fail};
 use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, TaskRef};
@@ -12,7 +14,9 @@ use synapse_peer::{CallError, Client, Credentials, Url, Ways};
 use synapse_store::files::Problem;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
-use synapse_store::registry::{self, Scan};
+use synapse_store::registry::{self, Entry, Life, NodeProcess, Place, Scan};
+
+use sandbox::{Sandbox, own_outbox};
 
 /// On whose behalf this process runs, as far as it can see itself.
 enum Standing {
@@ -21,14 +25,18 @@ enum Standing {
     Unknown,
 }
 
+/// What to do in a sandbox that leaves no way to any node.
+pub const SANDBOX_HELP: &str =
+    "let the sandbox write to the agent's working folder, or run this outside of it";
+
 /// One look at the registry and at what is known.
 pub struct Roll {
     pub home: Home,
     pub scan: Scan,
     pub known: Vec<Known>,
     pub candidates: Vec<Candidate>,
-    /// Where a sandbox keeps us from sockets, or the home from us: the outbox of the agent we run under.
-    outbox: Option<Own>,
+    /// Where a sandbox hides the home, the sockets or the processes of others from us.
+    sandbox: Sandbox,
     /// By which way a node was last reached.
     way: std::sync::Mutex<Option<&'static str>>,
 }
@@ -50,9 +58,18 @@ impl Roll {
     /// As `call`, without a word on what was passed over: for those who call it again and again.
     pub fn call_quietly() -> Result<(Self, Vec<Problem>), Fail> {
         let home = Home::from_env()?;
-        match Self::call_from_sandbox(&home)? {
-            Some(roll) => Ok((roll, Vec::new())),
-            None => Ok(Self::look(home)),
+        let sandbox = Sandbox::find(&home)?;
+        match sandbox.answer() {
+            None => {
+                let (roll, problems) = Self::look(home);
+                Ok((Self { sandbox, ..roll }, problems))
+            }
+            Some(told) => {
+                let (scan, known, candidates) =
+                    (told.scan.clone(), told.known.clone(), told.candidates.clone());
+                let way = std::sync::Mutex::default();
+                Ok((Self { home, scan, known, candidates, sandbox, way }, Vec::new()))
+            }
         }
     }
 
@@ -62,32 +79,43 @@ impl Roll {
         let (known, problems) = Known::all(&home);
         let candidates = registry::merge(&scan, &known);
         let way = std::sync::Mutex::default();
-        (Self { home, scan, known, candidates, outbox: None, way }, problems)
+        (Self { home, scan, known, candidates, sandbox: Sandbox::None, way }, problems)
     }
 
     pub fn is_held(&self, id: &AgentId) -> bool {
-        if self.outbox.is_some() {
+        if self.sandboxed().is_some() {
             // From a sandbox no processes are seen; our own node has looked for us.
             return self.candidates.iter().any(|candidate| candidate.id == *id && candidate.live);
         }
-        synapse_holder::holder_of(self.home.agent(id).path()).is_some_and(|mark| mark.is_alive())
-    }
-
-    /// In a sandbox without sockets, or without the home, the agent's own node tells who is here (CLI-10).
-    fn call_from_sandbox(home: &Home) -> Result<Option<Self>, Fail> {
-        let hidden = !home.agents_dir().is_dir();
-        if synapse_peer::sockets_work() && !hidden {
-            return Ok(None);
+        if synapse_holder::holder_of(self.home.agent(id).path()).is_some_and(|mark| mark.is_alive()) {
+            return true;
         }
-        let Some(own) = own_outbox() else { return Ok(None) };
-        let candidates = own.roll()?;
-        let (scan, known, way) = (Scan::default(), Vec::new(), std::sync::Mutex::default());
-        Ok(Some(Self { home: home.clone(), scan, known, candidates, outbox: Some(own), way }))
+        // Where pids mean nothing, an agent runs as long as its entry says so.
+        let entry = self.scan.agents.iter().find(|entry| entry.agent_id == *id);
+        entry.is_some_and(|entry| entry.life(&Place::here()) == Life::Unknown)
     }
 
-    /// The outbox, if we are in a sandbox that leaves no other way.
+    /// The process of an agent's node. From a sandbox it is not seen; our own node has looked for us.
+    pub fn node_process(&self, entry: &Entry, here: &Place) -> NodeProcess {
+        match self.sandbox.answer() {
+            Some(told) => told.nodes.get(&entry.agent_id).copied().unwrap_or(NodeProcess::Hidden),
+            None => entry.node(here),
+        }
+    }
+
+    /// The outbox, if we are in a sandbox and our own node told us who is here.
     pub fn sandboxed(&self) -> Option<&Own> {
-        self.outbox.as_ref()
+        self.sandbox.own()
+    }
+
+    /// Whether a sandbox hides sockets or processes from this process, also if nobody could tell us what it hides.
+    pub fn is_confined(&self) -> bool {
+        !matches!(self.sandbox, Sandbox::None)
+    }
+
+    /// Why no node can be asked from this sandbox, if that is so.
+    pub fn sandbox_silence(&self) -> Option<&str> {
+        self.sandbox.silence()
     }
 
     /// The agents a target means.
@@ -115,7 +143,7 @@ impl Roll {
 
     /// The outbox of the agent we run under, if there is one.
     pub fn outbox(&self) -> Option<Own> {
-        self.outbox.clone().or_else(own_outbox)
+        self.sandboxed().cloned().or_else(own_outbox)
     }
 
     pub async fn connect(&self, id: &AgentId) -> Result<Client, CallError> {
@@ -130,6 +158,10 @@ impl Roll {
     /// The port of an agent, and the token that was named for this process; no other is taken, since the user's
     /// own would make an agent the user. A port with TLS is for those who bring an authority.
     fn http(&self, id: &AgentId) -> Option<(Url, Credentials)> {
+        // A process that does not see the home has the outbox, which works without the files there.
+        if self.sandboxed().is_some() && !self.home.agents_dir().is_dir() {
+            return None;
+        }
         let token_file = std::env::var_os("SYNAPSE_TOKEN_FILE").filter(|file| !file.is_empty())?;
         let entry = self.scan.agents.iter().find(|entry| entry.agent_id == *id)?;
         let is_plain = !entry.endpoint.starts_with("https://");
@@ -172,8 +204,25 @@ impl Roll {
         }
     }
 
+    /// The agent in whose name `to` is done; none if a person runs this. Fails, and says what is missing, in a
+    /// sandbox that hides which agent it is.
+    pub fn own_agent_for(&self, to: &str) -> Result<Option<AgentId>, Fail> {
+        match (self.standing(), self.sandbox.silence()) {
+            (Standing::Agent(id), _) => Ok(Some(id)),
+            (Standing::User, _) => Ok(None),
+            (Standing::Unknown, Some(why)) => Err(Fail::refused(format!(
+                "cannot {to}: the sandbox hides which agent started this process, and the agent's node cannot be \
+                 asked ({why}); {SANDBOX_HELP}"
+            ))),
+            (Standing::Unknown, None) => Err(Fail::refused(format!(
+                "cannot {to}: this process cannot see which agent started it; \
+                 run it outside of the sandbox, where /proc shows its parent processes"
+            ))),
+        }
+    }
+
     fn standing(&self) -> Standing {
-        if let Some(own) = &self.outbox {
+        if let Some(own) = self.sandboxed() {
             return Standing::Agent(own.agent);
         }
         match ancestry::own(&self.home) {
@@ -218,14 +267,25 @@ impl Roll {
         let own = self.own_agent();
         let live = self.candidates.iter().filter(|c| c.live).map(|c| c.id);
         let order = own.into_iter().chain(live.filter(|id| Some(*id) != own));
-        let mut silent = Vec::new();
+        let (mut silent, mut unreachable, mut answers) = (Vec::new(), None, 0);
         for id in order {
             match self.ask_for_task(&id, task).await {
                 Ok(view) => return Ok((id, view)),
-                Err(CallError::Refused { status: 404, .. } | CallError::Unreachable { .. }) => {}
+                Err(CallError::Refused { status: 404, .. }) => answers += 1,
+                Err(CallError::Unreachable { why, .. }) => unreachable = Some(why),
                 Err(CallError::NotResponding { why }) => silent.push((self.label(&id), why)),
                 Err(other) => return Err(other.into()),
             }
+        }
+        // From a sandbox that lets us ask nobody, it is not known whether there is such a task.
+        if let (0, true, Some(why), Some(_)) =
+            (answers, silent.is_empty(), unreachable, self.sandbox.silence())
+        {
+            let message = format!(
+                "cannot look for task {}: no agent can be reached from this sandbox ({why}); {SANDBOX_HELP}",
+                task.as_str()
+            );
+            return Err(Fail::new(fail::ERROR, "unreachable", message));
         }
         if silent.is_empty() {
             return Err(Refusal::NoSuchTask { task: task.as_str().to_owned() }.into());
@@ -236,11 +296,4 @@ impl Roll {
         }
         Err(Fail::new(fail::ERROR, "not_responding", message))
     }
-}
-
-/// The outbox of the agent that this process says it belongs to; its node believes only who has the key.
-fn own_outbox() -> Option<Own> {
-    let agent = AgentId::parse(&std::env::var("SYNAPSE_AGENT_ID").ok()?).ok()?;
-    let named = std::env::var_os(synapse_node::serve::OUTBOX_VARIABLE).map(std::path::PathBuf::from);
-    Own::find(named.as_deref(), &std::env::current_dir().ok()?, agent)
 }

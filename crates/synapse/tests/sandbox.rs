@@ -13,9 +13,10 @@ const EXE: &str = env!("CARGO_BIN_EXE_synapse");
 /// Denies sockets by seccomp, as the sandboxes of agents do, and becomes the command after it.
 const NO_SOCKETS: &str = r#"
 import ctypes, os, platform, struct, sys
-numbers = {"x86_64": (0xC000003E, [41, 53]), "aarch64": (0xC00000B7, [198, 199])}
-arch, denied = numbers[platform.machine()]
-denied = denied[: int(sys.argv[1])]
+x86 = {"socket": 41, "socketpair": 53, "connect": 42}
+arm = {"socket": 198, "socketpair": 199, "connect": 203}
+arch, numbers = {"x86_64": (0xC000003E, x86), "aarch64": (0xC00000B7, arm)}[platform.machine()]
+denied = [numbers[name] for name in sys.argv[1].split(",")]
 def op(code, jt, jf, k): return struct.pack("HBBI", code, jt, jf, k)
 program = [op(0x20, 0, 0, 4), op(0x15, 1, 0, arch), op(0x06, 0, 0, 0x7FFF0000), op(0x20, 0, 0, 0)]
 for n in denied: program += [op(0x15, 0, 1, n), op(0x06, 0, 0, 0x00050001)]
@@ -33,9 +34,14 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The start of a command line under which the rest runs in a sandbox. How many kinds of calls are denied, and what
-/// is done to the home (only root can).
-fn sandbox(world: &World, denied: u8, home: Option<&str>) -> String {
+/// Calls that sandboxes deny: sockets, those of the runtime as well, or only to connect one.
+const SOCKETS: &str = "socket";
+const PAIRS_TOO: &str = "socket,socketpair";
+const CONNECTING: &str = "connect";
+
+/// The start of a command line under which the rest runs in a sandbox. Which system calls are denied, and what is
+/// done to the home (only root can).
+fn sandbox(world: &World, denied: &str, home: Option<&str>) -> String {
     let script = world.write("no_sockets.py", NO_SOCKETS);
     let inner = format!("{} {} {denied} ", python(), script.display());
     match home {
@@ -47,6 +53,26 @@ fn sandbox(world: &World, denied: u8, home: Option<&str>) -> String {
 const READ_ONLY: &str =
     r#"mount --bind "$SYNAPSE_HOME" "$SYNAPSE_HOME" && mount -o remount,ro,bind "$SYNAPSE_HOME" || exit 99"#;
 const HIDDEN: &str = r#"mount -t tmpfs tmpfs "$SYNAPSE_HOME" || exit 99"#;
+
+/// As Codex does it (workspace-write): a read-only home, processes of its own, sockets that cannot be connected.
+fn codex_sandbox(world: &World) -> String {
+    let inner = sandbox(world, CONNECTING, None);
+    match is_root() {
+        true => format!("unshare -m -p -f --mount-proc sh -c '{READ_ONLY}; exec \"$@\"' sh {inner}"),
+        false => inner,
+    }
+}
+
+/// All sandboxes that let a command write into the working folder.
+fn sandboxes(world: &World) -> [(&'static str, String); 5] {
+    [
+        ("seccomp", sandbox(world, SOCKETS, None)),
+        ("connect", sandbox(world, CONNECTING, None)),
+        ("read-only", sandbox(world, SOCKETS, Some(READ_ONLY))),
+        ("hidden", sandbox(world, PAIRS_TOO, Some(HIDDEN))),
+        ("codex", codex_sandbox(world)),
+    ]
+}
 
 /// What an agent's command hears when it sends from its sandbox, and what its task says.
 fn send_from(world: &World, name: &str, under: &str, args: &str) -> (Value, Value) {
@@ -77,9 +103,9 @@ fn tools_are_called_from_every_sandbox() {
     ];
     world.write("calls", &lines.map(|line| format!("{line}\n")).concat());
     for (name, under) in [
-        ("seccomp", sandbox(&world, 1, None)),
-        ("read-only", sandbox(&world, 1, Some(READ_ONLY))),
-        ("hidden", sandbox(&world, 2, Some(HIDDEN))),
+        ("seccomp", sandbox(&world, SOCKETS, None)),
+        ("read-only", sandbox(&world, SOCKETS, Some(READ_ONLY))),
+        ("hidden", sandbox(&world, PAIRS_TOO, Some(HIDDEN))),
     ] {
         let agent = world.run(name, &format!("{under}{EXE} mcp serve < calls"), &[]);
         let told = world.json(&["send", name, "go", "--response"]);
@@ -109,9 +135,9 @@ fn an_agent_is_heard_from_every_sandbox() {
     let send = "send shout hello --response";
     let table = [
         ("free", String::new(), "socket"),
-        ("seccomp", sandbox(&world, 1, None), "outbox"),
-        ("read-only", sandbox(&world, 1, Some(READ_ONLY)), "outbox"),
-        ("hidden", sandbox(&world, 2, Some(HIDDEN)), "outbox"),
+        ("seccomp", sandbox(&world, SOCKETS, None), "outbox"),
+        ("read-only", sandbox(&world, SOCKETS, Some(READ_ONLY)), "outbox"),
+        ("hidden", sandbox(&world, PAIRS_TOO, Some(HIDDEN)), "outbox"),
     ];
     for (name, under, way) in table {
         let (heard, _) = send_from(&world, name, &under, send);
@@ -132,7 +158,7 @@ fn an_agent_is_heard_from_every_sandbox() {
 #[test]
 fn from_a_sandbox_tasks_are_answered_and_mail_waits_for_the_stopped() {
     let world = World::new(EXE);
-    let under = sandbox(&world, 2, Some(HIDDEN));
+    let under = sandbox(&world, PAIRS_TOO, Some(HIDDEN));
     world.run("later", "cat > got", &[]);
     world.ok(&["kill", "later"]);
     let (heard, _) = send_from(&world, "early", &under, "send later greetings");
@@ -145,6 +171,107 @@ fn from_a_sandbox_tasks_are_answered_and_mail_waits_for_the_stopped() {
     let ran = world.run("nobody", &format!("{under}{EXE} send shuot hi 2>&1"), &[]);
     assert!(ran.port > 0);
     world.synapse(&["send", "nobody", "go", "--response"]).fails(3, &["exit code 5"]);
+}
+
+/// Issue 15 F: commands that say nothing of whom they mean are about the agent, as they are outside of a sandbox.
+#[test]
+fn bare_commands_in_a_sandbox_are_about_their_agent() {
+    let world = World::new(EXE);
+    world.run("shout", "tr a-z A-Z", &[]);
+    // Mail of the person, which is not the agent's to read.
+    world.run("writer", &format!("{EXE} reply 'for your eyes only'"), &[]);
+    world.ok(&["send", "writer", "write to me"]);
+    let person_has_mail = || world.ok(&["inbox", "--peek"]).contains("for your eyes only");
+    world.wait_until("the person has mail", person_has_mail);
+    let are_idle = || world.json(&["list"]).as_array().unwrap().iter().all(|row| row["state"] == "idle");
+    world.wait_until("both are idle", are_idle);
+    for (name, under) in sandboxes(&world) {
+        let exe = format!("{under}{EXE}");
+        let script = format!(
+            "exec 2>&1; unset SYNAPSE_TASK_ID
+            # What an agent does comes into the registry a moment later.
+            for n in $(seq 100); do {exe} list --json > {name}.list; grep -q busy {name}.list && break; done
+            {exe} inbox > {name}.inbox; {exe} share 'in a box' > {name}.share
+            {exe} explain shout --json > {name}.shout; {exe} explain {name} --json > {name}.self
+            {exe} reply 'from inside'; exec sleep 60"
+        );
+        let script = world.write(&format!("{name}.sh"), &script);
+        world.run(name, &format!("sh {}", script.display()), &[]);
+        world.ok(&["send", name, "a note for the agent", "--priority", "1"]);
+        assert_eq!(world.ok(&["send", name, "go", "--response"]), "from inside", "{name}\n{}", world.show());
+        let said = |what: &str| world.read(&format!("{name}.{what}"));
+        let json = |what: &str| {
+            serde_json::from_str::<Value>(&said(what))
+                .unwrap_or_else(|e| panic!("{name} {what}: {e}: {}", said(what)))
+        };
+        let list = json("list");
+        let state = |of: &str| {
+            let row = list.as_array().unwrap().iter().find(|row| row["name"] == of);
+            row.map_or(Value::Null, |row| row["state"].clone())
+        };
+        assert_eq!((state("shout"), state(name)), (json!("idle"), json!("busy")), "{name}: {list}");
+        assert!(said("inbox").contains(":user] a note for the agent"), "{name}: {}", said("inbox"));
+        assert!(said("share").contains(&format!("shared by {name}")), "{name}: {}", said("share"));
+        let (shout, own) = (json("shout"), json("self"));
+        assert_eq!((&shout["state"], &shout["code"]), (&json!("idle"), &json!("idle")), "{name}: {shout}");
+        assert_eq!(shout["port_open"], Value::Null, "no port can be seen from there: {shout}");
+        assert_eq!((&own["state"], &own["running"]), (&json!("busy"), &json!(true)), "{name}: {own}");
+        assert_eq!(own["context"]["text"], "in a box", "{name}: {own}");
+        world.ok(&["kill", name]);
+    }
+    assert!(person_has_mail(), "nobody else read it");
+}
+
+/// The node looks at processes that the sandbox hides.
+#[test]
+fn stopped_node_is_seen_from_a_sandbox() {
+    let world = World::new(EXE);
+    world.run("shout", "tr a-z A-Z", &[]);
+    let node = u32::try_from(world.entry("shout").unwrap()["node_pid"].as_u64().unwrap()).unwrap();
+    synapse_testkit::processes::stop(node);
+    world.wait_until("it is stopped", || synapse_testkit::processes::is_stopped(node));
+    for (name, under) in [("connect", sandbox(&world, CONNECTING, None)), ("codex", codex_sandbox(&world))] {
+        let (list, _) = send_from(&world, name, &under, "list");
+        let row = list.as_array().unwrap().iter().find(|row| row["name"] == "shout").unwrap();
+        let why = format!("not responding: process {node} is stopped");
+        assert_eq!((&row["state"], &row["why"]), (&json!("unknown"), &json!(why)), "{name}: {list}");
+    }
+}
+
+/// Where not even the working folder can be written to, a command says so. It neither blames the agent nor becomes
+/// the person.
+#[test]
+fn sandbox_without_a_way_out_is_named_as_the_cause() {
+    if !is_root() {
+        eprintln!("skipped: only root can make a folder read-only for itself");
+        return;
+    }
+    let world = World::new(EXE);
+    world.run("shout", "tr a-z A-Z", &[]);
+    let folder = world.folder().display().to_string();
+    let frozen = format!("mount --bind {folder} {folder} && mount -o remount,ro,bind {folder} || exit 99");
+    let inner = sandbox(&world, CONNECTING, None);
+    let exe =
+        format!("unshare -m -p -f --mount-proc sh -c '{READ_ONLY}; {frozen}; exec \"$@\"' sh {inner}{EXE}");
+    let script = format!(
+        "exec 2>&1; unset SYNAPSE_TASK_ID
+        for c in inbox 'share x' 'reply x' 'reply x --task 12345678' 'explain shout'; do {exe} $c; echo \"exit $?\"; done"
+    );
+    let script = world.write("frozen.sh", &script);
+    world.run("frozen", &format!("sh {}", script.display()), &[]);
+    let said = world.ok(&["send", "frozen", "go", "--response"]);
+    for words in [
+        "cannot tell whose mail to show: the sandbox hides",
+        "cannot tell which agent shares this",
+        "cannot tell which task to answer",
+        "cannot look for task 12345678",
+        "shout cannot be asked from this sandbox",
+        "let the sandbox write to the agent's working folder",
+        "Read-only file system",
+    ] {
+        assert!(said.contains(words), "{words:?} is not in\n{said}");
+    }
+    assert!(said.contains("idle (no task)"), "explain has the last state\n{said}");
 }
 
 #[test]

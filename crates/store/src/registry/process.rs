@@ -3,6 +3,8 @@
 #[cfg(target_os = "linux")]
 use std::{fs::File, io::Read as _, path::Path};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Entry, Place};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +19,8 @@ pub(super) enum Process {
 }
 
 /// The process of an agent's node, as it is now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NodeProcess {
     Runs,
     /// By a signal or a debugger: it takes connections, and answers none.

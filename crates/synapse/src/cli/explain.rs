@@ -10,6 +10,7 @@ use crate::fail::{Done, Fail};
 use crate::show;
 use clap::Args;
 use serde::Serialize;
+use synapse_core::Timestamp;
 use synapse_core::ids::{AgentId, MessageId, TaskRef};
 use synapse_core::settings::Limits;
 use synapse_dialects::api::{ReceiptView, TaskView};
@@ -181,7 +182,15 @@ fn on_disk(roll: &Roll, agent: &AgentId, id: &MessageId) -> Option<&'static str>
 fn of_agent(facts: &AgentFacts) -> Explained {
     let now = synapse_node::driver::now().0;
     let mut explained = blank("agent", facts, reason::of_agent(facts, now));
-    let Ok(node) = &facts.node else { return explained };
+    let Ok(node) = &facts.node else {
+        // What its node said last is in the registry, which a sandbox may still show.
+        if let (Some(_), Some(entry)) = (&facts.unasked, &facts.entry) {
+            entry.status.name().clone_into(&mut explained.state);
+            explained.why.clone_from(&entry.status_why);
+            explained.since = Some(time::show(Timestamp(entry.status_since_ms)));
+        }
+        return explained;
+    };
     explained.state.clone_from(&node.status.state);
     explained.why.clone_from(&node.status.why);
     explained.since = Some(node.status.since.clone());

@@ -28,6 +28,8 @@ pub struct AgentFacts {
     pub held: bool,
     /// The process of its node, if that is stopped.
     pub stopped: Option<u32>,
+    /// Why this sandbox lets us ask no node, if it does not.
+    pub unasked: Option<String>,
     /// Letters that its node has not taken in yet.
     pub spooled: usize,
     /// What its node says, or why it says nothing.
@@ -47,14 +49,17 @@ pub(super) async fn gather(roll: &Roll, id: &AgentId, patience: Duration) -> Age
     let held = roll.is_held(id);
     let spool = Spool::open(&roll.home.agent(id).spool());
     let entry = roll.scan.agents.iter().find(|entry| entry.agent_id == *id).cloned();
-    let stopped = entry.as_ref().filter(|_| held).and_then(stopped_node);
+    let stopped = entry.as_ref().filter(|_| held).and_then(|entry| stopped_node(roll, entry));
     let node = match (held, stopped) {
+        (true, None) if let Some(why) = roll.sandbox_silence() => Err(why.to_owned()),
         (true, None) => ask(roll, id, patience).await,
         (true, Some(pid)) => Err(format!("process {pid} is stopped")),
         (false, _) => Err("it is not running".to_owned()),
     };
+    // From a sandbox every port looks closed.
+    let is_port_seen = held && stopped.is_none() && !patience.is_zero() && !roll.is_confined();
     let port_open = match &entry {
-        Some(entry) if held && stopped.is_none() && !patience.is_zero() => Some(is_open(entry.port).await),
+        Some(entry) if is_port_seen => Some(is_open(entry.port).await),
         _ => None,
     };
     AgentFacts {
@@ -64,14 +69,15 @@ pub(super) async fn gather(roll: &Roll, id: &AgentId, patience: Duration) -> Age
         port_open,
         held,
         stopped,
+        unasked: roll.sandbox_silence().map(str::to_owned),
         spooled: spool.and_then(|spool| spool.waiting()).unwrap_or(0),
         node,
     }
 }
 
 /// The process of a node that takes connections and answers none, because it is stopped.
-pub(super) fn stopped_node(entry: &Entry) -> Option<u32> {
-    (entry.node(&Place::here()) == NodeProcess::Stopped).then_some(entry.node_pid)
+pub(super) fn stopped_node(roll: &Roll, entry: &Entry) -> Option<u32> {
+    (roll.node_process(entry, &Place::here()) == NodeProcess::Stopped).then_some(entry.node_pid)
 }
 
 async fn is_open(port: u16) -> bool {

@@ -46,7 +46,10 @@ pub(super) async fn inbox(args: Inbox, calling: &Calling, json: bool) -> Done {
         return Ok(());
     }
     let roll = Roll::call()?;
-    let own = roll.own_agent();
+    let own = match &args.agent {
+        Some(_) => roll.own_agent(),
+        None => roll.own_agent_for("tell whose mail to show")?,
+    };
     let agent = match &args.agent {
         Some(raw) => Some(roll.find_one(raw)?.id),
         None => own,

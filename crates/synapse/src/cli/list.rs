@@ -100,7 +100,8 @@ pub(super) fn list(args: &List, json: bool) -> Done {
 }
 
 pub(super) fn rows(roll: &Roll, all: bool) -> Vec<Row> {
-    if roll.sandboxed().is_some() {
+    // A node of an older version told only who is here.
+    if roll.sandboxed().is_some() && roll.scan.agents.is_empty() {
         return roll
             .candidates
             .iter()
@@ -185,7 +186,7 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
 }
 
 fn running(roll: &Roll, entry: &Entry, here: &Place) -> Row {
-    let node = entry.node(here);
+    let node = roll.node_process(entry, here);
     let answers = matches!(node, NodeProcess::Runs | NodeProcess::Hidden);
     let (state, why) = match node {
         // What cannot be seen from here is what the node said last.

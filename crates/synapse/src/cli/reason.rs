@@ -4,6 +4,7 @@
 
 use super::facts::{AgentFacts, NodeFacts};
 use super::pending::Pending;
+use crate::agents::SANDBOX_HELP;
 use crate::show;
 use serde::Serialize;
 use synapse_core::settings::Limits;
@@ -62,6 +63,11 @@ pub(super) fn of_agent(facts: &AgentFacts, now: u64) -> Reason {
             "no_answer",
             format!("{label} is not responding: {why}"),
             format!("`kill -CONT {pid}` resumes it; mail for it is kept"),
+        ),
+        (Err(why), None) if facts.unasked.is_some() => Reason::new(
+            "sandbox",
+            format!("{label} cannot be asked from this sandbox ({why})"),
+            format!("`synapse list` shows what it said last; {SANDBOX_HELP}"),
         ),
         (Err(why), None) => Reason::new(
             "no_answer",
@@ -285,6 +291,7 @@ mod tests {
             port_open: None,
             held,
             stopped: None,
+            unasked: None,
             spooled: 2,
             node: node.map_err(str::to_owned),
         }
@@ -350,6 +357,15 @@ mod tests {
             let reason = of_agent(&facts, NOW);
             assert!(reason.code == code && reason.because.contains(words), "{code}: {reason:?}");
         }
+    }
+
+    #[test]
+    fn silence_of_a_sandbox_is_not_blamed_on_the_agent() {
+        let unasked = Some("read-only file system".to_owned());
+        let reason = of_agent(&AgentFacts { unasked, ..facts(true, Err("read-only file system")) }, NOW);
+        assert_eq!(reason.code, "sandbox");
+        assert_eq!(reason.because, "ana cannot be asked from this sandbox (read-only file system)");
+        assert!(reason.help.contains("write to the agent's working folder"), "{reason:?}");
     }
 
     #[test]

@@ -49,14 +49,14 @@ pub(super) async fn answer(
     failed: bool,
 ) -> Result<ReplyAnswer, Fail> {
     let task = task.or_else(|| std::env::var("SYNAPSE_TASK_ID").ok().filter(|t| !t.is_empty()));
-    match (task, roll.own_agent()) {
-        (Some(task), _) => {
-            let name = TaskRef::parse(&task).map_err(|bad| Fail::usage(bad.to_string()))?;
-            let (node, _) = roll.node_of_task(&name).await?;
-            answer_at(roll, &node, Some(task), text, failed).await
-        }
-        (None, Some(own)) => answer_at(roll, &own, None, text, failed).await,
-        (None, None) => Err(Fail::usage("which task? Name it with --task, or run this under an agent")),
+    if let Some(task) = task {
+        let name = TaskRef::parse(&task).map_err(|bad| Fail::usage(bad.to_string()))?;
+        let (node, _) = roll.node_of_task(&name).await?;
+        return answer_at(roll, &node, Some(task), text, failed).await;
+    }
+    match roll.own_agent_for("tell which task to answer")? {
+        Some(own) => answer_at(roll, &own, None, text, failed).await,
+        None => Err(Fail::usage("which task? Name it with --task, or run this under an agent")),
     }
 }
 

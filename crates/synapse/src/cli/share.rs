@@ -25,7 +25,7 @@ pub(super) async fn share(args: Share, json: bool) -> Done {
     let roll = Roll::call()?;
     let agent = match &args.from {
         Some(raw) => roll.find_one(raw)?.id,
-        None => roll.own_agent().ok_or_else(|| {
+        None => roll.own_agent_for("tell which agent shares this")?.ok_or_else(|| {
             Fail::usage("who shares? Run this under an agent, or name one of yours with --from")
         })?,
     };

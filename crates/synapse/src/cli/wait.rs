@@ -102,12 +102,8 @@ impl Place<'_> {
     /// The agent's name if it was stopped for good. Of one elsewhere we cannot know: it is waited for.
     fn stopped(&self) -> Option<String> {
         let Self::Here(roll, agent) = self else { return None };
-        if roll.sandboxed().is_some() {
-            // Who lives cannot be seen from here; the limit of time ends the wait.
-            return None;
-        }
-        let held = synapse_holder::holder_of(roll.home.agent(agent).path());
-        (!held.is_some_and(|mark| mark.is_alive())).then(|| roll.label(agent))
+        // Who lives cannot be seen from a sandbox; there the limit of time ends the wait.
+        (!roll.is_held(agent)).then(|| roll.label(agent))
     }
 }
 

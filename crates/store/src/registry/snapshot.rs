@@ -1,0 +1,34 @@
+//! All agents of a home as one process sees them, for another one that cannot look itself.
+//!
+//! In a sandbox the home may be hidden, and pids mean nothing. The node of the agent looks from outside and reports
+//! what became of each process, so that the sandboxed command judges none of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, NodeProcess, Place, scan};
+use crate::home::Home;
+use crate::known::Known;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RegistrySnapshot {
+    /// Agents that run, sorted by id.
+    pub agents: Vec<ObservedAgent>,
+    /// All agents that were ever seen, running or not.
+    pub known: Vec<Known>,
+}
+
+/// An agent that runs, and the state of its node's process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedAgent {
+    pub entry: Entry,
+    pub node: NodeProcess,
+}
+
+impl RegistrySnapshot {
+    pub fn take(home: &Home) -> Self {
+        let here = Place::here();
+        let observe = |entry: Entry| ObservedAgent { node: entry.node(&here), entry };
+        let agents = scan(home).agents.into_iter().map(observe).collect();
+        Self { agents, known: Known::all(home).0 }
+    }
+}
