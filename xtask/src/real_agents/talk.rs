@@ -30,6 +30,8 @@ enum How {
     Commands { via: &'static str },
     /// With tools over MCP.
     Tools,
+    /// Codex alone runs commands that name no agent and no task.
+    Bare,
 }
 
 const CASES: &[Case] = &[
@@ -47,6 +49,11 @@ const CASES: &[Case] = &[
         name: "talk by tools",
         codex_args: &["--sandbox", "workspace-write", "--ask-for-approval", "never"],
         how: How::Tools,
+    },
+    Case {
+        name: "boxed commands",
+        codex_args: &["--sandbox", "workspace-write", "--ask-for-approval", "never"],
+        how: How::Bare,
     },
 ];
 
@@ -132,6 +139,7 @@ fn talk(case: &Case, synapse: &Path, agents: &Path, kept: &Path) -> anyhow::Resu
     match case.how {
         How::Commands { .. } => claude_args.extend(["--allowedTools", "Bash(synapse reply:*)"]),
         How::Tools => register(&site)?,
+        How::Bare => {}
     }
     let claude = site.start(claude, &claude_args)?;
     let codex = site.start(codex, case.codex_args)?;
@@ -139,6 +147,7 @@ fn talk(case: &Case, synapse: &Path, agents: &Path, kept: &Path) -> anyhow::Resu
     let done = match case.how {
         How::Commands { via } => with_commands(&pair, via),
         How::Tools => with_tools(&pair),
+        How::Bare => bare_commands(&pair),
     };
     fs::write(kept.join("screens.txt"), pair.screens())?;
     pair.site.keep_logs();
@@ -159,6 +168,36 @@ fn with_commands(pair: &Pair, via: &str) -> anyhow::Result<()> {
     ensure!(told["via"] == via, "it went by {}, not by {via}: {told}", told["via"]);
     pair.wait_idle("codex")?;
     pair.wait_idle("claude")
+}
+
+/// What each command says in the sandbox has to be about Codex, and true.
+fn bare_commands(pair: &Pair) -> anyhow::Result<()> {
+    const COMMANDS: &str = "exec 2>&1
+        synapse list --json > list; synapse inbox > inbox; synapse share 'in a box' > share
+        synapse explain claude --json > claude; synapse explain codex --json > codex
+        synapse reply 'from inside'
+    ";
+    pair.wait_idle("claude")?;
+    pair.wait_idle("codex")?;
+    fs::write(pair.site.work.join("bare.sh"), COMMANDS)?;
+    pair.site.synapse(&["send", "codex", "a note", "--priority", "1"])?;
+    let asks = "run these {{run sh bare.sh; say done}}";
+    let answer = pair.site.json(&["send", "codex", asks, "--response", "--timeout", "80s"])?;
+    ensure!(answer["answer"]["text"] == "from inside", "`reply` answered {answer}\n{}", pair.screens());
+    let said = |name: &str| fs::read_to_string(pair.site.work.join(name)).unwrap_or_default();
+    let json = |name: &str| -> anyhow::Result<Value> {
+        serde_json::from_str(&said(name)).with_context(|| format!("{name}: {:?}", said(name)))
+    };
+    let list = json("list")?;
+    for (name, state) in [("claude", "idle"), ("codex", "busy")] {
+        let row = list.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == name));
+        ensure!(row.is_some_and(|row| row["state"] == state), "`list`: {name} is not {state}: {list}");
+        let explained = json(name)?;
+        ensure!(explained["state"] == state, "`explain`: {name} is not {state}: {explained}");
+    }
+    ensure!(said("inbox").contains(":user] a note"), "`inbox` said {:?}", said("inbox"));
+    ensure!(said("share").contains("shared by codex"), "`share` said {:?}", said("share"));
+    pair.wait_idle("codex")
 }
 
 /// What makes Codex's model call its tool.
