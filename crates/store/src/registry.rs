@@ -32,7 +32,7 @@ pub use foreign::ForeignEntry;
 pub use pending::PendingPrompt;
 pub use process::{NodeProcess, is_stopped};
 use process::{Process, look_at};
-pub use snapshot::{ObservedAgent, RegistrySnapshot};
+pub use snapshot::{ObservedAgent, RegistrySnapshot, candidates, merge};
 
 /// A running agent, as it tells the folder about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -315,20 +315,6 @@ fn read_all(home: &Home, clears: bool) -> Scan {
     }
     look.scan.agents.sort_by_key(|entry| entry.agent_id);
     look.scan
-}
-
-/// Everyone a target may mean: who runs first, then who is known and does not.
-pub fn candidates(home: &Home) -> Vec<Candidate> {
-    merge(&scan(home), &Known::all(home).0)
-}
-
-/// As `candidates`, from what was read already.
-pub fn merge(scan: &Scan, known: &[Known]) -> Vec<Candidate> {
-    let mut all: Vec<Candidate> = scan.agents.iter().map(Entry::candidate).collect();
-    // The agents of a scan are sorted by id.
-    let runs = |id: &AgentId| scan.agents.binary_search_by_key(id, |entry| entry.agent_id).is_ok();
-    all.extend(known.iter().filter(|known| !runs(&known.id)).map(Known::candidate));
-    all
 }
 
 /// What the text of a file is. Never fails: what is not ours is someone else's, or nothing.

@@ -4,8 +4,10 @@
 //! what became of each process, so that the sandboxed command judges none of them.
 
 use serde::{Deserialize, Serialize};
+use synapse_core::ids::AgentId;
+use synapse_core::routes::Candidate;
 
-use super::{Entry, NodeProcess, Place, scan};
+use super::{Entry, NodeProcess, Place, Scan, scan};
 use crate::home::Home;
 use crate::known::Known;
 
@@ -31,4 +33,18 @@ impl RegistrySnapshot {
         let agents = scan(home).agents.into_iter().map(observe).collect();
         Self { agents, known: Known::all(home).0 }
     }
+}
+
+/// Everyone a target may mean: who runs first, then who is known and does not.
+pub fn candidates(home: &Home) -> Vec<Candidate> {
+    merge(&scan(home), &Known::all(home).0)
+}
+
+/// As `candidates`, from what was read already.
+pub fn merge(scan: &Scan, known: &[Known]) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = scan.agents.iter().map(Entry::candidate).collect();
+    // The agents of a scan are sorted by id.
+    let runs = |id: &AgentId| scan.agents.binary_search_by_key(id, |entry| entry.agent_id).is_ok();
+    all.extend(known.iter().filter(|known| !runs(&known.id)).map(Known::candidate));
+    all
 }

@@ -300,7 +300,10 @@ async fn answer_task(roll: &Roll, args: Reply) -> Outcome {
 }
 
 async fn read_inbox(roll: &Roll, args: ReadInbox) -> Outcome {
-    let own = roll.own_agent();
+    let own = match &args.agent {
+        Some(_) => roll.own_agent(),
+        None => roll.own_agent_for("tell whose mail to show")?,
+    };
     let peek = args.peek.unwrap_or(false);
     let max = args.max.unwrap_or(INBOX);
     let whose = match &args.agent {
@@ -363,7 +366,7 @@ fn person_inbox(roll: &Roll, peek: bool, max: usize) -> Outcome {
 }
 
 async fn share_context(roll: &Roll, args: ShareContext) -> Outcome {
-    let own = roll.own_agent();
+    let own = roll.own_agent_for("tell which agent shares this")?;
     let own =
         own.ok_or_else(|| Fail::usage("only an agent shares what it does, and this runs below none"))?;
     let shared = share::share_for(roll, &own, args.text).await?;
