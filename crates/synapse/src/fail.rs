@@ -11,6 +11,8 @@ pub const USAGE: u8 = 2;
 pub const TASK_FAILED: u8 = 3;
 pub const TIMED_OUT: u8 = 4;
 pub const REFUSED: u8 = 5;
+/// As in shells: a person pressed Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
 /// As in shells: what is named is no program that may be run, or is not there.
 pub const NOT_EXECUTABLE: u8 = 126;
 pub const NOT_FOUND: u8 = 127;

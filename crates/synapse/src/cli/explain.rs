@@ -10,6 +10,7 @@ use crate::fail::{Done, Fail};
 use crate::show;
 use clap::Args;
 use serde::Serialize;
+use std::time::Duration;
 use synapse_core::Timestamp;
 use synapse_core::ids::{AgentId, MessageId, TaskRef};
 use synapse_core::settings::Limits;
@@ -434,18 +435,28 @@ fn ahead(one: &Waits, now: u64) -> String {
 
 /// In one line, why a task has no answer yet; for whoever waited in vain.
 pub(super) async fn why_not(roll: &Roll, agent: &AgentId, task: &str) -> String {
-    let facts = facts::gather(roll, agent, facts::PATIENCE).await;
+    reason_of_task(roll, agent, task, facts::PATIENCE).await.0.line()
+}
+
+/// Why a task has no answer yet, and its state if its node tells it.
+pub(super) async fn reason_of_task(
+    roll: &Roll,
+    agent: &AgentId,
+    task: &str,
+    patience: Duration,
+) -> (Reason, Option<String>) {
+    let facts = facts::gather(roll, agent, patience).await;
     let now = synapse_node::driver::now().0;
     let view = match roll.connect(agent).await {
         Ok(mut client) => client.get::<TaskView>(&format!("/api/v1/tasks/{task}")).await.ok(),
         Err(_) => None,
     };
-    let Some(view) = view else { return reason::of_agent(&facts, now).line() };
+    let Some(view) = view else { return (reason::of_agent(&facts, now), None) };
     let receipt = match view.messages.last() {
         Some(message) => receipt_of(roll, agent, message).await,
         None => None,
     };
-    reason::of_task(&facts, &view, receipt.as_ref(), now).line()
+    (reason::of_task(&facts, &view, receipt.as_ref(), now), Some(view.state))
 }
 
 /// The same for an agent that was expected to come to rest.

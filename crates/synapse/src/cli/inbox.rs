@@ -33,7 +33,7 @@ pub(super) struct Inbox {
 }
 
 /// Messages up to this priority are notes.
-const NOTE_MAX: u8 = 2;
+pub(super) const NOTE_MAX: u8 = 2;
 
 pub(super) async fn inbox(args: Inbox, calling: &Calling, json: bool) -> Done {
     if args.approvals {

@@ -240,12 +240,37 @@ fn of_waiting(facts: &AgentFacts, receipt: Option<&ReceiptView>, now: u64) -> Re
         n => format!("it waits behind {n} other messages"),
     };
     if agent.code == "idle" || agent.code == "mail" {
-        // Nothing stands in its way but its kind: command agents are not started for notes.
-        let help = format!("`synapse inbox {}` shows it", facts.label);
-        return Reason::new("note", format!("{queue}; notes are read when the agent looks for them"), help);
+        let label = &facts.label;
+        if is_note(facts, receipt) {
+            // Nothing stands in its way but its kind: command agents are not started for notes.
+            let help = format!("`synapse inbox {label}` shows it");
+            return Reason::new(
+                "note",
+                format!("{queue}; notes are read when the agent looks for them"),
+                help,
+            );
+        }
+        return match receipt.and_then(|receipt| receipt.held.as_deref()) {
+            Some(why) => Reason::new(
+                "held",
+                format!("{queue}, and {label} takes no message now: {}", show::line(why, 80)),
+                format!("`synapse attach {label}` shows its terminal"),
+            ),
+            None => Reason::new("queued", format!("{queue}, and {label} is about to take it"), ""),
+        };
     }
     let because = format!("{queue}, and {}", agent.because);
     Reason { pending: agent.pending, ..Reason::new("queued", because, agent.help) }
+}
+
+/// Whether a message that waits is a note. Of one that is not among the first that wait, only the count tells.
+fn is_note(facts: &AgentFacts, receipt: Option<&ReceiptView>) -> bool {
+    let (Ok(node), Some(receipt)) = (&facts.node, receipt) else { return false };
+    let inbox = &node.inbox;
+    match inbox.messages.iter().find(|message| message.message_id == receipt.message_id) {
+        Some(message) => message.priority <= super::inbox::NOTE_MAX,
+        None => inbox.notes > 0 && inbox.notes == inbox.waiting,
+    }
 }
 
 fn of_begun(facts: &AgentFacts, task: &TaskView, now: u64) -> Reason {
@@ -324,8 +349,10 @@ mod tests {
 
     fn receipt(place: Value) -> ReceiptView {
         let trail = json!([{ "at": SINCE, "what": "returned", "why": "its lease ran out" }]);
-        let view =
-            json!({ "message_id": "m", "task_id": "t", "reached": "stored", "trail": trail, "place": place });
+        let view = json!({
+            "message_id": "m", "task_id": "t", "reached": "stored", "trail": trail, "place": place,
+            "held": "its person has a draft",
+        });
         serde_json::from_value(view).unwrap()
     }
 
@@ -388,6 +415,14 @@ mod tests {
             "2 other messages, and ana has been busy",
         );
         check(facts(true, Ok(node("idle", 1, 1, &[]))), task("submitted"), queued, "note", "notes are read");
+        let held = json!({ "place": "waiting", "ahead": 0, "tries": 0 });
+        check(
+            facts(true, Ok(node("idle", 1, 0, &[]))),
+            task("submitted"),
+            held,
+            "held",
+            "ana takes no message now: its person has a draft",
+        );
         let resting = json!({ "place": "resting", "until": until, "tries": 1 });
         check(
             facts(true, Ok(busy())),

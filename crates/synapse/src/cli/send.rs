@@ -2,6 +2,7 @@
 
 pub mod at;
 mod handover;
+mod waiting;
 
 pub(super) use handover::{hand_over, stored_line};
 
@@ -19,6 +20,7 @@ use synapse_core::routes::Candidate;
 use synapse_dialects::message::{ChainField, MessageAccepted, MessageRequest, request_to_core};
 use synapse_peer::CallError;
 use synapse_settings::Places;
+use waiting::Awaited;
 
 const TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -134,7 +136,10 @@ async fn to_one(
     let mut accepted = hand_over(roll, to, &request, &warn).await?;
     if wait_for != WaitFor::Stored && accepted.status == "spooled" && to.live {
         warn(&accepted);
-        accepted = handover::once_it_responds(roll, to, &request, timeout).await.unwrap_or(accepted);
+        let awaited = Awaited { roll, agent: &to.id, label: &label, accepted: &accepted };
+        let responds = async { Ok(handover::once_it_responds(roll, to, &request, timeout).await) };
+        let taken = awaited.unless_interrupted(responds, false).await?;
+        accepted = taken.unwrap_or(accepted);
     }
     let spooled = accepted.status == "spooled";
     if wait_for == WaitFor::Stored || spooled {
@@ -152,7 +157,9 @@ async fn to_one(
         warn(&accepted);
     }
     let left = timeout.saturating_sub(began.elapsed());
-    let reached = wait::until(roll, &to.id, &accepted, wait_for, left, Ears::of_person(json)).await?;
+    let awaited = Awaited { roll, agent: &to.id, label: &label, accepted: &accepted };
+    let until = wait::until(roll, &to.id, &accepted, wait_for, left, Ears::of_person(json));
+    let reached = awaited.unless_interrupted(until, !json).await?;
     if let Reached::TimedOut { last, .. } = &reached {
         let last = last.as_deref().unwrap_or("stored");
         return Err(nothing_came(roll, to, &accepted, timeout, last).await);

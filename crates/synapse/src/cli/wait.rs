@@ -68,7 +68,8 @@ impl Ears<'_> {
     }
 }
 
-fn print(text: &str) {
+/// A line about what happens, while a person waits.
+pub(super) fn print(text: &str) {
     eprintln!("{}", show::paint_err("2", &format!("… {}", show::safe(text))));
 }
 
