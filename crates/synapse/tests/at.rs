@@ -150,6 +150,32 @@ fn nothing_of_it_answers_a_prompt() {
 }
 
 #[test]
+fn answer_is_shown_where_it_was_asked() {
+    check("{}", |world, cli, person| {
+        at(person, "shout hello\r");
+        person.wait_for("shout: HELLO");
+        assert_eq!(cli.log(), [] as [Value; 0]);
+        // Then the terminal is as the program has it.
+        person.forget();
+        person.wait_until("what was covered is there again", |bytes| {
+            let (rows, wanted) = (rows(bytes), world.ok(&["screen", "a"]));
+            let shown = rows.join("\n");
+            if shown.trim_end() == wanted.trim_end() { Ok(()) } else { Err(shown) }
+        });
+    });
+}
+
+#[test]
+fn with_oneway_only_the_storing_is_shown() {
+    check(r#"{ "a2a": { "flow": "oneway" } }"#, |world, _, person| {
+        at(person, "shout hello\r");
+        person.wait_for("stored for shout, task ");
+        world.wait_until("it is done", || world.ok(&["history", "shout"]).contains("HELLO"));
+        assert!(!person.text().contains("shout: HELLO"), "{}", person.text());
+    });
+}
+
+#[test]
 fn with_roundtrip_the_answer_is_shown() {
     check(r#"{ "a2a": { "flow": "roundtrip" } }"#, |_, cli, person| {
         at(person, "shout hello\r");

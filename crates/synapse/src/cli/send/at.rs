@@ -18,6 +18,8 @@ use synapse_store::home::Home;
 
 const PRIORITY: u64 = 3;
 const PRIORITY_URGENT: u64 = 5;
+/// An answer that most terminals show whole beside the agent's name.
+const NOTICE_CHARS: usize = 60;
 
 /// By which words every agent but this one may be called; none if that is turned off.
 pub fn names(home: &Home, own: &AgentId) -> Vec<Name> {
@@ -74,7 +76,8 @@ pub fn send(home: &Home, own: &AgentId, message: Message, tell: &dyn Fn(String))
 }
 
 async fn carry(roll: &Roll, message: Message, tell: &dyn Fn(String)) -> Result<String, Fail> {
-    let waits = settings(&roll.home)?.settings.a2a.flow.waits(false);
+    // A person who asks wants to read the answer where they asked, unless the settings forbid it.
+    let waits = settings(&roll.home)?.settings.a2a.flow.waits(true);
     let wait_for = if waits { WaitFor::Answer } else { WaitFor::Stored };
     let priority = if message.is_urgent { PRIORITY_URGENT } else { PRIORITY };
     let request = request(message.text, priority, wait_for);
@@ -93,13 +96,27 @@ async fn carry(roll: &Roll, message: Message, tell: &dyn Fn(String)) -> Result<S
     Ok(match wait::until(roll, &to.id, &accepted, wait_for, TIMEOUT, ears).await? {
         Reached::Asks(asked) => format!("{label} asks: {}", asked.question),
         Reached::Step(step) => format!("{step} by {label}"),
-        Reached::Ended { answer: Some(answer), .. } => format!("{label}: {}", answer.text),
+        Reached::Ended { answer: Some(answer), .. } => {
+            answer_notice(&label, &answer.text, accepted.task_id.as_deref().unwrap_or_default())
+        }
         Reached::Ended { state, why, answer: None } => format!("{label}: {state}, {why}"),
         Reached::TimedOut { after, last } => {
             let last = last.as_deref().unwrap_or("stored");
             nothing_came(roll, to, &accepted, after, last).await.info.message
         }
     })
+}
+
+/// An answer in one line; where the rest of it is stands in front, since the end of a notice may be cut.
+fn answer_notice(label: &str, text: &str, task: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    match lines[..] {
+        [] => format!("{label} has answered without text"),
+        [one] if one.chars().count() <= NOTICE_CHARS => format!("{label}: {one}"),
+        [first, ..] => {
+            format!("{label} (all of it: synapse history show {}): {first}", &task[..8.min(task.len())])
+        }
+    }
 }
 
 fn others(home: &Home, own: &AgentId) -> Roll {
@@ -115,4 +132,19 @@ fn settings(home: &Home) -> Result<Loaded, Fail> {
 
 fn told(fail: &Fail) -> String {
     format!("not sent: {}", fail.info.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_answer_names_the_command_that_shows_all_of_it() {
+        let task = "0123abcd4567";
+        assert_eq!(answer_notice("ana", "\n42\n", task), "ana: 42");
+        assert_eq!(answer_notice("ana", " ", task), "ana has answered without text");
+        let all = "ana (all of it: synapse history show 0123abcd): one";
+        assert_eq!(answer_notice("ana", "one\ntwo", task), all);
+        assert!(answer_notice("ana", &"x".repeat(61), task).starts_with("ana (all of it: "));
+    }
 }
