@@ -130,6 +130,11 @@ pub enum Command {
         message: MessageId,
         report: Report,
     },
+    /// What an agent answered to a one-way message, whose task ended before: kept for the history.
+    KeepAnswer {
+        task: TaskRef,
+        answer: Body,
+    },
     Cancel {
         task: TaskRef,
         why: String,

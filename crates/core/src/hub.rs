@@ -90,6 +90,9 @@ impl Hub {
                         self.reply(now, &caller, task, body, failed, &facts, out)
                     }
                     Command::Report { message, report } => self.report(now, &caller, &message, report, out),
+                    Command::KeepAnswer { task, answer } => {
+                        self.keep_answer(now, &caller, &task, answer, &facts, out)
+                    }
                     Command::Cancel { task, why } => self.cancel(now, &caller, &task, why, &facts, out),
                     Command::Interrupt { agent, why, draft } => {
                         let draft = draft.map(|draft| *draft);

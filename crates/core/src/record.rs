@@ -135,6 +135,22 @@ pub enum Said {
     },
 }
 
+impl Said {
+    /// The artifact that holds what was answered to a one-way message after its task had ended.
+    const LATE_ANSWER: &str = "answer-after-end";
+
+    pub fn late_answer(content: Body) -> Self {
+        Self::Artifact { id: Self::LATE_ANSWER.into(), name: None, content, append: false, last: true }
+    }
+
+    pub fn as_late_answer(&self) -> Option<&Body> {
+        match self {
+            Self::Artifact { id, content, .. } if id == Self::LATE_ANSWER => Some(content),
+            Self::Artifact { .. } | Self::Progress { .. } => None,
+        }
+    }
+}
+
 /// An ended task as it goes to the archive: its head with the last move, and the trails of its messages.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Archive {

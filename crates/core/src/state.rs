@@ -99,6 +99,8 @@ impl State {
                 (open.handed, open.handed_at) = (true, Some(entry.seq));
             }
             Record::Moved { task, to, said } => self.move_task(at, task, to, said.as_ref())?,
+            // Its task has ended, and is no longer here.
+            Record::Said { what, .. } if what.as_late_answer().is_some() => {}
             Record::Said { task, what } => {
                 let bytes = match what {
                     Said::Progress { text, .. } => text.len(),

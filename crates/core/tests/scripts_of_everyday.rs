@@ -46,6 +46,25 @@ fn a_program_that_listens_is_told_and_decides() {
     );
 }
 
+/// X-11: the end of a one-way task stays as it is; the history has the answer nevertheless.
+#[test]
+fn answer_to_a_one_way_message_is_kept_after_its_end() {
+    check(
+        "agent a
+         agent b
+         link 1 a 1 terminal
+         gate 1 open
+         send m1 to a oneway => m1>1, m1 accepted
+         keep m1 by a => refused not_now
+         say 1 m1 completed => m1 ended completed, ok
+         keep m1 by b => refused not_allowed
+         keep m1 by stranger => refused not_proven
+         keep m1 by a => m1 answer kept, ok
+         restart
+         keep m1 by a => m1 answer kept, ok",
+    );
+}
+
 /// PTY-9, X-4: a terminal takes the best of what waits when its gate opens, and hears of an emergency before that.
 #[test]
 fn a_terminal_takes_messages_only_while_its_gate_is_open() {

@@ -275,6 +275,7 @@ impl Driver {
                 }
             }
             Command::Reply { task: Some(task), .. }
+            | Command::KeepAnswer { task, .. }
             | Command::Cancel { task, .. }
             | Command::Task { task } => {
                 facts.ended = self.ended(task)?;

@@ -29,7 +29,7 @@ const CASES: &[Case] = &[
     ("kept draft", 1, between::draft),
     ("urgent", 1, between::urgent),
     ("crash", between::KILLS, between::crash),
-    ("answer", 2, answer),
+    ("answer", 3, answer),
     ("at", at::PARTS, at::at),
     ("a2a", a2a::BINDINGS.len(), a2a::a2a),
 ];
@@ -194,7 +194,8 @@ fn hostile(stage: &mut Stage, count: &mut Count) -> anyhow::Result<()> {
 /// Lines of a long answer: more than any screen has.
 const LONG_LINES: u64 = 300;
 
-/// `--response` brings what the model said, whole and without anything else: a short answer and a long one.
+/// `--response` brings what the model said, whole and without anything else: a short answer and a long one. What is
+/// answered to a message that nobody waits for is in the history.
 fn answer(stage: &mut Stage, count: &mut Count) -> anyhow::Result<()> {
     let (text, request) = ask(stage, "what is it {{say it is; mark}}")?;
     ensure!(text == format!("it ismark{request}"), "the model said mark{request}; the answer is {text:?}");
@@ -202,6 +203,9 @@ fn answer(stage: &mut Stage, count: &mut Count) -> anyhow::Result<()> {
     let (text, _) = ask(stage, &format!("tell me all {{{{lines {LONG_LINES}}}}}"))?;
     let lines = numbered_lines(LONG_LINES);
     ensure!(text == lines, "{}", difference(&text, &lines));
+    count.one();
+    settle(stage)?;
+    one_way_answer(stage)?;
     count.one();
     settle(stage)
 }
@@ -219,6 +223,23 @@ fn ask(stage: &mut Stage, question: &str) -> anyhow::Result<(String, usize)> {
     let source = stage.cli.answers_from;
     ensure!(why.contains(source), "the answer is not from its {source}: {why}");
     Ok((text.to_owned(), request))
+}
+
+/// What is answered to a message that nobody waits for is in the history.
+fn one_way_answer(stage: &mut Stage) -> anyhow::Result<()> {
+    let place = stage.site.mock.log().len();
+    let told = stage.site.json(&["send", stage.cli.name, "and this {{say it is; mark}}"])?;
+    let task = told["task_id"].as_str().context("no task")?;
+    let needle = header(task);
+    let request = stage.wait_mock(place, "the message reaches the model", |entry| {
+        begun(entry)?.iter().any(|part| part.contains(&needle)).then_some(entry.request)
+    })?;
+    let (mark, mut last) = (format!("mark{request}"), serde_json::Value::Null);
+    let waited = wait_until(stage, "the answer is in the history", || {
+        last = stage.site.json(&["history", "--task", task]).unwrap_or_default();
+        last[0]["outcome"]["answer"]["text"].as_str().is_some_and(|text| text.contains(&mark))
+    });
+    waited.with_context(|| format!("the model said {mark}; the history has {last}"))
 }
 
 /// Waits until it holds.

@@ -55,7 +55,10 @@ impl Hub {
             Command::Interrupt { .. } | Command::Share { .. } | Command::Follow { .. } => {
                 unreachable!("handled before questions are")
             }
-            Command::Send(_) | Command::Reply { .. } | Command::Report { .. } | Command::Cancel { .. } => {
+            Command::KeepAnswer { .. } | Command::Cancel { .. } => {
+                unreachable!("handled before questions are")
+            }
+            Command::Send(_) | Command::Reply { .. } | Command::Report { .. } => {
                 unreachable!("handled before questions are")
             }
         }

@@ -273,6 +273,28 @@ impl Hub {
         Ok(Answer::Replied(Replied::Completed { task: id }))
     }
 
+    /// Keeps what was answered to a one-way message. Its task has ended and stays as it is; nobody waits for it.
+    pub(super) fn keep_answer(
+        &mut self,
+        now: Timestamp,
+        caller: &Caller,
+        task: &TaskRef,
+        answer: Body,
+        facts: &Facts,
+        out: &mut Output,
+    ) -> Result<Answer, Refusal> {
+        if answer.bytes() > self.limits.message_bytes_max {
+            return Err(Refusal::TooLarge { bytes: answer.bytes(), max: self.limits.message_bytes_max });
+        }
+        if let Some(open) = self.find_open(task)? {
+            return Err(Refusal::NotNow { task: open.label(), state: open.state });
+        }
+        let EndedTask { id, agent, .. } = self.ended_task(Some(task), facts)?;
+        self.may(caller, Verb::Report, About { worker: Some(agent), requester: None })?;
+        self.emit(now, Record::Said { task: id, what: Said::late_answer(answer) }, out);
+        Ok(Answer::Done)
+    }
+
     pub(super) fn cancel(
         &mut self,
         now: Timestamp,

@@ -172,6 +172,10 @@ impl Teller {
                 caller = Caller::Hand { link: LinkId(link), agent: self.links[&link] };
                 Command::Report { message: self.messages[*name].0.clone(), report: report(what) }
             }
+            ["keep", name, ..] => {
+                let answer = Body::of(&Content::text("answer"));
+                Command::KeepAnswer { task: self.messages[*name].1.into(), answer }
+            }
             ["cancel", name, ..] => {
                 Command::Cancel { task: self.messages[*name].1.into(), why: "enough".into() }
             }
@@ -256,7 +260,7 @@ impl Teller {
         let named = match command {
             Command::Send(draft) => draft.continues.as_ref(),
             Command::Reply { task, .. } => task.as_ref(),
-            Command::Cancel { task, .. } => Some(task),
+            Command::KeepAnswer { task, .. } | Command::Cancel { task, .. } => Some(task),
             _ => None,
         };
         for entry in &self.disk.entries {
@@ -353,6 +357,9 @@ impl Teller {
             Record::Shared { context: None, .. } => Some("shared nothing".into()),
             Record::Followed { follower, on, .. } => {
                 Some(format!("{} {}", follower.label, if *on { "follows" } else { "unfollows" }))
+            }
+            Record::Said { task, what } if what.as_late_answer().is_some() => {
+                Some(format!("{} answer kept", task_name(task)?))
             }
             Record::Tripped { .. } => Some("loop".into()),
             _ => None,

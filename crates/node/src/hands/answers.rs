@@ -22,6 +22,15 @@ pub(super) struct TurnAnswer {
     pub complete: bool,
 }
 
+impl TurnAnswer {
+    pub(super) fn into_body(self) -> Body {
+        let mut content = Content::text(self.text);
+        content.metadata.insert("source".into(), self.source.into());
+        content.metadata.insert("complete".into(), self.complete.into());
+        Body::of(&content)
+    }
+}
+
 /// What the program told that it answered.
 pub(super) fn told(answer: &Text, source: &'static str) -> TurnAnswer {
     let mut text = answer.text.clone();

@@ -8,6 +8,7 @@ mod back;
 mod denial;
 mod follow;
 mod keys;
+mod one_way;
 mod outcome;
 mod resume;
 mod words;
@@ -39,6 +40,8 @@ use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Held, Note, Proof, Sight, Step, TYPING_MS, Turn};
 use tokio::sync::{mpsc, oneshot};
 
+use one_way::OneWay;
+
 pub(super) struct Typist {
     app: Shared,
     seat: Seat,
@@ -59,6 +62,8 @@ pub(super) struct Typist {
     pressing: Option<keys::Wanted>,
     /// The last that was submitted, until its turn is stopped; then it may come back.
     last: Option<Typed>,
+    /// The last one-way message, until its turn has ended.
+    one_way: Option<OneWay>,
     left: Option<Leftover>,
     /// When to look again though nothing happens.
     pub(super) wake: Option<Timestamp>,
@@ -170,6 +175,7 @@ impl Typist {
             deciding: None,
             pressing: None,
             last: None,
+            one_way: None,
             left: None,
             wake: None,
             look_again: false,
@@ -269,8 +275,9 @@ impl Typist {
                 break;
             }
         }
+        let answer_due = self.follow_one_way().await;
         self.tell_gate();
-        self.wake = [self.wake, self.keys_due()].into_iter().flatten().min();
+        self.wake = [self.wake, answer_due, self.keys_due()].into_iter().flatten().min();
         asks
     }
 
@@ -342,6 +349,10 @@ impl Typist {
 
     /// On disk before the step after it. Nothing more is done on what was seen before.
     async fn note(&mut self, message: &MessageId, note: Note, asks: &mut Vec<Ask>) -> bool {
+        if note == Note::Writing {
+            // Before the next turn covers it.
+            self.end_one_way().await;
+        }
         let report = match note {
             Note::Writing => Report::Writing,
             Note::Written => Report::Step(Rung::Written),
@@ -405,6 +416,7 @@ impl Typist {
         let Some(job) = &mut self.job else { return };
         self.last = Some(job.turn.typed().clone());
         if job.expects == Expects::Receipt {
+            self.one_way = Some(OneWay::new(job));
             self.job = None;
             self.done(message, TaskState::Completed, None, proof.to_string()).await;
         } else {

@@ -5,13 +5,14 @@ use super::super::terminal::Seat;
 use super::denial::Denial;
 use super::{Job, Stage, Typist, Wording};
 use crate::launch::Tells;
+use std::path::PathBuf;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Report;
 use synapse_core::ids::{MessageId, Timestamp};
-use synapse_core::message::{Body, Content};
 use synapse_core::task::TaskState;
 use synapse_terminal::prompt::Prompt;
 use synapse_terminal::session_log::LoggedTurn;
+use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Sight, Turn};
 
 /// After a turn has ended it must stay so for this long before its text is taken for the answer.
@@ -21,7 +22,7 @@ const STAYS_PROVEN_MS: u64 = 100;
 /// The same where its session log has an answer: the log may be ahead of what the program does next.
 const STAYS_LOGGED_MS: u64 = 250;
 /// How often a session log is read while its answer is waited for.
-const LOG_LOOK_MS: u64 = 100;
+pub(super) const LOG_LOOK_MS: u64 = 100;
 /// A program may say that it waits before it shows for what. A prompt without choices is taken for one after this long.
 const DRAWN_MS: u64 = 3_000;
 /// One with choices has to stand as it is for this long: some are drawn in two steps.
@@ -47,7 +48,7 @@ impl Typist {
         match sight.state {
             AgentState::Idle => {
                 let idle_since = *idle_since.get_or_insert(sight.now);
-                let logged = self.logged_turn().await;
+                let logged = self.logged_job().await;
                 let due = idle_since.plus_ms(self.stays_ms(since, logged.as_ref()));
                 if due > sight.now {
                     let look = self.seat.session_logs().map(|_| sight.now.plus_ms(LOG_LOOK_MS));
@@ -119,7 +120,7 @@ impl Typist {
     }
 
     /// How long it has to stay idle until its turn counts as ended.
-    fn stays_ms(&self, since: Timestamp, logged: Option<&LoggedTurn>) -> u64 {
+    pub(super) fn stays_ms(&self, since: Timestamp, logged: Option<&LoggedTurn>) -> u64 {
         let watch = self.seat.watch();
         if logged.is_some_and(|turn| turn.is_final) && watch.is_idle_by_all() {
             return STAYS_LOGGED_MS;
@@ -128,14 +129,22 @@ impl Typist {
         if watch.is_turn_over(since, tells_answers) { STAYS_PROVEN_MS } else { STAYS_IDLE_MS }
     }
 
-    /// What the session log of the program holds of this turn.
-    async fn logged_turn(&mut self) -> Option<LoggedTurn> {
-        let logs = self.seat.session_logs()?;
+    /// What the session log of the program holds of the task in hand.
+    async fn logged_job(&mut self) -> Option<LoggedTurn> {
         let job = self.job.as_mut()?;
-        let (header, known) = (job.turn.typed().header().to_owned(), job.log.take());
+        let (typed, mut log) = (job.turn.typed().clone(), job.log.take());
+        let turn = self.logged_turn(&typed, &mut log).await;
+        self.job.as_mut()?.log = log;
+        turn
+    }
+
+    /// What the session log of the program holds of the turn that began with this text. `log` is the one that has it.
+    pub(super) async fn logged_turn(&self, typed: &Typed, log: &mut Option<PathBuf>) -> Option<LoggedTurn> {
+        let logs = self.seat.session_logs()?;
+        let (header, known) = (typed.header().to_owned(), log.take());
         let look = move || logs.turn(&header, known.as_deref());
-        let (turn, log) = tokio::task::spawn_blocking(look).await.ok().flatten()?;
-        job.log = Some(log);
+        let (turn, found) = tokio::task::spawn_blocking(look).await.ok().flatten()?;
+        *log = Some(found);
         Some(turn)
     }
 
@@ -145,23 +154,28 @@ impl Typist {
         if let Some(denial) = job.denied.as_ref().filter(|denial| !self.has_gone_on(denial)) {
             return self.done(message, TaskState::Rejected, None, denial.why()).await;
         }
+        let answer = self.turn_answer(job.turn.typed(), since, logged);
+        let why = format!("its turn ended without a reply; the answer is from its {}", answer.source);
+        self.done(message, TaskState::Completed, Some(answer.into_body()), why).await;
+    }
+
+    /// What the turn of a message has said so far.
+    pub(super) fn turn_answer(
+        &self,
+        typed: &Typed,
+        since: Timestamp,
+        logged: Option<LoggedTurn>,
+    ) -> TurnAnswer {
         let told_by = match self.seat.tells() {
             Tells::OpencodeServer { .. } => "server",
             _ => "hook",
         };
-        let TurnAnswer { text, source, complete } = {
-            let watch = self.seat.watch();
-            let heard = watch.heard().answer.as_ref().filter(|(_, at)| *at >= since);
-            match (heard, logged.filter(|turn| !turn.answer.is_empty())) {
-                (Some((answer, _)), _) => answers::told(answer, told_by),
-                (None, Some(turn)) => answers::logged(turn),
-                (None, None) => answers::on_screen(&watch, job.turn.typed()),
-            }
-        };
-        let mut content = Content::text(text);
-        content.metadata.insert("source".into(), source.into());
-        content.metadata.insert("complete".into(), complete.into());
-        let why = format!("its turn ended without a reply; the answer is from its {source}");
-        self.done(message, TaskState::Completed, Some(Body::of(&content)), why).await;
+        let watch = self.seat.watch();
+        let heard = watch.heard().answer.as_ref().filter(|(_, at)| *at >= since);
+        match (heard, logged.filter(|turn| !turn.answer.is_empty())) {
+            (Some((answer, _)), _) => answers::told(answer, told_by),
+            (None, Some(turn)) => answers::logged(turn),
+            (None, None) => answers::on_screen(&watch, typed),
+        }
     }
 }

@@ -175,6 +175,9 @@ impl Typist {
     async fn turn_stopped(&mut self, stopped: Stopped, why: &str, task: Option<TaskId>) {
         tracing::info!(?stopped, why, "a turn was to be stopped");
         self.may_come_back(stopped, task.is_some());
+        if stopped == Stopped::Stopped {
+            self.one_way = None;
+        }
         let cut = matches!(stopped, Stopped::Stopped) || task.is_some();
         let working =
             self.job.as_ref().is_some_and(|job| matches!(job.stage, Stage::Working { .. }) || task.is_some());

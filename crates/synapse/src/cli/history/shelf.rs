@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use synapse_core::ids::{AgentId, Label, TaskId};
 use synapse_core::message::Who;
 use synapse_core::receipt::Trail;
+use synapse_core::record::Said;
 use synapse_core::state::State;
+use synapse_dialects::api::AnswerView;
 use synapse_dialects::history::{HistoryLine, MessageRecord, Outcome};
 use synapse_store::browse::{Page, Past, Wanted, What};
 use synapse_store::rows::BadRow;
@@ -113,7 +115,11 @@ impl Book {
         let (outcome, trail) = match ended.as_ref().map(|past| (past.at, &past.what)) {
             Some((at, What::Ended { ending, archive })) => {
                 let trail = archive.trails.iter().find(|(id, _)| *id == letter.id).map(|(_, trail)| trail);
-                (Outcome::ended(at, ending), trail)
+                let mut outcome = Outcome::ended(at, ending);
+                if outcome.answer.is_none() {
+                    outcome.answer = self.late_answer(&letter.task);
+                }
+                (outcome, trail)
             }
             _ => {
                 let state = self.state();
@@ -123,6 +129,17 @@ impl Book {
         };
         let record = MessageRecord::new(past.seq, &self.label, letter, body, trail);
         Some((HistoryLine { record, outcome }, ended))
+    }
+
+    /// What was answered to a one-way message after its task had ended.
+    fn late_answer(&self, task: &TaskId) -> Option<AnswerView> {
+        match self.history.artifacts(task) {
+            Ok(said) => said.iter().find_map(Said::as_late_answer).map(AnswerView::of),
+            Err(e) => {
+                self.warn(&e);
+                None
+            }
+        }
     }
 
     /// The receipt of a message, mark by mark.

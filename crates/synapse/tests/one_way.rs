@@ -1,0 +1,92 @@
+//! What an agent in a terminal answers to a one-way message is in the history, although its task ended before.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use synapse_testkit::World;
+use synapse_testkit::cli::Cli;
+use synapse_testkit::pty::Pty;
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+/// The messages of the history with these words, oldest first: state and answer.
+fn outcomes(world: &World, words: &str) -> Vec<(String, String)> {
+    let history = world.json(&["history", "a"]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let fits = |one: &&Value| text(&one["text"]).contains(words);
+    let told = |one: &Value| (text(&one["outcome"]["state"]), text(&one["outcome"]["answer"]["text"]));
+    history.as_array().unwrap().iter().filter(fits).map(told).collect()
+}
+
+/// What was answered to the message with these words, without the line above the composer.
+fn answered(world: &World, words: &str) -> String {
+    let answer = world.wait_for(&format!("the answer to {words:?} is in the history"), || {
+        let found = outcomes(world, words);
+        let (state, answer) = found.first().cloned()?;
+        (state == "completed" && !answer.is_empty()).then_some(answer)
+    });
+    answer.trim_end_matches(['\n', '─']).to_owned()
+}
+
+#[test]
+fn answer_to_a_one_way_message_is_in_the_history() {
+    let world = world();
+    let _cli = Cli::start(&world, "a", &[]);
+    let task = world.send("a", "say something", &[]);
+    assert_eq!(answered(&world, "say something"), "* done with it");
+    let shown = world.ok(&["history", "show", &task]);
+    assert!(shown.contains("↳ * done with it"), "{shown}");
+    let table = world.ok(&["history", "a"]);
+    assert!(table.contains("↳ * done with it"), "{table}");
+    // Its task is as it was: ended when it was submitted, without a result.
+    let view = world.agent("a").task(&task);
+    assert_eq!((&view["state"], &view["answer"]), (&"completed".into(), &Value::Null), "{view}");
+    // A journal with such an answer opens again.
+    world.kill_node("a");
+    world.wait_until("its next node answers", || world.synapse(&["status", "a"]).code == Some(0));
+    assert_eq!(answered(&world, "say something"), "* done with it");
+}
+
+/// The next message does not wait for the answer to the one before, and does not get into it.
+#[test]
+fn each_of_several_messages_has_its_own_answer() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["turn=200"]);
+    for n in 1..=3 {
+        world.send("a", &format!("number {n}"), &[]);
+    }
+    cli.was_given(3);
+    for n in 1..=3 {
+        assert_eq!(answered(&world, &format!("number {n}")), "* done with it");
+    }
+}
+
+#[test]
+fn turn_of_a_person_is_not_part_of_the_answer() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["turn=200"]);
+    let mut person = Pty::start(&world.command(&["attach", "a"]), 100, 30);
+    person.wait_for("ready");
+    world.send("a", "from afar", &[]);
+    cli.was_given(1);
+    person.wait_for("* done with it");
+    world.wait_until("its turn is over", || world.ok(&["list"]).contains("idle"));
+    person.keys("my own question\r");
+    cli.was_given(2);
+    assert_eq!(answered(&world, "from afar"), "* done with it");
+}
+
+#[test]
+fn turn_that_was_stopped_has_no_answer() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &[]);
+    world.send("a", "LONG work", &[]);
+    cli.was_given(1);
+    world.wait_until("it works", || world.ok(&["list"]).contains("busy"));
+    world.send("a", "the next", &["--priority", "5"]);
+    world.wait_until("it is stopped", || !cli.all("interrupted").is_empty());
+    assert_eq!(answered(&world, "the next"), "* done with it");
+    assert_eq!(outcomes(&world, "LONG work"), [("completed".into(), String::new())]);
+}
