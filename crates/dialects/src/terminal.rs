@@ -37,6 +37,9 @@ pub struct TerminalView {
     /// How messages get to the program.
     #[serde(default)]
     pub way_in: String,
+    /// Why no message is ever typed to it; absent if messages are typed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untyped: Option<String>,
     /// It says that its usage limit is reached; then nothing is typed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<PausedView>,

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 pub use synapse_a2a::extensions::Extension;
 use synapse_core::agents::Agent;
 use synapse_core::ids::{AgentId, AgentType, Label};
+use synapse_terminal::quiet::{TypeWhen, runs_commands};
 use synapse_terminal::session_log::LogFormat;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -127,11 +128,30 @@ pub struct InTerminal {
     /// What it is made to tell besides what it shows.
     #[serde(default)]
     pub tells: Tells,
+    /// When messages are typed though its profile has no composer; otherwise as its profile says.
+    #[serde(default)]
+    pub type_when: Option<TypeWhen>,
     pub columns: u16,
     pub rows: u16,
     /// Of text and of the background, in the terminal it was started from: red, green and blue.
     #[serde(default)]
     pub colours: Option<([u8; 3], [u8; 3])>,
+}
+
+impl InTerminal {
+    /// Whether its program is a shell, also behind a link: it would run each message as a command.
+    pub fn is_shell(&self, folder: &std::path::Path) -> bool {
+        let Some(program) = self.argv.first() else { return false };
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut files = std::env::split_paths(&path).map(|dir| dir.join(program));
+        let file = if program.contains('/') {
+            Some(folder.join(program))
+        } else {
+            files.find(|file| file.is_file())
+        };
+        let real = file.and_then(|file| file.canonicalize().ok());
+        runs_commands(program) || real.is_some_and(|real| real.to_str().is_some_and(runs_commands))
+    }
 }
 
 /// What a program in a terminal is made to tell besides what it shows.

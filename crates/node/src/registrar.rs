@@ -8,7 +8,7 @@ use crate::hands::terminal::Seat;
 use crate::notify::Notifier;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
-use synapse_core::agents::{Context, Presence};
+use synapse_core::agents::{AgentState, Context, Presence};
 use synapse_core::ids::{AgentId, Timestamp};
 use synapse_store::home::Home;
 use synapse_store::registry::{Entry, PendingPrompt};
@@ -109,6 +109,8 @@ async fn keep_entry(
         let Look { presence, context } = news.borrow_and_update().clone();
         entry.status = presence.state;
         entry.status_why = match &presence.mail {
+            // That nothing is known of it says less than why its mail waits.
+            Some(mail) if presence.state == AgentState::Unknown => format!("{mail}; {}", presence.why),
             Some(mail) => format!("{}; {mail}", presence.why),
             None => presence.why,
         };

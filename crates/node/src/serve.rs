@@ -12,7 +12,7 @@ use crate::effects::{Effects, hand_out};
 use crate::folders::{Changes, FolderWatcher};
 use crate::hands::echo;
 use crate::hands::exec::{ExecHand, Places};
-use crate::hands::terminal::{Seat, TerminalHand};
+use crate::hands::terminal::{Seat, TerminalHand, Typing};
 use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
@@ -358,8 +358,14 @@ fn seat(launch: &Launch, dir: &AgentDir) -> Result<Option<Seat>, Died> {
         .map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
     let key = files::read_private(&dir.hook_key(), KEY_BYTES_MAX, Access::Secret);
     let key = key.ok().and_then(|bytes| String::from_utf8(bytes).ok()).filter(|key| !key.is_empty());
-    let seat =
-        Seat::new(profile, crate::profiles::made_of(&inner.profile, project), inner.tells.clone(), key);
+    let program = inner.argv.first().map(|program| program.rsplit('/').next().unwrap_or_default());
+    let typing = Typing {
+        program: program.unwrap_or_default().to_owned(),
+        when: inner.type_when,
+        is_shell: inner.is_shell(&launch.working_dir),
+    };
+    let text = crate::profiles::made_of(&inner.profile, project);
+    let seat = Seat::new(profile, text, inner.tells.clone(), typing, key);
     if let Some((ink, paper)) = inner.colours {
         seat.watch().set_colours(ink, paper);
     }

@@ -244,6 +244,24 @@ enum Command {
     External(Vec<String>),
 }
 
+/// When messages are typed to a program whose profile has no composer.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TypeWhen {
+    /// While its screen is quiet, and only if it shows what is typed; never into a shell
+    Quiet,
+    /// The same, also into a shell, which runs each message as a command
+    QuietShell,
+}
+
+impl From<TypeWhen> for synapse_terminal::quiet::TypeWhen {
+    fn from(when: TypeWhen) -> Self {
+        match when {
+            TypeWhen::Quiet => Self::Quiet,
+            TypeWhen::QuietShell => Self::QuietShell,
+        }
+    }
+}
+
 #[derive(Args)]
 struct Run {
     #[command(flatten)]
@@ -260,6 +278,9 @@ struct Run {
     /// The command speaks events, one JSON per line, both ways
     #[arg(long)]
     jsonl: bool,
+    /// Type messages to a program without a known composer
+    #[arg(long, value_name = "WHEN", requires = "program")]
+    type_when: Option<TypeWhen>,
     /// Tasks at once
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parallel: u16,

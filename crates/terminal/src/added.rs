@@ -114,6 +114,7 @@ impl ProjectRules {
             limits,
             timing,
             composer: _,
+            type_when: _,
             submit: _,
             interrupt: _,
             approve: _,
@@ -261,7 +262,7 @@ title:
     fn only_careful_fields_are_taken_from_a_project() {
         let text = "command: /tmp/evil\nargs: [-x]\naliases: [claude]\nversion: {ask: [--run], tested: ['1']}\n\
             env: {set: {BASH_ENV: /tmp/evil}, remove: [PATH]}\nstatus: {apps: [x]}\ncomposer: {mark: '>'}\n\
-            submit: {while_busy: queues}\ninterrupt: {key: ctrl_c}\napprove: {allow: '2', deny: escape}\nhooks: claude\n\
+            submit: {while_busy: queues}\ntype_when: quiet\ninterrupt: {key: ctrl_c}\napprove: {allow: '2', deny: escape}\nhooks: claude\n\
             notify: {command: [sh]}\nmcpServers: {}\nscreen: [{state: idle, name: free, any: [.]}]\n\
             title: [{state: idle, any: [.]}]\ntiming: {ready_ms: 1, idle_ms: 2000, wedged_ms: 9999999, repaint_ms: 90000}\n";
         let base = Profile::parse(BASE).unwrap();
@@ -281,6 +282,7 @@ title:
                 "notify",
                 "status",
                 "submit",
+                "type_when",
                 "version",
                 "title rule 'idle' (idle)",
                 "screen rule 'free' (idle)",

@@ -113,12 +113,9 @@ impl Composer {
         self.read_rows(&screen.rows(), screen.cursor())
     }
 
-    fn read_rows(&self, rows: &[String], (cursor, column): (usize, usize)) -> Holds {
-        let Some(inside) = self.rows_of(rows, cursor) else { return Holds::Unknown };
-        // Some programs put characters without a width behind their cursor.
-        let text: Vec<String> = inside.into_iter().map(|row| visible(row).trim().to_owned()).collect();
-        let shown = text.join("\n");
-        let shown = shown.trim();
+    pub(crate) fn read_rows(&self, rows: &[String], (cursor, column): (usize, usize)) -> Holds {
+        let Some(shown) = self.shown_in(rows, cursor) else { return Holds::Unknown };
+        let shown = shown.as_str();
         // A person who types the very words of a placeholder has the cursor behind them.
         let begins = rows[cursor].len() - rows[cursor].trim_start_matches(|c| !shown.starts_with(c)).len();
         let before_text = column <= rows[cursor][..begins].chars().count();
@@ -134,6 +131,14 @@ impl Composer {
             }
         }
         Holds::Text(bones(shown))
+    }
+
+    /// What it shows, row by row; none if it is not to be seen.
+    pub(crate) fn shown_in(&self, rows: &[String], cursor: usize) -> Option<String> {
+        // Some programs put characters without a width behind their cursor.
+        let inside = self.rows_of(rows, cursor)?.into_iter();
+        let text: Vec<String> = inside.map(|row| visible(row).trim().to_owned()).collect();
+        Some(text.join("\n").trim().to_owned())
     }
 
     /// All that is on the screen and not in it, without blanks; everything, if it is not to be seen.
@@ -231,6 +236,11 @@ pub enum Match {
 const TAIL_CHARS_MIN: usize = 200;
 
 impl Holds {
+    /// Whether it holds the beginning of a text of ours and nothing else.
+    pub(crate) fn is_beginning_of(&self, typed: &Typed) -> bool {
+        matches!(self, Self::Text(shown) if bones(typed.as_str()).starts_with(shown.as_str()))
+    }
+
     pub fn compare(&self, typed: &Typed) -> Match {
         let count = |counts: Counts| match counts {
             Counts::Characters => typed.chars(),

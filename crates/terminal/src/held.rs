@@ -16,6 +16,15 @@ pub enum Held {
     NoPaste,
     /// Its usage limit is reached.
     Paused,
+    /// Its profile does not say where text is written.
+    NoProfile,
+    /// It printed something a moment ago.
+    NotQuiet,
+    /// Something was typed since the last Enter, as far as is known.
+    Touched,
+    NoCursor,
+    /// It asks for a password.
+    Secret,
 }
 
 impl fmt::Display for Held {
@@ -31,6 +40,11 @@ impl fmt::Display for Held {
             Self::NoComposer => "its composer is not to be seen",
             Self::NoPaste => "it does not take pastes",
             Self::Paused => "its usage limit is reached",
+            Self::NoProfile => "its profile does not say where text is written",
+            Self::NotQuiet => "it printed something a moment ago",
+            Self::Touched => "something may have been typed in its terminal since the last Enter",
+            Self::NoCursor => "its cursor is not visible",
+            Self::Secret => "it asks for a password",
         })
     }
 }

@@ -28,6 +28,7 @@ pub mod pause;
 mod picture;
 pub mod profile;
 pub mod prompt;
+pub mod quiet;
 pub mod replay;
 pub mod request;
 pub mod rules;

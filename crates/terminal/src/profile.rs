@@ -9,6 +9,7 @@ use crate::composer::{Composer, ComposerText};
 use crate::pattern::Line;
 use crate::pause::{Limit, LimitText};
 use crate::prompt::{Approve, ApproveText};
+use crate::quiet::TypeWhen;
 use crate::rules::{BadRule, Rule, RuleText};
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
@@ -32,8 +33,10 @@ pub struct Profile {
     /// How it says that its usage limit is reached.
     pub limits: Vec<Limit>,
     pub timing: Timing,
-    /// Where text is written; without it nothing is ever typed.
+    /// Where text is written; without it nothing is typed unless `type_when` says so.
     pub composer: Option<Composer>,
+    /// When messages are typed though it has no composer.
+    pub type_when: Option<TypeWhen>,
     pub submit: Submit,
     pub interrupt: Interrupt,
     /// The keys that decide a prompt; without them only the person at the keyboard can.
@@ -71,6 +74,8 @@ struct Written {
     timing: Timing,
     #[serde(default)]
     composer: Option<Spanned<ComposerText>>,
+    #[serde(default)]
+    type_when: Option<TypeWhen>,
     #[serde(default)]
     submit: Submit,
     #[serde(default)]
@@ -289,6 +294,7 @@ impl Written {
             screen: compile("screen", self.screen)?,
             limits: self.limits.into_iter().map(LimitText::compile).collect::<Result<_, _>>()?,
             composer: self.composer.map(ComposerText::compile).transpose()?,
+            type_when: self.type_when,
             name: self.name.value,
             about: self.about,
             command: self.command.value,

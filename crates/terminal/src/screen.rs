@@ -21,6 +21,7 @@ use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{Color, Processor, Timeout};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -312,6 +313,10 @@ impl Screen {
         self.term.mode().contains(TermMode::APP_CURSOR)
     }
 
+    pub fn cursor_is_visible(&self) -> bool {
+        self.term.mode().contains(TermMode::SHOW_CURSOR)
+    }
+
     pub fn on_alternate(&self) -> bool {
         self.term.mode().contains(TermMode::ALT_SCREEN)
     }
@@ -331,6 +336,17 @@ impl Screen {
     pub fn row(&self, row: usize) -> String {
         match i32::try_from(row) {
             Ok(line) if row < self.term.grid().screen_lines() => self.line(line),
+            _ => String::new(),
+        }
+    }
+
+    /// The part of a row that is before a column, with its blanks.
+    pub(crate) fn row_upto(&self, row: usize, column: usize) -> String {
+        match i32::try_from(row) {
+            Ok(line) if row < self.term.grid().screen_lines() => {
+                let shown = |cell: &Cell| if cell.flags.contains(Flags::HIDDEN) { ' ' } else { cell.c };
+                self.cells_in(line, 0..column, shown)
+            }
             _ => String::new(),
         }
     }
@@ -368,9 +384,13 @@ impl Screen {
     }
 
     fn cells(&self, line: i32, shown: impl Fn(&Cell) -> char) -> String {
+        self.cells_in(line, 0..usize::MAX, shown)
+    }
+
+    fn cells_in(&self, line: i32, columns: Range<usize>, shown: impl Fn(&Cell) -> char) -> String {
         let grid = self.term.grid();
         let mut text = String::new();
-        for column in 0..grid.columns() {
+        for column in columns.start..columns.end.min(grid.columns()) {
             let cell = &grid[Line(line)][Column(column)];
             if cell.flags.intersects(Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER) {
                 continue;

@@ -1,6 +1,7 @@
 //! What there is to see of a terminal at one moment, for whoever may type to it.
 
 use crate::composer::Holds;
+use crate::held::Held;
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 
@@ -28,6 +29,10 @@ pub struct Sight {
     pub told: bool,
     /// Its usage limit is reached.
     pub paused: bool,
+    /// Why nothing may be typed, whatever its state is, and when to look again at the latest.
+    pub bar: Option<(Held, Option<Timestamp>)>,
+    /// Its profile has no composer. Lines are typed at its cursor (`quiet`).
+    pub by_line: bool,
 }
 
 #[cfg(test)]
@@ -48,6 +53,8 @@ impl Sight {
             tells: false,
             told: false,
             paused: false,
+            bar: None,
+            by_line: false,
         }
     }
 }

@@ -14,10 +14,14 @@ pub struct Typed {
     text: String,
     header_bytes: usize,
     removed: usize,
+    /// It is one line without a line end.
+    is_line: bool,
 }
 
 /// Takes back what was typed, a line with each press: to the start of the line, and over the line end before it.
 pub(crate) const ERASE: &[u8] = b"\x15\x7f";
+/// The same for one line, where nothing before the line may be touched.
+pub(crate) const ERASE_LINE: &[u8] = b"\x15";
 /// Between two presses, so that the program can show what is left.
 pub(crate) const ERASE_MS: u64 = 60;
 /// Shorter ones may be shown whole; what is longer goes as a file.
@@ -33,7 +37,19 @@ impl Typed {
         let body = clean(&mark_lookalikes(body), &mut removed);
         let body = mark_lookalikes(&body);
         let body = body.trim_end_matches(['\n', ' ', '\t']);
-        Self { header_bytes: header.len(), text: format!("{header} {body}\n"), removed }
+        Self { header_bytes: header.len(), text: format!("{header} {body}\n"), removed, is_line: false }
+    }
+
+    /// The same as one line, for programs that may take a line end for Enter and a tab for a key.
+    pub fn line(header: &str, body: &str) -> Self {
+        let typed = Self::new(header, body);
+        let text = typed.text.trim_end().replace(['\n', '\t'], " ");
+        // The blank closes popups for a last word.
+        Self { text: text + " ", is_line: true, ..typed }
+    }
+
+    pub fn is_line(&self) -> bool {
+        self.is_line
     }
 
     pub fn as_str(&self) -> &str {
@@ -57,6 +73,17 @@ impl Typed {
     /// More presses of `ERASE` than this do not take it back.
     pub(crate) fn erase_presses_max(&self) -> usize {
         10 + 3 * self.text.matches('\n').count()
+    }
+
+    /// What takes it back.
+    pub(crate) fn erase(&self) -> &'static [u8] {
+        if self.is_line { ERASE_LINE } else { ERASE }
+    }
+
+    /// The first character, and the rest, as keys for a program that does not know pastes. Only for a line.
+    pub(crate) fn as_keys(&self) -> (&[u8], &[u8]) {
+        let first = self.text.chars().next().map_or(0, char::len_utf8);
+        self.text.as_bytes().split_at(first)
     }
 
     /// As bytes for a program that knows pastes, in one piece.

@@ -8,11 +8,13 @@
 //! approval; at most three times; a person's draft is never touched; what is not proven is not said.
 //! Not here: what is typed (`text`), how the composer is read (`composer`), receipts (the node).
 
+mod line;
+
 pub use crate::held::{Held, Note, Outcome, Proof};
 pub use crate::sight::Sight;
 
 use crate::composer::{Holds, Match};
-use crate::text::{ERASE, ERASE_MS, Typed, bones};
+use crate::text::{ERASE_MS, Typed, bones};
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 
@@ -33,6 +35,8 @@ pub enum Step {
     Note(Note),
     /// Write it in one piece.
     Paste(Vec<u8>),
+    /// Write what follows the piece before.
+    PasteRest(Vec<u8>),
     Enter,
     /// Take back what we have written.
     Erase(&'static [u8]),
@@ -44,6 +48,10 @@ enum Phase {
     Gate,
     /// The keyboard was asked for.
     Asked,
+    /// Only the first character was written (`line`).
+    Probed {
+        at: Timestamp,
+    },
     /// Written; not yet seen for long enough.
     Pasted {
         at: Timestamp,
@@ -185,6 +193,7 @@ impl Turn {
         match self.phase {
             Phase::Gate => self.gate(sight),
             Phase::Asked => self.asked(sight),
+            Phase::Probed { at } => self.probed(sight, at),
             Phase::Pasted { at } => self.pasted(sight, at),
             Phase::Aside => self.aside(sight),
             Phase::Entered { at } => self.entered(sight, at),
@@ -195,6 +204,9 @@ impl Turn {
 
     /// Why it must not be typed to right now.
     fn barred(sight: &Sight) -> Option<Held> {
+        if let Some((held, _)) = sight.bar {
+            return Some(held);
+        }
         let held = match sight.state {
             AgentState::Idle => None,
             AgentState::Busy => Some(Held::Busy),
@@ -204,7 +216,7 @@ impl Turn {
             AgentState::Maintenance | AgentState::Unknown => Some(Held::Unknown),
         };
         let held = held.or(sight.paused.then_some(Held::Paused));
-        held.or((!sight.pastes_bracketed).then_some(Held::NoPaste))
+        held.or((!sight.pastes_bracketed && !sight.by_line).then_some(Held::NoPaste))
     }
 
     /// Why nothing may be typed, whatever it is, and when to look again at the latest.
@@ -216,7 +228,7 @@ impl Turn {
         });
         match (held, typing_until(sight)) {
             (None, Some(until)) => (Some(Held::Typing), Some(until)),
-            (held, _) => (held, None),
+            (held, _) => (held, sight.bar.and_then(|(_, until)| until)),
         }
     }
 
@@ -254,7 +266,7 @@ impl Turn {
         self.pastes += 1;
         self.shown_before = sight.shown;
         self.shown_by = Some(sight.now.plus_ms(ECHO_MS_MAX));
-        Step::Paste(self.typed.as_paste())
+        self.write(sight)
     }
 
     fn pasted(&mut self, sight: &Sight, at: Timestamp) -> Step {
@@ -269,6 +281,7 @@ impl Turn {
             Match::No | Match::Among if at.plus_ms(ECHO_MS_MAX) > sight.now => {
                 Step::Wait { until: Some(at.plus_ms(ECHO_MS_MAX)), held: None }
             }
+            Match::No | Match::Among if self.typed.is_line() => self.line_not_echoed(sight),
             Match::No | Match::Among => self.not_echoed(sight),
         }
     }
@@ -314,7 +327,9 @@ impl Turn {
     /// It was written, and then something else came first, or whoever wrote it died.
     fn aside(&mut self, sight: &Sight) -> Step {
         let gone = sight.composer.compare(&self.typed) == Match::No;
-        let shown = (gone && self.is_shown(sight)).then_some(Proof::Shown);
+        // A line may stand above the cursor because the program printed something.
+        let may_be_given = self.enters > 0 || !self.typed.is_line();
+        let shown = (gone && may_be_given && self.is_shown(sight)).then_some(Proof::Shown);
         if let Some(step) = self.proven(sight, if sight.told { Some(Proof::Told) } else { shown }) {
             return step;
         }
@@ -408,6 +423,10 @@ impl Turn {
         if let Some(held) = Self::barred(sight) {
             return Step::Wait { until: None, held: Some(held) };
         }
+        if self.typed.is_line() {
+            let why = "Enter was pressed, and the text still stands at the cursor";
+            return self.finish(sight, Outcome::Unknown { why });
+        }
         if self.enters >= ENTERS_MAX {
             let why = "Enter was pressed three times and the text stayed in the composer";
             self.phase = Phase::Erasing { presses: 0, at: sight.now, why, all_ours: false };
@@ -471,7 +490,7 @@ impl Turn {
             return Step::Wait { until: Some(at.plus_ms(ERASE_MS)), held: None };
         }
         self.phase = Phase::Erasing { presses: presses + 1, at: sight.now, why, all_ours };
-        Step::Erase(ERASE)
+        Step::Erase(self.typed.erase())
     }
 
     fn finish(&mut self, sight: &Sight, outcome: Outcome) -> Step {
@@ -500,6 +519,7 @@ fn typing_until(sight: &Sight) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::ERASE;
 
     fn typed() -> Typed {
         Typed::new("[A2A:0011:tester]", "do this")

@@ -5,11 +5,13 @@
 
 use crate::composer::Holds;
 use crate::fold::{Fold, PromptKey, Rank, Reading, Verdict};
+use crate::held::Held;
 use crate::hooks::{self, Event, Heard, Meaning};
 use crate::key_reader::{KeyReader, Keystroke};
 use crate::pause::{Paused, Pauses};
 use crate::profile::{Hooks, Profile};
 use crate::prompt::Prompt;
+use crate::quiet::{self, Echo, LineInput};
 use crate::request::{PermissionRequest, REQUESTS_MAX};
 use crate::rules::{self, Sees};
 use crate::screen::{SCROLLBACK, Screen, Seen, Size};
@@ -55,6 +57,9 @@ pub struct Watch {
     /// When anything last came from the program: output, or an event of its hooks or its server.
     sign_at: Timestamp,
     requests: Requests,
+    /// When the program last printed something.
+    printed_at: Timestamp,
+    line: LineInput,
 }
 
 /// What the program told of the permissions that it asks for.
@@ -94,6 +99,8 @@ impl Watch {
             zone: TimeZone::UTC,
             sign_at: now,
             requests: Requests::default(),
+            printed_at: now,
+            line: LineInput::default(),
         }
     }
 
@@ -207,7 +214,7 @@ impl Watch {
             let prompt = self.heard.prompt.as_ref();
             prompt.is_some_and(|(text, _)| text.text.trim_end() == typed.as_str().trim_end())
         });
-        Sight {
+        let sight = Sight {
             now,
             state: verdict.state,
             state_since: verdict.since,
@@ -221,7 +228,56 @@ impl Watch {
             tells: false,
             told,
             paused: self.paused(now).is_some(),
-        }
+            bar: self.profile.composer.is_none().then_some((Held::NoProfile, None)),
+            by_line: false,
+        };
+        if self.types_lines() { self.by_line(sight, typed) } else { sight }
+    }
+
+    /// Whether messages are typed at its cursor, since its profile has no composer and its user asked for that.
+    pub fn types_lines(&self) -> bool {
+        self.profile.composer.is_none() && self.profile.type_when.is_some()
+    }
+
+    /// What there is to see for one who types at the cursor. A program of which nobody can tell what it does is idle
+    /// while its screen is quiet.
+    fn by_line(&self, sight: Sight, typed: Option<&Typed>) -> Sight {
+        let bar = self.line.bar(sight.now, self.printed_at, &self.screen);
+        let state = match sight.state {
+            AgentState::Unknown | AgentState::Starting if !self.profile.can_tell_idle() => {
+                let is_quiet = !matches!(bar, Some((Held::NotQuiet, _)));
+                if is_quiet { AgentState::Idle } else { AgentState::Busy }
+            }
+            state => state,
+        };
+        let echo = self.line.echo(&self.screen);
+        let composer = match (&echo, typed) {
+            (Echo::Gone, _) => Holds::Unknown,
+            (Echo::Shown { text, .. }, Some(typed)) if quiet::is_whole(text, typed) => {
+                Holds::Text(bones(typed.as_str()))
+            }
+            (Echo::Shown { text, is_entered: false }, _) if !text.is_empty() => Holds::Text(text.clone()),
+            (Echo::Nothing | Echo::Shown { .. }, _) => Holds::Empty,
+        };
+        let is_there = matches!(composer, Holds::Text(_));
+        let on_screen: String = self.screen.rows().iter().map(|row| bones(row)).collect();
+        let shown = typed.is_some_and(|typed| !is_there && on_screen.contains(&bones(typed.header())));
+        Sight { bar, state, composer, shown, by_line: true, ..sight }
+    }
+
+    /// A text of ours is about to be written.
+    pub fn begin_line(&mut self) {
+        self.line.begin(&self.screen);
+    }
+
+    /// Nobody follows it any more.
+    pub fn end_line(&mut self) {
+        self.line.end();
+    }
+
+    /// It is not known what was typed before.
+    pub fn forget_keys(&mut self) {
+        self.line.forget();
     }
 
     /// Nothing was printed that the rules have not seen: what is shown is whole.
@@ -273,7 +329,7 @@ impl Watch {
     pub fn output(&mut self, now: Timestamp, bytes: &[u8]) -> Vec<String> {
         self.tick(now);
         self.has_seen |= !bytes.is_empty();
-        self.sign_at = self.sign_at.max(now);
+        (self.sign_at, self.printed_at) = (self.sign_at.max(now), self.printed_at.max(now));
         let (mut seen, mut answers) = (Vec::new(), Vec::new());
         self.screen.feed(bytes, &mut seen);
         self.fold.printed(now);
@@ -381,6 +437,7 @@ impl Watch {
         self.fold.succeed(now, &before.fold);
         (self.heard, self.zone) = (before.heard.clone(), before.zone.clone());
         self.requests = before.requests.clone();
+        self.line = before.line.clone();
         self.screen.set_colours(before.screen.colours());
     }
 
@@ -397,6 +454,7 @@ impl Watch {
             Keystroke::Key(token) => (token, false),
             Keystroke::Pasted(token) => (token, true),
         };
+        self.line.take(token, is_pasted);
         match token {
             Token::Enter | Token::Text(_) => self.fold.typed(now, PromptKey::Answers),
             Token::Escape | Token::Cancel => self.fold.typed(now, PromptKey::Dismisses),

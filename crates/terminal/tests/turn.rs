@@ -242,6 +242,8 @@ impl Program {
             tells: self.tells,
             told: self.tells && !self.silent && self.told_at.is_some_and(|at| at <= self.now),
             paused: false,
+            bar: None,
+            by_line: false,
         }
     }
 
@@ -275,6 +277,7 @@ impl Program {
                 let line = self.composer.rfind('\n').unwrap_or(0);
                 self.composer.truncate(line);
             }
+            Step::PasteRest(_) => unreachable!("only lines have a rest"),
             Step::Wait { .. } | Step::Note(_) | Step::Done(_) => {}
         }
     }
@@ -309,7 +312,7 @@ fn deliver(seed: u64, nasty: bool, crash_at: Option<u64>) -> (Program, Option<Ou
                 Step::Note(_) => (0..program.dice.roll(40)).for_each(|_| program.pass(&header)),
                 Step::Wait { .. } | Step::Paste(_) | Step::Enter | Step::Erase(_) => break,
                 Step::Done(outcome) => return (program, Some(outcome)),
-                Step::TakeKeyboard { .. } | Step::ReleaseKeyboard => {}
+                Step::TakeKeyboard { .. } | Step::ReleaseKeyboard | Step::PasteRest(_) => {}
             }
         }
     }

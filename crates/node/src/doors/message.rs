@@ -2,6 +2,7 @@
 
 use super::{Refused, Shared, read_body, unexpected};
 use crate::driver::now;
+use crate::hands::terminal::Seat;
 use crate::{audit, post};
 use axum::Json;
 use axum::body::Body;
@@ -44,7 +45,8 @@ pub(super) async fn send(
     let Answer::Accepted(taken) = answer else { return Err(unexpected()) };
     let first = taken.first().ok_or_else(unexpected)?;
     audit::note(|facts| facts.taken(first));
-    Ok(Json(MessageAccepted::stored(first, latest)))
+    let why = app.seat.as_ref().and_then(Seat::untyped);
+    Ok(Json(MessageAccepted { why, ..MessageAccepted::stored(first, latest) }))
 }
 
 /// The agent that is meant, if it is not ours.

@@ -61,7 +61,7 @@ pub(super) async fn terminal(
 }
 
 fn view(seat: &Seat) -> TerminalView {
-    let (cli, chosen) = (seat.cli().borrow().clone(), seat.chosen());
+    let (cli, chosen, untyped) = (seat.cli().borrow().clone(), seat.chosen(), seat.untyped());
     let watch = seat.watch();
     let (verdict, size) = (watch.verdict(), watch.screen().size());
     TerminalView {
@@ -89,6 +89,7 @@ fn view(seat: &Seat) -> TerminalView {
         tested: cli.tested,
         tested_versions: watch.profile().version.tested.clone(),
         way_in: way_in(seat, &watch),
+        untyped,
         paused: watch.paused(now()).map(paused),
         wedged_since: watch.wedged(now()).map(time::show),
         title: watch.screen().title().to_owned(),
@@ -110,6 +111,10 @@ fn paused(paused: &Paused) -> PausedView {
 
 /// How messages get to the program.
 fn way_in(seat: &Seat, watch: &Watch) -> String {
+    if watch.types_lines() {
+        return "typed at its cursor as one line while its screen is quiet (--type-when), and proven by what it shows"
+            .into();
+    }
     if watch.profile().composer.is_none() {
         return "read by the agent with `synapse inbox`: its profile does not say where it is typed to"
             .into();

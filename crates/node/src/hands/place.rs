@@ -78,7 +78,7 @@ pub(super) fn seen(sight: &Sight) -> Composer {
     match (sight.state, &sight.composer) {
         (AgentState::Waiting, _) => Composer::Prompt,
         (AgentState::Error | AgentState::Offline, _) => Composer::Other,
-        (_, Holds::Empty) => Composer::Empty,
+        (_, Holds::Empty) if !sight.by_line => Composer::Empty,
         _ => Composer::Other,
     }
 }

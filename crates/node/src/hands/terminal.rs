@@ -34,6 +34,7 @@ use synapse_store::ended::Ended;
 use synapse_store::home::{AgentDir, socket_address};
 use synapse_store::registry::PendingPrompt;
 use synapse_terminal::hooks::Event;
+use synapse_terminal::quiet::TypeWhen;
 use synapse_terminal::request::PermissionRequest;
 use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -48,6 +49,7 @@ pub struct Seat {
     cli: Arc<watch::Sender<Cli>>,
     chosen: Arc<Mutex<Chosen>>,
     tells: Arc<Tells>,
+    typing: Arc<Typing>,
     /// What its hooks must bring; none if it has no hooks.
     key: Option<Arc<str>>,
     /// Why its server is not heard.
@@ -59,6 +61,26 @@ pub struct Seat {
     pub(super) wishes: mpsc::Sender<Wish>,
     /// Taken by the typist.
     pub(super) wished: Arc<Mutex<Option<mpsc::Receiver<Wish>>>>,
+}
+
+/// What counts for typing to a program whose profile has no composer.
+#[derive(Debug, Clone, Default)]
+pub struct Typing {
+    /// The name of its program.
+    pub program: String,
+    /// What its user said at the start.
+    pub when: Option<TypeWhen>,
+    /// It would run each message as a command.
+    pub is_shell: bool,
+}
+
+impl Typing {
+    /// The profile as it counts for this program.
+    fn settle(&self, mut profile: Profile) -> Profile {
+        let when = self.when.or(profile.type_when);
+        profile.type_when = when.filter(|when| *when == TypeWhen::QuietShell || !self.is_shell);
+        profile
+    }
 }
 
 /// The profile that holds, and what became of its file.
@@ -73,8 +95,8 @@ pub struct Chosen {
 
 impl Seat {
     /// `text` is all that the profile was made of.
-    pub fn new(profile: Profile, text: String, tells: Tells, key: Option<String>) -> Self {
-        let mut watch = Watch::new(now(), profile, Size::DETACHED, SCROLLBACK);
+    pub fn new(profile: Profile, text: String, tells: Tells, typing: Typing, key: Option<String>) -> Self {
+        let mut watch = Watch::new(now(), typing.settle(profile), Size::DETACHED, SCROLLBACK);
         watch.set_zone(jiff::tz::TimeZone::system());
         let (wishes, wished) = mpsc::channel(WISHES_MAX);
         Self {
@@ -82,6 +104,7 @@ impl Seat {
             cli: Arc::new(watch::Sender::new(Cli::default())),
             chosen: Arc::new(Mutex::new(Chosen { text, ..Chosen::default() })),
             tells: Arc::new(tells),
+            typing: Arc::new(typing),
             key: key.map(Into::into),
             trouble: Arc::default(),
             pending: Arc::new(watch::Sender::new(None)),
@@ -104,6 +127,22 @@ impl Seat {
             }
             _ => None,
         }
+    }
+
+    /// Why no message will be typed to it, whatever it does; none if messages are typed.
+    pub fn untyped(&self) -> Option<String> {
+        let watch = self.watch();
+        let profile = watch.profile();
+        if profile.composer.is_some() || profile.type_when.is_some() {
+            return None;
+        }
+        let program = &self.typing.program;
+        let why = match (self.typing.is_shell, profile.name.as_str()) {
+            (true, _) => return Some(format!("will not be typed: {program} would run it as a command")),
+            (false, "generic") => format!("no profile for {program}"),
+            (false, name) => format!("the profile {name} has no composer"),
+        };
+        Some(format!("will not be typed: {why}; `synapse profile learn -- {program}`"))
     }
 
     /// Whether this is the key of the program's hooks.
@@ -165,7 +204,7 @@ impl Seat {
                 if chosen.text != text {
                     tracing::info!(from = %chosen.from, "another profile is used from now on");
                     chosen.text = text;
-                    self.watch().reprofile(now, found.profile);
+                    self.watch().reprofile(now, self.typing.settle(found.profile));
                     let known = self.cli.borrow().version.clone();
                     known.inspect(|version| self.said_version(version));
                     self.bell.notify_one();
@@ -447,6 +486,9 @@ impl<'a> Sitting<'a> {
         let mut watch = self.hand.seat.watch();
         let mut next = Watch::resumed(now(), watch.profile().clone(), size, SCROLLBACK, picture);
         next.succeed(now(), &watch);
+        if is_restart() && !watch.has_seen() {
+            next.forget_keys();
+        }
         if matches!(self.hand.seat.tells(), Tells::OpencodeServer { .. }) {
             next.await_server(now());
         }

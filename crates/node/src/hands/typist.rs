@@ -143,6 +143,8 @@ struct Stopping {
 const HELD_MS_MAX: u64 = 3_000;
 /// The pause after a key of a person who does not type on.
 const YIELD_MS: u64 = 500;
+/// So long after a text was written it is looked for, even if nothing is printed.
+const ECHO_LOOK_MS: u64 = 200;
 const STEPS_MAX: usize = 16;
 
 impl Typist {
@@ -336,7 +338,13 @@ impl Typist {
                 self.look_again = true;
                 return self.note(&message, note, asks).await;
             }
-            Step::Paste(bytes) => self.press(&bytes, asks),
+            Step::Paste(bytes) => {
+                self.seat.watch().begin_line();
+                self.press(&bytes, asks);
+                // A program that shows nothing of it wakes nobody.
+                self.wake = Some(now().plus_ms(ECHO_LOOK_MS));
+            }
+            Step::PasteRest(bytes) => self.press(&bytes, asks),
             Step::Enter => self.press_if_quiet(b"\r", asks),
             Step::Erase(keys) => self.press(keys, asks),
             Step::Done(outcome) => {
@@ -451,9 +459,12 @@ impl Typist {
 
     /// Why nothing is typed; of a pause, also until when.
     fn words(&self, held: Held) -> String {
-        let watch = self.seat.watch();
-        let paused = watch.paused(now()).filter(|_| held == Held::Paused);
-        paused.map_or_else(|| held.to_string(), ToString::to_string)
+        let told = match held {
+            Held::NoProfile => self.seat.untyped(),
+            Held::Paused => self.seat.watch().paused(now()).map(ToString::to_string),
+            _ => None,
+        };
+        told.unwrap_or_else(|| held.to_string())
     }
 
     fn caller(&self) -> Caller {

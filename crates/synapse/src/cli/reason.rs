@@ -96,6 +96,9 @@ fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
             format!("`synapse send {label} '…' --task {}`", task.short_id),
         );
     }
+    if let Some(untyped) = node.terminal.as_ref().and_then(|terminal| terminal.untyped.as_ref()) {
+        return of_untyped(label, node, untyped);
+    }
     let why = show::line(&status.why, 60);
     let first = node.tasks.iter().find(|task| task.state == "working");
     let task = first.map_or_else(|| "<TASK>".to_owned(), |task| task.short_id.clone());
@@ -128,6 +131,9 @@ fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
             format!("no program takes the messages of {label} for {since}"),
             format!("start its program: `synapse join --name {label}`"),
         ),
+        "unknown" if held(node).is_some() => {
+            of_held(label, node, &format!("nothing tells what {label} does"))
+        }
         "error" | "maintenance" | "unknown" => Reason::new(
             "error",
             format!("{label} is in state {} for {since} ({why})", status.state),
@@ -135,6 +141,18 @@ fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
         ),
         _ => of_idle(label, node, &since, now),
     }
+}
+
+/// Its mail stays in its mailbox.
+fn of_untyped(label: &str, node: &NodeFacts, untyped: &str) -> Reason {
+    let mail = node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased;
+    let waits = match mail {
+        0 => String::new(),
+        1 => ", and 1 message waits".to_owned(),
+        n => format!(", and {n} messages wait"),
+    };
+    let because = format!("mail for {label} {}{waits}", show::line(untyped, 160));
+    Reason::new("no_profile", because, format!("the agent reads it with `synapse inbox {label}`"))
 }
 
 fn of_idle(label: &str, node: &NodeFacts, since: &str, now: u64) -> Reason {
@@ -155,25 +173,33 @@ fn of_idle(label: &str, node: &NodeFacts, since: &str, now: u64) -> Reason {
             format!("`synapse interrupt {label} '…'` asks it, `synapse cancel {}` ends it", task.short_id),
         );
     }
-    let mail = node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased;
-    if mail > 0 {
-        let held = node.inbox.messages.iter().find_map(|message| message.held.as_deref());
-        let (what, why) = match held {
-            Some(why) => (
-                if mail == 1 { "message waits" } else { "messages wait" },
-                format!(": {}", show::line(why, 80)),
-            ),
-            None => {
-                (if mail == 1 { "message is on its way" } else { "messages are on their way" }, String::new())
-            }
-        };
-        return Reason::new(
-            "mail",
-            format!("{label} is idle, and {mail} {what}{why}"),
-            format!("`synapse inbox {label}` shows them"),
-        );
+    if node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased > 0 {
+        return of_held(label, node, &format!("{label} is idle"));
     }
     Reason::new("idle", format!("{label} has been idle for {since}, and nothing waits for it"), "")
+}
+
+/// Mail waits, or is on its way.
+fn of_held(label: &str, node: &NodeFacts, state: &str) -> Reason {
+    let mail = node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased;
+    let (what, why) = match held(node) {
+        Some(why) => {
+            (if mail == 1 { "message waits" } else { "messages wait" }, format!(": {}", show::line(why, 80)))
+        }
+        None => {
+            (if mail == 1 { "message is on its way" } else { "messages are on their way" }, String::new())
+        }
+    };
+    Reason::new(
+        "mail",
+        format!("{state}, and {mail} {what}{why}"),
+        format!("`synapse inbox {label}` shows them"),
+    )
+}
+
+/// Why mail is not typed now.
+fn held(node: &NodeFacts) -> Option<&str> {
+    node.inbox.messages.iter().find_map(|message| message.held.as_deref())
 }
 
 /// Why a task is not done.
@@ -258,6 +284,9 @@ fn of_waiting(facts: &AgentFacts, receipt: Option<&ReceiptView>, now: u64) -> Re
             ),
             None => Reason::new("queued", format!("{queue}, and {label} is about to take it"), ""),
         };
+    }
+    if agent.code == "no_profile" {
+        return agent;
     }
     let because = format!("{queue}, and {}", agent.because);
     Reason { pending: agent.pending, ..Reason::new("queued", because, agent.help) }

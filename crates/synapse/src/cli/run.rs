@@ -20,7 +20,7 @@ const EVENTS_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) fn run(args: Run, json: bool) -> Done {
     let Some((command, hand)) = hand_of(&args) else {
-        return super::wrap::command(args.who, args.program, args.detach, json);
+        return super::wrap::command(args.who, args.program, args.type_when, args.detach, json);
     };
     start(args.who, &command, hand, Shape { detach: args.detach, serves: None }, json)
 }

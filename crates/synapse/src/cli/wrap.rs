@@ -1,6 +1,6 @@
 //! `synapse claude`, `synapse run -- COMMAND`: a program in a terminal that outlives this one.
 
-use super::Who;
+use super::{TypeWhen, Who};
 use crate::fail::{self, Done, Fail};
 use crate::launch::{self, Started, Wish};
 use crate::profiles::{self, Found, Notice};
@@ -27,6 +27,8 @@ struct Words {
     who: Who,
     #[arg(short, long)]
     detach: bool,
+    #[arg(long, value_name = "WHEN")]
+    type_when: Option<TypeWhen>,
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<String>,
 }
@@ -51,7 +53,7 @@ pub(super) fn external(words: Vec<String>, json: bool) -> Done {
     };
     let words = Words::try_parse_from(rest).map_err(|e| Fail::usage(e.to_string()))?;
     let argv = [vec![found.profile.command.clone()], found.profile.args.clone(), words.args].concat();
-    start(words.who, Chosen { found, argv, notices }, words.detach, json)
+    start(words.who, Chosen { found, argv, notices, type_when: words.type_when }, words.detach, json)
 }
 
 /// The command or profile that was probably meant.
@@ -64,8 +66,14 @@ fn nearest(wrong: &str, profiles: &[&str]) -> Option<String> {
 }
 
 /// `synapse run -- COMMAND ARGS`: the profile of that name if there is one, else the generic one.
-pub(super) fn command(who: Who, argv: Vec<String>, detach: bool, json: bool) -> Done {
-    start(who, Chosen::of(&argv, None)?, detach, json)
+pub(super) fn command(
+    who: Who,
+    argv: Vec<String>,
+    type_when: Option<TypeWhen>,
+    detach: bool,
+    json: bool,
+) -> Done {
+    start(who, Chosen { type_when, ..Chosen::of(&argv, None)? }, detach, json)
 }
 
 /// A program, and what is known of it.
@@ -74,6 +82,8 @@ pub(super) struct Chosen {
     argv: Vec<String>,
     /// What is not taken from the project.
     notices: Vec<Notice>,
+    /// What its user said of typing to it.
+    type_when: Option<TypeWhen>,
 }
 
 impl Chosen {
@@ -98,7 +108,7 @@ impl Chosen {
             }
         };
         let found = found.ok_or_else(|| Fail::usage("there is no generic profile"))?;
-        Ok(Self { found, argv: argv.to_vec(), notices })
+        Ok(Self { found, argv: argv.to_vec(), notices, type_when: None })
     }
 
     pub(super) fn profile(&self) -> &str {
@@ -136,13 +146,14 @@ fn start(who: Who, chosen: Chosen, detach: bool, json: bool) -> Done {
 
 /// Starts it in a terminal as large as that of the person, if there is one.
 pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Result<Started, Fail> {
-    let Chosen { found, argv, notices: _ } = chosen;
+    let Chosen { found, argv, notices: _, type_when } = chosen;
     check_program(&argv[0], who.cwd.as_deref())?;
     let size = match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if person.is_some() => (size.ws_col.max(1), size.ws_row.max(1)),
         _ => (Size::DETACHED.columns(), Size::DETACHED.rows()),
     };
-    let hand = Hand::Terminal(InTerminal {
+    let folder = who.cwd.clone().unwrap_or_else(|| Path::new(".").to_owned());
+    let terminal = InTerminal {
         env: environment(&found.profile.env),
         tells: tells::choose(&found.profile, &argv),
         argv: argv.clone(),
@@ -152,7 +163,10 @@ pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Resul
         columns: size.0,
         rows: size.1,
         colours: person.and_then(Person::colours),
-    });
+        type_when: type_when.map(Into::into),
+    };
+    check_typing(&terminal, found.profile.composer.is_some(), &folder)?;
+    let hand = Hand::Terminal(terminal);
     let kind =
         if found.profile.name == "generic" { None } else { AgentType::parse(&found.profile.name).ok() };
     let mut wish: Wish = super::run::wish(who, &argv[0], hand)?;
@@ -162,8 +176,26 @@ pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Resul
     launch::start(&Home::from_env()?, wish)
 }
 
+/// Refuses to type messages into a shell unless the user said so in as many words.
+fn check_typing(terminal: &InTerminal, has_composer: bool, folder: &Path) -> Done {
+    let Some(when) = terminal.type_when else { return Ok(()) };
+    let program = terminal.argv.first().map(String::as_str).unwrap_or_default();
+    if has_composer {
+        let note = format!("{program} has a composer in its profile, so --type-when does not count");
+        eprintln!("{}", show::paint_err("2", &note));
+        return Ok(());
+    }
+    if when == synapse_terminal::quiet::TypeWhen::Quiet && terminal.is_shell(folder) {
+        return Err(Fail::refused(format!(
+            "{program:?} is a shell or starts one: it would run every message as a command, with your rights\n\
+             hint: use the agent's own program after `--`; if you really want this, pass `--type-when quiet-shell`"
+        )));
+    }
+    Ok(())
+}
+
 /// Says what a shell would say, before anything is started.
-fn check_program(program: &str, folder: Option<&Path>) -> Done {
+pub(super) fn check_program(program: &str, folder: Option<&Path>) -> Done {
     use rustix::fs::{Access, access};
     let may_run = |file: &Path| file.is_file() && access(file, Access::EXEC_OK).is_ok();
     if program.contains('/') {
@@ -196,7 +228,7 @@ fn check_program(program: &str, folder: Option<&Path>) -> Done {
 }
 
 /// What must not be inherited is taken out, and what a terminal program expects is set.
-fn environment(of_profile: &Env) -> BTreeMap<String, Option<String>> {
+pub(super) fn environment(of_profile: &Env) -> BTreeMap<String, Option<String>> {
     let mut env = BTreeMap::new();
     let always = [
         "TMUX",

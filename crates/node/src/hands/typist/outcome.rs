@@ -27,6 +27,7 @@ pub(super) struct Wording {
 
 impl Typist {
     pub(super) async fn outcome(&mut self, message: &MessageId, sight: &Sight, outcome: Outcome) {
+        self.seat.watch().end_line();
         match outcome {
             Outcome::Submitted(proof) => self.submitted(message, proof).await,
             Outcome::NotSubmitted { why, erased } => self.missed(message, sight, why, erased).await,

@@ -8,6 +8,8 @@ use synapse_core::message::{Body, Letter};
 use synapse_dialects::api::MessageView;
 use synapse_terminal::text::Typed;
 
+/// Longest text that is typed as one line. A terminal that collects lines keeps at most 4,096 bytes of one.
+const LINE_CHARS_MAX: usize = 800;
 /// What the end of a text does not need.
 const BLANKS: [char; 3] = ['\n', ' ', '\t'];
 
@@ -19,18 +21,25 @@ impl Typist {
         let urgent = if letter.priority.is_urgent() { "URGENT: " } else { "" };
         let again = if wording.again { "(may repeat) " } else { "" };
         let header = header(letter.task.short(), &from);
-        Typed::new(&header, &format!("{again}{urgent}{}{}", text.trim_end_matches(BLANKS), beside(notes)))
+        let text = format!("{again}{urgent}{}{}", text.trim_end_matches(BLANKS), beside(notes));
+        if self.seat.watch().types_lines() { Typed::line(&header, &text) } else { Typed::new(&header, &text) }
     }
 
     /// A text that is too long to be typed, or not shown as it is, goes into a file that the message points to.
     fn inline(&self, letter: &Letter, text: String, as_file: bool) -> String {
-        let (max, chars) = (self.seat.watch().profile().submit.inline_chars_max, text.chars().count());
-        if chars <= max && !as_file {
+        let (max, types_lines) = {
+            let watch = self.seat.watch();
+            (watch.profile().submit.inline_chars_max, watch.types_lines())
+        };
+        let (chars, lines) = (text.chars().count(), text.trim_end_matches(BLANKS).lines().count());
+        let fits = if types_lines { lines <= 1 && chars <= max.min(LINE_CHARS_MAX) } else { chars <= max };
+        if fits && !as_file {
             return text;
         }
         match mail::keep(&self.mail(), &letter.task, &text) {
             Ok(path) => {
-                format!("this message has {chars} characters; all of it is in the file {}", path.display())
+                let size = if lines > 1 { format!("{lines} lines") } else { format!("{chars} characters") };
+                format!("this message has {size}; all of it is in the file {}", path.display())
             }
             Err(e) => {
                 tracing::warn!(error = %e, "a long message could not be kept as a file; it is typed whole");

@@ -129,6 +129,7 @@ mod tests {
             tested: Some(false),
             tested_versions: vec!["2.1".into()],
             way_in: "its mailbox".into(),
+            untyped: None,
             paused: Some(synapse_dialects::terminal::PausedView {
                 limit: "usage limit".into(),
                 since: at.clone(),

@@ -5,6 +5,7 @@
 use crate::agents::Roll;
 use crate::cli::wait;
 use crate::fail::{self, Fail};
+use crate::show;
 use std::time::{Duration, Instant};
 use synapse_core::message::{Proof, Sender, Who};
 use synapse_core::routes::Candidate;
@@ -29,10 +30,15 @@ pub(in crate::cli) fn stored_line(accepted: &MessageAccepted, label: &str) -> St
             Some(why) => format!("stored for {label}, which will get it as soon as it responds ({why})"),
             None => format!("stored for {label}, which has not taken it in yet"),
         },
-        (_, true, _) => format!("already stored for {label}, task {task}"),
-        (_, _, 0) => format!("stored for {label}, task {task}"),
-        (_, _, ahead) => format!("stored for {label}, task {task}, {ahead} ahead of it"),
+        (_, true, _) => format!("already stored for {label}, task {task}{}", noted(accepted)),
+        (_, _, 0) => format!("stored for {label}, task {task}{}", noted(accepted)),
+        (_, _, ahead) => format!("stored for {label}, task {task}, {ahead} ahead of it{}", noted(accepted)),
     }
+}
+
+/// Why it stays in the mailbox, if that is known.
+fn noted(accepted: &MessageAccepted) -> String {
+    accepted.why.as_deref().map_or_else(String::new, |why| format!("; it {}", show::line(why, 160)))
 }
 
 const NOT_RUNNING: &str = "not running";

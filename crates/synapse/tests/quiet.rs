@@ -1,0 +1,188 @@
+//! Programs whose profile has no composer: nothing is typed to them unless their user asked for it, and then only
+//! while they are quiet, only if they show it, and never into a shell or a password.
+
+#![allow(clippy::unwrap_used)]
+
+use synapse_testkit::World;
+use synapse_testkit::pty::Pty;
+use synapse_testkit::world::python;
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+/// Asks for lines and puts each into the file `given`; what it was told to do first is in its first argument.
+const REPL: &str = r#"
+import getpass, json, os, sys, time
+how = sys.argv[1]
+def log(text):
+    with open("given", "a") as file:
+        file.write(json.dumps(text) + "\n")
+if how == "chatty":
+    for n in range(40):
+        print("working", n, flush=True); time.sleep(0.1)
+    log("quiet now")
+if how == "secret":
+    log(getpass.getpass("Password: "))
+if how == "mute":
+    log(getpass.getpass("say> "))
+if how == "choice":
+    print("Delete it?\n> 1. Yes\n  2. No\n\nEnter to select, Esc to cancel")
+while True:
+    line = input("ready> ")
+    log(line)
+    print("answer to a line of", len(line))
+"#;
+
+struct Repl<'a>(&'a World);
+
+impl<'a> Repl<'a> {
+    fn start(world: &'a World, how: &str, more: &[&str]) -> Self {
+        world.write("repl.py", REPL);
+        world.write("given", "");
+        let mut words = vec!["run", "-d", "--name", "repl"];
+        words.extend(more);
+        words.extend(["--", python(), "repl.py", how]);
+        world.ok(&words);
+        Self(world)
+    }
+
+    fn given(&self) -> Vec<String> {
+        self.0.lines("given").iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn wait_for(&self, count: usize) -> Vec<String> {
+        self.0.wait_until(&format!("{count} lines given"), || self.given().len() >= count);
+        self.given()
+    }
+
+    fn screen(&self) -> String {
+        self.0.ok(&["screen", "repl"])
+    }
+}
+
+#[test]
+fn line_is_typed_to_a_quiet_program_if_its_user_asked_for_that() {
+    let world = world();
+    let repl = Repl::start(&world, "chatty", &["--type-when", "quiet"]);
+    world.send("repl", "hello\tyou", &[]);
+    let given = repl.wait_for(2);
+    assert_eq!(given[0], "quiet now", "it was not typed while the program printed");
+    assert!(given[1].starts_with("[A2A:") && given[1].ends_with("] hello you "), "{given:?}");
+    // A line end would be Enter.
+    world.send("repl", "one\nquit()\ntwo", &[]);
+    let given = repl.wait_for(3);
+    assert!(given[2].contains("] this message has 3 lines; all of it is in the file "), "{given:?}");
+    let answer = world.ok(&["send", "repl", "what is it?", "--response"]);
+    assert!(answer.contains("answer to a line of"), "{answer}");
+    assert_eq!(repl.given().len(), 4);
+}
+
+#[test]
+fn sender_learns_that_nothing_is_typed_without_a_profile() {
+    let world = world();
+    let repl = Repl::start(&world, "plain", &[]);
+    let program = std::path::Path::new(python()).file_name().unwrap().to_str().unwrap();
+    let words = format!("will not be typed: no profile for {program}; `synapse profile learn -- {program}`");
+    let stored = world.ok(&["send", "repl", "hello"]);
+    assert!(stored.contains(&format!("it {words}")), "{stored}");
+    assert_eq!(world.json(&["send", "repl", "hello again"])["why"], words);
+    let task = world.json(&["inbox", "repl"])["messages"][0]["task_id"].as_str().unwrap().to_owned();
+    for about in ["repl", &task[..8]] {
+        let explained = world.json(&["explain", about]);
+        let because = explained["because"].as_str().unwrap_or_default();
+        assert!(because.contains(&words) && !because.contains("next in the mailbox"), "{explained:#}");
+    }
+    world.wait_until("list tells it", || world.ok(&["list"]).contains("will not be typed"));
+    let late = world.synapse(&["send", "repl", "and", "--response", "--timeout", "1s"]);
+    late.fails(4, &["will not be typed", "synapse profile learn"]);
+    assert_eq!(repl.given(), Vec::<String>::new());
+}
+
+#[test]
+fn shells_are_refused_unless_the_user_says_so() {
+    let world = world();
+    world
+        .synapse(&["run", "-d", "--type-when", "quiet", "--", "sh"])
+        .fails(5, &["would run every message as a command", "quiet-shell"]);
+    std::os::unix::fs::symlink("/bin/sh", world.file("agent")).unwrap();
+    let ran = world.synapse(&["run", "-d", "--type-when", "quiet", "--", "./agent"]);
+    ran.fails(5, &["would run every message as a command"]);
+    // A profile of the user's that says so does not count for a shell either.
+    let profiles = world.home().join("profiles");
+    std::fs::create_dir_all(&profiles).unwrap();
+    std::fs::write(profiles.join("sh.yaml"), "name: sh\ncommand: sh\ntype_when: quiet\n").unwrap();
+    world.ok(&["run", "-d", "--name", "shell", "--", "sh"]);
+    let stored = world.ok(&["send", "shell", "; touch ran"]);
+    assert!(stored.contains("will not be typed: sh would run it as a command"), "{stored}");
+    world.ok(&["kill", "shell"]);
+    world.ok(&["run", "-d", "--name", "wanted", "--type-when", "quiet-shell", "--", "sh"]);
+    world.send("wanted", "; touch wanted", &[]);
+    world.wait_until("the shell ran it", || world.file("wanted").exists());
+    assert!(!world.file("ran").exists());
+}
+
+#[test]
+fn project_cannot_ask_for_typing() {
+    let world = world();
+    let own = world.home().join("profiles");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("tool.yaml"), format!("name: tool\ncommand: {}\nargs: [-i]\n", python()))
+        .unwrap();
+    std::fs::create_dir_all(world.folder().join(".synapse/profiles")).unwrap();
+    world.write(".synapse/profiles/tool.yaml", "name: tool\ntype_when: quiet\n");
+    let ran = world.synapse(&["tool", "-d", "--name", "tool"]).ok();
+    assert!(ran.stderr.contains("type_when"), "{}", ran.stderr);
+    assert!(
+        world.ok(&["send", "tool", "hello"]).contains("will not be typed: the profile tool has no composer")
+    );
+}
+
+#[test]
+fn password_and_choice_hold_it_back() {
+    for (how, why) in [("secret", "it asks for a password"), ("choice", "waits for a person")] {
+        let world = world();
+        let repl = Repl::start(&world, how, &["--type-when", "quiet"]);
+        world
+            .wait_until("it asks", || repl.screen().contains("Password:") || repl.screen().contains("2. No"));
+        world.send("repl", "hello", &[]);
+        world.wait_until("it is held back", || world.ok(&["explain", "repl"]).contains(why));
+        assert_eq!(repl.given(), Vec::<String>::new(), "{how}");
+    }
+}
+
+#[test]
+fn program_that_does_not_show_what_is_typed_gets_one_character_and_no_enter() {
+    let world = world();
+    let repl = Repl::start(&world, "mute", &["--type-when", "quiet"]);
+    world.wait_until("it asks", || repl.screen().contains("say>"));
+    let ran = world.synapse(&["send", "repl", "hello", "--response"]);
+    ran.fails(3, &["written, not submitted: the program does not show what is typed"]);
+    // Now it is in doubt what stands there.
+    world.send("repl", "and more", &[]);
+    world.wait_until("it is held back", || {
+        world.ok(&["explain", "repl"]).contains("typed in its terminal since")
+    });
+    assert_eq!(repl.given(), Vec::<String>::new());
+    world.ok(&["send-keys", "repl", "Enter"]);
+    assert_eq!(repl.wait_for(1)[0], "[");
+    assert!(repl.wait_for(2)[1].ends_with("and more "), "the next one is typed after Enter");
+}
+
+#[test]
+fn draft_of_a_person_is_left_alone() {
+    let world = world();
+    let repl = Repl::start(&world, "plain", &["--type-when", "quiet"]);
+    let mut person = Pty::start(&world.command(&["attach", "repl"]), 80, 24);
+    person.wait_for("ready>");
+    person.keys("my draft");
+    world.wait_until("it is there", || repl.screen().contains("ready> my draft"));
+    world.send("repl", "hello", &[]);
+    world.wait_until("it is held back", || {
+        world.ok(&["explain", "repl"]).contains("typed in its terminal since")
+    });
+    assert!(repl.screen().trim_end().ends_with("ready> my draft"));
+    person.keys("\r");
+    let given = repl.wait_for(2);
+    assert!(given[0] == "my draft" && given[1].ends_with("] hello "), "{given:?}");
+}
