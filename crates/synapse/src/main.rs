@@ -1,6 +1,6 @@
 //! `synapse`: parse, run, exit code.
 //!
-//! The processes under an agent (`__hold`, `__node`, `__run`, `__hook`, `__teach`, `__demo`) are this same binary on short paths of their
+//! The processes under an agent (`__hold`, `__node`, `__run`, `__hook`, `__teach`, `__tty`, `__demo`) are this same binary on short paths of their
 //! own, taken before anything else is set up.
 
 mod agents;
@@ -11,6 +11,7 @@ mod doctor;
 mod fail;
 mod hook;
 mod launch;
+mod learn;
 mod logfile;
 mod processes;
 mod profiles;

@@ -155,7 +155,7 @@ fn answer_is_read_from_the_session_log() {
     let world = world();
     let logs = world.file("copilot/session-state");
     let log = format!("log={}", logs.join("s1/events.jsonl").display());
-    let _cli = Cli::start(&world, "a", &["quiet=1", &log]);
+    let _cli = Cli::start(&world, "a", &["mute=1", &log]);
     std::fs::create_dir_all(logs.join("s2")).unwrap();
     let foreign = r#"{"type":"user.message","data":{"content":"another session"}}"#;
     std::fs::write(logs.join("s2/events.jsonl"), foreign).unwrap();

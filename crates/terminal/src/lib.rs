@@ -20,6 +20,7 @@ mod joined;
 mod key_reader;
 mod keyboard;
 pub mod keys;
+pub mod learn;
 pub mod leftover;
 pub mod opencode;
 mod palette;

@@ -12,8 +12,10 @@ Every thing that is given to it, and every key that decides something, is a line
   goes_on=MS   works on for so long after a denial, as a model that was told no
   keys=1       logs all that is typed to it, as it is read
   cursor=1     asks for cursor keys in application mode
-  quiet=1      reports no status: only its screen tells what it does
   log=FILE     records its session there, as Copilot does
+  shape=N      draws its composer otherwise: 1 in a box with an example in it, 2 between lines and without a mark,
+               3 with a mark in every row and nothing below
+  mute=1       does not report its status
 A message that contains ASK makes it ask for approval in the middle of its turn; one with LONG takes a minute; after one
 with LIMIT and a time its usage limit is reached until then.
 """
@@ -24,6 +26,14 @@ LOG, OPTIONS = sys.argv[1], dict(option.split("=") for option in sys.argv[2:])
 ECHO, SWALLOW, LOSE, COLLAPSE, TURN = (
     int(OPTIONS.get(name, default))
     for name, default in (("echo", 0), ("swallow", 0), ("lose", 0), ("collapse", 9), ("turn", 300))
+)
+
+SHAPE = int(OPTIONS.get("shape", 0))
+SHAPES = (
+    ("─" * 20, "> ", "  ", "", "─" * 20),
+    ("╭" + "─" * 55 + "╮", "│ > ", "│   ", "│", "╰" + "─" * 55 + "╯"),
+    ("─" * 20, "", "", "", "─" * 20),
+    ("", "ask> ", "ask> ", "", ""),
 )
 
 
@@ -47,7 +57,7 @@ class Cli:
 
     def becomes(self, state):
         self.state = state
-        if "quiet" in OPTIONS:
+        if "mute" in OPTIONS:
             return
         kind = {"idle": "idle", "busy": "working", "waiting": "blocked"}[state]
         os.write(1, b"\x1b]7501;state=%s:app=scripted\x1b\\" % kind.encode())
@@ -76,9 +86,16 @@ class Cli:
             lines = shown.split("\n")
             width = max(1, columns - 4)
             lines = [line[at : at + width] for line in lines for at in range(0, max(1, len(line)), width)]
-            out += ["", "─" * 20] + [("> " if n == 0 else "  ") + line for n, line in enumerate(lines)]
-            cursor = len(out), len(lines[-1]) + 3
-            out += ["─" * 20, "working, esc to interrupt" if self.state == "busy" else "ready"]
+            above, first, other, right, below = SHAPES[SHAPE]
+            out += ["", above] if above else [""]
+            if SHAPE == 3:
+                out += ["working, esc to interrupt" if self.state == "busy" else "ready"]
+            out += [((first if n == 0 else other) + line).ljust(56 if right else 0) + right for n, line in enumerate(lines)]
+            cursor = len(out), len(lines[-1]) + len(first if len(lines) == 1 else other) + 1
+            if SHAPE == 1 and not shown:
+                out[-1] = (first + "Ask me anything").ljust(56) + right
+            if below:
+                out += [below, "working, esc to interrupt" if self.state == "busy" else "ready"]
         skip = max(0, len(out) - rows)
         out = out[skip:]
         text = "\x1b[?2026h\x1b[H\x1b[2J" + "\r\n".join(line[: columns - 1] for line in out)

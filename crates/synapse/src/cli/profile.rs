@@ -1,5 +1,7 @@
 //! `synapse profile`: which CLIs are known, what is known of them, and how well it fits a recording.
 
+mod learn;
+
 use crate::fail::{self, Done, Fail};
 use crate::profiles::{self, Found};
 use crate::show;
@@ -30,6 +32,8 @@ pub(super) enum ProfileAction {
         #[arg(required = true)]
         files: Vec<std::path::PathBuf>,
     },
+    /// Try out a program and propose a profile for it
+    Learn(learn::Learn),
     /// Replay a recording through a profile; with the true states, how well they agree
     Test {
         /// A profile's name, or a file that ends in .yaml
@@ -71,6 +75,7 @@ pub(super) fn profile(args: &Profile, json: bool) -> Done {
             Ok(())
         }
         ProfileAction::Check { files } => check(files, json),
+        ProfileAction::Learn(args) => learn::learn(args, json),
         ProfileAction::Test { profile, recording, truth } => {
             test(profile_of(profile)?, recording, truth.as_deref(), json)
         }

@@ -1,0 +1,264 @@
+//! Trying out a program in a terminal of its own, to learn how it shows its state and where it takes text.
+//!
+//! It types a word and erases it, and if its user agrees lets the program do one turn and ask one question. It presses
+//! Enter only on a text that it saw in the composer that it found, and answers no question but with Esc.
+//! Not here: what the screens add up to (`synapse_terminal::learn`), the dialog with the user (`cli::profile`).
+
+mod session;
+
+pub use session::{Keys, Session, run_in_terminal};
+
+use crate::fail::{self, Fail};
+use std::time::Duration;
+use synapse_terminal::learn::{Observations, Proposal, Shot};
+use synapse_terminal::profile::Profile;
+use synapse_terminal::replay::{self, Recording, Score};
+use synapse_terminal::rules::{self, looks_like_a_choice};
+
+/// A screen that stays the same for so long after the start has come to rest.
+const START_QUIET: Duration = Duration::from_millis(2_500);
+/// The same after a turn: a model may pause.
+const TURN_QUIET: Duration = Duration::from_millis(3_500);
+const START_MAX: Duration = Duration::from_secs(40);
+const ECHO_MAX: Duration = Duration::from_secs(4);
+const TURN_MAX: Duration = Duration::from_secs(180);
+
+/// Words that no program shows by itself.
+const PROBE: &str = "zqprobe";
+const PROBE_LINES: [&str; 2] = ["zqone", "zqtwo"];
+
+/// What is said to the user meanwhile.
+pub type Say<'a> = &'a dyn Fn(&str);
+
+/// One try of a program.
+pub struct Trial {
+    session: Session,
+    seen: Observations,
+    /// The true states, as far as they are known from what was done.
+    truth: Vec<(u64, &'static str)>,
+    notes: Vec<String>,
+}
+
+/// What came of it.
+pub struct Lesson {
+    pub proposal: Proposal,
+    /// The recording, and the true states beside it.
+    pub cast: String,
+    pub states: String,
+}
+
+impl Trial {
+    /// Waits until the program has come to rest.
+    pub fn start(mut session: Session, say: Say<'_>) -> Result<Self, Fail> {
+        say("waiting until it is ready");
+        session.wait_until(START_MAX, |shot| shot.rows.iter().any(|row| !row.is_empty()))?;
+        session.wait_for_rest(START_QUIET, START_MAX)?;
+        let shot = session.shot();
+        if shot.rows.iter().all(String::is_empty) {
+            return Err(stuck("it shows nothing", &shot));
+        }
+        if is_question(&shot) {
+            let why =
+                "it asks something before it can be used: start it yourself once and answer, then try again";
+            return Err(stuck(why, &shot));
+        }
+        let at = shot.at_ms;
+        let seen = Observations { empty: vec![shot], ..Observations::default() };
+        Ok(Self { session, seen, truth: vec![(0, "starting"), (at, "idle")], notes: Vec::new() })
+    }
+
+    /// Types a word, and two lines if the program takes pastes, and erases them again. Whether all is as before.
+    pub fn probe(&mut self, say: Say<'_>) -> Result<bool, Fail> {
+        say(&format!("typing {PROBE:?} to see where it appears, and erasing it"));
+        if !self.probe_with(PROBE, Keys::Typed)? {
+            return Ok(false);
+        }
+        if self.session.takes_pastes() {
+            let lines = PROBE_LINES.join("\n");
+            return self.probe_with(&lines, Keys::Pasted);
+        }
+        Ok(true)
+    }
+
+    fn probe_with(&mut self, text: &str, keys: Keys) -> Result<bool, Fail> {
+        let before = self.session.shot();
+        self.session.write(text, keys)?;
+        let last = text.rsplit('\n').next().unwrap_or(text);
+        let is_shown =
+            self.session.wait_until(ECHO_MAX, |shot| shot.rows.iter().any(|row| row.contains(last)))?;
+        self.session.wait_for_rest(Duration::from_millis(300), ECHO_MAX)?;
+        if is_shown {
+            self.seen.typed.push((self.session.shot(), text.to_owned()));
+        } else if keys == Keys::Pasted {
+            self.notes.push(
+                "two pasted lines did not appear as they were; long pastes may be shown as a count".into(),
+            );
+        } else {
+            self.notes.push(
+                "the probe word did not appear on the screen; the program may take keys and no text".into(),
+            );
+        }
+        self.session.erase(text.chars().count())?;
+        let is_as_before = self.session.wait_until(ECHO_MAX, |shot| shot.is_like(&before))?;
+        if !is_as_before {
+            let rest = self.session.shot().rows.iter().any(|row| row.contains("zq"));
+            let why = if rest { "some of it is still there" } else { "the screen is not as it was before" };
+            self.notes.push(format!("{} could not be erased with backspaces: {why}", first_line(text)));
+        }
+        // Its examples may change; the text itself must be gone.
+        Ok(is_shown && (is_as_before || !self.session.shot().rows.iter().any(|row| row.contains("zq"))))
+    }
+
+    /// Whether the composer was found, so that a text can be submitted.
+    pub fn knows_composer(&self) -> Result<(), String> {
+        let proposal = Proposal::of(&self.seen);
+        match proposal.composer {
+            Some(_) => Ok(()),
+            None => Err(proposal.missing.into_iter().next().unwrap_or_default()),
+        }
+    }
+
+    /// Lets the program do one turn. Whether it came to rest without a question.
+    pub fn turn(&mut self, text: &str, say: Say<'_>) -> Result<bool, Fail> {
+        say(&format!("one turn: {text:?}"));
+        if !self.submit(text)? {
+            return Ok(false);
+        }
+        let (at_rest, question) = self.watch_turn()?;
+        match question {
+            Some(shot) => {
+                self.truth.push((shot.at_ms, "waiting"));
+                self.seen.waiting.push(shot);
+                self.notes.push("the turn ended with a question".into());
+                Ok(false)
+            }
+            None if at_rest => {
+                let shot = self.session.shot();
+                self.truth.push((shot.at_ms, "idle"));
+                self.seen.empty.push(shot);
+                Ok(true)
+            }
+            None => {
+                self.notes.push(format!("the turn did not end within {} s", TURN_MAX.as_secs()));
+                Ok(false)
+            }
+        }
+    }
+
+    /// Lets the program ask for permission, and closes the question with Esc.
+    pub fn prompt(&mut self, text: &str, say: Say<'_>) -> Result<(), Fail> {
+        say(&format!("one question for approval, which is answered with Esc: {text:?}"));
+        if !self.submit(text)? {
+            return Ok(());
+        }
+        let (_, question) = self.watch_turn()?;
+        let Some(shot) = question else {
+            self.notes.push("it asked for no approval; try another --prompt".into());
+            self.truth.push((self.session.shot().at_ms, "idle"));
+            return Ok(());
+        };
+        self.truth.push((shot.at_ms, "waiting"));
+        self.seen.waiting.push(shot.clone());
+        self.session.press(b"\x1b")?;
+        let is_closed = self.session.wait_until(ECHO_MAX, |now| !now.is_like(&shot))?;
+        // What follows the question is not judged.
+        self.truth.push((self.session.now_ms(), "unknown"));
+        if !is_closed {
+            self.notes.push("Esc did not close the question".into());
+        }
+        Ok(())
+    }
+
+    /// Writes a text into the composer and presses Enter once it is seen there alone.
+    fn submit(&mut self, text: &str) -> Result<bool, Fail> {
+        let keys = if self.session.takes_pastes() { Keys::Pasted } else { Keys::Typed };
+        let mut trial = self.seen.clone();
+        self.session.write(text, keys)?;
+        let shows = |shot: &Shot, trial: &mut Observations| {
+            trial.typed.push((shot.clone(), text.to_owned()));
+            let is_read = Proposal::of(trial).composer.is_some();
+            trial.typed.pop();
+            is_read
+        };
+        let is_there = self.session.wait_until(ECHO_MAX, |shot| shows(shot, &mut trial))?;
+        self.session.wait_for_rest(Duration::from_millis(300), ECHO_MAX)?;
+        if !is_there || !shows(&self.session.shot(), &mut trial) {
+            self.notes.push(format!(
+                "Enter was not pressed: {:?} is not all that is in the composer",
+                first_line(text)
+            ));
+            return Ok(false);
+        }
+        self.session.forget_shots();
+        self.session.press(b"\r")?;
+        self.truth.push((self.session.now_ms(), "busy"));
+        Ok(true)
+    }
+
+    /// Follows a turn until the screen rests: whether it does, and the question if it rests on one.
+    fn watch_turn(&mut self) -> Result<(bool, Option<Shot>), Fail> {
+        let at_rest = self.session.wait_for_rest(TURN_QUIET, TURN_MAX)?;
+        let last = self.session.shot();
+        let is_question = at_rest && (is_question(&last) || !self.is_ready(&last));
+        let mut shots = self.session.take_shots();
+        // The last one is what it came to rest on.
+        shots.retain(|shot| shot.at_ms < last.at_ms && !(is_question && self.is_question_like(shot, &last)));
+        self.seen.working.extend(shots);
+        Ok((at_rest, is_question.then_some(last)))
+    }
+
+    fn is_question_like(&self, shot: &Shot, last: &Shot) -> bool {
+        is_question(shot) && shot.rows.iter().filter(|row| !row.is_empty()).all(|row| last.rows.contains(row))
+    }
+
+    /// Whether its composer reads as empty, by what is known so far. A changed example in it counts as empty.
+    fn is_ready(&self, shot: &Shot) -> bool {
+        let mut trial = self.seen.clone();
+        trial.empty.push(shot.clone());
+        let Some(composer) = Proposal::of(&trial).composer else { return false };
+        Proposal::of(&self.seen).composer.is_some_and(|known| known.mark == composer.mark)
+    }
+
+    /// What was learned, and what could not be found.
+    pub fn end(mut self) -> Lesson {
+        self.seen.apps = self.session.apps();
+        let mut proposal = Proposal::of(&self.seen);
+        proposal.missing.extend(self.notes);
+        let cast = self.session.end();
+        let states: Vec<synapse_terminal::cast::Stated> = self
+            .truth
+            .iter()
+            .map(|(at_ms, state)| synapse_terminal::cast::Stated {
+                at_ms: *at_ms,
+                state: (*state).to_owned(),
+                why: "as it was tried".to_owned(),
+            })
+            .collect();
+        Lesson { proposal, cast, states: synapse_terminal::cast::states(&states) }
+    }
+}
+
+impl Lesson {
+    /// How well a profile agrees with the recording, as `synapse profile test` has it.
+    pub fn score(&self, profile: Profile) -> Result<Score, Fail> {
+        let bad = |e: replay::BadRecording| Fail::new(fail::ERROR, "bad_recording", e.to_string());
+        let recording = Recording::parse(&self.cast).map_err(bad)?;
+        let truth = replay::parse_truth(&self.states).map_err(bad)?;
+        let end = recording.events.last().map_or(0, |event| event.at_ms);
+        Ok(replay::score(&replay::play(&recording, profile), &truth, end))
+    }
+}
+
+fn is_question(shot: &Shot) -> bool {
+    looks_like_a_choice(&rules::lowest(&shot.rows, rules::ROWS))
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+fn stuck(why: &str, shot: &Shot) -> Fail {
+    let rows: Vec<&str> = shot.rows.iter().map(String::as_str).filter(|row| !row.is_empty()).collect();
+    let shown = crate::show::safe(&rows[rows.len().saturating_sub(14)..].join("\n"));
+    Fail::refused(format!("nothing was learned: {why}\n{shown}"))
+}
