@@ -17,7 +17,7 @@ use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
 use crate::network::Plan;
-use crate::profiles::Reload;
+use crate::profiles::{Reload, assemble, made_of};
 use crate::push::Push;
 use crate::registrar::{self, Registrar};
 use crate::settings::{Current, retention};
@@ -354,17 +354,11 @@ fn seat(launch: &Launch, dir: &AgentDir) -> Result<Option<Seat>, Died> {
     const KEY_BYTES_MAX: usize = 256;
     let Hand::Terminal(inner) = &launch.hand else { return Ok(None) };
     let project = inner.project_profile.as_deref();
-    let profile = crate::profiles::assemble(&inner.profile, project)
-        .map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
+    let profile =
+        assemble(&inner.profile, project).map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
     let key = files::read_private(&dir.hook_key(), KEY_BYTES_MAX, Access::Secret);
     let key = key.ok().and_then(|bytes| String::from_utf8(bytes).ok()).filter(|key| !key.is_empty());
-    let program = inner.argv.first().map(|program| program.rsplit('/').next().unwrap_or_default());
-    let typing = Typing {
-        program: program.unwrap_or_default().to_owned(),
-        when: inner.type_when,
-        is_shell: inner.is_shell(&launch.working_dir),
-    };
-    let text = crate::profiles::made_of(&inner.profile, project);
+    let (text, typing) = (made_of(&inner.profile, project), Typing::of(inner, &launch.working_dir));
     let seat = Seat::new(profile, text, inner.tells.clone(), typing, key);
     if let Some((ink, paper)) = inner.colours {
         seat.watch().set_colours(ink, paper);

@@ -10,6 +10,7 @@ pub use session::{Keys, Session, run_in_terminal};
 
 use crate::fail::{self, Fail};
 use std::time::Duration;
+use synapse_terminal::keys::Key;
 use synapse_terminal::learn::{Observations, Proposal, Shot};
 use synapse_terminal::profile::Profile;
 use synapse_terminal::replay::{self, Recording, Score};
@@ -19,13 +20,21 @@ use synapse_terminal::rules::{self, looks_like_a_choice};
 const START_QUIET: Duration = Duration::from_millis(2_500);
 /// The same after a turn: a model may pause.
 const TURN_QUIET: Duration = Duration::from_millis(3_500);
-const START_MAX: Duration = Duration::from_secs(40);
+/// A question that stands for so long waits for a person.
+const QUESTION_MS: u64 = 2_000;
+const START_MAX: Duration = Duration::from_secs(25);
 const ECHO_MAX: Duration = Duration::from_secs(4);
+const ERASE_MAX: Duration = Duration::from_millis(1_500);
+/// Some keys may get lost; as long as the probe is still there, Backspace is pressed again.
+const ERASE_ROUNDS: usize = 3;
+/// The key End.
+const END: &[u8] = b"\x1b[F";
 const TURN_MAX: Duration = Duration::from_secs(180);
 
-/// Words that no program shows by itself.
+/// A word that no program shows by itself.
 const PROBE: &str = "zqprobe";
-const PROBE_LINES: [&str; 2] = ["zqone", "zqtwo"];
+/// Added to the question, so that the composer is seen with two rows.
+const SECOND_LINE: &str = "Do nothing else.";
 
 /// What is said to the user meanwhile.
 pub type Say<'a> = &'a dyn Fn(&str);
@@ -48,18 +57,21 @@ pub struct Lesson {
 }
 
 impl Trial {
-    /// Waits until the program has come to rest.
-    pub fn start(mut session: Session, say: Say<'_>) -> Result<Self, Fail> {
+    /// Waits until the program has come to rest, and again after each of the keys that are pressed first.
+    pub fn start(mut session: Session, keys: &[Key], say: Say<'_>) -> Result<Self, Fail> {
         say("waiting until it is ready");
         session.wait_until(START_MAX, |shot| shot.rows.iter().any(|row| !row.is_empty()))?;
         session.wait_for_rest(START_QUIET, START_MAX)?;
+        for key in keys {
+            session.press(&key.bytes(false))?;
+            session.wait_for_rest(START_QUIET, START_MAX)?;
+        }
         let shot = session.shot();
         if shot.rows.iter().all(String::is_empty) {
             return Err(stuck("it shows nothing", &shot));
         }
         if is_question(&shot) {
-            let why =
-                "it asks something before it can be used: start it yourself once and answer, then try again";
+            let why = "it asks something before it can be used: start it once and answer, or say which keys to --press";
             return Err(stuck(why, &shot));
         }
         let at = shot.at_ms;
@@ -67,46 +79,41 @@ impl Trial {
         Ok(Self { session, seen, truth: vec![(0, "starting"), (at, "idle")], notes: Vec::new() })
     }
 
-    /// Types a word, and two lines if the program takes pastes, and erases them again. Whether all is as before.
+    /// Types a word and erases it again. Whether it was shown and is gone.
     pub fn probe(&mut self, say: Say<'_>) -> Result<bool, Fail> {
         say(&format!("typing {PROBE:?} to see where it appears, and erasing it"));
-        if !self.probe_with(PROBE, Keys::Typed)? {
-            return Ok(false);
+        let before = self.session.shot();
+        let mut is_clean = self.probe_with(PROBE)?;
+        if self.seen.typed.is_empty() && !self.session.shot().is_like(&before) {
+            say("the keys closed something; trying once more");
+            self.notes.clear();
+            self.seen.empty = vec![self.session.shot()];
+            is_clean = self.probe_with(PROBE)?;
         }
-        if self.session.takes_pastes() {
-            let lines = PROBE_LINES.join("\n");
-            return self.probe_with(&lines, Keys::Pasted);
-        }
-        Ok(true)
+        Ok(is_clean)
     }
 
-    fn probe_with(&mut self, text: &str, keys: Keys) -> Result<bool, Fail> {
+    fn probe_with(&mut self, text: &str) -> Result<bool, Fail> {
         let before = self.session.shot();
-        self.session.write(text, keys)?;
-        let last = text.rsplit('\n').next().unwrap_or(text);
+        self.session.write(text, Keys::Typed)?;
         let is_shown =
-            self.session.wait_until(ECHO_MAX, |shot| shot.rows.iter().any(|row| row.contains(last)))?;
+            self.session.wait_until(ECHO_MAX, |shot| shot.rows.iter().any(|row| row.contains(text)))?;
         self.session.wait_for_rest(Duration::from_millis(300), ECHO_MAX)?;
         if is_shown {
             self.seen.typed.push((self.session.shot(), text.to_owned()));
-        } else if keys == Keys::Pasted {
-            self.notes.push(
-                "two pasted lines did not appear as they were; long pastes may be shown as a count".into(),
-            );
         } else {
             self.notes.push(
                 "the probe word did not appear on the screen; the program may take keys and no text".into(),
             );
         }
-        self.session.erase(text.chars().count())?;
-        let is_as_before = self.session.wait_until(ECHO_MAX, |shot| shot.is_like(&before))?;
+        let is_as_before = self.erase(text, &before)?;
         if !is_as_before {
-            let rest = self.session.shot().rows.iter().any(|row| row.contains("zq"));
+            let rest = shows_probe(&self.session.shot());
             let why = if rest { "some of it is still there" } else { "the screen is not as it was before" };
             self.notes.push(format!("{} could not be erased with backspaces: {why}", first_line(text)));
         }
         // Its examples may change; the text itself must be gone.
-        Ok(is_shown && (is_as_before || !self.session.shot().rows.iter().any(|row| row.contains("zq"))))
+        Ok(is_shown && (is_as_before || !shows_probe(&self.session.shot())))
     }
 
     /// Whether the composer was found, so that a text can be submitted.
@@ -121,7 +128,7 @@ impl Trial {
     /// Lets the program do one turn. Whether it came to rest without a question.
     pub fn turn(&mut self, text: &str, say: Say<'_>) -> Result<bool, Fail> {
         say(&format!("one turn: {text:?}"));
-        if !self.submit(text)? {
+        if !self.submit_lines(text)? {
             return Ok(false);
         }
         let (at_rest, question) = self.watch_turn()?;
@@ -169,6 +176,35 @@ impl Trial {
         Ok(())
     }
 
+    /// Submits a text with a second line, if the program takes pastes and shows both.
+    fn submit_lines(&mut self, text: &str) -> Result<bool, Fail> {
+        if !self.session.takes_pastes() {
+            return self.submit(text);
+        }
+        let (before, two_lines) = (self.session.shot(), format!("{text}\n{SECOND_LINE}"));
+        if self.submit(&two_lines)? {
+            return Ok(true);
+        }
+        self.notes.push("two pasted lines did not appear as they are".into());
+        Ok(self.erase(&two_lines, &before)? && self.submit(text)?)
+    }
+
+    /// Presses Backspace until the screen is as before; whether it is.
+    fn erase(&mut self, text: &str, before: &Shot) -> Result<bool, Fail> {
+        for round in 0..ERASE_ROUNDS {
+            if round > 0 {
+                // The cursor may have left the end of the text.
+                self.session.press(END)?;
+            }
+            self.session.erase(text.chars().count())?;
+            let is_as_before = self.session.wait_until(ERASE_MAX, |shot| shot.is_like(before))?;
+            if is_as_before || !shows_probe(&self.session.shot()) {
+                return Ok(is_as_before);
+            }
+        }
+        Ok(false)
+    }
+
     /// Writes a text into the composer and presses Enter once it is seen there alone.
     fn submit(&mut self, text: &str) -> Result<bool, Fail> {
         let keys = if self.session.takes_pastes() { Keys::Pasted } else { Keys::Typed };
@@ -189,6 +225,8 @@ impl Trial {
             ));
             return Ok(false);
         }
+        let shot = self.session.shot();
+        self.seen.typed.push((shot, text.to_owned()));
         self.session.forget_shots();
         self.session.press(b"\r")?;
         self.truth.push((self.session.now_ms(), "busy"));
@@ -197,18 +235,25 @@ impl Trial {
 
     /// Follows a turn until the screen rests: whether it does, and the question if it rests on one.
     fn watch_turn(&mut self) -> Result<(bool, Option<Shot>), Fail> {
-        let at_rest = self.session.wait_for_rest(TURN_QUIET, TURN_MAX)?;
+        // Something may move on the screen while a question stands there.
+        let since = |asked: &mut Option<u64>, shot: &Shot, now: u64| match (is_question(shot), *asked) {
+            (true, Some(since)) => now.saturating_sub(since) >= QUESTION_MS,
+            (is, _) => {
+                *asked = is.then_some(now);
+                false
+            }
+        };
+        let mut asked = None;
+        let at_rest =
+            self.session.wait_for_rest_or(TURN_QUIET, TURN_MAX, |shot, now| since(&mut asked, shot, now))?;
         let last = self.session.shot();
-        let is_question = at_rest && (is_question(&last) || !self.is_ready(&last));
+        let is_asked = at_rest && (is_question(&last) || !self.is_ready(&last));
         let mut shots = self.session.take_shots();
         // The last one is what it came to rest on.
-        shots.retain(|shot| shot.at_ms < last.at_ms && !(is_question && self.is_question_like(shot, &last)));
+        shots.retain(|shot| shot.at_ms < last.at_ms && !is_question(shot));
         self.seen.working.extend(shots);
-        Ok((at_rest, is_question.then_some(last)))
-    }
-
-    fn is_question_like(&self, shot: &Shot, last: &Shot) -> bool {
-        is_question(shot) && shot.rows.iter().filter(|row| !row.is_empty()).all(|row| last.rows.contains(row))
+        let last = Shot { at_ms: asked.unwrap_or(last.at_ms), ..last };
+        Ok((at_rest, is_asked.then_some(last)))
     }
 
     /// Whether its composer reads as empty, by what is known so far. A changed example in it counts as empty.
@@ -251,6 +296,11 @@ impl Lesson {
 
 fn is_question(shot: &Shot) -> bool {
     looks_like_a_choice(&rules::lowest(&shot.rows, rules::ROWS))
+}
+
+/// Whether anything of a probe is still there.
+fn shows_probe(shot: &Shot) -> bool {
+    shot.rows.iter().any(|row| row.contains("zq"))
 }
 
 fn first_line(text: &str) -> &str {

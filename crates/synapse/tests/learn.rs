@@ -44,7 +44,10 @@ fn check(how: &[&str], composer: &[&str]) {
     assert!(learned["score"]["agreement"].as_f64().unwrap() > 0.95, "{learned:#}");
     assert_eq!(learned["score"]["waiting_as_idle_ms"], 0, "{learned:#}");
     assert_eq!(learned["missing"].as_array().unwrap().len(), 0, "{learned:#}");
-    assert_eq!(logged(&world, "given"), ["Reply with the single word ready.", "please ASK"]);
+    assert_eq!(
+        logged(&world, "given"),
+        ["Reply with the single word ready.\nDo nothing else.", "please ASK"]
+    );
     assert_eq!((logged(&world, "denied").len(), logged(&world, "approved").len()), (1, 0));
     assert!(logged(&world, "empty_enter").is_empty());
     // It is used as it was saved.

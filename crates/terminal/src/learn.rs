@@ -177,6 +177,10 @@ impl ProposedComposer {
 
 /// A text as YAML takes it literally.
 fn quoted(text: &str) -> String {
+    if text.chars().any(pattern::is_odd) {
+        // JSON is YAML.
+        return serde_json::Value::from(text).to_string();
+    }
     format!("'{}'", text.replace('\'', "''"))
 }
 
@@ -186,7 +190,7 @@ const COMMENT_CHARS_MAX: usize = 100;
 fn comment(row: &str) -> String {
     let shown = synapse_core::invisible::revealed(row);
     let one = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    one.chars().filter(|c| !c.is_control()).take(COMMENT_CHARS_MAX).collect()
+    one.chars().filter(|c| !pattern::is_odd(*c)).take(COMMENT_CHARS_MAX).collect()
 }
 
 /// A name that needs no quotes and hides nothing.
@@ -226,10 +230,14 @@ mod tests {
             ..Observations::default()
         };
         let proposal = Proposal::of(&seen);
-        let yaml = proposal.to_yaml("tool", &["/opt/it's/tool".into(), "-x 'y'".into()]);
+        let yaml =
+            proposal.to_yaml("tool", &["/opt/it's/tool".into(), "-x 'y'".into(), "two\nlines\u{1b}".into()]);
         let profile = Profile::parse(&yaml).unwrap_or_else(|e| panic!("{e}\n{yaml}"));
         assert_eq!((profile.name.as_str(), profile.command.as_str()), ("tool", "/opt/it's/tool"));
-        assert_eq!((profile.status.apps, profile.args), (vec!["tool".into()], vec!["-x 'y'".to_owned()]));
+        assert_eq!(
+            (profile.status.apps, profile.args),
+            (vec!["tool".into()], vec!["-x 'y'".to_owned(), "two\nlines\u{1b}".to_owned()])
+        );
         assert!(profile.composer.is_some() && proposal.can_type(), "{yaml}");
         assert!(yaml.contains("# seen: ⠋ Working (esc to interrupt)"), "{yaml}");
         assert!(yaml.contains("# Not found: waiting"), "{yaml}");

@@ -3,6 +3,9 @@
 //! This is the whole of what runs live, and what a recording is replayed through.
 //! Invariant: the same bytes at the same times give the same states, however they are cut into pieces.
 
+mod line;
+mod requests;
+
 use crate::composer::Holds;
 use crate::fold::{Fold, PromptKey, Rank, Reading, Verdict};
 use crate::held::Held;
@@ -11,8 +14,8 @@ use crate::key_reader::{KeyReader, Keystroke};
 use crate::pause::{Paused, Pauses};
 use crate::profile::{Hooks, Profile};
 use crate::prompt::Prompt;
-use crate::quiet::{self, Echo, LineInput};
-use crate::request::{PermissionRequest, REQUESTS_MAX};
+use crate::quiet::LineInput;
+use crate::request::PermissionRequest;
 use crate::rules::{self, Sees};
 use crate::screen::{SCROLLBACK, Screen, Seen, Size};
 use crate::status::{Report, Says};
@@ -234,52 +237,6 @@ impl Watch {
         if self.types_lines() { self.by_line(sight, typed) } else { sight }
     }
 
-    /// Whether messages are typed at its cursor, since its profile has no composer and its user asked for that.
-    pub fn types_lines(&self) -> bool {
-        self.profile.composer.is_none() && self.profile.type_when.is_some()
-    }
-
-    /// What there is to see for one who types at the cursor. A program of which nobody can tell what it does is idle
-    /// while its screen is quiet.
-    fn by_line(&self, sight: Sight, typed: Option<&Typed>) -> Sight {
-        let bar = self.line.bar(sight.now, self.printed_at, &self.screen);
-        let state = match sight.state {
-            AgentState::Unknown | AgentState::Starting if !self.profile.can_tell_idle() => {
-                let is_quiet = !matches!(bar, Some((Held::NotQuiet, _)));
-                if is_quiet { AgentState::Idle } else { AgentState::Busy }
-            }
-            state => state,
-        };
-        let echo = self.line.echo(&self.screen);
-        let composer = match (&echo, typed) {
-            (Echo::Gone, _) => Holds::Unknown,
-            (Echo::Shown { text, .. }, Some(typed)) if quiet::is_whole(text, typed) => {
-                Holds::Text(bones(typed.as_str()))
-            }
-            (Echo::Shown { text, is_entered: false }, _) if !text.is_empty() => Holds::Text(text.clone()),
-            (Echo::Nothing | Echo::Shown { .. }, _) => Holds::Empty,
-        };
-        let is_there = matches!(composer, Holds::Text(_));
-        let on_screen: String = self.screen.rows().iter().map(|row| bones(row)).collect();
-        let shown = typed.is_some_and(|typed| !is_there && on_screen.contains(&bones(typed.header())));
-        Sight { bar, state, composer, shown, by_line: true, ..sight }
-    }
-
-    /// A text of ours is about to be written.
-    pub fn begin_line(&mut self) {
-        self.line.begin(&self.screen);
-    }
-
-    /// Nobody follows it any more.
-    pub fn end_line(&mut self) {
-        self.line.end();
-    }
-
-    /// It is not known what was typed before.
-    pub fn forget_keys(&mut self) {
-        self.line.forget();
-    }
-
     /// Nothing was printed that the rules have not seen: what is shown is whole.
     pub fn is_settled(&self) -> bool {
         self.changed_at.is_none()
@@ -294,22 +251,6 @@ impl Watch {
         let requests: Vec<PermissionRequest> = hooked.chain(served).cloned().collect();
         (self.state() == AgentState::Waiting)
             .then(|| Prompt::read(&self.screen, since, self.profile.approve.as_ref(), &requests))
-    }
-
-    /// Keeps a permission that a hook tells of, with the others of the same wait.
-    fn requested(&mut self, request: PermissionRequest) {
-        let since = self.verdict().since;
-        if self.requests.since != since {
-            self.requests.hooked.clear();
-            self.requests.overflowed = false;
-        }
-        self.requests.since = since;
-        // None is dropped for another: a tool could so replace the command of its own agent's prompt (finding H4).
-        if self.requests.hooked.len() == REQUESTS_MAX {
-            self.requests.overflowed = true;
-        } else {
-            self.requests.hooked.push(request);
-        }
     }
 
     /// All that was said and is still kept: what has scrolled off the screen, and the rows above the composer; all rows

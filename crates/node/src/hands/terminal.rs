@@ -9,6 +9,7 @@ mod due;
 mod pending;
 mod repaint;
 mod taken;
+mod typing;
 mod viewers;
 
 use super::opencode::Server;
@@ -20,7 +21,6 @@ use super::wishes::{WISHES_MAX, Wish};
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::launch::Tells;
-use crate::profiles::{BadFile, Found};
 use crate::registrar::{Cli, Look};
 use crate::serve::is_restart;
 use pending::Announcer;
@@ -34,13 +34,13 @@ use synapse_store::ended::Ended;
 use synapse_store::home::{AgentDir, socket_address};
 use synapse_store::registry::PendingPrompt;
 use synapse_terminal::hooks::Event;
-use synapse_terminal::quiet::TypeWhen;
 use synapse_terminal::request::PermissionRequest;
 use synapse_terminal::{Profile, SCROLLBACK, Sees, Size, Watch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
+pub use typing::Typing;
 
 /// The terminal as doors see it.
 #[derive(Clone)]
@@ -61,26 +61,6 @@ pub struct Seat {
     pub(super) wishes: mpsc::Sender<Wish>,
     /// Taken by the typist.
     pub(super) wished: Arc<Mutex<Option<mpsc::Receiver<Wish>>>>,
-}
-
-/// What counts for typing to a program whose profile has no composer.
-#[derive(Debug, Clone, Default)]
-pub struct Typing {
-    /// The name of its program.
-    pub program: String,
-    /// What its user said at the start.
-    pub when: Option<TypeWhen>,
-    /// It would run each message as a command.
-    pub is_shell: bool,
-}
-
-impl Typing {
-    /// The profile as it counts for this program.
-    fn settle(&self, mut profile: Profile) -> Profile {
-        let when = self.when.or(profile.type_when);
-        profile.type_when = when.filter(|when| *when == TypeWhen::QuietShell || !self.is_shell);
-        profile
-    }
 }
 
 /// The profile that holds, and what became of its file.
@@ -129,22 +109,6 @@ impl Seat {
         }
     }
 
-    /// Why no message will be typed to it, whatever it does; none if messages are typed.
-    pub fn untyped(&self) -> Option<String> {
-        let watch = self.watch();
-        let profile = watch.profile();
-        if profile.composer.is_some() || profile.type_when.is_some() {
-            return None;
-        }
-        let program = &self.typing.program;
-        let why = match (self.typing.is_shell, profile.name.as_str()) {
-            (true, _) => return Some(format!("will not be typed: {program} would run it as a command")),
-            (false, "generic") => format!("no profile for {program}"),
-            (false, name) => format!("the profile {name} has no composer"),
-        };
-        Some(format!("will not be typed: {why}; `synapse profile learn -- {program}`"))
-    }
-
     /// Whether this is the key of the program's hooks.
     pub fn has_key(&self, given: &str) -> bool {
         use subtle::ConstantTimeEq as _;
@@ -186,37 +150,6 @@ impl Seat {
     /// What guards the program's server.
     fn key(&self) -> Option<String> {
         self.key.as_deref().map(str::to_owned)
-    }
-
-    /// Which profile holds.
-    pub fn chosen(&self) -> Chosen {
-        self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Its profile's file was looked at. What is not whole changes nothing.
-    pub fn take_up(&self, now: Timestamp, found: Result<Option<Found>, BadFile>) {
-        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = chosen.fault.take();
-        chosen.fault = match found {
-            Ok(Some(found)) => {
-                chosen.from = found.from();
-                let text = found.made_of();
-                if chosen.text != text {
-                    tracing::info!(from = %chosen.from, "another profile is used from now on");
-                    chosen.text = text;
-                    self.watch().reprofile(now, self.typing.settle(found.profile));
-                    let known = self.cli.borrow().version.clone();
-                    known.inspect(|version| self.said_version(version));
-                    self.bell.notify_one();
-                }
-                None
-            }
-            Ok(None) => Some("its file is gone; what was in it still holds".to_owned()),
-            Err(bad) => Some(bad.to_string()),
-        };
-        if let Some(fault) = chosen.fault.as_ref().filter(|fault| before.as_ref() != Some(fault)) {
-            tracing::warn!(%fault, "the profile is not taken up; the one before still holds");
-        }
     }
 
     /// What is known of the program's version, now and later.

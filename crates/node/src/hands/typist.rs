@@ -7,6 +7,7 @@
 mod back;
 mod denial;
 mod follow;
+mod gate;
 mod keys;
 mod one_way;
 mod outcome;
@@ -25,14 +26,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
-use synapse_core::effect::{Answer, Command, Input, Report, Serves};
+use synapse_core::effect::{Answer, Command, Report, Serves};
 use synapse_core::ids::{LinkId, MessageId, TaskId, Timestamp};
 use synapse_core::message::{Body, Expects, Letter};
 use synapse_core::policy::Caller;
 use synapse_core::receipt::Step as Rung;
 use synapse_core::task::TaskState;
 use synapse_holder::terminal::wire::{Ask, Composer};
-use synapse_terminal::composer::Holds;
 use synapse_terminal::interrupt::Interrupting;
 use synapse_terminal::leftover::Leftover;
 use synapse_terminal::prompt::{Decided, Deciding};
@@ -431,40 +431,6 @@ impl Typist {
             let since = job.turn.entered_at().unwrap_or_else(now);
             job.stage = Stage::Working { since, idle_since: None, asked: None, drawn: None };
         }
-    }
-
-    /// Tells the core whether a message may come, and if not, why.
-    fn tell_gate(&mut self) {
-        let mut sight = self.sight();
-        sight.keyboard = false;
-        match sight.composer {
-            Holds::Empty => drop(self.empty_since.get_or_insert(sight.now)),
-            _ => self.empty_since = None,
-        }
-        self.composer = place::seen(&sight);
-        let held = match (&self.job, &self.stopping) {
-            (Some(job), _) => Some(format!("message {} is in hand", job.letter.task.short())),
-            (None, Some(_)) => Some("its turn is being stopped".to_owned()),
-            (None, None) => {
-                let (held, until) = Turn::held(&sight);
-                self.wake = [self.wake, until].into_iter().flatten().min();
-                held.map(|held| self.words(held))
-            }
-        };
-        if self.gate.as_ref() != Some(&held) {
-            self.gate = Some(held.clone());
-            self.app.handle.tell(Input::Gate { link: self.link, held });
-        }
-    }
-
-    /// Why nothing is typed; of a pause, also until when.
-    fn words(&self, held: Held) -> String {
-        let told = match held {
-            Held::NoProfile => self.seat.untyped(),
-            Held::Paused => self.seat.watch().paused(now()).map(ToString::to_string),
-            _ => None,
-        };
-        told.unwrap_or_else(|| held.to_string())
     }
 
     fn caller(&self) -> Caller {

@@ -34,7 +34,8 @@ pub struct Session {
     cast: Cast,
     recorded: String,
     shots: Vec<Shot>,
-    /// When the screen last changed.
+    /// The rows that were last seen, and since when they are so.
+    shown: Option<Vec<String>>,
     changed: Instant,
     apps: Vec<String>,
 }
@@ -88,6 +89,7 @@ impl Session {
             cast: Cast::default(),
             recorded: Cast::head(size.columns(), size.rows(), 0, "synapse profile learn"),
             shots: Vec::new(),
+            shown: None,
             changed: now,
             apps: Vec::new(),
         })
@@ -152,13 +154,23 @@ impl Session {
 
     /// Lets the program run until its screen has been the same for so long; whether it has within the limit.
     pub fn wait_for_rest(&mut self, quiet: Duration, limit: Duration) -> Result<bool, Fail> {
+        self.wait_for_rest_or(quiet, limit, |_, _| false)
+    }
+
+    /// The same, or until the screen is as wished, given the time.
+    pub fn wait_for_rest_or(
+        &mut self,
+        quiet: Duration,
+        limit: Duration,
+        mut holds: impl FnMut(&Shot, u64) -> bool,
+    ) -> Result<bool, Fail> {
         let began = Instant::now();
         // Whatever caused this wait has to show first.
         self.pump(SETTLE)?;
         loop {
             let since = self.changed.max(began);
             let left = quiet.saturating_sub(since.elapsed());
-            if left.is_zero() {
+            if left.is_zero() || holds(&self.shot(), self.now_ms()) {
                 return Ok(true);
             }
             if began.elapsed() > limit {
@@ -245,6 +257,12 @@ impl Session {
 
     fn look(&mut self) {
         let shot = Shot::of(&self.screen, self.now_ms());
+        // Titles move on for as long as some programs run.
+        let is_new = self.shown.as_ref() != Some(&shot.rows);
+        if is_new {
+            self.changed = Instant::now();
+            self.shown = Some(shot.rows.clone());
+        }
         if let Some(last) = self.shots.last_mut() {
             last.ms = shot.at_ms.saturating_sub(last.at_ms);
             if last.is_like(&shot) {
@@ -260,7 +278,6 @@ impl Session {
                 keep
             });
         }
-        self.changed = Instant::now();
         self.shots.push(shot);
     }
 

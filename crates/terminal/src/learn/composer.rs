@@ -92,7 +92,9 @@ fn candidates(around: &Surroundings) -> Vec<ProposedComposer> {
     let right = Some(&around.right).filter(is_visible).map(|right| pattern::back(right));
     let rule_below = around.below.iter().find(|row| is_rule(row)).map(|row| pattern::rule(row));
     let words = around.below.iter().filter(|row| !is_rule(row) && row.chars().any(char::is_alphanumeric));
-    let ends = rule_below.into_iter().chain(words.map(|row| pattern::row(row))).map(Some).chain([None]);
+    let strict = words.clone().map(|row| pattern::row(row));
+    let ends = rule_below.into_iter().chain(strict).chain(words.map(|row| pattern::row_begin(row)));
+    let ends = ends.map(Some).chain([None]);
     let begins = if mark.is_some() || is_same { vec![None] } else { vec![rule_above] };
     let mut frames = vec![second, edge];
     frames.retain(Option::is_some);
@@ -127,7 +129,9 @@ fn complete(mut composer: ProposedComposer, seen: &Observations) -> Result<Propo
     for shot in &seen.empty {
         let shown = bare.shown_in(&shot.rows, shot.cursor.0).unwrap_or_default();
         let proposed = pattern::placeholder(&shown);
-        if !shown.is_empty() && !composer.placeholders.iter().any(|other| other.pattern == proposed.pattern) {
+        // An example is one row, that of the cursor. Anything else may be text of a model.
+        let is_example = !shown.is_empty() && shot.rows[shot.cursor.0].contains(&shown);
+        if is_example && !composer.placeholders.iter().any(|other| other.pattern == proposed.pattern) {
             composer.placeholders.push(proposed);
         }
     }
@@ -215,6 +219,24 @@ mod tests {
             let has: Vec<&str> = has.iter().filter(|(_, is)| *is).map(|(part, _)| *part).collect();
             assert_eq!(has.join(" "), *parts, "{empty}\n{found:#?}");
         }
+    }
+
+    /// Finding: a composer that moved after the first turn made a placeholder of all that the model had said.
+    #[test]
+    fn composer_that_moves_is_found_and_text_of_a_model_is_no_example() {
+        let empty = "   logo\n   ────────────\n   ❯ ▮What can I do?\n   ────────────\n   mock-1";
+        let typed = "   logo\n   ────────────\n   ❯ zqprobe▮\n   ────────────\n   mock-1";
+        let after =
+            "   ❯ asked before\n* secret words\n────────────\n❯ ▮Ask anything...\n────────────\nmock-1";
+        let mut seen = observe(empty, typed, typed);
+        seen.typed.truncate(1);
+        seen.empty.push(shot(after));
+        let found = find(&seen).unwrap();
+        let examples: Vec<&str> = found.placeholders.iter().map(|one| one.seen.as_str()).collect();
+        assert_eq!(examples, ["What can I do?", "Ask anything..."], "{found:#?}");
+        // The rows above it look like a composer, and the cursor is not in it.
+        seen.empty[1] = shot("   ❯ asked before\n* secret words\n? Ask▮\n────────────\nmock-1");
+        assert!(find(&seen).is_err());
     }
 
     #[test]

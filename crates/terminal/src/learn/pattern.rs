@@ -2,6 +2,7 @@
 
 use super::Proposed;
 use std::fmt::Write as _;
+use synapse_core::invisible::is_ignorable;
 
 /// Longest row that a pattern is made from; what follows may be anything.
 const CHARS_MAX: usize = 60;
@@ -14,8 +15,17 @@ pub(super) fn is_line(c: char) -> bool {
 pub(super) fn literal(c: char) -> String {
     match c {
         c if c.is_whitespace() => r"\s".to_owned(),
+        c if is_odd(c) => format!(r"\x{{{:X}}}", u32::from(c)),
         c => regex_lite::escape(c.encode_utf8(&mut [0; 4])),
     }
+}
+
+/// What cannot be seen, or cannot be in a file of YAML.
+pub(super) fn is_odd(c: char) -> bool {
+    c.is_control()
+        || is_ignorable(c)
+        || u32::from(c) & 0xfffe == 0xfffe
+        || matches!(c, '\u{e000}'..='\u{f8ff}')
 }
 
 /// A text, with every number and every run of blanks open.
@@ -70,11 +80,13 @@ pub(super) fn rule(row: &str) -> Proposed {
     Proposed { pattern, seen: row.to_owned() }
 }
 
-/// The pattern of what begins a row. Blanks at its end may be missing: rows have lost theirs.
+/// The pattern of what begins a row. It may be indented otherwise another time, and blanks at its end may be missing:
+/// rows have lost theirs.
 pub(super) fn front(front: &str) -> Proposed {
     let visible = front.trim_end();
     let blanks = front.chars().count() - visible.chars().count();
-    let mut pattern = format!("^{}", text(visible));
+    let indent = if visible.starts_with(char::is_whitespace) { r"\s*" } else { "" };
+    let mut pattern = format!("^{indent}{}", text(visible.trim_start()));
     match blanks {
         0 => {}
         1 => pattern.push_str(r"\s?"),
@@ -102,6 +114,13 @@ pub(super) fn row(row: &str) -> Proposed {
         pattern.push('$');
     }
     Proposed { pattern, seen: row.to_owned() }
+}
+
+/// The pattern of the first words of a row, whatever follows them.
+pub(super) fn row_begin(row: &str) -> Proposed {
+    let words: Vec<String> = row.split_whitespace().take(2).map(word).collect();
+    let indent = if row.starts_with(char::is_whitespace) { r"\s+" } else { "" };
+    Proposed { pattern: format!("^{indent}{}", words.join(r"\s+")), seen: row.to_owned() }
 }
 
 fn word(word: &str) -> String {
@@ -143,9 +162,12 @@ mod tests {
             (front("│ > "), "│ >", "  > "),
             (front("In [12]: "), "In [3]: x", "In x: "),
             (front("(.*) "), "(.*) x", "anything"),
+            (front("   ❯ "), "❯ x", "x ❯ "),
             (back("   │"), "text │", "text"),
-            (row("  gpt-5 · /tmp/a b · 97% left"), "  gpt-5 · /home/u b · 3% left", "  gpt-5"),
+            (row("  gpt-5 · /tmp/a b · 97% left"), "  gpt-5 · /srv/u b · 3% left", "  gpt-5"),
             (row("a+b"), "a+b", "aab"),
+            (row("a\u{7}\u{200b}b"), "a\u{7}\u{200b}b", "ab"),
+            (row_begin("  gpt-5 high · /tmp"), "  gpt-6 high · 97% left", "gpt-5 high"),
             (placeholder("Try \"fix it\" (a+b)"), "Try \"write tests\" (a+b)", "Try it"),
         ] {
             assert!(fits(&proposed, &proposed.seen), "{proposed:?}");

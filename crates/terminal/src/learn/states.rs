@@ -108,7 +108,7 @@ fn share(patterns: &[Proposed], shots: &[&Shot]) -> u64 {
         compiled.iter().any(|pattern| pattern.is_match(&text))
     });
     let fits: u64 = fitting.map(|shot| shot.ms.max(1)).sum();
-    if all == 0 { 0 } else { fits * 100 / all }
+    (fits * 100).checked_div(all).unwrap_or(0)
 }
 
 /// Whether a pattern fits none of these screens.
@@ -272,13 +272,13 @@ fn titles(ready: &[&Shot], working: &[&Shot], states: &mut States) {
     let only_busy: BTreeSet<char> = busy.difference(&idle).copied().collect();
     let percent = |shots: &[&Shot], glyphs: &BTreeSet<char>| {
         let fits = shots.iter().filter(|shot| first(shot).is_some_and(|c| glyphs.contains(&c)));
-        if shots.is_empty() { 0 } else { fits.count() as u64 * 100 / shots.len() as u64 }
+        (fits.count() * 100).checked_div(shots.len()).unwrap_or(0)
     };
     let mut push = |state, glyphs: &BTreeSet<char>, shots: &[&Shot]| {
         let seen = shots.iter().find(|shot| first(shot).is_some_and(|c| glyphs.contains(&c)));
         let seen = seen.map(|shot| shot.title.clone()).unwrap_or_default();
         let patterns = vec![Proposed { pattern: format!("^{}", class(glyphs)), seen }];
-        let fits_percent = percent(shots, glyphs);
+        let fits_percent = percent(shots, glyphs) as u64;
         states.title.push(ProposedRule { state, quantifier: "any", patterns, fits_percent });
     };
     let is_told =

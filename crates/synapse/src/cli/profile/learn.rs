@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use synapse_store::files;
 use synapse_store::home::Home;
 use synapse_terminal::profile::{self, Env, Profile};
-use synapse_terminal::{Size, quiet};
+use synapse_terminal::{Size, keys, quiet};
 
 const TURN: &str = "Reply with the single word ready.";
 const PROMPT: &str = "Run the shell command `touch synapse-learn.txt` and nothing else.";
@@ -24,6 +24,9 @@ pub(in crate::cli) struct Learn {
     /// Name of the profile; default: the name of the program
     #[arg(long)]
     name: Option<String>,
+    /// Key to press first, as in send-keys, to close what it shows at its start
+    #[arg(long, value_name = "KEY")]
+    press: Vec<String>,
     /// What to ask in the turn that is watched
     #[arg(long, value_name = "TEXT", default_value = TURN)]
     turn: String,
@@ -70,8 +73,12 @@ pub(super) fn learn(args: &Learn, json: bool) -> Done {
         )));
     }
     let say = |words: &str| eprintln!("{}", show::paint_err("2", words));
+    let keys = match args.press.as_slice() {
+        [] => Vec::new(),
+        words => keys::read(words, false).map_err(|e| Fail::usage(e.to_string()))?,
+    };
     let session = Session::start(&args.program, &wrap::environment(&Env::default()), args.size)?;
-    let lesson = attend(args, Trial::start(session, &say)?, json, &say)?;
+    let lesson = attend(args, Trial::start(session, &keys, &say)?, json, &say)?;
     tell(args, &lesson, &name, &file, json)
 }
 
