@@ -186,3 +186,36 @@ fn draft_of_a_person_is_left_alone() {
     let given = repl.wait_for(2);
     assert!(given[0] == "my draft" && given[1].ends_with("] hello "), "{given:?}");
 }
+
+/// A node that begins anew does not know what was typed before it.
+#[test]
+fn after_a_restart_of_the_node_mail_waits_for_the_next_enter() {
+    let world = world();
+    let repl = Repl::start(&world, "plain", &["--type-when", "quiet"]);
+    world.wait_until("it is ready", || repl.screen().contains("ready>"));
+    world.kill_node("repl");
+    world.wait_until("the next node sees the screen", || {
+        world.synapse(&["screen", "repl"]).stdout.contains("ready>")
+    });
+    world.send("repl", "hello", &[]);
+    world.wait_until("it is held back", || {
+        world.ok(&["explain", "repl"]).contains("typed in its terminal since")
+    });
+    assert_eq!(repl.given(), Vec::<String>::new());
+    world.ok(&["send-keys", "repl", "Enter"]);
+    let given = repl.wait_for(2);
+    assert!(given[0].is_empty() && given[1].ends_with("] hello "), "{given:?}");
+}
+
+/// A full screen with a box, an example in it, and pastes.
+#[test]
+fn line_is_pasted_into_a_box_that_no_profile_describes() {
+    let world = world();
+    world.write("cli.py", include_str!("../../testkit/src/cli.py"));
+    let more = ["--", python(), "cli.py", "log", "mute=1", "shape=1"];
+    world.ok(&[&["run", "-d", "--name", "box", "--type-when", "quiet"][..], &more].concat());
+    world.send("box", "a line for the box", &[]);
+    world.wait_until("it is given the line", || world.lines("log").iter().any(|line| line.contains("given")));
+    let lines = world.lines("log");
+    assert!(lines.len() == 1 && lines[0].contains("] a line for the box "), "{lines:?}");
+}
