@@ -108,3 +108,17 @@ fn program_that_shows_nothing_is_left_alone() {
         world.synapse(&["profile", "learn", "--yes", "--name", "x", "--", python(), "-c", "print('bye')"]);
     ran.fails(1, &["the program ended", "bye"]);
 }
+
+#[test]
+fn agent_cannot_save_a_profile() {
+    let world = world();
+    let python = python();
+    let learn = format!(
+        "{} profile learn --yes --save --name fake -- {python} cli.py log 2>&1; true",
+        world.exe().display()
+    );
+    world.run("agent", &learn, &[]);
+    let answer = world.ok(&["send", "agent", "learn it", "--response"]);
+    assert!(answer.contains("an agent may not save profiles"), "{answer}");
+    assert!(!world.home().join("profiles/fake.yaml").exists());
+}

@@ -2,6 +2,7 @@
 
 use super::super::{confirm, wrap};
 use super::tell_score;
+use crate::agents::Roll;
 use crate::fail::{Done, Fail};
 use crate::learn::{Lesson, Session, Trial};
 use crate::show;
@@ -64,6 +65,9 @@ pub(super) fn learn(args: &Learn, json: bool) -> Done {
         )));
     }
     wrap::check_program(program, None)?;
+    if args.save && Roll::call_quietly()?.0.caller("save profiles")?.is_some() {
+        return Err(Fail::refused("an agent may not save profiles; only the user may"));
+    }
     let home = Home::from_env()?;
     let file = home.root().join("profiles").join(format!("{name}.yaml"));
     if args.save && file.exists() {
