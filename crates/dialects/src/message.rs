@@ -246,7 +246,7 @@ pub struct MessageAccepted {
     /// Follow events after this id to miss nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<u64>,
-    /// Why the agent has not taken it in yet, if that is known.
+    /// Why the agent has not taken it in yet, or why it will not be typed to its program, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
