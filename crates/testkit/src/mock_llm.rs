@@ -42,6 +42,8 @@ pub(crate) struct Told {
     pub streams: bool,
     /// The answer has to be JSON of this shape.
     pub shape: Option<Value>,
+    /// The CLI offers no tools. It reads commands from the text of the answers, and asks before it runs them.
+    pub is_plain: bool,
 }
 
 impl Told {
@@ -51,7 +53,11 @@ impl Told {
 
     /// Whether it belongs to a turn, and not to what CLIs ask a model for on the side, such as a title.
     pub fn is_turn(&self) -> bool {
-        tools::shell(&self.tools).is_some() && self.shape.is_none()
+        // Qwen Code asks for what its user could write next, with all its tools.
+        if self.parts.iter().any(|part| part.starts_with("[SUGGESTION MODE")) {
+            return false;
+        }
+        (self.is_plain || tools::shell(&self.tools).is_some()) && self.shape.is_none()
     }
 }
 
@@ -236,6 +242,11 @@ impl Server {
                 }
                 Step::Lines(count) => out.say(&script::numbered_lines(*count))?,
                 Step::Mark => out.say(&format!("mark{n}"))?,
+                Step::Run { command, .. } if told.is_plain => {
+                    out.say(&format!("\n\n```bash\n{command}\n```\n"))?;
+                    out.end(None)?;
+                    return Ok(What::Asked { call: tools::written(n, command) });
+                }
                 Step::Run { .. } | Step::Call { .. } => match tools::call(n, step, &told.tools) {
                     Ok(call) => {
                         out.end(Some(&call))?;

@@ -21,7 +21,9 @@ pub struct Recorder {
 
 struct Seen {
     screen: Screen,
-    /// When, `o` for printed or `i` for typed, and what.
+    /// The size of the terminal when the recording began.
+    first_size: Size,
+    /// When, `o` for printed, `i` for typed or `r` for resized, and what.
     events: Vec<(u64, &'static str, String)>,
     /// The beginning of a character whose rest has not come yet.
     carried: Vec<u8>,
@@ -41,7 +43,7 @@ impl Recorder {
         let (columns, rows) = (size.columns(), size.rows());
         send(&mut stream, &Ask::Hello { role: Role::Reader, columns, rows, level: LEVEL })?;
         let screen = Screen::new(size, 0);
-        let seen = Seen { screen, events: Vec::new(), carried: Vec::new(), ended: false };
+        let seen = Seen { screen, first_size: size, events: Vec::new(), carried: Vec::new(), ended: false };
         let seen = Arc::new((Mutex::new(seen), Condvar::new()));
         let to = seen.clone();
         std::thread::Builder::new().name("recorder".into()).spawn(move || {
@@ -97,10 +99,11 @@ impl Recorder {
 
     /// An asciinema cast, version 2, whose time begins at `from_ms`.
     pub fn cast(&self, from_ms: u64, title: &str) -> String {
-        let (columns, rows) = (Size::DETACHED.columns(), Size::DETACHED.rows());
+        let seen = lock(&self.seen);
+        let (columns, rows) = (seen.first_size.columns(), seen.first_size.rows());
         let head = json!({ "version": 2, "width": columns, "height": rows, "title": title });
         let mut lines = vec![head.to_string()];
-        for (at, kind, text) in &lock(&self.seen).events {
+        for (at, kind, text) in &seen.events {
             lines.push(json!([at.saturating_sub(from_ms) as f64 / 1000.0, kind, text]).to_string());
         }
         lines.join("\n") + "\n"
@@ -118,7 +121,17 @@ impl Seen {
                 self.carried.drain(..whole);
                 self.events.push((now_ms(), "o", text));
             }
-            Tell::Resized { columns, rows } => self.screen.resize(Size::new(columns, rows)),
+            Tell::Welcome { columns, rows, .. } => {
+                self.first_size = Size::new(columns, rows);
+                self.screen.resize(self.first_size);
+            }
+            Tell::Resized { columns, rows } => {
+                let size = Size::new(columns, rows);
+                if size != self.screen.size() {
+                    self.events.push((now_ms(), "r", format!("{columns}x{rows}")));
+                }
+                self.screen.resize(size);
+            }
             Tell::Ended { .. } => self.ended = true,
             _ => {}
         }
@@ -140,6 +153,23 @@ fn lock(seen: &(Mutex<Seen>, Condvar)) -> MutexGuard<'_, Seen> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cast_has_the_size_of_the_terminal_and_its_changes() {
+        let screen = Screen::new(Size::DETACHED, 0);
+        let first_size = Size::DETACHED;
+        let mut seen = Seen { screen, first_size, events: Vec::new(), carried: Vec::new(), ended: false };
+        let (upto, answered, lost, guards) = (0, 0, false, true);
+        seen.take(Tell::Welcome { columns: 80, rows: 24, upto, answered, lost, guards });
+        seen.take(Tell::Resized { columns: 80, rows: 24 });
+        seen.take(Tell::Output(b"x".to_vec()));
+        seen.take(Tell::Resized { columns: 100, rows: 30 });
+        let recorder = Recorder { seen: Arc::new((Mutex::new(seen), Condvar::new())) };
+        let cast = recorder.cast(0, "test");
+        let lines: Vec<&str> = cast.lines().collect();
+        assert!(lines[0].contains("\"width\":80") && lines[0].contains("\"height\":24"), "{cast}");
+        assert!(lines.len() == 3 && lines[2].ends_with("\"r\",\"100x30\"]"), "{cast}");
+    }
 
     #[test]
     fn a_character_is_not_cut_in_two() {

@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 
 pub(super) fn told(body: &Value) -> Told {
     let mut told = Told { streams: body["stream"].as_bool().unwrap_or(false), ..Told::default() };
+    told.is_plain = body["model"].as_str().is_some_and(|model| model == PLAIN);
     for message in list(&body["messages"]) {
         match message["role"].as_str() {
             Some("tool") => told.results.push(texts(&message["content"]).join("\n")),
             Some("user") => {
-                told.parts = texts(&message["content"]);
+                told.parts = texts(&message["content"]).iter().flat_map(|text| blocks(text)).collect();
                 told.results.clear();
             }
             _ => {}
@@ -21,6 +22,32 @@ pub(super) fn told(body: &Value) -> Told {
     told.tools =
         tools.filter_map(|tool| Some(Tool::new(tool["name"].as_str()?, &tool["parameters"]))).collect();
     told
+}
+
+/// A model that is asked without tools, as Aider does: commands stand in its answers as text.
+const PLAIN: &str = "plain";
+
+/// What a CLI adds to a text, between tags, apart from the text: `<current_datetime>…</current_datetime>` of Copilot.
+fn blocks(text: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(end) = block_end(rest) {
+        parts.push(rest[..end].to_owned());
+        rest = rest[end..].trim_start_matches('\n');
+    }
+    let last = rest.rfind("\n\n<").filter(|at| block_end(&rest[at + 2..]) == Some(rest.len() - at - 2));
+    parts.push(rest[..last.unwrap_or(rest.len())].to_owned());
+    parts.extend(last.map(|at| rest[at + 2..].to_owned()));
+    parts
+}
+
+/// Where a block ends that a text begins with.
+fn block_end(text: &str) -> Option<usize> {
+    let (tag, _) = text.strip_prefix('<')?.split_once('>')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let close = format!("</{tag}>");
+    let found = text.find(&close).filter(|_| !tag.is_empty() && tag.chars().all(is_name))?;
+    Some(found + close.len())
 }
 
 pub(super) struct Out {
@@ -94,5 +121,23 @@ impl Voice for Out {
 
     fn error(&self, status: u16) -> Value {
         json!({ "error": { "message": format!("mock error {status}"), "type": "server_error", "code": "mock" } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cli_adds_is_a_part_of_its_own() {
+        for (text, parts) in [
+            ("hello", &["hello"][..]),
+            ("<now>1</now>\n\nhello", &["<now>1</now>", "hello"]),
+            ("<now>1</now>\n\nhello\n\n<note>\na\n</note>", &["<now>1</now>", "hello", "<note>\na\n</note>"]),
+            ("a <b>c</b>", &["a <b>c</b>"]),
+            ("<a> is open", &["<a> is open"]),
+        ] {
+            assert_eq!(blocks(text), parts, "{text}");
+        }
     }
 }

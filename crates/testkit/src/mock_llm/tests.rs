@@ -192,6 +192,8 @@ fn what_is_asked_on_the_side_is_no_turn() {
             mock.log().entries().iter().any(|entry| matches!(entry.what, What::Began { turn: true, .. }));
         assert!(!is_turn, "{api}");
     }
+    let (_, path, body, _) = questions("[SUGGESTION MODE: what might the user type?]").remove(1);
+    assert!(stream(&mock(), path, &body).contains("mock title"));
     let shape = json!({ "type": "object", "properties": { "next_speaker": { "enum": ["model", "user"] } } });
     let body = json!({ "contents": [], "generationConfig": { "responseJsonSchema": shape } });
     let answer = post(&mock(), "/v1beta/models/m:generateContent", &body).json();
@@ -234,4 +236,20 @@ fn a_tool_of_a_server_is_called_with_its_server() {
     for part in [r#""name":"reply""#, r#""namespace":"mcp__synapse""#, r#"{\"message\":\"yes\"}"#] {
         assert!(answer.contains(part), "{part} is not in {answer}");
     }
+}
+
+/// Aider offers no tools: it looks for commands in the text of an answer.
+#[test]
+fn model_without_tools_writes_its_commands() {
+    let mock = mock();
+    let (_, path, mut body, _) = questions("{{say sure; run touch x; say more}}").remove(1);
+    body["tools"] = json!([]);
+    body["model"] = json!("plain");
+    let answer = stream(&mock, path, &body);
+    assert!(answer.contains(r"```bash\ntouch x\n```") && !answer.contains("more"), "{answer}");
+    let asked = mock.log().wait_for(0, PATIENCE, |entry| match &entry.what {
+        What::Asked { call } => Some(call.arguments.clone()),
+        _ => None,
+    });
+    assert_eq!(asked, Some(json!({ "command": "touch x" })));
 }

@@ -66,6 +66,12 @@ pub(super) fn call(n: usize, step: &Step, tools: &[Tool]) -> Result<Call, String
     }
 }
 
+/// A command that stands in the text of an answer.
+pub(super) fn written(n: usize, command: &str) -> Call {
+    let arguments = json!({ "command": command });
+    Call { id: format!("call_{n}"), name: "text".into(), space: None, arguments }
+}
+
 /// Arguments of a shell tool with this schema. What else it requires is filled in.
 fn running(schema: &Value, command: &str, asks: bool) -> Value {
     let known = &schema["properties"];
