@@ -36,7 +36,7 @@ usage: cargo xtask <chore>
                     worlds with crashes and faults, each from one seed, and a checker over them
   bench spine|people|terminal|delivery|a2a [--json] [--quick] [--only NAME]
                     how fast it is, beside what limits it, into target/bench/<set>.json
-  real-agents [--watch-only] [--agents codex,claude,gemini,opencode] [--rounds N]
+  real-agents [--watch-only] [--agents codex,claude,qwen@0.15.10] [--rounds N] [--size 80x24]
               [--only NAME,NAME] [--more] [--load] [--json] [--keep]
                     real CLIs, wrapped, against a mock of their model: is what they do seen truly, and
                     does what is sent to them arrive

@@ -23,7 +23,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::{sdk, shell};
-use catalog::Cli;
+use catalog::{Cli, Source};
 
 /// What was asked for.
 #[derive(Debug)]
@@ -41,11 +41,15 @@ struct Wish {
     load: bool,
     /// What was recorded stays also when all is well.
     keep: bool,
+    /// Columns and rows of the person's terminal.
+    size: (u16, u16),
     /// In the network of its own already: the word that only this chore says to itself.
     inside: bool,
 }
 
 const ROUNDS_MAX: usize = 1_000;
+/// The size of a person's terminal unless another is asked for.
+const SIZE: (u16, u16) = (120, 40);
 
 fn wish(words: &[String]) -> anyhow::Result<Wish> {
     let mut wish = Wish {
@@ -57,6 +61,7 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
         only: Vec::new(),
         load: false,
         keep: false,
+        size: SIZE,
         inside: false,
     };
     let mut words = words.iter();
@@ -72,6 +77,10 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
                 wish.only = names.split(',').map(known_step).collect::<anyhow::Result<_>>()?;
             }
             "--inside" => wish.inside = true,
+            "--size" => {
+                let size = words.next().and_then(|word| size(word));
+                wish.size = size.context("--size needs columns and rows, such as 80x24")?;
+            }
             "--agents" => {
                 let names = words.next().context("--agents needs names, such as codex,claude")?;
                 wish.clis = names.split(',').map(catalog::find).collect::<anyhow::Result<_>>()?;
@@ -86,6 +95,12 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
         }
     }
     Ok(wish)
+}
+
+fn size(word: &str) -> Option<(u16, u16)> {
+    let (columns, rows) = word.split_once('x')?;
+    let (columns, rows) = (columns.parse().ok()?, rows.parse().ok()?);
+    ((20..=500).contains(&columns) && (10..=200).contains(&rows)).then_some((columns, rows))
 }
 
 impl Wish {
@@ -168,9 +183,18 @@ pub(crate) fn own_network(root: &Path) -> anyhow::Result<&'static [&'static str]
     )
 }
 
+/// Where a CLI is installed.
+fn folder_of(folder: &Path, cli: &Cli) -> PathBuf {
+    folder.join(format!("{}-{}", cli.name, cli.version))
+}
+
 /// Where the commands of an installed CLI are.
 fn commands_of(folder: &Path, cli: &Cli) -> PathBuf {
-    folder.join(format!("{}-{}", cli.name, cli.version)).join("node_modules/.bin")
+    let commands = match cli.source {
+        Source::Npm { .. } => "node_modules/.bin",
+        Source::Pip { .. } => "bin",
+    };
+    folder_of(folder, cli).join(commands)
 }
 
 #[cfg(test)]
@@ -193,6 +217,10 @@ mod tests {
         assert!(check("--only exat").unwrap_err().contains("exact"));
         assert!(check("--watch-only --agents clade").unwrap_err().contains("claude"));
         assert!(check("--watch-only --rounds 0").unwrap_err().contains("number"));
+        assert_eq!(check("--size 80x24").unwrap().size, (80, 24));
+        assert!(check("--size 80").unwrap_err().contains("80x24"));
+        assert_eq!(check("--agents qwen@0.15.10").unwrap().clis[0].version, "0.15.10");
+        assert!(check("--agents qwen@1").unwrap_err().contains("qwen@0.15.10"));
         assert!(check("--watch-only --quick").unwrap_err().contains("--quick"));
     }
 }

@@ -10,8 +10,7 @@ use serde_json::json;
 pub(super) struct Cli {
     /// Of its profile, and of its command.
     pub name: &'static str,
-    /// What npm calls it.
-    pub package: &'static str,
+    pub source: Source,
     pub version: &'static str,
     /// After those of the profile.
     pub args: &'static [&'static str],
@@ -19,13 +18,32 @@ pub(super) struct Cli {
     pub question: &'static str,
     /// The key that allows it once.
     pub allow: &'static str,
-    /// How often Esc is pressed to stop a turn.
-    pub escapes: usize,
+    /// The key that denies it.
+    pub deny: &'static str,
+    /// Its model is told what came of a permission, and goes on.
+    pub continues: bool,
+    /// The keys that stop a turn, with a pause between them.
+    pub stop: &'static [&'static str],
     /// What an answer is read from that nobody gave with a command of ours.
     pub answers_from: &'static str,
     /// The step of the receipt that it gives proof of: what its program itself tells is seen.
     pub proves: &'static str,
+    /// Steps that it cannot do.
+    pub without: &'static [&'static str],
     prepare: fn(&Place<'_>) -> Prepared,
+}
+
+/// Where a CLI comes from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// What npm calls it, and packages that it needs beside it, with their versions.
+    Npm { package: &'static str, beside: &'static [&'static str] },
+    /// What pip calls it.
+    Pip { package: &'static str },
+}
+
+const fn npm(package: &'static str) -> Source {
+    Source::Npm { package, beside: &[] }
 }
 
 /// Where a CLI is going to run.
@@ -48,62 +66,150 @@ impl Cli {
     }
 }
 
+/// Finds a CLI by its name, or by `name@version` where there are several versions of it.
 pub(super) fn find(name: &str) -> anyhow::Result<&'static Cli> {
-    let names: Vec<&str> = ALL.iter().map(|cli| cli.name).collect();
+    let (wanted, version) =
+        name.split_once('@').map_or((name, None), |(name, version)| (name, Some(version)));
+    let names: Vec<String> = ALL.iter().map(|cli| format!("{}@{}", cli.name, cli.version)).collect();
     ALL.iter()
-        .find(|cli| cli.name == name)
+        .find(|cli| cli.name == wanted && version.is_none_or(|version| cli.version == version))
         .with_context(|| format!("{name:?} is none of {}", names.join(", ")))
 }
 
+const ESCAPE: &str = "\u{1b}";
+
+// tidy: table
 pub(super) const ALL: &[Cli] = &[
     Cli {
         name: "codex",
-        package: "@openai/codex",
+        source: npm("@openai/codex"),
         version: "0.166.0",
         args: &[],
         question: "Press enter to confirm",
         allow: "y",
-        escapes: 1,
+        deny: ESCAPE,
+        continues: true,
+        stop: &[ESCAPE],
         answers_from: "hook",
         proves: "seen",
+        without: &[],
         prepare: codex,
     },
     Cli {
         name: "claude",
-        package: "@anthropic-ai/claude-code",
+        source: npm("@anthropic-ai/claude-code"),
         version: "2.1.325",
         // Its own choice is a mode in which tools run without a question.
         args: &["--permission-mode", "default"],
         question: "Do you want to proceed?",
         allow: "1",
-        escapes: 1,
+        deny: ESCAPE,
+        continues: true,
+        stop: &[ESCAPE],
         answers_from: "hook",
         proves: "seen",
+        without: &[],
         prepare: claude,
     },
     Cli {
         name: "gemini",
-        package: "@google/gemini-cli",
+        source: npm("@google/gemini-cli"),
         version: "0.61.0",
         args: &[],
         question: "● 1. Allow once",
         allow: "\r",
-        escapes: 1,
+        deny: ESCAPE,
+        continues: true,
+        stop: &[ESCAPE],
         answers_from: "log",
         proves: "submitted",
+        without: &[],
         prepare: gemini,
     },
     Cli {
         name: "opencode",
-        package: "opencode-ai",
+        source: npm("opencode-ai"),
         version: "1.18.33",
         args: &[],
         question: "Permission required",
         allow: "\r",
-        escapes: 2,
+        deny: ESCAPE,
+        continues: true,
+        stop: &[ESCAPE, ESCAPE],
         answers_from: "server",
         proves: "seen",
+        without: &[],
         prepare: opencode,
+    },
+    Cli {
+        name: "copilot",
+        source: npm("@github/copilot"),
+        version: "1.0.102",
+        args: &["--no-auto-update"],
+        question: "Do you want to run this command?",
+        allow: "1",
+        deny: ESCAPE,
+        continues: true,
+        stop: &[ESCAPE, ESCAPE],
+        answers_from: "screen",
+        proves: "submitted",
+        without: &[],
+        prepare: copilot,
+    },
+    Cli {
+        name: "qwen",
+        // The Node that others here use is too old for it.
+        source: Source::Npm { package: "@qwen-code/qwen-code", beside: &["node@22"] },
+        version: "0.24.4",
+        args: &["--approval-mode", "default"],
+        question: "Allow execution",
+        allow: "1",
+        deny: ESCAPE,
+        continues: true,
+        stop: &[ESCAPE],
+        answers_from: "screen",
+        proves: "submitted",
+        without: &[],
+        prepare: qwen,
+    },
+    Cli {
+        name: "qwen",
+        source: npm("@qwen-code/qwen-code"),
+        version: "0.15.10",
+        args: &["--approval-mode", "default"],
+        question: "Allow execution",
+        allow: "1",
+        deny: ESCAPE,
+        continues: true,
+        stop: &[ESCAPE],
+        answers_from: "screen",
+        proves: "submitted",
+        without: &[],
+        prepare: qwen,
+    },
+    Cli {
+        name: "aider",
+        source: Source::Pip { package: "aider-chat" },
+        version: "0.86.2",
+        args: &[
+            // A model without tools, as the mock has one.
+            "--model=openai/plain",
+            "--no-git",
+            "--no-check-update",
+            "--no-show-release-notes",
+            "--no-show-model-warnings",
+            "--no-analytics",
+        ],
+        question: "Run shell command?",
+        allow: "y\r",
+        deny: "n\r",
+        continues: false,
+        stop: &["\u{3}"],
+        answers_from: "screen",
+        proves: "submitted",
+        // Its model is not asked again after a permission, and nothing is approved from elsewhere.
+        without: &["two asks", "a2a"],
+        prepare: aider,
     },
 ];
 
@@ -179,6 +285,51 @@ fn opencode(place: &Place<'_>) -> Prepared {
         "autoupdate": false,
     });
     Prepared { files: vec![(".config/opencode/opencode.json", config.to_string())], env: vec![] }
+}
+
+fn copilot(place: &Place<'_>) -> Prepared {
+    let config = json!({ "trusted_folders": [place.folder.to_string_lossy()] });
+    Prepared {
+        files: vec![(".copilot/config.json", config.to_string())],
+        env: vec![
+            ("COPILOT_OFFLINE", "true".into()),
+            ("COPILOT_PROVIDER_BASE_URL", format!("http://127.0.0.1:{}/v1", place.port)),
+            ("COPILOT_PROVIDER_API_KEY", KEY.into()),
+            ("COPILOT_MODEL", "gpt-5".into()),
+        ],
+    }
+}
+
+fn qwen(place: &Place<'_>) -> Prepared {
+    let settings = json!({
+        "security": { "auth": { "selectedType": "openai" }, "folderTrust": { "enabled": false } },
+        "general": { "disableAutoUpdate": true, "enableAutoUpdate": false },
+        "privacy": { "usageStatisticsEnabled": false },
+        // The one that it brings may not be executable, which it tells with the whole path.
+        "tools": { "useRipgrep": false },
+        // Turns of its own, in the background.
+        "memory": { "enableManagedAutoMemory": false, "enableManagedAutoDream": false },
+    });
+    Prepared {
+        files: vec![(".qwen/settings.json", settings.to_string())],
+        env: vec![
+            ("OPENAI_API_KEY", KEY.into()),
+            ("OPENAI_BASE_URL", format!("http://127.0.0.1:{}/v1", place.port)),
+            ("OPENAI_MODEL", "mock".into()),
+        ],
+    }
+}
+
+fn aider(place: &Place<'_>) -> Prepared {
+    // In this format it asks about a block of shell commands. Its rules do not belong to what the user said.
+    let models = json!([{ "name": "openai/plain", "edit_format": "diff", "reminder": "sys" }]);
+    Prepared {
+        files: vec![(".aider.model.settings.yml", models.to_string())],
+        env: vec![
+            ("OPENAI_API_KEY", KEY.into()),
+            ("OPENAI_API_BASE", format!("http://127.0.0.1:{}/v1", place.port)),
+        ],
+    }
 }
 
 #[cfg(test)]

@@ -68,10 +68,10 @@ fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, wish: &Wish
     // Called after the moment, so that two may run beside each other.
     let kept = agents.join("runs").join(format!("{}-{}-{n}", cli.name, now_ms()));
     let before = load();
-    let cells = match Stage::begin(synapse, agents, cli, &kept) {
+    let steps: Vec<&str> = wish.steps().into_iter().filter(|step| !cli.without.contains(step)).collect();
+    let cells = match Stage::begin(synapse, agents, cli, &kept, wish.size) {
         Ok(mut stage) => {
             let grace = grace_now(before);
-            let steps = wish.steps();
             let (mut cells, truth) = scenario::play(&mut stage, &steps, || grace_now(before).max(grace));
             // Not after a step that could not be done: who knows what it has left behind.
             if cells.iter().all(|cell| cell.is_good() || cell.samples > 0) {
@@ -82,14 +82,7 @@ fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, wish: &Wish
         }
         Err(error) => vec![Cell::failed("start", format!("{error:#}"))],
     };
-    let round = Round {
-        clis: vec![cli],
-        n,
-        steps: wish.steps(),
-        grace_ms: grace_now(before),
-        cells,
-        kept: kept.clone(),
-    };
+    let round = Round { clis: vec![cli], n, steps, grace_ms: grace_now(before), cells, kept: kept.clone() };
     forget(&round, wish)?;
     Ok(round)
 }

@@ -1,4 +1,4 @@
-//! Fetching a CLI in its exact version, once, with npm.
+//! Fetching a CLI in its exact version, once, with npm or pip.
 
 use std::fs;
 use std::path::Path;
@@ -6,47 +6,73 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use super::catalog::Cli;
-use super::commands_of;
+use super::catalog::{Cli, Source};
+use super::{commands_of, folder_of};
 
 /// Makes sure that the CLI is there and says that it is the version we mean.
 pub(super) fn ensure(folder: &Path, cli: &Cli) -> anyhow::Result<()> {
     if version(folder, cli).is_ok() {
         return Ok(());
     }
-    let to = folder.join(format!("{}-{}", cli.name, cli.version));
+    let to = folder_of(folder, cli);
     fs::create_dir_all(&to).with_context(|| format!("making {}", to.display()))?;
-    let package = format!("{}@{}", cli.package, cli.version);
-    eprintln!("installing {package} into {}", to.display());
-    let output = Command::new("npm")
-        .args(["install", "--no-audit", "--no-fund", "--no-save", "--prefix"])
-        .arg(&to)
-        .arg(&package)
+    let package = match cli.source {
+        Source::Npm { package, beside } => {
+            let package = format!("{package}@{}", cli.version);
+            eprintln!("installing {package} into {}", to.display());
+            let mut npm = Command::new("npm");
+            npm.args(["install", "--no-audit", "--no-fund", "--no-save", "--prefix"]).arg(&to);
+            install(npm.arg(&package).args(beside), &package, "nodejs and npm")?;
+            package
+        }
+        Source::Pip { package } => {
+            let package = format!("{package}=={}", cli.version);
+            eprintln!("installing {package} into {}", to.display());
+            let mut venv = Command::new("python3");
+            install(venv.args(["-m", "venv"]).arg(&to), &package, "python3 with venv")?;
+            let mut pip = Command::new(to.join("bin/pip"));
+            install(pip.args(["install", "--quiet"]).arg(&package), &package, "python3 with pip")?;
+            package
+        }
+    };
+    version(folder, cli).with_context(|| format!("{package} was installed, but it does not run"))
+}
+
+fn install(command: &mut Command, package: &str, needs: &str) -> anyhow::Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
         .stdin(Stdio::null())
         .output()
-        .with_context(|| format!("starting npm, which fetches {package}: install nodejs and npm"))?;
+        .with_context(|| format!("starting {program}, which fetches {package}: install {needs}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let said: Vec<&str> = said.lines().filter(|line| line.contains("npm error")).take(10).collect();
-        bail!("npm could not install {package} ({}):\n{}", output.status, said.join("\n"));
+        let said: Vec<&str> =
+            said.lines().filter(|line| line.to_lowercase().contains("error")).take(10).collect();
+        bail!("{program} could not install {package} ({}):\n{}", output.status, said.join("\n"));
     }
-    version(folder, cli).with_context(|| format!("npm installed {package}, but it does not run"))
+    Ok(())
 }
 
 /// Asks the installed CLI for its version.
 fn version(folder: &Path, cli: &Cli) -> anyhow::Result<()> {
-    let command = commands_of(folder, cli).join(cli.name);
+    let commands = commands_of(folder, cli);
+    let command = commands.join(cli.name);
+    // Its own Node first, if it brings one.
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::iter::once(commands).chain(std::env::split_paths(&paths));
+    let path = std::env::join_paths(paths).context("the path of a CLI")?;
     let home = tempfile::tempdir().context("making a home to ask for a version in")?;
     let output = Command::new(&command)
         .arg("--version")
         .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("PATH", path)
         .env("HOME", home.path())
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("starting {}", command.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() || !said.split(|c: char| c.is_whitespace()).any(|word| word == cli.version) {
+    let is_version = |word: &str| word.trim_end_matches('.').trim_start_matches('v') == cli.version;
+    if !output.status.success() || !said.split_whitespace().any(is_version) {
         let complaint = String::from_utf8_lossy(&output.stderr);
         bail!("`{} --version` says {:?} {}", cli.name, said.trim(), complaint.trim());
     }

@@ -82,16 +82,15 @@ fn permission(stage: &mut Stage) -> anyhow::Result<Told> {
     let place = stage.site.mock.log().len();
     ensure!(!stage.site.work.join(MADE).exists(), "the tool ran before it was allowed");
     let allowed = stage.press(stage.cli.allow);
-    let idle = wait_for_end(stage, place)?;
+    let mut truth = vec![True::new(from_ms, "idle"), True::new(asked.enter_ms, "busy"), waiting];
+    if stage.cli.continues {
+        truth.extend([True::new(allowed, "busy"), wait_for_end(stage, place)?]);
+    } else {
+        stage.wait_state("idle", allowed)?;
+        truth.push(True::new(allowed, "idle"));
+    }
     hold(HOLDS);
     ensure!(stage.site.work.join(MADE).exists(), "the tool was allowed and did not run");
-    let truth = vec![
-        True::new(from_ms, "idle"),
-        True::new(asked.enter_ms, "busy"),
-        waiting,
-        True::new(allowed, "busy"),
-        idle,
-    ];
     Ok(Told { truth, from_ms })
 }
 
@@ -113,14 +112,17 @@ fn wait_for_question(stage: &Stage, place: usize) -> anyhow::Result<True> {
 
 fn interrupt(stage: &mut Stage) -> anyhow::Result<Told> {
     const BETWEEN: Duration = Duration::from_millis(250);
+    const TEXT: &str = "talk on {{stream 60000}}";
     let from_ms = now_ms();
-    let asked = stage.ask("talk on {{stream 60000}}")?;
+    let asked = stage.ask(TEXT)?;
     stage.wait_state("busy", from_ms)?;
     hold(WAITS);
-    let mut pressed = stage.press("\u{1b}");
-    for _ in 1..stage.cli.escapes {
-        hold(BETWEEN);
-        pressed = stage.press("\u{1b}");
+    let mut pressed = now_ms();
+    for (n, key) in stage.cli.stop.iter().enumerate() {
+        if n > 0 {
+            hold(BETWEEN);
+        }
+        pressed = stage.press(key);
     }
     let stopped = stage.wait_mock(asked.place, "the answer is given up", |entry| match entry.what {
         What::Aborted { turn: true } => Some(entry.at_ms),
@@ -128,6 +130,8 @@ fn interrupt(stage: &mut Stage) -> anyhow::Result<Told> {
     })?;
     stage.wait_state("idle", from_ms + 1)?;
     hold(HOLDS);
+    // Some CLIs put the text back into the composer, for its person to go on from.
+    stage.erase_draft(TEXT);
     let truth = vec![
         True::new(from_ms, "idle"),
         True::new(asked.enter_ms, "busy"),

@@ -5,10 +5,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
+use synapse_terminal::composer::Holds;
+use synapse_terminal::profile::shipped;
 use synapse_testkit::mock_llm::{Entry, MockLlm, Script, Step, What, now_ms};
 use synapse_testkit::processes;
 use synapse_testkit::pty::Pty;
@@ -116,10 +118,36 @@ impl Site {
 
     /// Starts one in the background.
     pub fn start(&self, cli: &Cli, args: &[&str]) -> anyhow::Result<Recorder> {
-        // The official client takes gRPC only from a card that lists it, which ours does not by itself.
-        self.synapse(&["config", "set", "card.interfaces", r#"["jsonrpc","http","grpc"]"#])?;
+        self.list_every_interface()?;
         let before = terminals_of(&self.home.join("synapse"));
         self.synapse(&[&[cli.name, "--detach", "--name", cli.name, "--"], args].concat())?;
+        self.record_terminal_besides(&before)
+    }
+
+    /// Starts one in a person's terminal of this size.
+    fn start_attached(&self, cli: &Cli, (columns, rows): (u16, u16)) -> anyhow::Result<(Pty, Recorder)> {
+        self.list_every_interface()?;
+        let before = terminals_of(&self.home.join("synapse"));
+        let mut command = self.command();
+        command.args([cli.name, "--name", cli.name, "--"]).args(cli.args);
+        let person = Pty::start(&command, columns, rows);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.record_terminal_besides(&before) {
+                Ok(recorder) => return Ok((person, recorder)),
+                Err(error) if Instant::now() > until => return Err(error.context(person.text())),
+                Err(_) => std::thread::sleep(KEY_PAUSE),
+            }
+        }
+    }
+
+    /// The official client takes gRPC only from a card that lists it, which ours does not by itself.
+    fn list_every_interface(&self) -> anyhow::Result<()> {
+        self.synapse(&["config", "set", "card.interfaces", r#"["jsonrpc","http","grpc"]"#]).map(drop)
+    }
+
+    /// Records the terminal that was not there before.
+    fn record_terminal_besides(&self, before: &[PathBuf]) -> anyhow::Result<Recorder> {
         let now = terminals_of(&self.home.join("synapse"));
         let new = now.into_iter().find(|socket| !before.contains(socket));
         let new = new.with_context(|| format!("no terminal below {}", self.home.display()))?;
@@ -154,15 +182,18 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Starts the CLI in the background and attaches to it, as a person would.
-    pub fn begin(synapse: &Path, agents: &Path, cli: &'static Cli, kept: &Path) -> anyhow::Result<Self> {
+    /// Starts the CLI in a terminal of this size, as a person would.
+    pub fn begin(
+        synapse: &Path,
+        agents: &Path,
+        cli: &'static Cli,
+        kept: &Path,
+        size: (u16, u16),
+    ) -> anyhow::Result<Self> {
         let site = Site::new(synapse, agents, &[cli], kept, Script::default())?;
         let states = States::follow(site.command(), cli.name)?;
         let began_ms = now_ms();
-        let recorder = site.start(cli, cli.args)?;
-        let mut attach = site.command();
-        attach.args(["attach", cli.name]);
-        let viewer = Pty::start(&attach, 120, 40);
+        let (viewer, recorder) = site.start_attached(cli, size)?;
         Ok(Self { cli, began_ms, states, recorder, viewer, site })
     }
 
@@ -184,10 +215,21 @@ impl Stage {
     /// Types a text and looks whether it is shown.
     pub fn type_text(&mut self, text: &str) -> anyhow::Result<()> {
         self.type_keys(text);
-        if self.recorder.wait_shown(text, PATIENCE).is_none() {
+        if self.recorder.wait_until(PATIENCE, |screen| shows(screen, text)).is_none() {
             bail!("{text:?} was typed and is not shown:\n{}", self.recorder.screen());
         }
         Ok(())
+    }
+
+    /// Takes this text out of the composer again, if it is in there, key by key.
+    pub fn erase_draft(&mut self, text: &str) {
+        let composer = shipped(self.cli.name).and_then(|profile| profile.composer);
+        let holds = composer.map(|composer| self.recorder.composer(&composer));
+        if matches!(holds, Some(Holds::Text(held)) if shows(&held, text)) {
+            for _ in text.chars() {
+                self.press("\u{7f}");
+            }
+        }
     }
 
     /// The text reaches the model; where it did not within a while, Enter is pressed again, as a person would.
@@ -208,7 +250,7 @@ impl Stage {
             if found.is_some() {
                 return Ok(Asked { place, enter_ms });
             }
-            if !self.recorder.screen().contains(text) {
+            if !shows(&self.recorder.screen(), text) {
                 break;
             }
             enter_ms = self.press("\r");
@@ -258,6 +300,14 @@ impl Stage {
     }
 }
 
+/// Whether a text is on a screen, which may have wrapped it within a frame.
+fn shows(screen: &str, text: &str) -> bool {
+    let bones = |text: &str| -> String {
+        text.chars().filter(|c| !c.is_whitespace() && !"│┃\u{200b}".contains(*c)).collect()
+    };
+    bones(screen).contains(&bones(text))
+}
+
 /// The model has been asked.
 pub(super) struct Asked {
     /// Of the mock's log, before it.
@@ -277,5 +327,16 @@ struct Living(PathBuf);
 impl Drop for Living {
     fn drop(&mut self) {
         processes::end_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrapped_text_is_shown() {
+        assert!(shows("╭──╮\n│ > two   │\n│   words │", "two words"));
+        assert!(!shows("> two", "two words"));
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail, ensure};
 use synapse_terminal::composer::Holds;
+use synapse_terminal::profile::shipped;
 use synapse_testkit::mock_llm::What;
 use synapse_testkit::processes;
 
@@ -22,6 +23,7 @@ const HOLDS: Duration = Duration::from_millis(2_500);
 enum Decision {
     KeyDenies,
     CommandDenies,
+    KeyAllows,
     CommandAllows,
 }
 
@@ -29,8 +31,13 @@ pub(super) const DECISIONS: usize = 2;
 
 /// A message that comes while a question is shown answers nothing, and arrives after the person has.
 pub(super) fn prompt(stage: &mut Stage, count: &mut Count) -> anyhow::Result<()> {
-    let denies = if count.round % 2 == 1 { Decision::KeyDenies } else { Decision::CommandDenies };
-    let decisions: [Decision; DECISIONS] = [denies, Decision::CommandAllows];
+    // Only where its profile knows the keys.
+    let by_command = shipped(stage.cli.name).is_some_and(|profile| profile.approve.is_some());
+    let decisions: [Decision; DECISIONS] = match (by_command, count.round % 2) {
+        (true, 1) => [Decision::KeyDenies, Decision::CommandAllows],
+        (true, _) => [Decision::CommandDenies, Decision::CommandAllows],
+        (false, _) => [Decision::KeyDenies, Decision::KeyAllows],
+    };
     for decision in decisions {
         decide(stage, decision).with_context(|| format!("{decision:?}"))?;
         count.one();
@@ -55,7 +62,8 @@ fn decide(stage: &mut Stage, decision: Decision) -> anyhow::Result<()> {
     nothing_new(stage, place)?;
     ensure!(made(stage, &tag)? == 0, "the tool ran before anybody allowed it");
     match decision {
-        Decision::KeyDenies => drop(stage.press("\u{1b}")),
+        Decision::KeyDenies => drop(stage.press(stage.cli.deny)),
+        Decision::KeyAllows => drop(stage.press(stage.cli.allow)),
         Decision::CommandDenies => drop(by_command(stage, "deny")?),
         Decision::CommandAllows => {
             if stage.cli.name == MARKS {
@@ -67,7 +75,8 @@ fn decide(stage: &mut Stage, decision: Decision) -> anyhow::Result<()> {
     arrives(stage, place, &sent, "meanwhile")?;
     settle(stage)?;
     came_once(stage, place, &sent)?;
-    let (ran, wanted) = (made(stage, &tag)?, usize::from(decision == Decision::CommandAllows));
+    let allows = matches!(decision, Decision::KeyAllows | Decision::CommandAllows);
+    let (ran, wanted) = (made(stage, &tag)?, usize::from(allows));
     ensure!(ran == wanted, "the tool ran {ran} times, not {wanted}");
     Ok(())
 }

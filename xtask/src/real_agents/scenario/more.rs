@@ -57,7 +57,7 @@ fn refusal(stage: &mut Stage) -> anyhow::Result<Told> {
     let asked = stage.ask("may I {{stream 800; ask touch refused; stream 2500; mark}}")?;
     let waiting = wait_for_question(stage, asked.place)?;
     let place = stage.site.mock.log().len();
-    let refused = stage.press("\u{1b}");
+    let refused = stage.press(stage.cli.deny);
     let mut truth = vec![True::new(from_ms, "idle"), True::new(asked.enter_ms, "busy"), waiting];
     let goes_on =
         stage.site.mock.log().wait_for(place, A_WHILE, |entry| {
