@@ -8,6 +8,7 @@ use crate::pattern::PatternText;
 use crate::rules::BadRule;
 use crate::screen::Screen;
 use crate::text::{Typed, bones, bones_unjoined, visible};
+use alacritty_terminal::vte::ansi::{Color, NamedColor};
 use regex_lite::Regex;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
@@ -22,7 +23,9 @@ pub struct Composer {
     right: Option<Regex>,
     end: Option<Regex>,
     placeholders: Vec<Regex>,
+    suggestion: Option<Regex>,
     collapsed: Vec<(Regex, Counts)>,
+    cursor: Cursor,
 }
 
 /// As written in a profile. Of `begin`, `mark` and `frame` at least one says where it begins.
@@ -47,9 +50,26 @@ pub(crate) struct ComposerText {
     /// What it shows while it is empty.
     #[serde(default)]
     placeholders: Vec<PatternText>,
+    /// Fits a text outside the composer that has the colour of suggestions. A suggestion begins at the cursor while the
+    /// composer is empty, and can be any text.
+    #[serde(default)]
+    suggestion: Option<PatternText>,
     /// What it shows instead of a long paste, with a number.
     #[serde(default)]
     collapsed: Vec<CollapsedText>,
+    #[serde(default)]
+    cursor: Cursor,
+}
+
+/// Where a person's cursor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Cursor {
+    /// Where the terminal's is.
+    #[default]
+    Terminal,
+    /// There, or else in the lowest composer that has an inverse character: the program draws its own.
+    Drawn,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -103,14 +123,61 @@ impl ComposerText {
             right: optional("right", text.right)?,
             end: optional("end", text.end)?,
             placeholders: placeholders.collect::<Result<_, _>>()?,
+            suggestion: optional("suggestion", text.suggestion)?,
             collapsed: collapsed.collect::<Result<_, BadRule>>()?,
+            cursor: text.cursor,
         })
     }
 }
 
 impl Composer {
     pub fn read(&self, screen: &Screen) -> Holds {
-        self.read_rows(&screen.rows(), screen.cursor())
+        let rows = screen.rows();
+        let cursor = self.cursor(screen, &rows);
+        match self.read_rows(&rows, cursor) {
+            Holds::Text(_) if self.is_suggestion(screen, &rows, cursor) => Holds::Empty,
+            holds => holds,
+        }
+    }
+
+    /// Where a person's cursor is.
+    fn cursor(&self, screen: &Screen, rows: &[String]) -> (usize, usize) {
+        let cursor = screen.cursor();
+        if self.cursor == Cursor::Terminal || self.place(rows, cursor.0).is_some() {
+            return cursor;
+        }
+        let columns = usize::from(screen.size().columns());
+        let is_drawn =
+            |row: usize, column: &usize| screen.paper(row, *column).is_some_and(|(_, inverse)| inverse);
+        let drawn = (0..rows.len()).rev().find_map(|row| {
+            let column = (0..columns).find(|column| is_drawn(row, column))?;
+            self.place(rows, row).filter(|place| place.contains(&row)).map(|_| (row, column))
+        });
+        drawn.unwrap_or(cursor)
+    }
+
+    /// Whether all text from the cursor on has the colour in which this program suggests what to type.
+    fn is_suggestion(&self, screen: &Screen, rows: &[String], (row, column): (usize, usize)) -> bool {
+        let (Some(pattern), Some(place)) = (&self.suggestion, self.place(rows, row)) else { return false };
+        let outside = rows.iter().enumerate().filter(|(n, _)| !place.contains(n));
+        let sample = outside.filter_map(|(n, row)| {
+            let found = pattern.find(row)?;
+            let middle = row[..(found.start() + found.end()) / 2].chars().count();
+            screen.glyph(n, middle)
+        });
+        let Some((_, ink)) = sample.last().filter(|(_, ink)| *ink != Color::Named(NamedColor::Foreground))
+        else {
+            return false;
+        };
+        let marked = self.mark.as_ref().filter(|_| row == place.start).or(self.frame.as_ref());
+        let begin = marked.and_then(|mark| begins(mark, &rows[row])).unwrap_or(0);
+        let is_first = row == place.start && column <= rows[row][..begin].chars().count();
+        let columns = usize::from(screen.size().columns());
+        // The character under the cursor has its own colours.
+        let below = (row + 1..place.end).flat_map(|row| (0..columns).map(move |column| (row, column)));
+        let cells = (column + 1..columns).map(|column| (row, column)).chain(below);
+        let mut inks = cells.filter_map(|(row, column)| screen.glyph(row, column));
+        is_first && inks.all(|(glyph, colour)| glyph.is_whitespace() || colour == ink)
     }
 
     pub(crate) fn read_rows(&self, rows: &[String], (cursor, column): (usize, usize)) -> Holds {
@@ -144,12 +211,13 @@ impl Composer {
     /// All that is on the screen and not in it, without blanks; everything, if it is not to be seen.
     pub(crate) fn outside(&self, screen: &Screen) -> String {
         let rows = screen.rows();
-        let inside = self.place(&rows, screen.cursor().0).unwrap_or(rows.len()..rows.len());
+        let inside = self.place(&rows, self.cursor(screen, &rows).0).unwrap_or(rows.len()..rows.len());
         rows.iter().enumerate().filter(|(n, _)| !inside.contains(n)).map(|(_, row)| bones(row)).collect()
     }
 
     pub(crate) fn first_row(&self, screen: &Screen) -> Option<usize> {
-        self.place(&screen.rows(), screen.cursor().0).map(|place| place.start)
+        let rows = screen.rows();
+        self.place(&rows, self.cursor(screen, &rows).0).map(|place| place.start)
     }
 
     /// The rows between what was submitted last and the composer; the whole screen, if that is not to be seen.
@@ -356,6 +424,54 @@ mod tests {
             "  ┃\n  ┃  two words▮\n  ┃\n  ┃  Build · gpt-5 mock\n  ╹▀▀▀▀▀▀▀▀▀▀▀",
             Holds2::Text("twowords"),
         ),
+        (
+            "copilot",
+            "● said\n /srv/w\n╻▄▄▄▄▄▄▄▄▄▄▄\n┃ ▮\n╹▀▀▀▀▀▀▀▀▀▀▀\n ← open sidebar · Interactive · Manual Ap",
+            Holds2::Empty,
+        ),
+        (
+            "copilot",
+            "╻▄▄▄▄▄▄▄▄▄▄▄\n┃ first line\n┃ second▮\n╹▀▀▀▀▀▀▀▀▀▀▀\n Interactive · Manual Approval · @ files",
+            Holds2::Text("firstlinesecond"),
+        ),
+        (
+            "copilot",
+            "╻▄▄▄▄▄▄▄▄▄▄▄\n┃ [Paste #1 - 30 lines]▮\n╹▀▀▀▀▀▀▀▀▀▀▀\n Interactive · Manual Approval",
+            Holds2::Collapsed(Counts::LineEnds, 30),
+        ),
+        (
+            "copilot",
+            "╭──────────────╮\n│ mock         │\n│ ❯ 1. Yes▮     │\n│   2. No       │\n╰──────────────╯",
+            Holds2::Unknown,
+        ),
+        (
+            "qwen",
+            "  > said\n────────────\n> ▮  Type your message or @path/to/file\n────────────\n  ➜ w · mock",
+            Holds2::Empty,
+        ),
+        (
+            "qwen",
+            "────────────\n> two words▮ \u{200b}\n────────────\n  ? for shortcuts",
+            Holds2::Text("twowords"),
+        ),
+        (
+            "qwen",
+            "──────────── topic ──\n> a line\n  more\n  ▮\u{200b}\n────────────\n  ? for shortcuts",
+            Holds2::Text("alinemore"),
+        ),
+        (
+            "qwen",
+            "────────────\n> [Pasted Content 531 chars]▮\n────────────\n  ? for shortcuts",
+            Holds2::Collapsed(Counts::Characters, 531),
+        ),
+        ("qwen", "────────────\n! ls▮\n────────────\n  ? for shortcuts", Holds2::Unknown),
+        ("aider", "Tokens: 605 sent, 2 received.\n────────────\n> ▮", Holds2::Empty),
+        (
+            "aider",
+            "a said> b\n────────────\na.py b.py\nask> one long\nask> line\nask> \nask> two▮",
+            Holds2::Text("onelonglinetwo"),
+        ),
+        ("aider", "touch made\nRun shell command? (Y)es/(N)o/(D)on't ask again [Yes]: ▮", Holds2::Unknown),
     ];
 
     /// `Holds` that fits into a table.
@@ -393,6 +509,62 @@ mod tests {
         for (profile, drawn, holds) in SCREENS {
             assert_eq!(read(&composer(profile), drawn), holds.expected(), "{profile}:\n{drawn}");
         }
+    }
+
+    fn drawn(text: &str) -> Screen {
+        let mut screen = Screen::new(crate::screen::Size::new(40, 10), 0);
+        screen.feed(text.replace('\n', "\r\n").as_bytes(), &mut Vec::new());
+        screen
+    }
+
+    /// Qwen Code 0.24 suggests any text as the next message. It was taken for a person's draft, and mail never came.
+    #[test]
+    fn suggestion_is_not_a_draft() {
+        let rule = "─".repeat(40);
+        let shown = |text: &str, footer: &str, column: u8| {
+            drawn(&format!(
+                "{rule}\n> {text}\n{rule}\n  {footer}(shift + tab to cycle)\x1b[0m\x1b[2;{column}H"
+            ))
+        };
+        let (grey, ours) = ("\x1b[38;2;108;112;134m", composer("qwen"));
+        let suggestion = "\x1b[48;2;212;212;212mr\x1b[0;38;2;108;112;134mun the tests\x1b[0m";
+        let draft = "run the tests";
+        for (text, footer, column, is_draft) in [
+            (suggestion, grey, 3, false),
+            // A person has moved the cursor to the beginning of a draft.
+            (draft, grey, 3, true),
+            (draft, grey, 9, true),
+            // The cursor is behind it, or a part has another colour.
+            (suggestion, grey, 9, true),
+            (&format!("{suggestion} x"), grey, 3, true),
+            // Where all is of one colour, nothing can be told apart.
+            (draft, "", 3, true),
+            (suggestion, "", 3, true),
+        ] {
+            let holds = ours.read(&shown(text, footer, column));
+            assert_eq!(matches!(holds, Holds::Text(_)), is_draft, "{text:?}: {holds:?}");
+            assert_eq!(holds == Holds::Empty, !is_draft, "{text:?}: {holds:?}");
+        }
+    }
+
+    /// Qwen Code 0.15 leaves the terminal's cursor below the composer, and draws its own.
+    #[test]
+    fn composer_is_found_by_the_cursor_that_its_program_draws() {
+        let rule = "─".repeat(40);
+        let shown = |text: &str| drawn(&format!("{rule}\n> {text}\n{rule}\n  ? for shortcuts\n"));
+        for (text, holds) in [
+            ("\x1b[7m \x1b[0m  Type your message or @path/to/file", Holds::Empty),
+            ("hello\x1b[7m \u{200b}\x1b[0m", Holds::Text("hello".into())),
+            (
+                "Type your message or @path/to/file\x1b[7m \x1b[0m",
+                Holds::Text(bones("Type your message or @path/to/file")),
+            ),
+            ("no cursor is drawn", Holds::Unknown),
+        ] {
+            assert_eq!(composer("qwen").read(&shown(text)), holds, "{text:?}");
+        }
+        let elsewhere = written("{ begin: '^─{8,}', mark: '^> ', end: '^─{8,}' }");
+        assert_eq!(elsewhere.read(&shown("hello\x1b[7m \x1b[0m")), Holds::Unknown);
     }
 
     /// What each word of the language is for, as a profile has it.
@@ -473,7 +645,7 @@ mod tests {
 
     #[test]
     fn any_screen_is_read() {
-        let shipped = ["claude", "codex", "gemini", "opencode"].map(composer);
+        let shipped = ["claude", "codex", "gemini", "opencode", "copilot", "qwen", "aider"].map(composer);
         let composers: Vec<Composer> = shipped.into_iter().chain([BOX, LINES, EACH].map(written)).collect();
         bolero::check!().with_type::<(Vec<String>, u8)>().for_each(|(rows, cursor)| {
             for composer in &composers {

@@ -53,6 +53,9 @@ pub enum Top {
     Bar,
     /// Its title, in bold.
     Title,
+    /// A row that fits the title. Only for programs that indent all quoted text more than their own rows: the title
+    /// must not fit a row of quoted text.
+    Row,
 }
 
 /// Which rows are the question.
@@ -82,9 +85,14 @@ impl FrameText {
     pub(crate) fn compile(self) -> Result<Frame, BadRule> {
         let compile = |what: &str, pattern: PatternText| pattern.compile("approve.frame", what);
         let top = self.top.value;
-        if self.title.is_none() && matches!(top, Top::Title | Top::Bar) {
-            let name = if top == Top::Bar { "bar" } else { "title" };
-            return Err(BadRule::NoTitle { line: self.top.referenced.into(), top: name });
+        let needs_title = match top {
+            Top::Rule | Top::Box => None,
+            Top::Bar => Some("bar"),
+            Top::Title => Some("title"),
+            Top::Row => Some("row"),
+        };
+        if let Some(top) = needs_title.filter(|_| self.title.is_none()) {
+            return Err(BadRule::NoTitle { line: self.top.referenced.into(), top });
         }
         Ok(Frame {
             top,
@@ -125,6 +133,8 @@ impl Frame {
             Top::Title => (0..rows.len()).find(|row| {
                 self.title.as_ref().is_some_and(|title| title.is_match(&rows[*row])) && screen.is_bold(*row)
             }),
+            Top::Row => (0..rows.len())
+                .find(|row| self.title.as_ref().is_some_and(|title| title.is_match(&rows[*row]))),
             Top::Box => box_top(screen, rows.len()).filter(|top| titled(*top)),
             Top::Bar => self.bar_top(rows),
         }
@@ -339,6 +349,28 @@ mod tests {
         assert!(!read(Some(&frame), &drawn(80, 30, &asks("codex", wrapped))).0.is_complete);
     }
 
+    /// Qwen Code cuts the rows of a long command on the right, without a mark.
+    #[test]
+    fn question_of_qwen_is_complete_only_if_its_command_fits_into_the_title() {
+        let frame = frame_of("qwen");
+        let ask =
+            "\n   Allow execution of: 'touch'?\n\n   › 1. Yes, allow once\n     2. No (esc)\n\n  ⠏ Waiting";
+        for (text, framed, complete) in [
+            (format!("    said\n  ? Shell touch made ←\n\n     touch made\n{ask}"), true, true),
+            (format!("  ? Shell touch a0 && touch ←\n    a1\n\n     touch a0 && tou\n{ask}"), true, false),
+            (format!("  │ ?  Shell touch a0 && tou… ←  │\n  │   touch a0 && tou  │\n{ask}"), true, false),
+            (format!("  │ ?  Shell touch a  ←  │\n  │    touch b  │\n  │   touch a  │\n{ask}"), true, false),
+            (format!("  │ ?  Shell touch made ←  │\n  │   touch made  │\n{ask}"), true, true),
+            // Its command has scrolled off, or it asks for something else.
+            (format!("     touch a0\n{ask}"), false, false),
+            (format!("  ? WriteFile Writing to x ←\n\n   1 hello\n{ask}"), false, false),
+            (format!("    ? Shell touch made ←\n\n     rm -rf ~\n{ask}"), false, false),
+        ] {
+            let (extent, shown) = read(Some(&frame), &drawn(40, 30, &text));
+            assert_eq!((extent.is_framed, extent.is_complete), (framed, complete), "{shown}");
+        }
+    }
+
     /// Without a frame all of the screen is the question.
     #[test]
     fn without_a_frame_a_full_screen_is_not_complete() {
@@ -377,6 +409,7 @@ mod tests {
         for (frame, said) in [
             ("{ top: title }", "approve.frame"),
             ("{ top: bar }", "approve.frame"),
+            ("{ top: row }", "approve.frame"),
             ("{ top: rule, title: '(' }", "approve.frame"),
             ("{ top: round }", "round"),
             ("{ top: rule, colour: red }", "colour"),

@@ -104,9 +104,13 @@ fn nothing_is_idle_before_it_is_ready() {
 /// Questions that real programs drew whole count as complete.
 #[test]
 fn recorded_questions_are_complete() {
-    for (cli, part) in
-        [("claude", "touch"), ("codex", "touch"), ("gemini", "touch"), ("opencode", "Permission required")]
-    {
+    for (cli, part) in [
+        ("claude", "touch"),
+        ("codex", "touch"),
+        ("copilot", "touch"),
+        ("gemini", "touch"),
+        ("opencode", "Permission required"),
+    ] {
         let name = format!("{cli}__permission");
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recordings/{name}.cast"));
         let (recording, profile) = load(&name, &path);
