@@ -376,8 +376,10 @@ impl Turn {
         Step::TakeKeyboard { ms: KEYBOARD_MS }
     }
 
+    /// While a program draws its screen anew, its composer may be missing for a moment, and the text in it would count
+    /// as shown outside. So only a screen that is whole proves anything.
     fn is_shown(&self, sight: &Sight) -> bool {
-        sight.shown && !self.shown_before
+        sight.shown && sight.settled && !self.shown_before
     }
 
     /// Once there is a proof: the end, or a while in which the program may say so itself.
@@ -484,6 +486,22 @@ mod tests {
         let prompt = Sight { composer: holds(), ..Sight::at(900, AgentState::Waiting) };
         assert_eq!(turn.next(&prompt), Step::ReleaseKeyboard, "the person decides first");
         assert!(turn.is_aside());
+    }
+
+    /// Qwen Code draws its whole screen row by row. A node that was just restarted saw half of it, took the text in the
+    /// composer for one above it, and said that it was submitted.
+    #[test]
+    fn screen_that_is_being_drawn_does_not_prove_a_submission() {
+        let sees = |settled| Sight {
+            composer: Holds::Unknown,
+            shown: true,
+            settled,
+            keyboard: false,
+            ..Sight::at(100, AgentState::Idle)
+        };
+        let mut turn = Turn::resumed(typed(), 150);
+        assert_eq!(turn.next(&sees(false)), Step::Wait { until: None, held: Some(Held::NoComposer) });
+        assert_eq!(turn.next(&sees(true)), Step::Done(Outcome::Submitted(Proof::Shown)));
     }
 
     /// Finding L16: the program printed between our last look and Enter, which the holder then did not press.
