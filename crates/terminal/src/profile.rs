@@ -176,13 +176,23 @@ pub struct Submit {
     pub while_busy: WhileBusy,
     /// Longest text given directly; longer ones go as a file.
     pub inline_chars_max: usize,
+    /// The same for lines: some programs never show the beginning of a text that is taller than their screen.
+    pub inline_lines_max: usize,
     /// Between a paste and Enter, at least.
     pub settle_ms: u64,
 }
 
 impl Default for Submit {
     fn default() -> Self {
-        Self { while_busy: WhileBusy::Unknown, inline_chars_max: 8_000, settle_ms: 150 }
+        let (inline_chars_max, inline_lines_max) = (8_000, 8_000);
+        Self { while_busy: WhileBusy::Unknown, inline_chars_max, inline_lines_max, settle_ms: 150 }
+    }
+}
+
+impl Submit {
+    /// Whether a text is short enough to be given directly.
+    pub fn fits_inline(&self, text: &str) -> bool {
+        text.chars().count() <= self.inline_chars_max && text.lines().count() <= self.inline_lines_max
     }
 }
 
@@ -385,6 +395,16 @@ mod tests {
             assert!(said.contains(part), "{text}\n{said}");
         }
         assert_eq!(Profile::parse(&"#".repeat(PROFILE_BYTES_MAX + 1)).unwrap_err(), BadProfile::TooLarge);
+    }
+
+    #[test]
+    fn text_with_many_characters_or_lines_is_not_inline() {
+        let submit = Submit { inline_chars_max: 10, inline_lines_max: 2, ..Submit::default() };
+        for (text, fits) in
+            [("0123456789", true), ("0123456789a", false), ("a\nb\n", true), ("a\nb\nc", false)]
+        {
+            assert_eq!(submit.fits_inline(text), fits, "{text:?}");
+        }
     }
 
     #[test]

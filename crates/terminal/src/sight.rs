@@ -2,6 +2,9 @@
 
 use crate::composer::Holds;
 use crate::held::Held;
+use crate::screen::Screen;
+use crate::text::bones;
+use crate::turn::TYPING_MS;
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 
@@ -23,6 +26,8 @@ pub struct Sight {
     pub keyboard: bool,
     /// Our header stands on the screen outside the composer.
     pub shown: bool,
+    /// Our header is among the rows that have left the screen at its top.
+    pub shown_above: bool,
     /// The program is made to say what it is given.
     pub tells: bool,
     /// The program said itself that it was given this text.
@@ -33,6 +38,22 @@ pub struct Sight {
     pub bar: Option<(Held, Option<Timestamp>)>,
     /// Its profile has no composer. Lines are typed at its cursor (`quiet`).
     pub by_line: bool,
+}
+
+impl Sight {
+    /// A person is typing, as far as we know, until then.
+    pub(crate) fn typing_until(&self) -> Option<Timestamp> {
+        self.person_at.map(|at| at.plus_ms(TYPING_MS)).filter(|at| *at > self.now)
+    }
+}
+
+/// A long text that was submitted takes at most so many rows above the screen.
+const ROWS_ABOVE_MAX: usize = 400;
+
+/// Whether a text without blanks is among the rows that have left the screen at its top.
+pub(crate) fn is_above(screen: &Screen, text: &str) -> bool {
+    let above: String = screen.rows_above(ROWS_ABOVE_MAX).iter().map(|row| bones(row)).collect();
+    above.contains(text)
 }
 
 #[cfg(test)]
@@ -50,6 +71,7 @@ impl Sight {
             person_at: None,
             keyboard: true,
             shown: false,
+            shown_above: false,
             tells: false,
             told: false,
             paused: false,

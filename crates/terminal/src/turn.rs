@@ -88,8 +88,9 @@ pub struct Turn {
     /// How often Enter was not pressed because the program had printed meanwhile.
     refusals: u8,
     submitted_before: bool,
-    /// Our header stood on the screen before we wrote: seeing it proves nothing.
+    /// Our header stood on the screen, or above it, before we wrote: seeing it there proves nothing.
     shown_before: bool,
+    shown_above_before: bool,
     /// What proves it, and until when the program itself may still say so.
     proven: Option<(Proof, Timestamp)>,
     outcome: Option<Outcome>,
@@ -127,6 +128,7 @@ impl Turn {
             refusals: 0,
             submitted_before: false,
             shown_before: false,
+            shown_above_before: false,
             proven: None,
             outcome: None,
         }
@@ -227,7 +229,7 @@ impl Turn {
             Holds::Unknown => Some(Held::NoComposer),
             Holds::Text(_) | Holds::Collapsed(..) => Some(Held::Draft),
         });
-        match (held, typing_until(sight)) {
+        match (held, sight.typing_until()) {
             (None, Some(until)) => (Some(Held::Typing), Some(until)),
             (held, _) => (held, sight.bar.and_then(|(_, until)| until)),
         }
@@ -266,6 +268,7 @@ impl Turn {
         self.phase = Phase::Pasted { at: sight.now };
         self.pastes += 1;
         self.shown_before = sight.shown;
+        self.shown_above_before = sight.shown_above;
         self.shown_by = Some(sight.now.plus_ms(ECHO_MS_MAX));
         self.write(sight)
     }
@@ -376,8 +379,7 @@ impl Turn {
         Step::TakeKeyboard { ms: KEYBOARD_MS }
     }
 
-    /// While a program draws its screen anew, its composer may be missing for a moment, and the text in it would count
-    /// as shown outside. So only a screen that is whole proves anything.
+    /// While a program draws its screen anew, what is in its composer may seem to be outside.
     fn is_shown(&self, sight: &Sight) -> bool {
         sight.shown && sight.settled && !self.shown_before
     }
@@ -397,11 +399,13 @@ impl Turn {
 
     fn proof(&self, sight: &Sight, at: Timestamp) -> Option<Proof> {
         let gone = sight.composer.compare(&self.typed) == Match::No;
+        // Of a long text, once an answer stands below it.
+        let scrolled_off = sight.shown_above && sight.settled && !self.shown_above_before;
         let began = sight.state == AgentState::Busy && !sight.state_assumed && sight.state_since >= at;
         match () {
             () if sight.told => Some(Proof::Told),
             () if gone && began => Some(Proof::Began),
-            () if gone && self.is_shown(sight) => Some(Proof::Shown),
+            () if gone && (self.is_shown(sight) || scrolled_off) => Some(Proof::Shown),
             () => None,
         }
     }
@@ -453,11 +457,6 @@ impl Turn {
     }
 }
 
-/// A person is typing, as far as we know, until then.
-fn typing_until(sight: &Sight) -> Option<Timestamp> {
-    sight.person_at.map(|at| at.plus_ms(TYPING_MS)).filter(|at| *at > sight.now)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -486,6 +485,25 @@ mod tests {
         let prompt = Sight { composer: holds(), ..Sight::at(900, AgentState::Waiting) };
         assert_eq!(turn.next(&prompt), Step::ReleaseKeyboard, "the person decides first");
         assert!(turn.is_aside());
+    }
+
+    /// Aider prints a long text where it was typed, and the answer below it: the header leaves the screen.
+    #[test]
+    fn text_that_scrolled_off_is_submitted() {
+        for (before, above, settled, proven) in [
+            (false, true, true, true),
+            (true, true, true, false),
+            (false, true, false, false),
+            (false, false, true, false),
+        ] {
+            let mut turn = Turn::new(typed(), 150);
+            (turn.phase, turn.enters) = (Phase::Entered { at: Timestamp(0) }, 1);
+            turn.shown_above_before = before;
+            let sight =
+                Sight { shown_above: above, settled, keyboard: false, ..Sight::at(10, AgentState::Idle) };
+            let done = turn.next(&sight) == Step::Done(Outcome::Submitted(Proof::Shown));
+            assert_eq!(done, proven, "{before} {above} {settled}");
+        }
     }
 
     /// Qwen Code draws its whole screen row by row. A node that was just restarted saw half of it, took the text in the

@@ -18,10 +18,10 @@ use crate::quiet::LineInput;
 use crate::request::PermissionRequest;
 use crate::rules::{self, Sees};
 use crate::screen::{SCROLLBACK, Screen, Seen, Size};
+use crate::sight::{Sight, is_above};
 use crate::status::{Report, Says};
 use crate::text::{Typed, bones};
 use crate::tokens::Token;
-use crate::turn::Sight;
 use crate::turn_end;
 use jiff::tz::TimeZone;
 use synapse_core::agents::AgentState;
@@ -212,7 +212,9 @@ impl Watch {
             Some(composer) => (composer.read(&self.screen), composer.outside(&self.screen)),
             None => (Holds::Unknown, String::new()),
         };
-        let shown = typed.is_some_and(|typed| outside.contains(&bones(typed.header())));
+        let header = typed.map(|typed| bones(typed.header()));
+        let shown = header.as_ref().is_some_and(|header| outside.contains(header));
+        let shown_above = header.is_some_and(|header| is_above(&self.screen, &header));
         let told = typed.is_some_and(|typed| {
             let prompt = self.heard.prompt.as_ref();
             prompt.is_some_and(|(text, _)| text.text.trim_end() == typed.as_str().trim_end())
@@ -228,6 +230,7 @@ impl Watch {
             person_at: None,
             keyboard: false,
             shown,
+            shown_above,
             tells: false,
             told,
             paused: self.paused(now).is_some(),

@@ -239,6 +239,7 @@ impl Program {
             person_at: self.person_at.map(Timestamp),
             keyboard: self.keyboard_until.is_some(),
             shown: self.seen.shown,
+            shown_above: false,
             tells: self.tells,
             told: self.tells && !self.silent && self.told_at.is_some_and(|at| at <= self.now),
             paused: false,

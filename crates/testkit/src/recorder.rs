@@ -39,9 +39,9 @@ impl Recorder {
         let opened = std::fs::File::open(folder)?;
         let name = socket.file_name().unwrap_or_default().to_string_lossy();
         let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/{name}", opened.as_raw_fd()))?;
+        // Unlike a viewer's, its size changes nothing.
+        send(&mut stream, &Ask::Hello { role: Role::Recorder, columns: 0, rows: 0, level: LEVEL })?;
         let size = Size::DETACHED;
-        let (columns, rows) = (size.columns(), size.rows());
-        send(&mut stream, &Ask::Hello { role: Role::Reader, columns, rows, level: LEVEL })?;
         let screen = Screen::new(size, 0);
         let seen = Seen { screen, first_size: size, events: Vec::new(), carried: Vec::new(), ended: false };
         let seen = Arc::new((Mutex::new(seen), Condvar::new()));

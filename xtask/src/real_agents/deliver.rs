@@ -144,13 +144,14 @@ const EXACT: usize = 3;
 fn exact(stage: &mut Stage, count: &mut Count) -> anyhow::Result<()> {
     let line =
         "a line that is long enough to be wrapped somewhere, with some (signs) in it: #, 'x', \"y\" = {z}\n";
+    let submit = shipped(stage.cli.name).context("no profile")?.submit;
     let mut long = String::new();
     for n in 1.. {
-        let next = format!("{n:3} {line}");
-        if long.len() + next.len() > LONG_BYTES {
+        let next = format!("{long}{n:3} {line}");
+        if next.len() > LONG_BYTES || !submit.fits_inline(&next) {
             break;
         }
-        long.push_str(&next);
+        long = next;
     }
     let texts: [&str; EXACT] =
         ["the tests fail on main", long.trim_end(), "日本語のメッセージ、改行なし 👩‍💻 そして 👨‍👩‍👧 と é"];

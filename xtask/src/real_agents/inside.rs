@@ -66,7 +66,7 @@ fn side_by_side(
 /// One CLI through all steps. What was recorded is kept if something is wrong, or if that is wished.
 fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, wish: &Wish) -> anyhow::Result<Round> {
     // Called after the moment, so that two may run beside each other.
-    let kept = agents.join("runs").join(format!("{}-{}-{n}", cli.name, now_ms()));
+    let kept = agents.join("runs").join(format!("{}-{}-{}-{n}", cli.name, cli.version, now_ms()));
     let before = load();
     let steps: Vec<&str> = wish.steps().into_iter().filter(|step| !cli.without.contains(step)).collect();
     let cells = match Stage::begin(synapse, agents, cli, &kept, wish.size) {

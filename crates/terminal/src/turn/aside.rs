@@ -1,8 +1,6 @@
 //! A text that was written when something else came first: a prompt, a person, or a crash of whoever wrote it.
 
-use super::{
-    ECHO_MS_MAX, Held, KEYBOARD_MS, Outcome, PASTES_MAX, Phase, Proof, Sight, Step, Turn, typing_until,
-};
+use super::{ECHO_MS_MAX, Held, KEYBOARD_MS, Outcome, PASTES_MAX, Phase, Proof, Sight, Step, Turn};
 use crate::composer::{Holds, Match};
 use synapse_core::ids::Timestamp;
 
@@ -30,11 +28,11 @@ impl Turn {
             Match::Whole if entered && shown_by > sight.now => {
                 Step::Wait { until: Some(shown_by), held: None }
             }
-            Match::Whole if typing_until(sight).is_some() => {
+            Match::Whole if sight.typing_until().is_some() => {
                 if sight.keyboard {
                     return Step::ReleaseKeyboard;
                 }
-                Step::Wait { until: typing_until(sight), held: Some(Held::Typing) }
+                Step::Wait { until: sight.typing_until(), held: Some(Held::Typing) }
             }
             Match::Whole if sight.keyboard => {
                 self.phase = Phase::Pasted { at: sight.now };

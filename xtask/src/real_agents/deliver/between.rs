@@ -48,7 +48,9 @@ pub(super) fn prompt(stage: &mut Stage, count: &mut Count) -> anyhow::Result<()>
 fn decide(stage: &mut Stage, decision: Decision) -> anyhow::Result<()> {
     let tag = format!("{decision:?}");
     let place = stage.site.mock.log().len();
-    send(stage, &format!("make one {{{{ask mktemp {tag}-XXXXXX; mark}}}}"), &[])?;
+    // Aider would ask about the output as well.
+    let quiet = if stage.cli.continues { "" } else { " > /dev/null" };
+    send(stage, &format!("make one {{{{ask mktemp {tag}-XXXXXX{quiet}; mark}}}}"), &[])?;
     let is_asked = |what: &What| matches!(what, What::Asked { .. });
     stage.wait_mock(place, "the call of the tool", |entry| is_asked(&entry.what).then_some(()))?;
     if stage.recorder.wait_shown(stage.cli.question, PATIENCE).is_none() {

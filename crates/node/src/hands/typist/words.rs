@@ -27,12 +27,13 @@ impl Typist {
 
     /// A text that is too long to be typed, or not shown as it is, goes into a file that the message points to.
     fn inline(&self, letter: &Letter, text: String, as_file: bool) -> String {
-        let (max, types_lines) = {
+        let (max, types_lines, is_short) = {
             let watch = self.seat.watch();
-            (watch.profile().submit.inline_chars_max, watch.types_lines())
+            let submit = &watch.profile().submit;
+            (submit.inline_chars_max, watch.types_lines(), submit.fits_inline(&text))
         };
         let (chars, lines) = (text.chars().count(), text.trim_end_matches(BLANKS).lines().count());
-        let fits = if types_lines { lines <= 1 && chars <= max.min(LINE_CHARS_MAX) } else { chars <= max };
+        let fits = if types_lines { lines <= 1 && chars <= max.min(LINE_CHARS_MAX) } else { is_short };
         if fits && !as_file {
             return text;
         }
