@@ -129,6 +129,11 @@ impl Proposal {
         text
     }
 
+    /// Whether it has a rule for questions that wait for a person.
+    pub fn sees_questions(&self) -> bool {
+        self.screen.iter().chain(&self.title).any(|rule| rule.state == "waiting")
+    }
+
     /// Whether messages would be typed with it.
     pub fn can_type(&self) -> bool {
         let tells_idle = self.screen.iter().chain(&self.title).any(|rule| rule.state == "idle");
@@ -239,6 +244,7 @@ mod tests {
             (vec!["tool".into()], vec!["-x 'y'".to_owned(), "two\nlines\u{1b}".to_owned()])
         );
         assert!(profile.composer.is_some() && proposal.can_type(), "{yaml}");
+        assert!(!proposal.sees_questions());
         assert!(yaml.contains("# seen: ⠋ Working (esc to interrupt)"), "{yaml}");
         assert!(yaml.contains("# Not found: waiting"), "{yaml}");
     }

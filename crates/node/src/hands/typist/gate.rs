@@ -17,6 +17,9 @@ impl Typist {
             _ => self.empty_since = None,
         }
         self.composer = place::seen(&sight);
+        // Whoever waits for a quiet screen is woken by nothing that is printed.
+        let quiet_at = sight.bar.and_then(|(_, until)| until);
+        self.wake = [self.wake, quiet_at].into_iter().flatten().min();
         let held = match (&self.job, &self.stopping) {
             (Some(job), _) => Some(format!("message {} is in hand", job.letter.task.short())),
             (None, Some(_)) => Some("its turn is being stopped".to_owned()),

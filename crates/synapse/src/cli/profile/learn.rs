@@ -142,8 +142,13 @@ fn tell(args: &Learn, lesson: &Lesson, name: &str, file: &std::path::Path, json:
     for missing in &lesson.proposal.missing {
         show::out(&format!("not found       {}", show::line(missing, 200)));
     }
-    let typed =
-        if lesson.proposal.can_type() { "messages would be typed" } else { "messages would not be typed" };
+    let typed = match (lesson.proposal.can_type(), lesson.proposal.sees_questions()) {
+        (true, true) => "messages would be typed",
+        (true, false) => {
+            "messages would be typed; how it asks for approval was not seen, so try again with another --prompt"
+        }
+        (false, _) => "messages would not be typed",
+    };
     show::out(&format!("with it         {typed}"));
     if args.save {
         show::out(&format!("saved           {}; start it with `synapse {name}`", file.display()));
