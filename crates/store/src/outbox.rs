@@ -9,9 +9,11 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use synapse_core::ids::AgentId;
 
@@ -28,6 +30,8 @@ pub struct Outbox {
     path: PathBuf,
     key: Key,
     spool: Spool,
+    /// The folder of the answers, for who writes them. Held open: a process of the agent may put a link in its place.
+    answers: Option<OwnedFd>,
 }
 
 /// The secret that an agent's processes share with its node.
@@ -62,8 +66,8 @@ impl Outbox {
             files::write_volatile(&ignore, IGNORE)?;
         }
         let path = all.join(folder_name(&agent.id()));
-        let outbox = Self::at(path, key)?;
-        files::private_dir(&outbox.replies())?;
+        let mut outbox = Self::at(path, key)?;
+        outbox.answers = Some(files::open_private_dir(&outbox.replies())?);
         files::write_private(&outbox.path.join(KEY), outbox.key.hex().as_bytes())?;
         Ok(outbox)
     }
@@ -78,7 +82,7 @@ impl Outbox {
 
     fn at(path: PathBuf, key: Key) -> Result<Self, SpoolError> {
         let spool = Spool::open_strict(&path)?;
-        Ok(Self { path, key, spool })
+        Ok(Self { path, key, spool, answers: None })
     }
 
     pub fn path(&self) -> &Path {
@@ -105,16 +109,22 @@ impl Outbox {
 
     /// Whether an answer to this call has been begun.
     pub fn is_begun(&self, id: &str) -> bool {
-        std::fs::symlink_metadata(self.reply_path(id)).is_ok()
+        let Some(answers) = &self.answers else { return false };
+        rustix::fs::statat(answers, reply_name(id), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// Begins an answer; one that was begun before is replaced.
     pub fn begin(&self, id: &str) -> Result<Answering, FileError> {
-        let path = self.reply_path(id);
-        files::remove(&path)?;
+        let (path, name) = (self.reply_path(id), reply_name(id));
+        let absent = || FileError::io(&path, "create", io::Error::other("only the node writes answers"));
+        let answers = self.answers.as_ref().ok_or_else(absent)?;
+        match rustix::fs::unlinkat(answers, &name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(FileError::io(&path, "remove", errno)),
+        }
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
+        let opened = rustix::fs::openat(answers, &name, flags, Mode::RUSR | Mode::WUSR);
         let file = File::from(opened.map_err(|errno| FileError::io(&path, "create", errno))?);
         Ok(Answering { file, key: self.key.clone(), bytes: 0 })
     }
@@ -128,10 +138,12 @@ impl Outbox {
     pub fn sweep(&self) {
         const FETCHED_WITHIN_S: u64 = 3600;
         let now_s = files::now_s();
-        for entry in std::fs::read_dir(self.replies()).into_iter().flatten().flatten() {
-            let stat = rustix::fs::lstat(entry.path());
+        let Some(answers) = &self.answers else { return };
+        let Ok(entries) = rustix::fs::Dir::read_from(answers) else { return };
+        for entry in entries.flatten().filter(|entry| is_reply_name(entry.file_name().to_bytes())) {
+            let stat = rustix::fs::statat(answers, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
             if stat.is_ok_and(|stat| files::is_older(&stat, now_s, FETCHED_WITHIN_S)) {
-                let _ = std::fs::remove_file(entry.path());
+                let _ = rustix::fs::unlinkat(answers, entry.file_name(), AtFlags::empty());
             }
         }
     }
@@ -141,8 +153,17 @@ impl Outbox {
     }
 
     fn reply_path(&self, id: &str) -> PathBuf {
-        self.replies().join(format!("{id}.json"))
+        self.replies().join(reply_name(id))
     }
+}
+
+fn reply_name(id: &str) -> String {
+    format!("{id}.json")
+}
+
+fn is_reply_name(name: &[u8]) -> bool {
+    let id = name.strip_suffix(b".json").unwrap_or_default();
+    id.len() == 32 && id.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Where the outbox of an agent is, as one of its processes finds it: named, or in this folder or one above.
@@ -335,5 +356,42 @@ mod tests {
         assert!(!key.fits(Kind::Call, b"text", &code.as_bytes()[..63]));
         assert!(!key.fits(Kind::Call, b"text", b""));
         assert_eq!(format!("{key:?}"), "Key(..)");
+    }
+
+    /// A process of the agent can write here, and must not lead the node elsewhere.
+    #[test]
+    fn link_in_place_of_the_answers_leads_nowhere() {
+        let root = tempfile::tempdir().unwrap();
+        let (work, elsewhere) = (root.path().join("work"), root.path().join("elsewhere"));
+        let home = crate::home::Home::at(root.path().join("home"), root.path().join("registry"));
+        let agent = home.agent(&AgentId::from_bytes([7; 32]));
+        for dir in [&work, &elsewhere] {
+            std::fs::create_dir(dir).unwrap();
+        }
+        files::private_dir(agent.path()).unwrap();
+        let outbox = Outbox::make(&work, &agent).unwrap();
+        let id = fresh_id().unwrap();
+        let (theirs, ours) = (elsewhere.join("id_ed25519"), elsewhere.join(reply_name(&id)));
+        for (file, of) in [(&theirs, "key"), (&ours, "answer")] {
+            std::fs::write(file, of).unwrap();
+            let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1);
+            File::options().write(true).open(file).unwrap().set_modified(long_ago).unwrap();
+        }
+        std::fs::rename(outbox.replies(), outbox.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, outbox.replies()).unwrap();
+        outbox.sweep();
+        assert!(!outbox.is_begun(&id));
+        drop(outbox.begin(&id).unwrap());
+        assert!(outbox.is_begun(&id) && outbox.path().join("moved").join(reply_name(&id)).exists());
+        assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "key");
+        assert_eq!(std::fs::read_to_string(&ours).unwrap(), "answer");
+    }
+
+    #[test]
+    fn only_answers_are_swept() {
+        assert!(is_reply_name(b"00112233445566778899aabbccddeeff.json"));
+        for other in ["", ".json", "..", "key", "0011.json", "00112233445566778899aabbccddeeff", "x.json"] {
+            assert!(!is_reply_name(other.as_bytes()), "{other}");
+        }
     }
 }
