@@ -142,6 +142,10 @@ impl InTerminal {
     /// Whether its program is a shell, also behind a link: it would run each message as a command.
     pub fn is_shell(&self, folder: &std::path::Path) -> bool {
         let Some(program) = self.argv.first() else { return false };
+        // Another program may start it, such as `nice bash`.
+        if self.argv.iter().any(|word| runs_commands(word)) {
+            return true;
+        }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut files = std::env::split_paths(&path).map(|dir| dir.join(program));
         let file = if program.contains('/') {

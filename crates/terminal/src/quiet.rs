@@ -110,13 +110,36 @@ static ASKS_SECRET: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant that a test matches")
 });
 
+/// A question that a line, or Enter alone, would answer.
+static ASKS: LazyLock<Regex> = LazyLock::new(|| {
+    let forms = [
+        r"[\[(]\s*(y|yes|n|no)\s*[/|,]",
+        r"[/|,]\s*(y|yes|n|no)\s*[\])]",
+        r"\[?\(?[\[(]?y[\])]?(es)?\s*/\s*[\[(]?n[\])]?",
+        r"\bpress\s+(enter|return|any\s+key)\b",
+        r"\?[\s\])>:]*$",
+    ];
+    Regex::new(&format!("(?i)({})", forms.join("|"))).expect("a constant that a test matches")
+});
+
 /// What is known of a line that is being written at the cursor.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LineInput {
-    /// Something was typed since the last Enter, or it is not known whether anything was.
-    is_touched: bool,
+    draft: Draft,
     /// Our own text, from when it was written until the one after it.
     ours: Option<Written>,
+}
+
+/// Whether somebody's text may be in the line.
+#[derive(Debug, Clone, Default)]
+enum Draft {
+    #[default]
+    None,
+    /// Something was typed; what stood before the cursor until then, if that is known.
+    Touched { prompt: Option<String> },
+    /// Then Enter or Ctrl-C was pressed. That may only have chosen a completion: the draft is gone once the same
+    /// prompt is before the cursor again.
+    Entered { prompt: Option<String> },
 }
 
 #[derive(Debug, Clone)]
@@ -141,18 +164,32 @@ pub(crate) enum Echo {
 impl LineInput {
     /// What was typed before is not known.
     pub(crate) fn forget(&mut self) {
-        self.is_touched = true;
+        self.draft = Draft::Touched { prompt: None };
     }
 
-    /// A key went to the program.
-    pub(crate) fn take(&mut self, token: Token, is_pasted: bool) {
-        match token {
-            Token::Report | Token::Release => {}
-            Token::Enter | Token::Cancel if !is_pasted => {
-                self.is_touched = false;
-                self.ours.iter_mut().for_each(|ours| ours.is_entered = true);
-            }
-            _ => self.is_touched = true,
+    /// A key goes to the program, which shows this screen until then.
+    pub(crate) fn take(&mut self, token: Token, is_pasted: bool, screen: &Screen) {
+        if matches!(token, Token::Report | Token::Release) {
+            return;
+        }
+        let prompt = match std::mem::take(&mut self.draft) {
+            Draft::Touched { prompt } => prompt,
+            Draft::Entered { prompt } if !is_before_cursor(prompt.as_deref(), screen) => prompt,
+            Draft::None | Draft::Entered { .. } => Some(prompt_of(screen)),
+        };
+        let enters = matches!(token, Token::Enter | Token::Cancel) && !is_pasted;
+        if enters {
+            self.ours.iter_mut().for_each(|ours| ours.is_entered = true);
+        }
+        self.draft = if enters { Draft::Entered { prompt } } else { Draft::Touched { prompt } };
+    }
+
+    /// Whether a text of somebody else may be in the line.
+    fn is_touched(&self, screen: &Screen) -> bool {
+        match &self.draft {
+            Draft::None => false,
+            Draft::Touched { .. } => true,
+            Draft::Entered { prompt } => !is_before_cursor(prompt.as_deref(), screen),
         }
     }
 
@@ -179,13 +216,14 @@ impl LineInput {
         screen: &Screen,
     ) -> Option<(Held, Option<Timestamp>)> {
         let quiet_at = printed_at.plus_ms(QUIET_MS);
-        let (row, _) = screen.cursor();
+        let (row, column) = screen.cursor();
         match () {
             () if self.is_written() => None,
             () if ASKS_SECRET.is_match(&screen.row(row)) => Some((Held::Secret, None)),
+            () if ASKS.is_match(&last_words(screen, row, column)) => Some((Held::Waiting, None)),
             () if quiet_at > now => Some((Held::NotQuiet, Some(quiet_at))),
             () if !screen.cursor_is_visible() => Some((Held::NoCursor, None)),
-            () if self.is_touched => Some((Held::Touched, None)),
+            () if self.is_touched(screen) => Some((Held::Touched, None)),
             () => None,
         }
     }
@@ -201,6 +239,25 @@ impl LineInput {
         let kept = ends.into_iter().find(|end| ours.before.ends_with(&now[..*end])).unwrap_or(0);
         Echo::Shown { text: now[kept..].to_owned(), is_entered: ours.is_entered }
     }
+}
+
+/// The row up to the cursor. Numbers count as one: some prompts count.
+fn prompt_of(screen: &Screen) -> String {
+    let (row, column) = screen.cursor();
+    let text = screen.row_upto(row, column);
+    text.trim_end().chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect()
+}
+
+/// Whether this prompt is before the cursor again. Of one that is not known nobody can tell.
+fn is_before_cursor(prompt: Option<&str>, screen: &Screen) -> bool {
+    prompt.is_none_or(|prompt| prompt_of(screen) == prompt)
+}
+
+/// What is before the cursor, or in the last row above it that has text.
+fn last_words(screen: &Screen, row: usize, column: usize) -> String {
+    let own = screen.row_upto(row, column);
+    let above = || (0..row).rev().map(|row| screen.row(row)).find(|text| !text.trim().is_empty());
+    if own.trim().is_empty() { above().unwrap_or_default() } else { own }
 }
 
 /// Whether a text that was written is all that is new at the cursor.
@@ -277,7 +334,7 @@ mod tests {
         line.begin(&screen);
         screen.feed(shown.as_bytes(), &mut Vec::new());
         if !then.is_empty() {
-            line.take(Token::Enter, false);
+            line.take(Token::Enter, false, &screen);
         }
         screen.feed(then.as_bytes(), &mut Vec::new());
         line.echo(&screen)
@@ -324,14 +381,63 @@ mod tests {
         assert_eq!(bar(&line, QUIET_MS), None);
         // An arrow may bring back an earlier line.
         for key in [Token::Key, Token::Text('a'), Token::Tab, Token::Clear] {
-            line.take(key, false);
+            line.take(key, false, &screen);
             assert_eq!(bar(&line, QUIET_MS), Some(Held::Touched), "{key:?}");
-            line.take(Token::Enter, false);
+            line.take(Token::Enter, false, &screen);
             assert_eq!(bar(&line, QUIET_MS), None);
         }
-        line.take(Token::Report, false);
+        line.take(Token::Report, false, &screen);
         assert_eq!(bar(&line, QUIET_MS), None);
         line.forget();
         assert_eq!(bar(&line, QUIET_MS), Some(Held::Touched));
+    }
+
+    fn at_cursor(text: &str) -> Screen {
+        let mut screen = Screen::new(Size::new(60, 8), 0);
+        screen.feed(text.as_bytes(), &mut Vec::new());
+        screen
+    }
+
+    /// Enter may only choose a completion or continue a line: then the draft is still there.
+    #[test]
+    fn draft_is_gone_only_once_its_prompt_is_back() {
+        let (empty, drafted) = (at_cursor("In [7]: "), at_cursor("In [7]: look at @src/main.rs "));
+        let held = |line: &LineInput, screen: &Screen| {
+            line.bar(Timestamp(QUIET_MS), Timestamp(0), screen).map(|(held, _)| held)
+        };
+        let mut line = LineInput::default();
+        line.take(Token::Text('l'), false, &empty);
+        for key in [Token::Enter, Token::Cancel] {
+            line.take(key, false, &drafted);
+            assert_eq!(held(&line, &drafted), Some(Held::Touched), "{key:?} left it there");
+            assert_eq!(held(&line, &at_cursor("In [7]: x = (\r\n   ...: ")), Some(Held::Touched));
+        }
+        assert_eq!(held(&line, &at_cursor("In [7]: done\r\nIn [8]: ")), None);
+        line.take(Token::Text('l'), false, &at_cursor("In [8]: "));
+        assert_eq!(held(&line, &at_cursor("In [8]: l")), Some(Held::Touched));
+    }
+
+    /// A line, or Enter alone, would answer these, whatever the profile knows.
+    #[test]
+    fn questions_are_not_answered_by_messages() {
+        let line = LineInput::default();
+        let held =
+            |text: &str| line.bar(Timestamp(QUIET_MS), Timestamp(0), &at_cursor(text)).map(|(held, _)| held);
+        for question in [
+            "Run rm -rf build? [Y/n] ",
+            "Proceed ([y]/n)? ",
+            "Add it? (Y)es/(N)o [Yes]: ",
+            "Overwrite [y/N/a] ",
+            "Sure (yes/no): ",
+            "Continue? ",
+            "Continue?\r\n",
+            "Press Enter to continue",
+            "-- press any key --",
+        ] {
+            assert_eq!(held(question), Some(Held::Waiting), "{question:?}");
+        }
+        for prompt in [">>> ", "you> ", "In [3]: ", "(venv) agent: ", "[12:30] ana> ", "1/2 > ", ""] {
+            assert_eq!(held(prompt), None, "{prompt:?}");
+        }
     }
 }

@@ -398,7 +398,7 @@ impl Watch {
             Keystroke::Key(token) => (token, false),
             Keystroke::Pasted(token) => (token, true),
         };
-        self.line.take(token, is_pasted);
+        self.line.take(token, is_pasted, &self.screen);
         match token {
             Token::Enter | Token::Text(_) => self.fold.typed(now, PromptKey::Answers),
             Token::Escape | Token::Cancel => self.fold.typed(now, PromptKey::Dismisses),

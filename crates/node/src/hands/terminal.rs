@@ -419,7 +419,8 @@ impl<'a> Sitting<'a> {
         let mut watch = self.hand.seat.watch();
         let mut next = Watch::resumed(now(), watch.profile().clone(), size, SCROLLBACK, picture);
         next.succeed(now(), &watch);
-        if is_restart() && !watch.has_seen() {
+        // What was typed meanwhile is not known.
+        if is_restart() || watch.has_seen() {
             next.forget_keys();
         }
         if matches!(self.hand.seat.tells(), Tells::OpencodeServer { .. }) {

@@ -185,6 +185,7 @@ impl Typist {
             && working
             && let Some(job) = self.job.take()
         {
+            self.seat.watch().end_line();
             let why = match stopped {
                 Stopped::StillBusy => format!("{why}; it goes on in spite of the interrupt"),
                 _ => why.to_owned(),
