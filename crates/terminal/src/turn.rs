@@ -418,6 +418,12 @@ impl Turn {
         why: &'static str,
         all_ours: bool,
     ) -> Step {
+        // An Enter that was late may have submitted it after all.
+        if let Some(entered_at) = self.entered_at
+            && let Some(step) = self.proven(sight, self.proof(sight, entered_at))
+        {
+            return step;
+        }
         let ours = match &sight.composer {
             Holds::Text(_) | Holds::Collapsed(..) if all_ours => true,
             Holds::Text(text) => bones(self.typed.as_str()).starts_with(text.as_str()),
@@ -430,6 +436,10 @@ impl Turn {
         let may = sight.keyboard && Self::barred(sight).is_none() && ours;
         if !may || presses > self.typed.erase_presses_max() {
             let erased = sight.composer == Holds::Empty;
+            // Nothing of it was erased, and it is gone.
+            if erased && presses == 0 && self.enters > 0 {
+                return self.finish(sight, Outcome::Unknown { why });
+            }
             return self.finish(sight, Outcome::NotSubmitted { why, erased });
         }
         if presses > 0 && at.plus_ms(ERASE_MS) > sight.now {
