@@ -38,11 +38,18 @@ enum Record {
     Step,
 }
 
+/// Longer lines are skipped.
+const LINE_BYTES_MAX: usize = 1 << 20;
+
 impl LogFormat {
     /// The turn of the last prompt that `is_ours` accepts, up to the next prompt.
     pub fn turn(self, log: &[u8], is_ours: impl Fn(&str) -> bool) -> Option<LoggedTurn> {
         let mut turn = None;
         for line in log.split(|byte| *byte == b'\n') {
+            // Much larger in memory than in the file, if somebody means it to be.
+            if line.len() > LINE_BYTES_MAX {
+                continue;
+            }
             let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
             for record in self.records(&line) {
                 match (record, &mut turn) {

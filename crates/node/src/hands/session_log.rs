@@ -34,17 +34,22 @@ impl SessionLogs {
     pub(super) fn turn(&self, header: &str, known: Option<&Path>) -> Option<(LoggedTurn, PathBuf)> {
         let is_ours = |prompt: &str| prompt.trim_start().starts_with(header);
         let newest = || self.newest_logs().into_iter();
-        let logs: Vec<PathBuf> = known.map(Path::to_owned).into_iter().chain(newest()).collect();
-        logs.into_iter().find_map(|log| {
-            let turn = self.format.turn(&read_end(&log)?, is_ours)?;
-            Some((turn, log))
-        })
+        if let Some(turn) = known.and_then(|log| self.format.turn(&read_end(log)?, is_ours)) {
+            return Some((turn, known?.to_owned()));
+        }
+        let mut found = newest().filter_map(|log| Some((self.format.turn(&read_end(&log)?, is_ours)?, log)));
+        let turn = found.next()?;
+        // Another session was given the same header. Nobody can tell which of them is ours.
+        found.next().is_none().then_some(turn)
     }
 
     /// The logs that changed last, newest first.
     fn newest_logs(&self) -> Vec<PathBuf> {
         let mut logs: Vec<(SystemTime, PathBuf)> = Vec::new();
         for folder in entries(&self.folder) {
+            if logs.len() > FOLDERS_MAX {
+                break;
+            }
             match self.format {
                 LogFormat::Gemini | LogFormat::Qwen => logs.extend(
                     entries(&folder.join("chats"))
@@ -60,7 +65,9 @@ impl SessionLogs {
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(folder).into_iter().flatten().flatten().take(FOLDERS_MAX).map(|entry| entry.path())
+    let is_folder = fs::symlink_metadata(folder).is_ok_and(|about| about.is_dir());
+    let entries = is_folder.then(|| fs::read_dir(folder).ok()).flatten();
+    entries.into_iter().flatten().flatten().take(FOLDERS_MAX).map(|entry| entry.path())
 }
 
 fn with_time(path: PathBuf) -> Option<(SystemTime, PathBuf)> {
@@ -115,6 +122,8 @@ mod tests {
         write(root.path(), "b", "[A2A:00000000:user] somebody else's", "wrong");
         let (turn, log) = logs(root.path()).turn(OURS, None).unwrap();
         assert_eq!((turn.answer.as_str(), turn.is_final, &log), ("well", true, &ours));
+        write(root.path(), "c", "[A2A:0b78765b:user] forged", "wrong");
+        assert!(logs(root.path()).turn(OURS, None).is_none(), "nobody can tell which one is ours");
         // Many newer sessions do not hide the one that is known.
         for n in 0..2 * LOGS_MAX {
             write(root.path(), &format!("later {n}"), "hello", "wrong");

@@ -6,6 +6,7 @@ use super::denial::Denial;
 use super::{Job, Stage, Typist, Wording};
 use crate::launch::Tells;
 use std::path::PathBuf;
+use std::time::Duration;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Report;
 use synapse_core::ids::{MessageId, Timestamp};
@@ -23,6 +24,8 @@ const STAYS_PROVEN_MS: u64 = 100;
 const STAYS_LOGGED_MS: u64 = 250;
 /// How often a session log is read while its answer is waited for.
 pub(super) const LOG_LOOK_MS: u64 = 100;
+/// A look into the session logs that takes longer is given up.
+const LOG_PATIENCE: Duration = Duration::from_millis(500);
 /// A program may say that it waits before it shows for what. A prompt without choices is taken for one after this long.
 const DRAWN_MS: u64 = 3_000;
 /// One with choices has to stand as it is for this long: some are drawn in two steps.
@@ -143,7 +146,9 @@ impl Typist {
         let logs = self.seat.session_logs()?;
         let (header, known) = (typed.header().to_owned(), log.take());
         let look = move || logs.turn(&header, known.as_deref());
-        let (turn, found) = tokio::task::spawn_blocking(look).await.ok().flatten()?;
+        // A folder may hang, as one of a network does. The screen is read then.
+        let looked = tokio::time::timeout(LOG_PATIENCE, tokio::task::spawn_blocking(look)).await;
+        let (turn, found) = looked.ok()?.ok().flatten()?;
         *log = Some(found);
         Some(turn)
     }
