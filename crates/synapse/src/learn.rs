@@ -71,7 +71,7 @@ impl Trial {
             return Err(stuck("it shows nothing", &shot));
         }
         if is_question(&shot) {
-            let why = "it asks something before it can be used: start it once and answer, or say which keys to --press";
+            let why = "it asks something before it can be used: start it once and answer, or pass --press";
             return Err(stuck(why, &shot));
         }
         let at = shot.at_ms;
@@ -103,7 +103,7 @@ impl Trial {
             self.seen.typed.push((self.session.shot(), text.to_owned()));
         } else {
             self.notes.push(
-                "the probe word did not appear on the screen; the program may take keys and no text".into(),
+                "the probe word did not appear on the screen; the program may read single keys only".into(),
             );
         }
         let is_as_before = self.erase(text, &before)?;

@@ -81,6 +81,10 @@ fn hides_others(home: &Home, own: &Own) -> bool {
     if registry::read(home, &own.agent).is_none() {
         return false;
     }
+    // Everything below an agent is deep. A person whose environment names an agent by mistake is not below it.
+    if cfg!(target_os = "linux") && synapse_holder::depth::own() == 0 {
+        return false;
+    }
     // Codex lets a process make a socket, and only forbids it to connect.
     synapse_peer::is_socket_denied(&home.agent(&own.agent).socket())
         || !matches!(ancestry::own(home), Kin::Under(_))

@@ -60,6 +60,11 @@ pub fn run_in_terminal(program: &OsStr, args: impl Iterator<Item = OsString>) ->
         eprintln!("no terminal: {e}");
         return ExitCode::from(fail::ERROR);
     }
+    // What the program runs is not the user: it counts as being below an agent, of which no node knows.
+    if let Err(e) = synapse_holder::depth::descend() {
+        eprintln!("{}: it could not be set apart from you: {e}", program.display());
+        return ExitCode::from(fail::ERROR);
+    }
     let error = Command::new(program).args(args).exec();
     eprintln!("{}: {error}", program.display());
     ExitCode::from(fail::NOT_FOUND)

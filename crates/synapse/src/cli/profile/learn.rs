@@ -25,16 +25,16 @@ pub(in crate::cli) struct Learn {
     /// Name of the profile; default: the name of the program
     #[arg(long)]
     name: Option<String>,
-    /// Key to press first, as in send-keys, to close what it shows at its start
+    /// Key to press at startup to close a dialog, named as in send-keys
     #[arg(long, value_name = "KEY")]
     press: Vec<String>,
-    /// What to ask in the turn that is watched
+    /// Message to submit for the trial turn
     #[arg(long, value_name = "TEXT", default_value = TURN)]
     turn: String,
-    /// What to ask so that the program asks for approval; answered with Esc
+    /// Message that triggers an approval prompt, which is closed with Esc
     #[arg(long, value_name = "TEXT", default_value = PROMPT)]
     prompt: String,
-    /// Let it do the turn and the prompt without asking
+    /// Run the turn and the approval prompt without confirmation
     #[arg(long)]
     yes: bool,
     /// Save the profile in your profile folder
@@ -59,7 +59,7 @@ fn size(raw: &str) -> Result<Size, String> {
 pub(super) fn learn(args: &Learn, json: bool) -> Done {
     let program = &args.program[0];
     let name = name_of(args)?;
-    if quiet::runs_commands(program) {
+    if args.program.iter().any(|word| quiet::runs_commands(word)) {
         return Err(Fail::refused(format!(
             "{program:?} is a shell or starts one: it would run what is typed as a command\nhint: synapse profile learn -- THE-AGENT"
         )));
@@ -103,7 +103,7 @@ fn attend(args: &Learn, mut trial: Trial, json: bool, say: &dyn Fn(&str)) -> Res
     }
     let agrees = |what: &str| args.yes || confirm(what, "skipped", json).is_ok();
     if !agrees(&format!("Let it do one turn: {:?}?", args.turn)) {
-        say("no turn and no prompt were tried: say yes, or pass --yes");
+        say("skipped the turn and the approval prompt; answer y or pass --yes to run them");
         return Ok(trial.end());
     }
     let is_ready = trial.turn(&args.turn, say)?;
@@ -149,7 +149,7 @@ fn tell(args: &Learn, lesson: &Lesson, name: &str, file: &std::path::Path, json:
         }
         (false, _) => "messages would not be typed",
     };
-    show::out(&format!("with it         {typed}"));
+    show::out(&format!("result          with this profile, {typed}"));
     if args.save {
         show::out(&format!("saved           {}; start it with `synapse {name}`", file.display()));
     } else {
@@ -172,7 +172,7 @@ fn name_of(args: &Learn) -> Result<String, Fail> {
     }
     if args.name.is_none() && profile::SHIPPED.iter().any(|(shipped, _)| *shipped == name) {
         return Err(Fail::refused(format!(
-            "there is a shipped profile called {name}; pass --name to learn another one beside it"
+            "a shipped profile is already named {name:?}\nhint: choose another name with --name"
         )));
     }
     Ok(name)
