@@ -110,7 +110,9 @@ fn what_is_broken_or_large_disturbs_nobody() {
         world.agent("cli").unix().try_connect().is_ok() && world.synapse(&["status", "cli"]).code == Some(0)
     });
     stage.hook("UserPromptSubmit", &json!({ "prompt": "after" }));
-    assert_eq!(stage.decided(), said("busy", "hook"), "the key is that of the program, not of the node");
+    // Its state is withheld until the next node has read its screen.
+    let decided = || stage.decided() == said("busy", "hook");
+    stage.world.wait_until("the key is that of the program, not of the node", decided);
 }
 
 /// Whoever starts it, the hook program ends soon, well and silently: with no node, no folder and no end of its input.
