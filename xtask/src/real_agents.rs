@@ -12,6 +12,7 @@ mod deliver;
 mod inside;
 mod install;
 mod judge;
+mod page;
 mod report;
 mod scenario;
 mod stage;
@@ -41,6 +42,8 @@ struct Wish {
     load: bool,
     /// What was recorded stays also when all is well.
     keep: bool,
+    /// The table goes into the docs.
+    write: bool,
     /// Columns and rows of the person's terminal.
     size: (u16, u16),
     /// In the network of its own already: the word that only this chore says to itself.
@@ -61,6 +64,7 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
         only: Vec::new(),
         load: false,
         keep: false,
+        write: false,
         size: SIZE,
         inside: false,
     };
@@ -72,6 +76,7 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
             "--more" => wish.more = true,
             "--keep" => wish.keep = true,
             "--load" => wish.load = true,
+            "--write" => wish.write = true,
             "--only" => {
                 let names = words.next().context("--only needs names, such as exact,hostile")?;
                 wish.only = names.split(',').map(known_step).collect::<anyhow::Result<_>>()?;
@@ -93,6 +98,9 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
             }
             _ => bail!("`{word}` is not a word of real-agents"),
         }
+    }
+    if wish.write && (wish.watch_only || !wish.only.is_empty()) {
+        bail!("--write needs a whole run: leave out --only and --watch-only");
     }
     Ok(wish)
 }
@@ -221,6 +229,7 @@ mod tests {
         assert!(check("--size 80").unwrap_err().contains("80x24"));
         assert_eq!(check("--agents qwen@0.15.10").unwrap().clis[0].version, "0.15.10");
         assert!(check("--agents qwen@1").unwrap_err().contains("qwen@0.15.10"));
+        assert!(check("--only exact --write").unwrap_err().contains("whole run"));
         assert!(check("--watch-only --quick").unwrap_err().contains("--quick"));
     }
 }

@@ -12,7 +12,7 @@ use super::catalog::Cli;
 use super::judge::{Cell, grace_ms};
 use super::report::{self, Round};
 use super::stage::Stage;
-use super::{Wish, catalog, deliver, scenario, talk};
+use super::{Wish, catalog, deliver, page, scenario, talk};
 use crate::shell;
 
 pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()> {
@@ -38,6 +38,10 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
         println!("{:#}", report::json(version.trim(), &rounds));
     } else {
         print!("{}", report::table(version.trim(), &rounds));
+    }
+    if wish.write {
+        let text = page::written(wish.size, &rounds);
+        fs::write(root.join(page::PATH), text).with_context(|| format!("writing {}", page::PATH))?;
     }
     if !good {
         bail!("not every step and case is good");

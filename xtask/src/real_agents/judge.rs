@@ -95,7 +95,7 @@ impl Cell {
         cell
     }
 
-    fn new(step: &'static str) -> Self {
+    pub(super) fn new(step: &'static str) -> Self {
         Self {
             step,
             samples: 0,

@@ -25,7 +25,7 @@ impl Round {
         self.cells.len() == self.steps.len() && self.cells.iter().all(Cell::is_good)
     }
 
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self.clis.as_slice() {
             [cli] => format!("{} {}", cli.name, cli.version),
             clis => clis.iter().map(|cli| cli.name).collect::<Vec<_>>().join(" to "),
