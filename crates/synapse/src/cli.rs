@@ -247,9 +247,9 @@ enum Command {
 /// When messages are typed to a program whose profile has no composer.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum TypeWhen {
-    /// While its screen is quiet, and only if it shows what is typed; never into a shell
+    /// Type while the screen is quiet; press Enter only if the text appears; refuse shells
     Quiet,
-    /// The same, also into a shell, which runs each message as a command
+    /// Like quiet, but allow shells, which run each message as a command
     QuietShell,
 }
 
@@ -278,7 +278,7 @@ struct Run {
     /// The command speaks events, one JSON per line, both ways
     #[arg(long)]
     jsonl: bool,
-    /// Type messages to a program without a known composer
+    /// When to type messages to a program whose profile has no composer
     #[arg(long, value_name = "WHEN", requires = "program")]
     type_when: Option<TypeWhen>,
     /// Tasks at once

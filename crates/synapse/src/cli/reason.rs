@@ -132,7 +132,7 @@ fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
             format!("start its program: `synapse join --name {label}`"),
         ),
         "unknown" if held(node).is_some() => {
-            of_held(label, node, &format!("nothing tells what {label} does"))
+            of_held(label, node, &format!("the state of {label} is unknown"))
         }
         "error" | "maintenance" | "unknown" => Reason::new(
             "error",

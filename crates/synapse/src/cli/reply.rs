@@ -56,7 +56,7 @@ pub(super) async fn answer(
     }
     match roll.own_agent_for("tell which task to answer")? {
         Some(own) => answer_at(roll, &own, None, text, failed).await,
-        None => Err(Fail::usage("which task? Name it with --task, or run this under an agent")),
+        None => Err(Fail::usage("no task given\nhint: pass --task TASK, or run this inside an agent")),
     }
 }
 

@@ -181,7 +181,7 @@ fn check_typing(terminal: &InTerminal, has_composer: bool, folder: &Path) -> Don
     let Some(when) = terminal.type_when else { return Ok(()) };
     let program = terminal.argv.first().map(String::as_str).unwrap_or_default();
     if has_composer {
-        let note = format!("{program} has a composer in its profile, so --type-when does not count");
+        let note = format!("--type-when is ignored: the profile of {program} describes a composer");
         eprintln!("{}", show::paint_err("2", &note));
         return Ok(());
     }

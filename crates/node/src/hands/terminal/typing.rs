@@ -62,11 +62,11 @@ impl Seat {
                 }
                 None
             }
-            Ok(None) => Some("its file is gone; what was in it still holds".to_owned()),
+            Ok(None) => Some("its file was removed; its last content stays in use".to_owned()),
             Err(bad) => Some(bad.to_string()),
         };
         if let Some(fault) = chosen.fault.as_ref().filter(|fault| before.as_ref() != Some(fault)) {
-            tracing::warn!(%fault, "the profile is not taken up; the one before still holds");
+            tracing::warn!(%fault, "cannot load the profile; the previous one stays in use");
         }
     }
 

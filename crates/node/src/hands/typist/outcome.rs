@@ -51,7 +51,7 @@ impl Typist {
         let Some(job) = &mut self.job else { return };
         job.misses += 1;
         let misses = job.misses;
-        let left = if erased { "nothing of it is left there" } else { "it may still stand in the composer" };
+        let left = if erased { "nothing of it is left there" } else { "it may still be in the composer" };
         let why = format!("written, not submitted: {why}; {left}");
         let Some(rest_ms) = rest_ms(misses, erased) else {
             self.job = None;

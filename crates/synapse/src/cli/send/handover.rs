@@ -148,7 +148,7 @@ pub(super) async fn once_it_responds(
 /// Why there is no answer to what is still in the spool, and how to get it.
 pub(super) fn no_answer_yet(accepted: &MessageAccepted, label: &str) -> Fail {
     let again = format!(
-        "send the same again with `--message-id {} --response`: it is done once, and you get the answer",
+        "repeat the command with `--message-id {} --response`; the agent processes the message only once",
         accepted.message_id
     );
     match accepted.why.as_deref() {
@@ -172,7 +172,7 @@ async fn leave(
     why: String,
 ) -> Result<MessageAccepted, Fail> {
     let spooled = match roll.sandboxed() {
-        Some(_) => Err(Fail::refused("the home cannot be written to from here")),
+        Some(_) => Err(Fail::refused("cannot write to the Synapse home folder from this sandbox")),
         None => spool(roll, to, request, why.clone()),
     };
     match (spooled, roll.outbox()) {
