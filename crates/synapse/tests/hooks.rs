@@ -250,7 +250,7 @@ fn a_profile_that_changes_is_taken_up_while_its_program_runs() {
         assert_eq!(stage.decided(), said_busy(), "{text}");
     }
     assert!(stage.world.ok(&["explain", "cli"]).contains("what is there now is not used"));
-    assert!(stage.world.ok(&["logs", "cli"]).contains("not taken up"));
+    assert!(stage.world.ok(&["logs", "cli"]).contains("the previous one stays in use"));
     stage.world.synapse(&["profile", "check", &file.display().to_string()]).fails(1, &["colour"]);
     std::fs::remove_file(&file).unwrap();
     stage.world.wait_until("it is told as gone", || fault(&stage).contains("gone"));

@@ -179,7 +179,7 @@ fn what_cannot_be_done_says_what_helps() {
     let (_, said) = client.refused("list_agents", json!({ "every": true }));
     assert!(said.contains("unknown field `every`") && said.contains("include_stopped"), "{said}");
     let (_, said) = client.refused("reply", json!({ "message": "x" }));
-    assert!(said.contains("which task") && said.contains("task_id"), "{said}");
+    assert!(said.contains("no task given") && said.contains("task_id"), "{said}");
     let (_, said) = client.refused("share_context", json!({ "text": "x" }));
     assert!(said.contains("only an agent shares"), "{said}");
     let (error, _) = client.refused("wait_for", json!({ "targets": ["00000000"] }));
