@@ -253,7 +253,7 @@ fn a_profile_that_changes_is_taken_up_while_its_program_runs() {
     assert!(stage.world.ok(&["logs", "cli"]).contains("the previous one stays in use"));
     stage.world.synapse(&["profile", "check", &file.display().to_string()]).fails(1, &["colour"]);
     std::fs::remove_file(&file).unwrap();
-    stage.world.wait_until("it is told as gone", || fault(&stage).contains("gone"));
+    stage.world.wait_until("the missing file is reported", || fault(&stage).contains("was removed"));
     assert_eq!(stage.decided(), said_busy());
     // The folder goes too, and comes back with another; a node that starts again finds that one.
     std::fs::remove_dir(file.parent().unwrap()).unwrap();

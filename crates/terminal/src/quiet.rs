@@ -136,11 +136,14 @@ enum Draft {
     #[default]
     None,
     /// Something was typed; what stood before the cursor until then, if that is known.
-    Touched { prompt: Option<String> },
+    Touched { prompts: Vec<String> },
     /// Then Enter or Ctrl-C was pressed. That may only have chosen a completion: the draft is gone once the same
     /// prompt is before the cursor again.
-    Entered { prompt: Option<String> },
+    Entered { prompts: Vec<String> },
 }
+
+/// Prompts that are remembered. A program may ask for something else first.
+const PROMPTS_MAX: usize = 2;
 
 #[derive(Debug, Clone)]
 struct Written {
@@ -164,7 +167,7 @@ pub(crate) enum Echo {
 impl LineInput {
     /// What was typed before is not known.
     pub(crate) fn forget(&mut self) {
-        self.draft = Draft::Touched { prompt: None };
+        self.draft = Draft::Touched { prompts: Vec::new() };
     }
 
     /// A key goes to the program, which shows this screen until then.
@@ -172,16 +175,23 @@ impl LineInput {
         if matches!(token, Token::Report | Token::Release) {
             return;
         }
-        let prompt = match std::mem::take(&mut self.draft) {
-            Draft::Touched { prompt } => prompt,
-            Draft::Entered { prompt } if !is_before_cursor(prompt.as_deref(), screen) => prompt,
-            Draft::None | Draft::Entered { .. } => Some(prompt_of(screen)),
-        };
         let enters = matches!(token, Token::Enter | Token::Cancel) && !is_pasted;
+        let prompts = match std::mem::take(&mut self.draft) {
+            Draft::Touched { prompts } => prompts,
+            // Another prompt, or a draft that Enter has left there: after the next Enter it tells which.
+            Draft::Entered { mut prompts } if !is_before_cursor(&prompts, screen) => {
+                if !enters {
+                    prompts.push(prompt_of(screen));
+                    prompts.drain(..prompts.len().saturating_sub(PROMPTS_MAX));
+                }
+                prompts
+            }
+            Draft::None | Draft::Entered { .. } => vec![prompt_of(screen)],
+        };
         if enters {
             self.ours.iter_mut().for_each(|ours| ours.is_entered = true);
         }
-        self.draft = if enters { Draft::Entered { prompt } } else { Draft::Touched { prompt } };
+        self.draft = if enters { Draft::Entered { prompts } } else { Draft::Touched { prompts } };
     }
 
     /// Whether a text of somebody else may be in the line.
@@ -189,7 +199,7 @@ impl LineInput {
         match &self.draft {
             Draft::None => false,
             Draft::Touched { .. } => true,
-            Draft::Entered { prompt } => !is_before_cursor(prompt.as_deref(), screen),
+            Draft::Entered { prompts } => !is_before_cursor(prompts, screen),
         }
     }
 
@@ -248,9 +258,9 @@ fn prompt_of(screen: &Screen) -> String {
     text.trim_end().chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect()
 }
 
-/// Whether this prompt is before the cursor again. Of one that is not known nobody can tell.
-fn is_before_cursor(prompt: Option<&str>, screen: &Screen) -> bool {
-    prompt.is_none_or(|prompt| prompt_of(screen) == prompt)
+/// Whether one of these prompts is before the cursor again. If none is known, nobody can tell.
+fn is_before_cursor(prompts: &[String], screen: &Screen) -> bool {
+    prompts.is_empty() || prompts.contains(&prompt_of(screen))
 }
 
 /// What is before the cursor, or in the last row above it that has text.
@@ -415,6 +425,22 @@ mod tests {
         assert_eq!(held(&line, &at_cursor("In [7]: done\r\nIn [8]: ")), None);
         line.take(Token::Text('l'), false, &at_cursor("In [8]: "));
         assert_eq!(held(&line, &at_cursor("In [8]: l")), Some(Held::Touched));
+    }
+
+    /// A program that asks for a name first, and then has another prompt.
+    #[test]
+    fn second_line_at_a_new_prompt_makes_it_known() {
+        let (name, ready) = (at_cursor("Name: "), at_cursor("ready> "));
+        let held = |line: &LineInput, screen: &Screen| {
+            line.bar(Timestamp(QUIET_MS), Timestamp(0), screen).map(|(held, _)| held)
+        };
+        let mut line = LineInput::default();
+        line.take(Token::Text('a'), false, &name);
+        line.take(Token::Enter, false, &at_cursor("Name: a"));
+        assert_eq!(held(&line, &ready), Some(Held::Touched), "it may be a draft");
+        line.take(Token::Text('x'), false, &ready);
+        line.take(Token::Enter, false, &at_cursor("ready> x"));
+        assert_eq!(held(&line, &ready), None);
     }
 
     /// A line, or Enter alone, would answer these, whatever the profile knows.
