@@ -1,7 +1,7 @@
 //! The prompt that waits for a person, as the registry and the notifier tell of it.
 //!
 //! Invariant: people are told once of each prompt, when it has come to rest. Its hash may change while it stands, since
-//! programs draw it again; that is no other prompt. After a key that could have answered it, another summary is one.
+//! programs redraw it; that is the same prompt. After a key that could have answered it, another summary is a new one.
 //! Not here: what a prompt asks for (`synapse_terminal::summary`), how people are told (`crate::notify`, the viewers).
 
 use super::{Seat, TerminalHand};
@@ -19,7 +19,7 @@ const STANDS_MS: u64 = 300;
 
 /// Tells of each prompt of one terminal once.
 pub(super) struct Announcer {
-    /// What was told of before the watch began anew, or by the node before this one.
+    /// The prompt that was announced before the watch restarted, or by the previous node.
     before: Option<PendingPrompt>,
     /// The prompt that people were told of, and since when the program waited then.
     told: Option<(PendingPrompt, Timestamp)>,
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(rig.ask("Delete b.txt?"), 1, "the same question asked again");
     }
 
-    /// The node lost its connection to the holder, and sees the terminal anew.
+    /// The node reconnected to the holder and reads the terminal from the start.
     #[test]
     fn prompt_that_is_seen_anew_is_not_told_again() {
         let mut rig = Rig::new(None);

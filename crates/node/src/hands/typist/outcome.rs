@@ -76,7 +76,7 @@ impl Typist {
         self.retype(message, wording).await;
     }
 
-    /// Begins anew with a message that is in hand.
+    /// Types a message that is in hand once more.
     async fn retype(&mut self, message: &MessageId, wording: Wording) {
         let asked = message.clone();
         let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
