@@ -180,8 +180,19 @@ impl Composer {
         is_first && inks.all(|(glyph, colour)| glyph.is_whitespace() || colour == ink)
     }
 
-    pub(crate) fn read_rows(&self, rows: &[String], (cursor, column): (usize, usize)) -> Holds {
-        let Some(shown) = self.shown_in(rows, cursor) else { return Holds::Unknown };
+    pub(crate) fn read_rows(&self, rows: &[String], cursor: (usize, usize)) -> Holds {
+        let Some(place) = self.place(rows, cursor.0) else { return Holds::Unknown };
+        let holds = self.read_at(rows, place.clone(), cursor);
+        // Whether it is empty, only all of it can tell.
+        let upper = self.above_old_rows(rows, &place, cursor.0).filter(|_| matches!(holds, Holds::Text(_)));
+        match upper.map(|place| self.read_at(rows, place, cursor)) {
+            Some(upper @ (Holds::Text(_) | Holds::Collapsed(..))) => upper,
+            _ => holds,
+        }
+    }
+
+    fn read_at(&self, rows: &[String], place: Range<usize>, (cursor, column): (usize, usize)) -> Holds {
+        let shown = self.shown_at(rows, place);
         let shown = shown.as_str();
         // A person who types the very words of a placeholder has the cursor behind them.
         let begins = rows[cursor].len() - rows[cursor].trim_start_matches(|c| !shown.starts_with(c)).len();
@@ -202,10 +213,14 @@ impl Composer {
 
     /// What it shows, row by row; none if it is not to be seen.
     pub(crate) fn shown_in(&self, rows: &[String], cursor: usize) -> Option<String> {
+        Some(self.shown_at(rows, self.place(rows, cursor)?))
+    }
+
+    fn shown_at(&self, rows: &[String], place: Range<usize>) -> String {
         // Some programs put characters without a width behind their cursor.
-        let inside = self.rows_of(rows, cursor)?.into_iter();
+        let inside = self.rows_of(rows, place).into_iter();
         let text: Vec<String> = inside.map(|row| visible(row).trim().to_owned()).collect();
-        Some(text.join("\n").trim().to_owned())
+        text.join("\n").trim().to_owned()
     }
 
     /// All that is on the screen and not in it, without blanks; everything, if it is not to be seen.
@@ -231,8 +246,7 @@ impl Composer {
     }
 
     /// What is inside, row by row, without mark, frame and right border.
-    fn rows_of<'a>(&self, rows: &'a [String], cursor: usize) -> Option<Vec<&'a str>> {
-        let place = self.place(rows, cursor)?;
+    fn rows_of<'a>(&self, rows: &'a [String], place: Range<usize>) -> Vec<&'a str> {
         let inside = rows[place].iter().enumerate().map(|(n, row)| {
             let mark = self.mark.as_ref().filter(|_| n == 0).or(self.frame.as_ref());
             let begins = mark.and_then(|mark| begins(mark, row)).unwrap_or(0);
@@ -240,7 +254,7 @@ impl Composer {
             let ends = right.map_or(row.len(), |right| right.start());
             &row[begins..ends.max(begins)]
         });
-        Some(inside.collect())
+        inside.collect()
     }
 
     /// Which rows it has.
@@ -253,6 +267,16 @@ impl Composer {
         // first that does not.
         let last = (framed + 1).min(rows.len());
         (below..last).rev().find(|n| end.is_match(&rows[*n])).map(|end| first..end)
+    }
+
+    /// The place without the end of an older frame. After 300 lines of answer, Gemini CLI 0.61.0 drew its composer three
+    /// rows too high: below it stood its lower border and the status rows twice.
+    fn above_old_rows(&self, rows: &[String], place: &Range<usize>, cursor: usize) -> Option<Range<usize>> {
+        let end = self.end.as_ref()?;
+        let from = cursor.max(place.start + 1);
+        let upper = (from..place.end).find(|n| end.is_match(&rows[*n]))?;
+        let is_copy = |row: &String| row.is_empty() || rows[place.end..].contains(row);
+        rows[upper..place.end].iter().all(is_copy).then_some(place.start..upper)
     }
 
     /// Whether a row may be one of the composer's. Without a frame, any may.
@@ -408,6 +432,21 @@ mod tests {
             "gemini",
             "▄▄▄▄▄▄▄▄▄▄▄▄\n > first line\n   second\n   ▮\n▀▀▀▀▀▀▀▀▀▀▀▀\n workspace",
             Holds2::Text("firstlinesecond"),
+        ),
+        (
+            "gemini",
+            "▄▄▄▄▄▄▄▄▄▄▄▄\n > it\n ▮\n▀▀▀▀▀▀▀▀▀▀▀▀\n workspace\n ~/w\n▀▀▀▀▀▀▀▀▀▀▀▀\n workspace\n ~/w",
+            Holds2::Text("it"),
+        ),
+        (
+            "gemini",
+            "▄▄▄▄▄▄▄▄▄▄▄▄\n > it▮\n▀▀▀▀▀▀▀▀▀▀▀▀\n workspaces\n▀▀▀▀▀▀▀▀▀▀▀▀\n workspace",
+            Holds2::Text("it▀▀▀▀▀▀▀▀▀▀▀▀workspaces"),
+        ),
+        (
+            "gemini",
+            "▄▄▄▄▄▄▄▄▄▄▄▄\n > ▮\n▀▀▀▀▀▀▀▀▀▀▀▀\n workspace\n▀▀▀▀▀▀▀▀▀▀▀▀\n workspace",
+            Holds2::Text("▀▀▀▀▀▀▀▀▀▀▀▀workspace"),
         ),
         (
             "opencode",
