@@ -35,6 +35,8 @@ use crate::reaper::Death;
 const INPUT_BYTES_MAX: usize = 64 << 10;
 /// The window gets another size at most this often.
 const FIT_PAUSE: Duration = Duration::from_millis(50);
+/// So long the window is narrower to have all drawn again: until a busy program has looked.
+const NARROW: Duration = Duration::from_millis(250);
 const CLIENTS_MAX: usize = 16;
 /// A program that lives no longer than this has ended at once.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -71,6 +73,8 @@ pub(super) struct Desk {
     /// When the window last got its size, and when it gets the newest that came since.
     fitted_at: Instant,
     fit_at: Option<Instant>,
+    /// The window is a column narrower than it should be until then (`repaint`).
+    narrow_until: Option<Instant>,
     /// Keys of people, while the node has the keyboard.
     held: Vec<u8>,
     keyboard_until: Option<Instant>,
@@ -125,6 +129,7 @@ impl Desk {
             input: Input::default(),
             fitted_at: Instant::now(),
             fit_at: None,
+            narrow_until: None,
             held: Vec::new(),
             keyboard_until: None,
             ended: None,
@@ -192,7 +197,8 @@ impl Desk {
             if due > now { due } else { now + LAST_WORDS }
         });
         let reopened = self.closed_since.filter(|_| self.ended.is_none()).map(|_| now + REOPENED);
-        deadlines.chain(farewell).chain(reopened).chain(self.gather.until()).chain(self.fit_at).min()
+        let sizes = self.fit_at.into_iter().chain(self.narrow_until);
+        deadlines.chain(farewell).chain(reopened).chain(self.gather.until()).chain(sizes).min()
     }
 
     fn sleep(&mut self) -> io::Result<Ready> {

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 
 use super::super::wire::{Ask, Composer, Role, Tell};
-use super::{Desk, FIT_PAUSE, INPUT_BYTES_MAX, UNSEEN, ended};
+use super::{Desk, FIT_PAUSE, INPUT_BYTES_MAX, NARROW, UNSEEN, ended};
 
 impl Desk {
     pub(super) fn asked(&mut self, n: usize, ask: Ask) {
@@ -214,6 +214,10 @@ impl Desk {
 
     /// Fits to the newest size, if that is due.
     pub(super) fn fit_if_due(&mut self) {
+        if self.narrow_until.is_some_and(|due| due <= Instant::now()) {
+            self.narrow_until = None;
+            self.set_window(self.size);
+        }
         if self.fit_at.is_some_and(|due| due <= Instant::now()) {
             self.fit();
         }
@@ -241,11 +245,12 @@ impl Desk {
             tcsetwinsize(&self.master, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 });
     }
 
-    /// A changed size makes every full-screen program draw anew.
+    /// A changed size makes every full-screen program draw anew, if it is still changed when the program looks. Those
+    /// that run on Node.js look once for several signals; many draw all again only for another width.
     fn repaint(&mut self) {
         let (columns, rows) = self.size;
-        self.set_window((columns, rows.saturating_sub(1).max(1)));
-        self.set_window((columns, rows));
+        self.narrow_until = Some(Instant::now() + NARROW);
+        self.set_window((columns.saturating_sub(1).max(1), rows));
         self.signal(Signal::WINCH);
     }
 
@@ -440,6 +445,22 @@ mod tests {
         room.desk.asked(PERSON, Ask::Again);
         room.desk.let_go();
         assert!(room.desk.clients[PERSON].waiting() > TAIL, "the next request counts");
+    }
+
+    /// Defect K: the size was changed and changed back before a program on Node.js could see it.
+    #[test]
+    fn repaint_changes_the_size_for_a_while() {
+        let mut room = Room::new();
+        let (master, slave) = crate::terminal::open(80, 24).unwrap();
+        room.desk.master = master;
+        let columns = || rustix::termios::tcgetwinsize(&slave).unwrap().ws_col;
+        room.desk.asked(NODE, Ask::Repaint);
+        room.desk.fit_if_due();
+        assert_eq!((columns(), room.desk.size), (79, (80, 24)));
+        assert!(room.desk.wake_at(Instant::now()).is_some_and(|at| at <= Instant::now() + NARROW));
+        room.desk.narrow_until = Some(Instant::now());
+        room.desk.fit_if_due();
+        assert_eq!((columns(), room.desk.narrow_until), (80, None));
     }
 
     #[test]
