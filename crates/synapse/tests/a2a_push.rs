@@ -112,8 +112,13 @@ fn hears_the_end(world: &World, site: &Site) {
 fn is_kept(folder: &Path, text: &str) -> Option<String> {
     std::fs::read_dir(folder).into_iter().flatten().flatten().find_map(|entry| {
         let path = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        let kind = entry.file_type().ok()?;
+        if kind.is_dir() {
             return is_kept(&path, text);
+        }
+        // To open a named pipe takes another that writes to it.
+        if !kind.is_file() {
+            return None;
         }
         let bytes = std::fs::read(&path).unwrap_or_default();
         bytes.windows(text.len()).any(|part| part == text.as_bytes()).then(|| path.display().to_string())

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::bail;
 use serde_json::json;
 
 /// One CLI.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Cli {
     /// Of its profile, and of its command.
     pub name: &'static str,
@@ -34,7 +34,7 @@ pub(super) struct Cli {
 }
 
 /// Where a CLI comes from.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Source {
     /// What npm calls it, and packages that it needs beside it, with their versions.
     Npm { package: &'static str, beside: &'static [&'static str] },
@@ -66,14 +66,22 @@ impl Cli {
     }
 }
 
-/// Finds a CLI by its name, or by `name@version` where there are several versions of it.
+/// Finds a CLI by its name, or by `name@version`. Of a version that is not in the list, all else is taken to be as in
+/// the newest that is.
 pub(super) fn find(name: &str) -> anyhow::Result<&'static Cli> {
     let (wanted, version) =
         name.split_once('@').map_or((name, None), |(name, version)| (name, Some(version)));
     let names: Vec<String> = ALL.iter().map(|cli| format!("{}@{}", cli.name, cli.version)).collect();
-    ALL.iter()
-        .find(|cli| cli.name == wanted && version.is_none_or(|version| cli.version == version))
-        .with_context(|| format!("{name:?} is none of {}", names.join(", ")))
+    let known = |cli: &&Cli| cli.name == wanted && version.is_none_or(|version| cli.version == version);
+    let newest = ALL.iter().find(|cli| cli.name == wanted);
+    match (ALL.iter().find(known), newest, version) {
+        (Some(cli), _, _) => Ok(cli),
+        // A few, for as long as this runs.
+        (None, Some(cli), Some(version)) => {
+            Ok(Box::leak(Box::new(Cli { version: String::leak(version.to_owned()), ..*cli })))
+        }
+        _ => bail!("{name:?} is none of {}", names.join(", ")),
+    }
 }
 
 const ESCAPE: &str = "\u{1b}";
