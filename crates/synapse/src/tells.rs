@@ -4,6 +4,7 @@
 //! only this user can read. What the user gave wins: then that way is not used, and `explain` says so.
 //! Not here: what is told (`hook`, the node), what it means (`synapse-terminal`).
 
+mod ask;
 mod codex;
 
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use synapse_node::launch::Tells;
 use synapse_store::files;
 use synapse_store::home::AgentDir;
 use synapse_terminal::Profile;
-use synapse_terminal::profile::Hooks;
+use synapse_terminal::profile::{Hooks, version_in};
 use synapse_terminal::session_log::LogFormat;
 
 /// The events that Claude Code is asked to tell.
@@ -69,7 +70,7 @@ pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
     };
     match profile.hooks {
         None => Tells::Nothing,
-        Some(Hooks::Opencode) => opencode(argv),
+        Some(Hooks::Opencode) => opencode(profile, argv),
         Some(Hooks::Codex) => codex::choose(profile, argv),
         Some(Hooks::Claude) if given("--settings") => {
             Tells::Unused("it was started with --settings, which has the hooks otherwise".into())
@@ -106,8 +107,49 @@ fn session_log(format: LogFormat, variable: &dyn Fn(&str) -> Option<PathBuf>) ->
     }
 }
 
+/// The arguments of a profile that the program has: of a version that the profile was not checked with, those that its
+/// help names.
+pub fn known_args(profile: &Profile) -> Vec<String> {
+    let is_checked = || {
+        let said = ask::version(profile, &profile.command).unwrap_or_default();
+        profile.version.is_tested(&said) == Some(true)
+    };
+    if profile.args.is_empty() || is_checked() {
+        return profile.args.clone();
+    }
+    match ask::printed(&profile.command, &["--help".to_owned()]) {
+        Some(help) => args_in(&profile.args, &help),
+        None => profile.args.clone(),
+    }
+}
+
+/// The arguments whose flags are in the help, with their values.
+fn args_in(args: &[String], help: &str) -> Vec<String> {
+    let words: Vec<&str> = help.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c))).collect();
+    let mut is_known = true;
+    let known = args.iter().filter(|arg| {
+        if let Some(flag) = arg.split('=').next().filter(|flag| flag.starts_with('-')) {
+            is_known = words.contains(&flag);
+        }
+        is_known
+    });
+    known.cloned().collect()
+}
+
+/// Before this version OpenCode's own screen cannot log in to its server: it ends with "401 Unauthorized".
+const OPENCODE_GUARDED: (u32, u32) = (1, 18);
+
+/// Whether a version is older, as far as it is one.
+fn is_before(said: &str, (major, minor): (u32, u32)) -> bool {
+    let mut numbers = version_in(said).unwrap_or_default().split('.').map(|part| part.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(a), Some(b)) => (a, b) < (major, minor),
+        _ => false,
+    }
+}
+
 /// Its server is at the port that the user gave, or at one that is free now.
-fn opencode(argv: &[String]) -> Tells {
+fn opencode(profile: &Profile, argv: &[String]) -> Tells {
     let words = argv.get(1..).unwrap_or_default();
     if words.iter().any(|word| OPENCODE_COMMANDS.contains(&word.as_str())) {
         return Tells::Unused("this command of it has no server for its screen".into());
@@ -119,6 +161,13 @@ fn opencode(argv: &[String]) -> Tells {
     match given.map(|port| port.parse()) {
         Some(Ok(port @ 1..)) => Tells::OpencodeServer { port, guarded: false },
         Some(_) => Tells::Unused("it was started with a --port that is not known beforehand".into()),
+        None if argv
+            .first()
+            .and_then(|program| ask::version(profile, program))
+            .is_some_and(|said| is_before(&said, OPENCODE_GUARDED)) =>
+        {
+            Tells::Unused("before version 1.18 it cannot use a server of its own that has a password".into())
+        }
         None => match TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr()) {
             Ok(address) => Tells::OpencodeServer { port: address.port(), guarded: true },
             Err(e) => Tells::Unused(format!("there is no free port for its server: {e}")),
@@ -218,6 +267,39 @@ mod tests {
             assert_eq!(port(words).filter(|(_, guarded)| !guarded), told, "{words}");
         }
         assert_eq!(choose(&shipped("generic").unwrap(), &argv("sh")), Tells::Nothing);
+    }
+
+    #[test]
+    fn arguments_that_a_version_does_not_have_are_left_out() {
+        let help = "Options:\n  -c, --config <key=value>\n      --no-daemon\n          Run without";
+        let args = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (given, kept) in [
+            ("--no-daemon", "--no-daemon"),
+            ("--no-daemon --gone", "--no-daemon"),
+            ("--gone value --no-daemon", "--no-daemon"),
+            ("-c a=b", "-c a=b"),
+            ("--config=a=b --gone=x", "--config=a=b"),
+            ("resume --last", "resume"),
+        ] {
+            assert_eq!(args_in(&args(given), help), args(kept), "{given}");
+        }
+        assert!(args_in(&args("--no-daemon"), "Usage: codex").is_empty());
+    }
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        for (said, before) in [
+            ("1.17.0", true),
+            ("opencode 1.9.33", true),
+            ("0.20.1", true),
+            ("1.18.0", false),
+            ("1.100.0-beta", false),
+            ("2.0.0", false),
+            ("", false),
+            ("nothing", false),
+        ] {
+            assert_eq!(is_before(said, OPENCODE_GUARDED), before, "{said}");
+        }
     }
 
     #[test]

@@ -52,7 +52,8 @@ pub(super) fn external(words: Vec<String>, json: bool) -> Done {
         }));
     };
     let words = Words::try_parse_from(rest).map_err(|e| Fail::usage(e.to_string()))?;
-    let argv = [vec![found.profile.command.clone()], found.profile.args.clone(), words.args].concat();
+    let args = tells::known_args(&found.profile);
+    let argv = [vec![found.profile.command.clone()], args, words.args].concat();
     start(words.who, Chosen { found, argv, notices, type_when: words.type_when }, words.detach, json)
 }
 

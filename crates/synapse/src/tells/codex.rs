@@ -4,14 +4,13 @@
 //! counts like the user's own settings, for this start alone; so the same words that bring our hooks bring their hashes.
 //! Other hooks, of the user, of the project or of plugins, are neither trusted nor changed by that.
 //!
-//! A hash that is wrong would put a question before the person at every start. So hooks are used only with versions that
-//! the profile was checked with.
+//! A hash that is wrong would put a question before the person at every start. So with a version that the profile was not
+//! checked with, Codex is asked first whether it would trust such hooks: its app server lists them.
 
-use super::quoted;
+use super::{ask, quoted};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 use synapse_node::launch::Tells;
 use synapse_terminal::Profile;
 use synapse_terminal::profile::version_in;
@@ -28,19 +27,38 @@ pub(super) fn choose(profile: &Profile, argv: &[String]) -> Tells {
     if sets_hooks(argv) {
         return Tells::Unused("it was started with hooks of its own on the command line".into());
     }
-    let said = argv.first().and_then(|program| version(program, &profile.version.ask));
-    let said = said.unwrap_or_default();
-    match profile.version.is_tested(&said) {
-        Some(true) => Tells::CodexHooks,
-        Some(false) => Tells::Unused(format!(
-            "how hooks are trusted is known of {}, and this is {}",
-            profile.version.tested.join(", "),
-            version_in(&said).unwrap_or_default()
-        )),
-        None => Tells::Unused(
-            "it did not say which version it is, so how its hooks are trusted is not known".into(),
-        ),
+    let program = argv.first().map(String::as_str).unwrap_or_default();
+    let said = ask::version(profile, program).unwrap_or_default();
+    if profile.version.is_tested(&said) == Some(true) || trusts(program) {
+        return Tells::CodexHooks;
     }
+    let version = version_in(&said).unwrap_or("a version that it does not tell");
+    Tells::Unused(format!(
+        "how hooks are trusted is known of {}, and this is {version}",
+        profile.version.tested.join(", ")
+    ))
+}
+
+/// Whether it says of hooks such as ours that it would run them without a question.
+fn trusts(program: &str) -> bool {
+    let words = [words(Path::new("/synapse"), Path::new("/agent")), vec!["app-server".to_owned()]].concat();
+    let here = std::env::current_dir().unwrap_or_default();
+    let client = json!({ "name": "synapse", "title": "Synapse", "version": env!("CARGO_PKG_VERSION") });
+    let requests = [
+        json!({ "id": 1, "method": "initialize", "params": { "clientInfo": client } }),
+        json!({ "method": "initialized" }),
+        json!({ "id": 2, "method": "hooks/list", "params": { "cwds": [here] } }),
+    ];
+    let Some(answer) = ask::answered(program, &words, &requests) else { return false };
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let hooks: Vec<Value> =
+        list(&answer["result"]["data"]).iter().flat_map(|folder| list(&folder["hooks"])).collect();
+    let is_trusted = |key: &str| {
+        let place = format!("{SOURCE}:{key}:0:0");
+        let ours = hooks.iter().find(|hook| hook["key"] == place.as_str());
+        ours.is_some_and(|hook| hook["enabled"] == true && hook["trustStatus"] == "trusted")
+    };
+    EVENTS.iter().all(|(_, key)| is_trusted(key))
 }
 
 /// Whether `-c hooks…` is among the words.
@@ -57,28 +75,6 @@ fn sets_hooks(argv: &[String]) -> bool {
         }
     }
     false
-}
-
-/// What it says when it is asked for its version; nothing if that takes too long.
-fn version(program: &str, ask: &[String]) -> Option<String> {
-    const PATIENCE: Duration = Duration::from_secs(3);
-    const BETWEEN: Duration = Duration::from_millis(5);
-    let mut command = Command::new(program);
-    command.args(ask).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    crate::program::withhold_secrets(&mut command);
-    let mut child = command.spawn().ok()?;
-    let until = Instant::now() + PATIENCE;
-    while child.try_wait().ok()?.is_none() {
-        if Instant::now() > until {
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
-        }
-        std::thread::sleep(BETWEEN);
-    }
-    // It has ended, and a version fits into its pipe.
-    let output = child.wait_with_output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).chars().take(200).collect())
 }
 
 /// The words that make it run our hook program.
@@ -133,23 +129,35 @@ mod tests {
         }
     }
 
+    /// Codex 0.147 to 0.169 answer so.
     #[test]
-    fn only_versions_that_were_checked_are_given_hooks() {
+    fn version_that_was_not_checked_is_asked_whether_it_trusts_our_hooks() {
         let root = tempfile::tempdir().unwrap();
         let profile = shipped("codex").unwrap();
-        let says = |text: &str| {
+        let says = |version: &str, status: [&str; 2]| {
+            let hook = |(_, key): &(&str, &str), status: &str| json!({ "key": format!("{SOURCE}:{key}:0:0"), "enabled": true, "trustStatus": status });
+            let hooks: Vec<Value> =
+                EVENTS.iter().zip(status).map(|(event, status)| hook(event, status)).collect();
+            let listed = json!({ "id": 2, "result": { "data": [{ "cwd": "/", "hooks": hooks }] } });
             let program = root.path().join("codex");
-            std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+            let script = format!(
+                "#!/bin/sh\nif [ \"$1\" = --version ]; then {version}; exit; fi\n\
+                 [ \"$7\" = app-server ] || exit 2\nread a; read b; read c; echo '{listed}'; cat >/dev/null\n"
+            );
+            std::fs::write(&program, script).unwrap();
             std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
             choose(&profile, &[program.display().to_string()])
         };
-        assert_eq!(says("echo codex-cli 0.166.0"), Tells::CodexHooks);
-        for (text, part) in [
-            ("echo codex-cli 0.999.1", "this is 0.999.1"),
-            ("echo hello", "did not say"),
-            ("exit 1", "did not say"),
+        let trusted = ["trusted", "trusted"];
+        assert_eq!(says("echo codex-cli 0.166.0", ["untrusted", "untrusted"]), Tells::CodexHooks, "checked");
+        assert_eq!(says("echo codex-cli 0.999.1", trusted), Tells::CodexHooks);
+        assert_eq!(says("echo hello", trusted), Tells::CodexHooks);
+        for (version, status, part) in [
+            ("echo codex-cli 0.999.1", ["trusted", "untrusted"], "this is 0.999.1"),
+            ("echo codex-cli 0.999.1", ["modified", "trusted"], "this is 0.999.1"),
+            ("exit 1", ["untrusted", "untrusted"], "does not tell"),
         ] {
-            assert!(matches!(says(text), Tells::Unused(why) if why.contains(part)), "{text}");
+            assert!(matches!(says(version, status), Tells::Unused(why) if why.contains(part)), "{version}");
         }
     }
 

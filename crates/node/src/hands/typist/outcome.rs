@@ -7,13 +7,13 @@ use synapse_core::task::TaskState;
 use synapse_terminal::turn::{Outcome, Sight, Turn};
 
 /// How long a message rests that was certainly not submitted, and of which nothing is left: after the first miss, after
-/// the second, and so on. What covered the composer may need a person to close it.
-const RESTS_MS: [u64; 3] = [1_000, 8_000, 60_000];
+/// the second, and so on; the last for all that follow. What covered the composer may need a person to close it.
+const RESTS_MS: [u64; 4] = [1_000, 8_000, 60_000, 300_000];
 
-/// Until when it rests after so many misses; none if it is given up.
+/// For how long it rests after so many misses; none if it is given up, because some of it is left in the composer.
 fn rest_ms(misses: u8, erased: bool) -> Option<u64> {
-    let rest = RESTS_MS.get(usize::from(misses).checked_sub(1)?).copied();
-    rest.filter(|_| erased)
+    let last = RESTS_MS.len() - 1;
+    erased.then(|| RESTS_MS[usize::from(misses.saturating_sub(1)).min(last)])
 }
 
 /// How a message is typed.
@@ -49,7 +49,7 @@ impl Typist {
     /// otherwise than it was written, as the name of a file, which every program shows alike.
     async fn missed(&mut self, message: &MessageId, sight: &Sight, why: &'static str, erased: bool) {
         let Some(job) = &mut self.job else { return };
-        job.misses += 1;
+        job.misses = job.misses.saturating_add(1);
         let misses = job.misses;
         let left = if erased { "nothing of it is left there" } else { "it may still be in the composer" };
         let why = format!("written, not submitted: {why}; {left}");
@@ -93,9 +93,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn message_is_given_up_after_the_last_rest_or_if_some_of_it_is_left() {
-        let rests: Vec<Option<u64>> = (1..=5).map(|misses| rest_ms(misses, true)).collect();
-        assert_eq!(rests, [Some(1_000), Some(8_000), Some(60_000), None, None]);
+    fn message_is_given_up_only_if_some_of_it_is_left() {
+        let rests: Vec<Option<u64>> = [1, 2, 3, 4, 5, u8::MAX].map(|misses| rest_ms(misses, true)).into();
+        assert_eq!(rests, [1_000, 8_000, 60_000, 300_000, 300_000, 300_000].map(Some));
         assert_eq!(rest_ms(1, false), None);
     }
 }

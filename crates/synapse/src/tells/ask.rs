@@ -1,0 +1,113 @@
+//! Asking a program about itself before it is started for good: its version, its help, or a question to its server.
+//!
+//! It is the program that the person is about to run, and it may do anything: each question has a deadline and a limit,
+//! and no answer is an answer too.
+
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use synapse_terminal::Profile;
+
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A help text is a few kilobytes long, a list of hooks a few more.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// What it says when it is asked for its version.
+pub(super) fn version(profile: &Profile, program: &str) -> Option<String> {
+    let said = printed(program, &profile.version.ask)?;
+    Some(said.chars().take(200).collect())
+}
+
+/// What it prints when it is started with these words; none if it does not end in time.
+pub(super) fn printed(program: &str, words: &[String]) -> Option<String> {
+    let mut child = start(program, words, Stdio::null())?;
+    let (told, heard) = mpsc::channel();
+    let stdout = child.stdout.take()?;
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = stdout.take(BYTES_MAX).read_to_end(&mut text);
+        let _ = told.send(String::from_utf8_lossy(&text).into_owned());
+    });
+    let text = heard.recv_timeout(PATIENCE).ok();
+    end(&mut child);
+    text
+}
+
+/// The answer to the last of some requests, one JSON object in a line each. The program ends when its input does.
+pub(super) fn answered(program: &str, words: &[String], requests: &[Value]) -> Option<Value> {
+    let mut child = start(program, words, Stdio::piped())?;
+    let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
+    let wanted = requests.last()?.get("id")?.clone();
+    let (told, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout.take(BYTES_MAX)).lines().map_while(Result::ok) {
+            let value: Value = serde_json::from_str(&line).unwrap_or_default();
+            if value.get("id") == Some(&wanted) && value.get("method").is_none() {
+                let _ = told.send(value);
+                return;
+            }
+        }
+    });
+    let lines: String = requests.iter().map(|request| format!("{request}\n")).collect();
+    let is_asked = stdin.write_all(lines.as_bytes()).and_then(|()| stdin.flush()).is_ok();
+    let answer = is_asked.then(|| heard.recv_timeout(PATIENCE).ok()).flatten();
+    drop(stdin);
+    end(&mut child);
+    answer
+}
+
+fn start(program: &str, words: &[String], stdin: Stdio) -> Option<Child> {
+    let mut command = Command::new(program);
+    command.args(words).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::null());
+    crate::program::withhold_secrets(&mut command);
+    command.spawn().ok()
+}
+
+/// Gives it a moment to end by itself: what it has started ends with it, which a kill would leave behind.
+fn end(child: &mut Child) {
+    const MOMENT: Duration = Duration::from_millis(500);
+    const BETWEEN: Duration = Duration::from_millis(5);
+    let until = Instant::now() + MOMENT;
+    while Instant::now() < until {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(BETWEEN);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn sh(script: &str) -> Vec<String> {
+        vec!["-c".to_owned(), script.to_owned()]
+    }
+
+    #[test]
+    fn programs_that_do_not_answer_are_no_answer() {
+        assert_eq!(printed("sh", &sh("echo one; echo two")).as_deref(), Some("one\ntwo\n"));
+        assert_eq!(printed("sh", &sh("exit 3")).as_deref(), Some(""));
+        assert_eq!(printed("/no/such/program", &[]), None);
+        let long = printed("sh", &sh("yes")).unwrap();
+        assert_eq!(long.len() as u64, BYTES_MAX, "not without end");
+        let began = Instant::now();
+        assert_eq!(printed("sh", &sh("exec sleep 600")), None);
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn the_answer_to_the_last_request_is_taken() {
+        let requests = [json!({ "id": 1, "method": "hello" }), json!({ "id": 2, "method": "list" })];
+        let ask = |script: &str| answered("sh", &sh(script), &requests);
+        let talk = r#"read a; read b; echo noise; echo '{"id":2,"method":"may I?"}'; echo '{"id":2,"result":"so"}'; cat >/dev/null"#;
+        assert_eq!(ask(talk), Some(json!({ "id": 2, "result": "so" })));
+        assert_eq!(ask("read a; exit 1"), None);
+        assert_eq!(ask("yes"), None);
+    }
+}
