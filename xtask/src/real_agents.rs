@@ -228,7 +228,8 @@ mod tests {
         assert_eq!(check("--size 80x24").unwrap().size, (80, 24));
         assert!(check("--size 80").unwrap_err().contains("80x24"));
         assert_eq!(check("--agents qwen@0.15.10").unwrap().clis[0].version, "0.15.10");
-        assert!(check("--agents qwen@1").unwrap_err().contains("qwen@0.15.10"));
+        assert_eq!(check("--agents qwen@0.1.2").unwrap().clis[0].version, "0.1.2");
+        assert!(check("--agents quen@1").unwrap_err().contains("qwen@0.15.10"));
         assert!(check("--only exact --write").unwrap_err().contains("whole run"));
         assert!(check("--watch-only --quick").unwrap_err().contains("--quick"));
     }
