@@ -153,6 +153,21 @@ impl History {
         ask.query_row([seq], |row| Ok(read_ended(row))).optional()?.transpose()
     }
 
+    /// The end of a one-way message's task, with the answer that came later, if that is what is kept there.
+    pub(crate) fn late_answer_at(&self, seq: u64) -> Result<Option<Past>, JournalError> {
+        let mut ask = self.db.prepare_cached("SELECT task, body, crc FROM said WHERE seq = ?1")?;
+        let row: Option<(String, String, u32)> =
+            ask.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
+        let Some((task, body, crc)) = row else { return Ok(None) };
+        let said: Said = rows::read("said", seq, &body, crc)?;
+        let (Some(answer), Ok(task)) = (said.as_late_answer(), TaskId::parse(&task)) else { return Ok(None) };
+        let mut past = self.ended(&task)?;
+        if let Some(Past { what: What::Ended { ending, .. }, .. }) = &mut past {
+            ending.answer = Some(answer.clone());
+        }
+        Ok(past)
+    }
+
     /// How a task ended, if it has.
     pub fn ended(&self, task: &TaskId) -> Result<Option<Past>, JournalError> {
         let mut ask = self.db.prepare_cached(rows::whole_id!("SELECT seq, at, body, crc"))?;

@@ -25,7 +25,9 @@ use synapse_core::message::Body;
 mod filling;
 
 /// Raised when what is in it changes; another version is made anew.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The condition for rows of `said` that may be an answer to a one-way message; the others are not even read.
+const LATE_ANSWER: &str = "instr(body, 'answer-after-end') > 0";
 /// How many hits of the index are looked at in vain before a search gives up.
 const LOOKS_MAX: usize = 50_000;
 /// How long others that make it or fill it are waited for.
@@ -257,13 +259,17 @@ pub fn scan_conversation(history: &History, correlation: &str, max: usize) -> Re
 
 fn scan_for(history: &History, wish: Wish, is_it: &dyn Fn(&Past) -> bool) -> Result<Hits, JournalError> {
     const PAGE: usize = 256;
-    let sql = "SELECT seq FROM message WHERE seq < ?1 AND seq >= ?3
-               UNION ALL SELECT seq FROM task WHERE seq < ?1 AND seq >= ?3 ORDER BY 1 DESC LIMIT ?2";
+    let sql = format!(
+        "SELECT seq FROM message WHERE seq < ?1 AND seq >= ?3
+         UNION ALL SELECT seq FROM task WHERE seq < ?1 AND seq >= ?3
+         UNION ALL SELECT seq FROM said WHERE seq < ?1 AND seq >= ?3 AND {LATE_ANSWER}
+         ORDER BY 1 DESC LIMIT ?2"
+    );
     let (first, last) = wish.places(history)?;
     let (mut hits, mut below, mut looks) = (Hits::default(), last, 0);
     loop {
         let seqs: Vec<u64> = {
-            let mut ask = history.db.prepare_cached(sql)?;
+            let mut ask = history.db.prepare_cached(&sql)?;
             let seqs = ask.query_map(params![below, PAGE, first], |row| row.get(0))?;
             seqs.collect::<Result<_, _>>()?
         };
@@ -289,7 +295,10 @@ impl Hits {
     /// What is at that place, if it still is there.
     fn look(&mut self, history: &History, seq: u64) -> Result<Option<Past>, JournalError> {
         let past = match history.message_at(seq) {
-            Ok(None) => history.ended_at(seq),
+            Ok(None) => match history.ended_at(seq) {
+                Ok(None) => history.late_answer_at(seq),
+                other => other,
+            },
             other => other,
         };
         match past {

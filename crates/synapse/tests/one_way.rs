@@ -40,12 +40,25 @@ fn answer_to_a_one_way_message_is_in_the_history() {
     assert!(shown.contains("↳ * done with it"), "{shown}");
     let table = world.ok(&["history", "a"]);
     assert!(table.contains("↳ * done with it"), "{table}");
+    let found = world.ok(&["history", "search", "done with"]);
+    assert!(found.contains("* done with it"), "{found}");
     // Its task is as it was: ended when it was submitted, without a result.
     let view = world.agent("a").task(&task);
     assert_eq!((&view["state"], &view["answer"]), (&"completed".into(), &Value::Null), "{view}");
     // A journal with such an answer opens again.
     world.kill_node("a");
     world.wait_until("its next node answers", || world.synapse(&["status", "a"]).code == Some(0));
+    assert_eq!(answered(&world, "say something"), "* done with it");
+}
+
+#[test]
+fn answer_is_kept_by_the_next_node_if_the_turn_still_runs() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["turn=4000"]);
+    world.send("a", "say something", &[]);
+    cli.was_given(1);
+    world.wait_until("it works", || world.ok(&["list"]).contains("busy"));
+    world.kill_node("a");
     assert_eq!(answered(&world, "say something"), "* done with it");
 }
 

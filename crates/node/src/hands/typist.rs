@@ -186,6 +186,9 @@ impl Typist {
         for (_, message) in begun {
             typist.take_over(message).await;
         }
+        if typist.job.is_none() {
+            typist.take_over_one_way().await;
+        }
         Ok(typist)
     }
 

@@ -1,6 +1,6 @@
 //! Filling the index from the journal, slice by slice, and taking out what has left the journal.
 
-use super::{Index, Progress, beyond_use, is_told};
+use super::{Index, LATE_ANSWER, Progress, beyond_use, is_told};
 use crate::grams;
 use crate::history::History;
 use crate::journal::JournalError;
@@ -9,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, pa
 use serde::Deserialize;
 use std::borrow::Cow;
 use synapse_core::message::Content;
+use synapse_core::record::Said;
 
 /// Rows read for one transaction, at most, and bytes of them.
 const SLICE_ROWS: usize = 4_000;
@@ -41,8 +42,8 @@ fn journal(error: rusqlite::Error) -> Fill {
 
 impl Index {
     pub(super) fn fill(&mut self, history: &History, progress: Progress<'_>) -> Result<(), Fill> {
-        let newest = newest(history)?;
         let mark = mark(&self.db)?;
+        let newest = newest(history, mark.seq)?;
         if mark.seq > 0 && crc_at(history, mark.seq)? != Some(mark.crc) {
             return Err(Fill::Index(beyond_use(ErrorCode::NotADatabase, "it is of another journal".into())));
         }
@@ -115,33 +116,45 @@ struct Kept {
 /// A row of the journal on its way into the index.
 struct Slip {
     seq: u64,
+    table: Table,
     /// Only a message has one.
-    head: Option<String>,
+    head: String,
     body: String,
     crc: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Table {
+    Message,
+    Task,
+    Said,
 }
 
 impl Slip {
     /// The words of the index for it. What cannot be read cannot be found; whoever lists it says so.
     fn cut(&self, into: &mut String) {
         let text = |body: &str| serde_json::from_str::<Content>(body).ok().map(|c| grams::searchable(&c));
-        let found = match &self.head {
-            Some(head) => {
-                if rows::checksum(&[head, &self.body]) != self.crc {
+        let found = match self.table {
+            Table::Message => {
+                if rows::checksum(&[&self.head, &self.body]) != self.crc {
                     return;
                 }
-                if let Ok(head) = serde_json::from_str::<Head<'_>>(head) {
+                if let Ok(head) = serde_json::from_str::<Head<'_>>(&self.head) {
                     into.push_str(&grams::token_of_id(&head.letter.chain.correlation));
                 }
                 text(&self.body)
             }
-            None => match rows::read::<Kept>("task", self.seq, &self.body, self.crc) {
+            Table::Task => match rows::read::<Kept>("task", self.seq, &self.body, self.crc) {
                 Ok(Kept { ending }) => match &ending.answer {
                     Some(answer) => text(answer.as_str()),
                     None => is_told(ending.state).then_some(ending.why),
                 },
                 Err(_) => None,
             },
+            Table::Said => {
+                let said = rows::read::<Said>("said", self.seq, &self.body, self.crc).ok();
+                said.as_ref().and_then(Said::as_late_answer).and_then(|answer| text(answer.as_str()))
+            }
         };
         if let Some(text) = found {
             grams::tokens_of(&grams::fold(&text), into);
@@ -152,9 +165,13 @@ impl Slip {
 /// The next rows after a place, read whole so that the journal is held open no longer than that; and whether
 /// there may be more.
 fn slice_after(history: &History, after: u64) -> Result<(Vec<Slip>, bool), Fill> {
-    let sql = "SELECT seq, head, body, crc FROM message WHERE seq > ?1
-               UNION ALL SELECT seq, NULL, body, crc FROM task WHERE seq > ?1 ORDER BY 1 LIMIT ?2";
-    let mut ask = history.db.prepare_cached(sql).map_err(journal)?;
+    let sql = format!(
+        "SELECT seq, head, body, crc, 0 FROM message WHERE seq > ?1
+         UNION ALL SELECT seq, '', body, crc, 1 FROM task WHERE seq > ?1
+         UNION ALL SELECT seq, '', body, crc, 2 FROM said WHERE seq > ?1 AND {LATE_ANSWER}
+         ORDER BY 1 LIMIT ?2"
+    );
+    let mut ask = history.db.prepare_cached(&sql).map_err(journal)?;
     let mut found = ask.query(params![after, SLICE_ROWS]).map_err(journal)?;
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while let Some(row) = found.next().map_err(journal)? {
@@ -166,7 +183,13 @@ fn slice_after(history: &History, after: u64) -> Result<(Vec<Slip>, bool), Fill>
         let body = text(2).map_err(journal)?.unwrap_or_default();
         bytes += body.len();
         let crc = u32::try_from(number(3)?).unwrap_or(0);
-        rows.push(Slip { seq: number(0)?, head: text(1).map_err(journal)?, body, crc });
+        let table = match number(4)? {
+            0 => Table::Message,
+            1 => Table::Task,
+            _ => Table::Said,
+        };
+        let head = text(1).map_err(journal)?.unwrap_or_default();
+        rows.push(Slip { seq: number(0)?, table, head, body, crc });
         if bytes > SLICE_BYTES {
             return Ok((rows, true));
         }
@@ -182,12 +205,13 @@ fn sweep(index: &Connection, history: &History, swept: u64) -> Result<u64, Fill>
     if first == swept {
         return Ok(first);
     }
-    let before = if first == 0 { newest(history)? } else { first };
+    let before = if first == 0 { newest(history, 0)? } else { first };
     let gone: Vec<u64> = {
         let mut ask = index.prepare_cached("SELECT id FROM gram_docsize WHERE id < ?1")?;
         let ids: Vec<u64> = ask.query_map([before], |row| row.get(0))?.collect::<Result<_, _>>()?;
         let mut is_there = history.db.prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM message WHERE seq = ?1) OR EXISTS (SELECT 1 FROM task WHERE seq = ?1)",
+            "SELECT EXISTS (SELECT 1 FROM message WHERE seq = ?1) OR EXISTS (SELECT 1 FROM task WHERE seq = ?1)
+             OR EXISTS (SELECT 1 FROM said WHERE seq = ?1)",
         ).map_err(journal)?;
         let mut gone = Vec::new();
         for id in ids {
@@ -216,11 +240,14 @@ fn number(history: &History, sql: &str) -> Result<u64, Fill> {
     Ok(found.unwrap_or(0))
 }
 
-/// The last record there is to index.
-fn newest(history: &History) -> Result<u64, Fill> {
-    let sql =
-        "SELECT max(coalesce((SELECT max(seq) FROM message), 0), coalesce((SELECT max(seq) FROM task), 0))";
-    number(history, sql)
+/// The last record there is to index. Up to `from` it is.
+fn newest(history: &History, from: u64) -> Result<u64, Fill> {
+    let sql = format!(
+        "SELECT max(?1, coalesce((SELECT max(seq) FROM message), 0), coalesce((SELECT max(seq) FROM task), 0),
+         coalesce((SELECT max(seq) FROM said WHERE seq > ?1 AND {LATE_ANSWER}), 0))"
+    );
+    let mut ask = history.db.prepare_cached(&sql).map_err(journal)?;
+    ask.query_row([from], |row| row.get(0)).map_err(journal)
 }
 
 fn first_task(history: &History) -> Result<u64, Fill> {
@@ -228,7 +255,8 @@ fn first_task(history: &History) -> Result<u64, Fill> {
 }
 
 fn crc_at(history: &History, seq: u64) -> Result<Option<u32>, Fill> {
-    let sql = "SELECT crc FROM message WHERE seq = ?1 UNION ALL SELECT crc FROM task WHERE seq = ?1";
+    let sql = "SELECT crc FROM message WHERE seq = ?1 UNION ALL SELECT crc FROM task WHERE seq = ?1
+               UNION ALL SELECT crc FROM said WHERE seq = ?1";
     let mut ask = history.db.prepare_cached(sql).map_err(journal)?;
     ask.query_row([seq], |row| row.get(0)).optional().map_err(journal)
 }

@@ -1,17 +1,28 @@
 //! What is answered to a one-way message. Its task ended when it was submitted; the answer is for the history.
 //!
 //! It is taken when the turn has ended and stays so, when the next message is about to be written, or when a person
-//! begins the next turn. A turn that was stopped has no answer, and a restart of the node forgets it.
+//! begins the next turn. A turn that was stopped has no answer. The next node takes over a turn that still runs, or that
+//! the program's session log has.
 
 use super::super::answers::TurnAnswer;
+use super::super::mail;
 use super::follow::LOG_LOOK_MS;
-use super::{Job, Typist};
+use super::{Job, Typist, Wording};
 use crate::driver::now;
 use std::path::PathBuf;
+use std::sync::Arc;
 use synapse_core::agents::AgentState;
 use synapse_core::effect::Command;
-use synapse_core::ids::{TaskId, TaskRef, Timestamp};
+use synapse_core::ids::{AgentId, TaskId, TaskRef, Timestamp};
+use synapse_core::message::{Body, Expects, Letter};
+use synapse_core::record::Said;
+use synapse_core::task::TaskState;
+use synapse_store::browse::{Past, Wanted, What};
+use synapse_store::{History, JournalError};
 use synapse_terminal::text::Typed;
+
+/// A one-way message that was submitted longer ago is not looked for after a restart.
+const TAKEN_OVER_MS_MAX: u64 = 3_600_000;
 
 /// A one-way message whose turn may still run.
 pub(super) struct OneWay {
@@ -22,16 +33,50 @@ pub(super) struct OneWay {
     ended: Option<(Timestamp, TurnAnswer)>,
     /// The session log that has its turn.
     log: Option<PathBuf>,
+    /// The node before this one submitted it, and whose turn ended since then is not known.
+    is_doubtful: bool,
 }
 
 impl OneWay {
     pub(super) fn new(job: &Job) -> Self {
         let since = job.turn.entered_at().unwrap_or_else(now);
-        Self { task: job.letter.task, typed: job.turn.typed().clone(), since, ended: None, log: None }
+        let typed = job.turn.typed().clone();
+        Self { task: job.letter.task, typed, since, ended: None, log: None, is_doubtful: false }
     }
 }
 
+/// The last message to an agent, if it was one-way, was submitted and has no answer; and when that was.
+fn unanswered(
+    history: &History,
+    agent: AgentId,
+    since: Timestamp,
+) -> Result<Option<(Arc<Letter>, Body, Timestamp)>, JournalError> {
+    let wanted = Wanted { since: Some(since), ..Wanted::default() };
+    let newest = history.newest(&wanted, 1)?.found.pop();
+    let Some(Past { what: What::Message { letter, body }, .. }) = newest else { return Ok(None) };
+    if letter.to != agent || letter.expects != Expects::Receipt {
+        return Ok(None);
+    }
+    let Some(Past { what: What::Ended { ending, .. }, at, .. }) = history.ended(&letter.task)? else {
+        return Ok(None);
+    };
+    let is_kept = history.artifacts(&letter.task)?.iter().any(|said: &Said| said.as_late_answer().is_some());
+    let is_open = ending.state == TaskState::Completed && ending.answer.is_none() && !is_kept;
+    Ok(is_open.then_some((letter, body, at)))
+}
+
 impl Typist {
+    /// Goes on with the message that the node before this one submitted last.
+    pub(super) async fn take_over_one_way(&mut self) {
+        let (agent, since) = (self.app.agent.id, Timestamp(now().0.saturating_sub(TAKEN_OVER_MS_MAX)));
+        let found = self.app.archive(move |history| unanswered(history, agent, since)).await;
+        let Ok(Some((letter, body, since))) = found else { return };
+        let notes = mail::counted(&self.mail(), &letter.task);
+        let typed = self.typed(&letter, &body, Wording::default(), notes);
+        let task = letter.task;
+        self.one_way = Some(OneWay { task, typed, since, ended: None, log: None, is_doubtful: true });
+    }
+
     /// Keeps the answer once it is whole; when to look again if it is not.
     pub(super) async fn follow_one_way(&mut self) -> Option<Timestamp> {
         let mut one_way = self.one_way.take()?;
@@ -42,6 +87,8 @@ impl Typist {
         };
         let stays_ms = self.stays_ms(one_way.since, logged.as_ref());
         match (sight.state, one_way.ended.take()) {
+            // It ended while there was no node, and others may have begun since.
+            (AgentState::Idle, None) if one_way.is_doubtful && logged.is_none() => return None,
             (AgentState::Idle, None) => {
                 let answer = self.turn_answer(&one_way.typed, one_way.since, logged);
                 one_way.ended = Some((sight.now, answer));
@@ -61,6 +108,7 @@ impl Typist {
                 self.keep_answer(one_way.task, answer).await;
                 return None;
             }
+            (AgentState::Busy | AgentState::Waiting, None) => one_way.is_doubtful = false,
             // It had not ended after all.
             (_, _) => {}
         }
@@ -76,6 +124,9 @@ impl Typist {
     pub(super) async fn end_one_way(&mut self) {
         let Some(mut one_way) = self.one_way.take() else { return };
         let logged = self.logged_turn(&one_way.typed, &mut one_way.log).await;
+        if one_way.is_doubtful && logged.is_none() {
+            return;
+        }
         let answer = match one_way.ended {
             Some((at, answer)) if self.has_typed_since(at) => answer,
             _ => self.turn_answer(&one_way.typed, one_way.since, logged),
