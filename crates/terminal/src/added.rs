@@ -129,9 +129,10 @@ impl ProjectRules {
 }
 
 /// Takes the times that are longer, where longer is more careful. While a program is silent, a longer `repaint_ms` would
-/// keep it `busy` instead of unknown; a longer `wedged_ms` would hide that it is stuck.
+/// keep it `busy` instead of unknown; a longer `wedged_ms` would hide that it is stuck, and a longer `disagree_ms` that its
+/// rules are wrong.
 fn lengthen(timing: &mut Timing, times: &BTreeMap<String, u64>, ignored: &mut Vec<String>) {
-    let Timing { ready_ms, assume_busy_ms, repaint_ms: _, idle_ms, wedged_ms: _ } = timing;
+    let Timing { ready_ms, assume_busy_ms, repaint_ms: _, idle_ms, wedged_ms: _, disagree_ms: _ } = timing;
     for (name, wanted) in times {
         let own = match name.as_str() {
             "ready_ms" => &mut *ready_ms,

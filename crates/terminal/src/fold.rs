@@ -10,6 +10,7 @@
 //! shown; starting ends only on a sign of readiness; what we do not know is called unknown.
 //! Not here: where evidence comes from (`watch`), what is done about a state (the node).
 
+mod conflict;
 mod waiting;
 
 use crate::profile::Timing;

@@ -11,6 +11,7 @@ mod pattern;
 mod states;
 
 use crate::profile::Profile;
+use crate::rules::Sees;
 use crate::screen::Screen;
 use std::fmt::Write as _;
 
@@ -141,7 +142,22 @@ impl Proposal {
     }
 }
 
+/// A rule that fits the screens of one state and none of the others, if there is one. Rows of `shown` for `idle` become
+/// patterns as they are, so they must not be a model's words.
+pub fn rule_for(state: Sees, shown: &[Shot], others: &[Shot]) -> Option<ProposedRule> {
+    let (shown, others): (Vec<&Shot>, Vec<&Shot>) = (shown.iter().collect(), others.iter().collect());
+    let rule = states::of_state(state, &shown, &others)?;
+    (rule.fits_percent == 100).then_some(rule)
+}
+
 impl ProposedRule {
+    /// As lines of a list of rules in a profile, with their evidence.
+    pub fn to_yaml(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
     fn write(&self, text: &mut String) {
         let _ = writeln!(text, "  # fits {} % of the time that it was {}", self.fits_percent, self.state);
         let _ = writeln!(text, "  - state: {}\n    {}:", self.state, self.quantifier);

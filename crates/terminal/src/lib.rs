@@ -11,6 +11,7 @@ mod cap;
 pub mod cast;
 mod choice;
 pub mod composer;
+pub mod disagreement;
 pub mod fold;
 pub mod frame;
 mod held;

@@ -160,11 +160,20 @@ pub struct Timing {
     pub idle_ms: u64,
     /// It says that it works, and nothing at all has come from it for this long: it is stuck.
     pub wedged_ms: u64,
+    /// The rules for its screen contradict what it tells itself for this long: `synapse doctor` may say so.
+    pub disagree_ms: u64,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { ready_ms: 300, assume_busy_ms: 3_000, repaint_ms: 3_000, idle_ms: 150, wedged_ms: 600_000 }
+        Self {
+            ready_ms: 300,
+            assume_busy_ms: 3_000,
+            repaint_ms: 3_000,
+            idle_ms: 150,
+            wedged_ms: 600_000,
+            disagree_ms: 30_000,
+        }
     }
 }
 

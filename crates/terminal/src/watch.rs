@@ -3,10 +3,13 @@
 //! This is the whole of what runs live, and what a recording is replayed through.
 //! Invariant: the same bytes at the same times give the same states, however they are cut into pieces.
 
+mod compare;
 mod line;
+mod look;
 mod requests;
 
 use crate::composer::Holds;
+use crate::disagreement::Disagreements;
 use crate::fold::{Fold, PromptKey, Rank, Reading, Verdict};
 use crate::held::Held;
 use crate::hooks::{self, Event, Heard, Meaning};
@@ -16,7 +19,7 @@ use crate::profile::{Hooks, Profile};
 use crate::prompt::Prompt;
 use crate::quiet::LineInput;
 use crate::request::PermissionRequest;
-use crate::rules::{self, Sees};
+use crate::rules::Sees;
 use crate::screen::{SCROLLBACK, Screen, Seen, Size};
 use crate::sight::{Sight, is_above};
 use crate::status::{Report, Says};
@@ -63,6 +66,9 @@ pub struct Watch {
     /// When the program last printed something.
     printed_at: Timestamp,
     line: LineInput,
+    /// When a key last went to the program.
+    keyed_at: Timestamp,
+    disagreements: Disagreements,
 }
 
 /// What the program told of the permissions that it asks for.
@@ -104,6 +110,8 @@ impl Watch {
             requests: Requests::default(),
             printed_at: now,
             line: LineInput::default(),
+            keyed_at: Timestamp(0),
+            disagreements: Disagreements::default(),
         }
     }
 
@@ -153,6 +161,7 @@ impl Watch {
         self.tick(now);
         self.fold.retime(profile.timing, screen_tells_idle(&profile));
         self.profile = profile;
+        self.disagreements = Disagreements::default();
         let title = self.screen.title().to_owned();
         if !title.is_empty() {
             self.titled(now, &title);
@@ -382,6 +391,7 @@ impl Watch {
         (self.heard, self.zone) = (before.heard.clone(), before.zone.clone());
         self.requests = before.requests.clone();
         self.line = before.line.clone();
+        self.keyed_at = before.keyed_at;
         self.screen.set_colours(before.screen.colours());
     }
 
@@ -399,6 +409,9 @@ impl Watch {
             Keystroke::Pasted(token) => (token, true),
         };
         self.line.take(token, is_pasted, &self.screen);
+        if !matches!(token, Token::Report | Token::Release) {
+            self.keyed_at = now;
+        }
         match token {
             Token::Enter | Token::Text(_) => self.fold.typed(now, PromptKey::Answers),
             Token::Escape | Token::Cancel => self.fold.typed(now, PromptKey::Dismisses),
@@ -438,7 +451,8 @@ impl Watch {
     pub fn next_tick(&self) -> Option<Timestamp> {
         let look = self.changed_at.map(|at| self.look_at(at));
         let fold = self.fold.next_tick().filter(|due| *due > self.ticked);
-        let later = [self.pauses.ends(), self.wedges_at(), self.keys.due()].into_iter().flatten();
+        let disagrees = self.disagreements.due();
+        let later = [self.pauses.ends(), self.wedges_at(), self.keys.due(), disagrees].into_iter().flatten();
         let later = later.filter(|due| *due > self.ticked).min();
         [look, fold, later].into_iter().flatten().min()
     }
@@ -463,34 +477,12 @@ impl Watch {
             keys.expire(due, |key| self.typed(due, key));
             self.keys = keys;
             self.fold.tick(due);
+            self.compare(due);
             self.ticked = self.ticked.max(due);
         }
         self.fold.tick(now);
+        self.compare(now);
         self.ticked = self.ticked.max(now);
-    }
-
-    fn look(&mut self, now: Timestamp) {
-        self.changed_at = None;
-        let rows = self.screen.rows();
-        let found = self.profile.rule_on_screen(&rows);
-        let sees = match found {
-            Some(rule) if rule.state == Sees::Waiting => Some((rule.state, format!("screen, {}", rule.name))),
-            _ if rules::looks_like_a_choice(&rules::lowest(&rows, rules::ROWS)) => {
-                Some((Sees::Waiting, "screen, a choice is shown".to_owned()))
-            }
-            Some(rule) => Some((rule.state, format!("screen, {}", rule.name))),
-            None => None,
-        };
-        self.fold.read(now, Rank::Screen, sees);
-        self.look_for_limits(now, rows);
-    }
-
-    fn look_for_limits(&mut self, now: Timestamp, rows: Vec<String>) {
-        let rows = match &self.profile.composer {
-            Some(composer) if !self.profile.limits.is_empty() => composer.last_turn(&self.screen),
-            _ => rows,
-        };
-        self.pauses.look(now, &self.profile.limits, &rows, &self.zone);
     }
 }
 

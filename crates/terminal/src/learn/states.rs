@@ -2,7 +2,7 @@
 
 use super::pattern;
 use super::{Observations, Proposed, ProposedComposer, ProposedRule, Shot};
-use crate::rules::{ROWS, lowest};
+use crate::rules::{ROWS, Sees, lowest};
 use regex_lite::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -88,6 +88,15 @@ pub(super) fn find(seen: &Observations, composer: Option<&ProposedComposer>) -> 
         ),
     }
     states
+}
+
+/// A rule for one state alone.
+pub(super) fn of_state(state: Sees, shown: &[&Shot], others: &[&Shot]) -> Option<ProposedRule> {
+    match state {
+        Sees::Busy => works(shown, others),
+        Sees::Waiting => waits(shown, others),
+        Sees::Idle => footer(shown, others, &[]).map(|one| idle_rule(one, shown)),
+    }
 }
 
 /// The lowest rows, as rules see them.
@@ -234,32 +243,36 @@ fn idles(
 ) -> Option<ProposedRule> {
     let ready: Vec<&Shot> = seen.empty.iter().collect();
     let working: Vec<&Shot> = seen.working.iter().chain(&seen.waiting).collect();
-    let first = ready.first()?;
-    let rule = |one: Proposed| {
-        let fits_percent = share(std::slice::from_ref(&one), &ready);
-        ProposedRule { state: "idle", quantifier: "any", patterns: vec![one], fits_percent }
-    };
-    let is_always_there = |one: &Proposed| {
-        compile(&one.pattern).is_some_and(|regex| ready.iter().all(|shot| regex.is_match(&low(shot))))
-    };
     let placeholders: Vec<&str> =
         composer.iter().flat_map(|composer| &composer.placeholders).map(|one| one.seen.as_str()).collect();
-    let is_footer = |row: &&str| {
-        row.chars().filter(|c| c.is_alphanumeric()).count() >= 4
-            && !placeholders.iter().any(|p| row.contains(p))
-    };
-    if !working.is_empty() {
-        let text = low(first);
-        let rows = text.lines().rev().filter(is_footer).map(pattern::row);
-        let footer = rows.into_iter().find(|one| is_always_there(one) && is_absent(&one.pattern, &working));
-        if let Some(footer) = footer {
-            return Some(rule(footer));
-        }
+    if let Some(footer) = footer(&ready, &working, &placeholders) {
+        return Some(idle_rule(footer, &ready));
     }
     let composer = composer?;
     let sign =
         [&composer.mark, &composer.frame, &composer.begin, &composer.end].into_iter().flatten().next()?;
-    (is_busy_told && is_always_there(sign)).then(|| rule(sign.clone()))
+    (is_busy_told && is_on_all(sign, &ready)).then(|| idle_rule(sign.clone(), &ready))
+}
+
+fn idle_rule(one: Proposed, ready: &[&Shot]) -> ProposedRule {
+    let fits_percent = share(std::slice::from_ref(&one), ready);
+    ProposedRule { state: "idle", quantifier: "any", patterns: vec![one], fits_percent }
+}
+
+fn is_on_all(one: &Proposed, shots: &[&Shot]) -> bool {
+    !shots.is_empty()
+        && compile(&one.pattern).is_some_and(|regex| shots.iter().all(|shot| regex.is_match(&low(shot))))
+}
+
+/// The lowest row that is on all ready screens and on no other.
+fn footer(ready: &[&Shot], others: &[&Shot], placeholders: &[&str]) -> Option<Proposed> {
+    let is_footer = |row: &&str| {
+        row.chars().filter(|c| c.is_alphanumeric()).count() >= 4
+            && !placeholders.iter().any(|p| row.contains(p))
+    };
+    let text = low(ready.first().filter(|_| !others.is_empty())?);
+    let rows = text.lines().rev().filter(is_footer).map(pattern::row);
+    rows.into_iter().find(|one| is_on_all(one, ready) && is_absent(&one.pattern, others))
 }
 
 /// Titles whose first character tells the state.
