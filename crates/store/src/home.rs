@@ -159,6 +159,11 @@ impl AgentDir {
         self.path.join("ended.json")
     }
 
+    /// Where the rules of its profile contradict what its program tells.
+    pub fn disagreement(&self) -> PathBuf {
+        self.path.join("disagreement.json")
+    }
+
     /// What came of the last attempt to notify the user.
     pub fn notified(&self) -> PathBuf {
         self.path.join("notified.json")

@@ -9,6 +9,7 @@ pub mod browse;
 pub mod check;
 mod checkpoint;
 pub mod compact;
+pub mod disagreement;
 mod end;
 pub mod ended;
 pub mod files;

@@ -7,6 +7,7 @@
 pub mod facts;
 pub mod judge;
 pub mod mend;
+mod profiles;
 pub mod programs;
 
 use serde::Serialize;
@@ -37,6 +38,23 @@ pub struct Finding {
     pub help: Option<String>,
     #[serde(skip)]
     pub fix: Option<Fix>,
+    /// A change of a profile that only a person makes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<ProfileProposal>,
+    /// Rows of a screen that show what was found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<String>,
+}
+
+/// Lines to add to a profile, and how to try them out. Nobody adds them but a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProfileProposal {
+    pub file: PathBuf,
+    /// Where in the file.
+    pub place: String,
+    pub lines: Vec<String>,
+    /// Commands that make the file, if it is not there yet, and test it afterwards.
+    pub steps: Vec<String>,
 }
 
 /// What `doctor --fix` and `clean` may do. Each is safe whenever it is done: it is checked again first.
@@ -70,11 +88,12 @@ pub enum Fix {
 
 impl Finding {
     fn ok(area: &'static str, what: impl Into<String>) -> Self {
-        Self { area, mark: Mark::Ok, what: what.into(), why: String::new(), help: None, fix: None }
+        Self::new(Mark::Ok, area, what, "")
     }
 
     fn new(mark: Mark, area: &'static str, what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { area, mark, what: what.into(), why: why.into(), help: None, fix: None }
+        let (what, why) = (what.into(), why.into());
+        Self { area, mark, what, why, help: None, fix: None, proposal: None, rows: Vec::new() }
     }
 
     fn help(mut self, command: impl Into<String>) -> Self {

@@ -12,6 +12,7 @@ use synapse_holder::{Death, Ended, HoldError, Program, StartTerminal, Terminal};
 use synapse_node::ancestry::{self, Kin};
 use synapse_node::launch::InTerminal;
 use synapse_node::{Hand, Launch, Ready};
+use synapse_store::disagreement::RuleDisagreement;
 use synapse_store::home::{AgentDir, Home, socket_address};
 use synapse_store::known::Known;
 use synapse_store::{ended as program_ended, files, holders, registry};
@@ -251,6 +252,7 @@ fn write_down(home: &Home, launch: &Launch, started_by: Option<AgentId>) -> Resu
     let told = |e: &dyn std::fmt::Display| e.to_string();
     let dir = home.agent(&launch.id);
     program_ended::Ended::forget(&dir);
+    RuleDisagreement::forget(&dir);
     let text = serde_json::to_vec_pretty(launch).map_err(|e| told(&e))?;
     files::write_private(&dir.launch(), &text).map_err(|e| told(&e))?;
     let installed = program::installed().map_err(|e| told(&e))?;

@@ -4,6 +4,7 @@
 //! pictures of the screen go back, so that whoever comes after a crash of this process goes on where it was.
 //! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
 
+mod disagreement;
 mod drawing;
 mod due;
 mod pending;
@@ -23,6 +24,7 @@ use crate::driver::now;
 use crate::launch::Tells;
 use crate::registrar::{Cli, Look};
 use crate::serve::is_restart;
+use disagreement::Recorded;
 use pending::Announcer;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -71,6 +73,8 @@ pub struct Chosen {
     pub from: String,
     /// Why what is in the file now is not used.
     pub fault: Option<String>,
+    /// How often it was replaced by another.
+    changes: u32,
 }
 
 impl Seat {
@@ -195,11 +199,12 @@ impl TerminalHand {
         }
         const PAUSE: Duration = Duration::from_millis(100);
         let mut announcer = Announcer::new(self.seat.pending.borrow().clone());
+        let mut recorded = Recorded::default();
         loop {
             match self.connect().await {
                 Ok(stream) => {
                     typist.sits_down();
-                    if Sitting::new(&self, stream, &mut typist, &mut announcer).work().await {
+                    if Sitting::new(&self, stream, &mut typist, &mut announcer).work(&mut recorded).await {
                         typist.farewell();
                         return;
                     }
@@ -283,7 +288,7 @@ impl<'a> Sitting<'a> {
     }
 
     /// Until the connection ends; whether the program has ended too.
-    async fn work(mut self) -> bool {
+    async fn work(mut self, recorded: &mut Recorded) -> bool {
         let mut buffer = vec![0; 64 << 10];
         while !self.ended {
             let wake = self.next_wake();
@@ -306,6 +311,7 @@ impl<'a> Sitting<'a> {
             }
             self.hand.seat.watch().tick(now());
             self.announcer.look(now(), self.hand);
+            recorded.keep(self.hand).await;
             if !self.tell().await || !self.type_on().await || !self.draw().await {
                 break;
             }

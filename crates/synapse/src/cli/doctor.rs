@@ -1,6 +1,6 @@
 //! `synapse doctor`: shows what was found, and mends what is safe to mend.
 
-use crate::doctor::{Finding, Mark, facts, judge, mend};
+use crate::doctor::{Finding, Mark, ProfileProposal, facts, judge, mend};
 use crate::fail::{self, Done, Fail};
 use crate::show;
 use clap::Args;
@@ -79,8 +79,19 @@ fn tell(findings: &[Finding], mended: &[(String, Option<String>)]) {
         if !finding.why.is_empty() {
             show::out(&show::paint("2", &format!("{indent}{}", finding.why)));
         }
-        if let Some(help) = &finding.help {
-            show::out(&format!("{indent}→ {}", show::safe(help)));
+        let steps = finding.proposal.as_ref().map(|proposal| tell_proposal(finding, proposal, &indent));
+        for step in steps.unwrap_or(finding.help.as_slice()) {
+            show::out(&format!("{indent}→ {}", show::safe(step)));
         }
     }
+}
+
+/// The screen and the lines that are proposed; gives the commands that test them.
+fn tell_proposal<'a>(finding: &Finding, proposal: &'a ProfileProposal, indent: &str) -> &'a [String] {
+    let out = |line: &str| show::out(format!("{indent}{}", show::safe(line)).trim_end());
+    out("the lowest rows of its screen then:");
+    finding.rows.iter().for_each(|row| out(&format!("  | {row}")));
+    out(&format!("proposed for {}, {}:", proposal.file.display(), proposal.place));
+    proposal.lines.iter().for_each(|line| out(&format!("  {line}")));
+    &proposal.steps
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use synapse_core::ids::AgentId;
 use synapse_core::routes::Candidate;
 use synapse_dialects::level::{self, Levels};
+use synapse_node::ancestry::{self, Kin};
 use synapse_store::OpenError;
+use synapse_store::disagreement::RuleDisagreement;
 use synapse_store::home::Home;
 use synapse_store::known::Known;
 use synapse_store::notified::NotifierResult;
@@ -45,6 +47,8 @@ pub struct Facts {
     pub programs: Vec<Program>,
     /// What came of the last command that notified the user, for each agent.
     pub notified: Vec<(String, NotifierResult)>,
+    /// Agents whose program and profile contradict each other.
+    pub disagreements: Vec<(String, RuleDisagreement)>,
     /// What is not taken from the project in this folder.
     pub ignored: Vec<String>,
     pub own: Levels,
@@ -207,6 +211,7 @@ pub async fn gather(home: &Home) -> Facts {
         open_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
         programs: programs::ask_all(),
         notified: notified(home, &agents),
+        disagreements: disagreements(home, &agents),
         ignored: ignored(home),
         own: level::OWN,
         version: level::VERSION.to_owned(),
@@ -216,6 +221,19 @@ pub async fn gather(home: &Home) -> Facts {
 fn notified(home: &Home, agents: &Agents) -> Vec<(String, NotifierResult)> {
     let last = |id: &AgentId| Some((agents.label(id), NotifierResult::load(&home.agent(id))?));
     agents.ids.iter().filter_map(last).take(LISTED_MAX).collect()
+}
+
+/// What is on a screen, and what follows from it, is for the user alone.
+fn disagreements(home: &Home, agents: &Agents) -> Vec<(String, RuleDisagreement)> {
+    let is_user = ancestry::own(home) == Kin::Person;
+    let found = |id: &AgentId| {
+        let mut found = RuleDisagreement::load(&home.agent(id))?;
+        if !is_user {
+            (found.rows, found.proposal) = (Vec::new(), None);
+        }
+        Some((agents.label(id), found))
+    };
+    agents.ids.iter().filter_map(found).take(LISTED_MAX).collect()
 }
 
 fn ignored(home: &Home) -> Vec<String> {

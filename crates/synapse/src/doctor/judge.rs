@@ -3,7 +3,7 @@
 //! Each finding says what is, why it matters, and the command that helps. What is well is one line for each area.
 
 use super::facts::{Clock, Disk, Facts, Kind, Node, Path as Found, Port, Program, Said, Stale, StaleKind};
-use super::{Finding, Fix, Mark, typed};
+use super::{Finding, Fix, Mark, profiles, typed};
 use synapse_dialects::level::{self, Levels};
 use synapse_store::notified::NotifierResult;
 
@@ -47,6 +47,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     all.extend(
         facts.notified.iter().filter(|(_, last)| last.failed).map(|(agent, last)| notifier(agent, last)),
     );
+    all.extend(facts.disagreements.iter().map(|(agent, found)| profiles::disagreement(facts, agent, found)));
     all.extend(facts.ignored.iter().map(|what| ignored(what)));
     all
 }

@@ -5,6 +5,7 @@
 use super::*;
 use crate::doctor::facts::Journal;
 use std::path::PathBuf;
+use synapse_store::disagreement::{ProposedLines, RuleDisagreement, ScreenRule};
 
 fn well() -> Facts {
     Facts {
@@ -28,6 +29,7 @@ fn well() -> Facts {
         open_files: Some(4_096),
         programs: vec![],
         notified: vec![],
+        disagreements: vec![],
         ignored: vec![],
         own: Levels { oldest: 2, newest: 3 },
         version: "2.0.0".into(),
@@ -226,6 +228,58 @@ fn programs_are_judged() {
         |f| f.programs = program(Said::Nothing("no answer within 3 s".into())),
         Some((Mark::Warn, "within 3 s")),
     );
+}
+
+#[test]
+fn lasting_disagreement_is_found_with_a_proposal() {
+    let rule = ScreenRule { name: "composer".into(), state: "idle".into() };
+    let lines = vec!["  - state: busy".to_owned(), "    any:".into(), "      - 'x'".into()];
+    let seen = RuleDisagreement {
+        since_ms: 1_000_000_000 - 3_600_000,
+        last_ms: 1_000_000_000,
+        times: 4,
+        longest_ms: 240_000,
+        source: "hook".into(),
+        says: "busy".into(),
+        why: "hook, PreToolUse".into(),
+        rule: Some(rule),
+        profile: "claude".into(),
+        profile_from: "shipped".into(),
+        program: "claude".into(),
+        cli_version: Some("2.2.0".into()),
+        rows: vec!["> ".into()],
+        proposal: Some(ProposedLines { place: "first".into(), lines: lines.clone() }),
+    };
+    let what =
+        "ana: its hooks say busy (hook, PreToolUse), but the rule 'composer' of the profile claude says idle";
+    let found =
+        check(|facts| facts.disagreements.push(("ana".into(), seen.clone())), Some((Mark::Warn, what)));
+    let found = found.unwrap();
+    for part in ["4 times", "1 h ago", "4 min", "2.2.0"] {
+        assert!(found.what.contains(part), "{part}: {}", found.what);
+    }
+    let proposal = found.proposal.unwrap();
+    assert_eq!((proposal.file.to_str(), &proposal.lines), (Some("/h/profiles/claude.yaml"), &lines));
+    assert_eq!(proposal.steps[0], "synapse profile show claude > /h/profiles/claude.yaml");
+    assert!(
+        proposal
+            .steps
+            .last()
+            .unwrap()
+            .starts_with("synapse profile test /h/profiles/claude.yaml --recording")
+    );
+    assert_eq!(found.rows, ["> "]);
+    // A file of the user is changed where it is; without a proposal the program is tried out anew.
+    let own = RuleDisagreement { profile_from: "/p/claude.yaml".into(), ..seen.clone() };
+    let what = "the rule 'composer' of the profile claude says idle";
+    let found = check(|facts| facts.disagreements.push(("ana".into(), own)), Some((Mark::Warn, what)));
+    let proposal = found.unwrap().proposal.unwrap();
+    assert_eq!(proposal.file, PathBuf::from("/p/claude.yaml"));
+    assert!(proposal.steps[0].starts_with("synapse profile check /p/claude.yaml"), "{:?}", proposal.steps);
+    let none = RuleDisagreement { proposal: None, rule: None, cli_version: None, ..seen };
+    let what = "no rule of the profile claude fits its screen";
+    let found = check(|facts| facts.disagreements.push(("ana".into(), none)), Some((Mark::Warn, what)));
+    assert_eq!(found.unwrap().help.as_deref(), Some("synapse profile learn -- claude"));
 }
 
 #[test]

@@ -44,6 +44,10 @@ impl Seat {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(super) fn profile_changes(&self) -> u32 {
+        self.chosen.lock().unwrap_or_else(PoisonError::into_inner).changes
+    }
+
     /// Its profile's file was looked at. What is not whole changes nothing.
     pub fn take_up(&self, now: Timestamp, found: Result<Option<Found>, BadFile>) {
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,6 +59,7 @@ impl Seat {
                 if chosen.text != text {
                     tracing::info!(from = %chosen.from, "another profile is used from now on");
                     chosen.text = text;
+                    chosen.changes = chosen.changes.wrapping_add(1);
                     self.watch().reprofile(now, self.typing.settle(found.profile));
                     let known = self.cli.borrow().version.clone();
                     known.inspect(|version| self.said_version(version));
