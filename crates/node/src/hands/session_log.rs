@@ -4,15 +4,19 @@
 //! chosen by what it says: ours is the one that holds the text we typed, which no other has.
 //!
 //! Files of an agent may be anything: only regular files of this user are read, links are not followed, and no more
-//! than the end of each.
+//! than the end of each. While an answer is waited for they are looked at ten times a second; a file that has not
+//! changed since is not read again.
 //! Not here: what the lines mean (`synapse_terminal::session_log`), where the folder is (`synapse::tells`).
 
+use crate::launch::Tells;
 use rustix::fs::{Mode, OFlags};
-use std::fs::{self, File};
+use std::collections::VecDeque;
+use std::fs::{self, File, Metadata};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 use synapse_terminal::session_log::{LogFormat, LoggedTurn};
 
 /// Folders of projects, or of sessions, that are looked at.
@@ -21,26 +25,104 @@ const FOLDERS_MAX: usize = 4_096;
 const LOGS_MAX: usize = 8;
 /// What is read of one. A turn that is longer is read off the screen.
 const LOG_BYTES_MAX: u64 = 16 << 20;
+/// Results that are remembered, and the longest answer among them.
+const REMEMBERED_MAX: usize = 2 * LOGS_MAX;
+const REMEMBERED_BYTES_MAX: usize = 256 << 10;
+/// The clock of a file system goes in steps: a file that changed within this before it was read may change again and
+/// have the same time.
+const CLOCK_STEP: Duration = Duration::from_millis(100);
 
-/// The session logs of one CLI.
+/// The session logs of one CLI. All clones remember together.
 #[derive(Debug, Clone)]
 pub(super) struct SessionLogs {
-    pub format: LogFormat,
-    pub folder: PathBuf,
+    format: LogFormat,
+    folder: PathBuf,
+    remembered: Arc<Mutex<VecDeque<LogResult>>>,
+}
+
+/// What a log had for a header, as long as it has not changed.
+#[derive(Debug, Clone)]
+struct LogResult {
+    log: PathBuf,
+    header: String,
+    version: LogVersion,
+    turn: Option<LoggedTurn>,
+}
+
+/// What changes when a file does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LogVersion {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: SystemTime,
+}
+
+impl LogVersion {
+    fn of(about: &Metadata) -> Option<Self> {
+        let (device, inode, bytes) = (about.dev(), about.ino(), about.len());
+        Some(Self { device, inode, bytes, modified: about.modified().ok()? })
+    }
+
+    /// Whether a later change has another time. A time that lies ahead tells nothing.
+    fn is_distinct(&self, now: SystemTime) -> bool {
+        now.duration_since(self.modified).is_ok_and(|age| age > CLOCK_STEP)
+    }
 }
 
 impl SessionLogs {
+    fn new(format: LogFormat, folder: PathBuf) -> Self {
+        Self { format, folder, remembered: Arc::default() }
+    }
+
+    /// Those of a program that tells its answers in this way.
+    pub(super) fn of(tells: &Tells) -> Option<Self> {
+        match tells {
+            Tells::SessionLog { format, folder } => Some(Self::new(*format, folder.clone())),
+            _ => None,
+        }
+    }
+
     /// The turn of the last prompt that begins with this header, and the log that holds it. Blocks.
     pub(super) fn turn(&self, header: &str, known: Option<&Path>) -> Option<(LoggedTurn, PathBuf)> {
-        let is_ours = |prompt: &str| prompt.trim_start().starts_with(header);
-        let newest = || self.newest_logs().into_iter();
-        if let Some(turn) = known.and_then(|log| self.format.turn(&read_end(log)?, is_ours)) {
+        if let Some(turn) = known.and_then(|log| self.turn_in(log, header)) {
             return Some((turn, known?.to_owned()));
         }
-        let mut found = newest().filter_map(|log| Some((self.format.turn(&read_end(&log)?, is_ours)?, log)));
+        let newest = self.newest_logs().into_iter();
+        let mut found = newest.filter_map(|log| Some((self.turn_in(&log, header)?, log)));
         let turn = found.next()?;
         // Another session was given the same header. Nobody can tell which of them is ours.
         found.next().is_none().then_some(turn)
+    }
+
+    /// The same in one log.
+    fn turn_in(&self, log: &Path, header: &str) -> Option<LoggedTurn> {
+        let (file, about) = open(log)?;
+        let version = LogVersion::of(&about)?;
+        if let Some(known) = self.recall(log, header, version) {
+            return known.turn;
+        }
+        let is_ours = |prompt: &str| prompt.trim_start().starts_with(header);
+        let turn = self.format.turn(&read_end(file, about.len())?, is_ours);
+        let is_short = turn.as_ref().is_none_or(|turn| turn.answer.len() <= REMEMBERED_BYTES_MAX);
+        if is_short && version.is_distinct(SystemTime::now()) {
+            let (log, header) = (log.to_owned(), header.to_owned());
+            self.remember(LogResult { log, header, version, turn: turn.clone() });
+        }
+        turn
+    }
+
+    fn recall(&self, log: &Path, header: &str, version: LogVersion) -> Option<LogResult> {
+        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |one: &&LogResult| one.log == log && one.header == header && one.version == version;
+        remembered.iter().find(is_same).cloned()
+    }
+
+    fn remember(&self, result: LogResult) {
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.retain(|one| (&one.log, &one.header) != (&result.log, &result.header));
+        remembered.truncate(REMEMBERED_MAX - 1);
+        remembered.push_front(result);
     }
 
     /// The logs that changed last, newest first.
@@ -75,16 +157,18 @@ fn with_time(path: PathBuf) -> Option<(SystemTime, PathBuf)> {
     Some((changed, path))
 }
 
-/// The last bytes of a file, from the beginning of a line.
-fn read_end(path: &Path) -> Option<Vec<u8>> {
+/// A regular file of this user.
+fn open(path: &Path) -> Option<(File, Metadata)> {
     // Not blocking: opening a pipe would otherwise wait for someone to write to it.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     let about = file.metadata().ok()?;
-    if !about.is_file() || about.uid() != rustix::process::geteuid().as_raw() {
-        return None;
-    }
-    let begins = about.len().saturating_sub(LOG_BYTES_MAX);
+    (about.is_file() && about.uid() == rustix::process::geteuid().as_raw()).then_some((file, about))
+}
+
+/// The last bytes of a file of this length, from the beginning of a line.
+fn read_end(mut file: File, length: u64) -> Option<Vec<u8>> {
+    let begins = length.saturating_sub(LOG_BYTES_MAX);
     file.seek(SeekFrom::Start(begins)).ok()?;
     let mut bytes = Vec::new();
     file.take(LOG_BYTES_MAX).read_to_end(&mut bytes).ok()?;
@@ -102,7 +186,7 @@ mod tests {
     const OURS: &str = "[A2A:0b78765b:user]";
 
     fn logs(root: &Path) -> SessionLogs {
-        SessionLogs { format: LogFormat::Copilot, folder: root.to_owned() }
+        SessionLogs::new(LogFormat::Copilot, root.to_owned())
     }
 
     fn write(root: &Path, session: &str, prompt: &str, answer: &str) -> PathBuf {
@@ -138,15 +222,73 @@ mod tests {
         let link = root.path().join("link").join("events.jsonl");
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        assert!(read_end(&link).is_none());
-        assert!(read_end(root.path()).is_none(), "a folder");
+        assert!(open(&link).is_none());
+        assert!(open(root.path()).is_none(), "a folder");
         let pipe = root.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
-        assert!(read_end(&pipe).is_none());
+        assert!(open(&pipe).is_none());
 
         let turn = fs::read(&real).unwrap();
         let before = vec![b'x'; usize::try_from(LOG_BYTES_MAX).unwrap()];
         fs::write(&real, [before.as_slice(), b"\n", &turn].concat()).unwrap();
-        assert_eq!(read_end(&real).unwrap(), turn);
+        let (file, about) = open(&real).unwrap();
+        assert_eq!(read_end(file, about.len()).unwrap(), turn);
+    }
+
+    /// Writes over a file and gives it this time.
+    fn write_over(log: &Path, from: &str, to: &str, modified: SystemTime) {
+        fs::write(log, fs::read_to_string(log).unwrap().replace(from, to)).unwrap();
+        File::options().append(true).open(log).unwrap().set_modified(modified).unwrap();
+    }
+
+    #[test]
+    fn unchanged_log_is_not_read_again() {
+        let root = tempfile::tempdir().unwrap();
+        let log = write(root.path(), "a", &format!("{OURS} hello"), "well");
+        let (logs, long_ago) = (logs(root.path()), SystemTime::now() - Duration::from_secs(60));
+        let answer = || logs.turn(OURS, None).map(|(turn, _)| turn.answer);
+        write_over(&log, "", "", long_ago);
+        assert_eq!(answer().as_deref(), Some("well"));
+        // The same length and time, and it would read otherwise.
+        write_over(&log, "well", "evil", long_ago);
+        assert_eq!(answer().as_deref(), Some("well"), "it was read again");
+        assert_eq!(logs.clone().turn(OURS, Some(&log)).unwrap().0.answer, "well", "by the same memory");
+        // Another header is another question; and what has grown, or has another time, is read.
+        assert!(logs.turn("[A2A:00000000:user]", Some(&log)).is_none());
+        write_over(&log, "evil", "better", long_ago);
+        assert_eq!(answer().as_deref(), Some("better"));
+        write_over(&log, "better", "worse!", long_ago + Duration::from_secs(1));
+        assert_eq!(answer().as_deref(), Some("worse!"));
+        // Ahead of the clock: another change may have the same time.
+        let ahead = SystemTime::now() + Duration::from_secs(600);
+        write_over(&log, "worse!", "anew 1", ahead);
+        assert_eq!(answer().as_deref(), Some("anew 1"));
+        write_over(&log, "anew 1", "worse!", ahead);
+        assert_eq!(answer().as_deref(), Some("worse!"));
+    }
+
+    #[test]
+    fn change_within_a_step_of_the_clock_is_not_told_by_its_time() {
+        let now = SystemTime::now();
+        for (modified, is_distinct) in
+            [(now - 2 * CLOCK_STEP, true), (now - CLOCK_STEP, false), (now, false), (now + CLOCK_STEP, false)]
+        {
+            let version = LogVersion { device: 1, inode: 1, bytes: 1, modified };
+            assert_eq!(version.is_distinct(now), is_distinct, "{modified:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let root = tempfile::tempdir().unwrap();
+        let log = write(root.path(), "a", &format!("{OURS} hello"), &"x".repeat(REMEMBERED_BYTES_MAX + 1));
+        let logs = logs(root.path());
+        write_over(&log, "", "", SystemTime::now() - Duration::from_secs(60));
+        assert!(logs.turn(OURS, None).is_some());
+        assert!(logs.remembered.lock().unwrap().is_empty(), "an answer that is too long");
+        for n in 0..10 * REMEMBERED_MAX {
+            assert!(logs.turn(&format!("[A2A:{n:08}:user]"), None).is_none());
+        }
+        assert_eq!(logs.remembered.lock().unwrap().len(), REMEMBERED_MAX);
     }
 }

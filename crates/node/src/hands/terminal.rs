@@ -51,6 +51,7 @@ pub struct Seat {
     cli: Arc<watch::Sender<Cli>>,
     chosen: Arc<Mutex<Chosen>>,
     tells: Arc<Tells>,
+    session_logs: Option<SessionLogs>,
     typing: Arc<Typing>,
     /// What its hooks must bring; none if it has no hooks.
     key: Option<Arc<str>>,
@@ -87,6 +88,7 @@ impl Seat {
             watch: Arc::new(Mutex::new(watch)),
             cli: Arc::new(watch::Sender::new(Cli::default())),
             chosen: Arc::new(Mutex::new(Chosen { text, ..Chosen::default() })),
+            session_logs: SessionLogs::of(&tells),
             tells: Arc::new(tells),
             typing: Arc::new(typing),
             key: key.map(Into::into),
@@ -105,12 +107,7 @@ impl Seat {
 
     /// Where the program records its sessions, if it does.
     pub(super) fn session_logs(&self) -> Option<SessionLogs> {
-        match &*self.tells {
-            Tells::SessionLog { format, folder } => {
-                Some(SessionLogs { format: *format, folder: folder.clone() })
-            }
-            _ => None,
-        }
+        self.session_logs.clone()
     }
 
     /// Whether this is the key of the program's hooks.
