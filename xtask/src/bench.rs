@@ -39,8 +39,9 @@ use crate::shell;
 use report::{Report, Row};
 use stage::Stage;
 
-pub(crate) const USAGE: &str =
-    "usage: cargo xtask bench spine|people|terminal|delivery|a2a|bounds [--json] [--quick] [--only NAME]";
+pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people|terminal|delivery|a2a|bounds [--json] [--quick] [--only NAME] [--sends N]";
+
+const SENDS_MAX: usize = 1_000;
 
 /// What was asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(crate) struct Wish {
     /// Fewer rounds: to see that it works.
     pub(crate) quick: bool,
     only: Option<String>,
+    /// Messages to each real CLI.
+    sends: Option<usize>,
 }
 
 /// What a set of measurements has to work with.
@@ -127,8 +130,12 @@ const TERMINAL: &[(&str, Measure)] = &[
     ("flat", terminal::flat),
 ];
 
-const DELIVERY: &[(&str, Measure)] =
-    &[("mcp", mcp::measure), ("arrive", delivery::arrive), ("drain", delivery::drain)];
+const DELIVERY: &[(&str, Measure)] = &[
+    ("mcp", mcp::measure),
+    ("arrive", delivery::arrive),
+    ("drain", delivery::drain),
+    ("clis", delivery::clis),
+];
 
 const A2A: &[(&str, Measure)] = &[("send", a2a::send), ("streams", a2a::streams), ("flat", a2a::flat)];
 
@@ -193,6 +200,12 @@ fn parse(words: &[String]) -> Result<Wish, String> {
         match word {
             "--json" => wish.json = true,
             "--quick" => wish.quick = true,
+            "--sends" if set == Set::Delivery => {
+                let sends = words.next().and_then(|word| word.parse().ok());
+                let sends = sends.filter(|sends| (1..=SENDS_MAX).contains(sends));
+                wish.sends =
+                    Some(sends.ok_or_else(|| format!("--sends takes a number from 1 to {SENDS_MAX}"))?);
+            }
             "--only" => {
                 let known: Vec<&str> = set.parts().iter().map(|(name, _)| *name).collect();
                 let name = words.next().filter(|name| known.contains(name));
@@ -221,7 +234,7 @@ mod tests {
     #[test]
     fn words_become_a_wish() {
         check("spine", Ok(Wish::default()));
-        let wish = Wish { set: Set::Spine, json: true, quick: true, only: Some("idle".into()) };
+        let wish = Wish { set: Set::Spine, json: true, quick: true, only: Some("idle".into()), sends: None };
         check("spine --quick --only idle --json", Ok(wish));
         check(
             "people --only tls",
@@ -230,7 +243,9 @@ mod tests {
         check("people --only accept", Err("tls"));
         check("", Err("`delivery` or `a2a`"));
         check("a2a --only accept", Err("send, streams, flat"));
-        check("delivery --only tls", Err("mcp, arrive, drain"));
+        check("delivery --only tls", Err("mcp, arrive, drain, clis"));
+        check("delivery --sends 0", Err("from 1 to"));
+        check("spine --sends 5", Err("--sends"));
         check("spine --only everything", Err("accept, commands"));
         check("spine --fast", Err("--fast"));
     }

@@ -34,7 +34,7 @@ usage: cargo xtask <chore>
   tidy              the rules of the tree: arrows, purity, sizes, words, links
   sim [--seeds N] [--first-seed M] [--steps K] [--break NAME]
                     worlds with crashes and faults, each from one seed, and a checker over them
-  bench spine|people|terminal|delivery|a2a [--json] [--quick] [--only NAME]
+  bench spine|people|terminal|delivery|a2a|bounds [--json] [--quick] [--only NAME] [--sends N]
                     how fast it is, beside what limits it, into target/bench/<set>.json
   real-agents [--watch-only] [--agents codex,claude,qwen@0.15.10] [--rounds N] [--size 80x24]
               [--only NAME,NAME] [--more] [--load] [--json] [--keep] [--write]
@@ -63,6 +63,7 @@ enum Chore {
     Bench { words: Vec<String> },
     Agent { words: Vec<String> },
     RealAgents { words: Vec<String> },
+    CliSpeed { words: Vec<String> },
     MockLlm { words: Vec<String> },
     Sdk,
     Interop { words: Vec<String> },
@@ -107,6 +108,9 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
         ["real-agents", words @ ..] => {
             Ok(Chore::RealAgents { words: words.iter().map(ToString::to_string).collect() })
         }
+        [real_agents::speed::INSIDE, words @ ..] => {
+            Ok(Chore::CliSpeed { words: words.iter().map(ToString::to_string).collect() })
+        }
         ["mock-llm", words @ ..] => {
             Ok(Chore::MockLlm { words: words.iter().map(ToString::to_string).collect() })
         }
@@ -137,6 +141,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Bench { words } => bench::run(&root, &words),
         Chore::Agent { words } => bench::delivery::agent::run(&words),
         Chore::RealAgents { words } => real_agents::run(&root, &words),
+        Chore::CliSpeed { words } => real_agents::speed::inside(&root, &words),
         Chore::MockLlm { words } => mock_llm::run(&words),
         Chore::Sdk => sdk::ensure_all(&root),
         Chore::Interop { words } => interop::run(&root, &words),

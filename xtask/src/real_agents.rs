@@ -15,6 +15,7 @@ mod judge;
 mod page;
 mod report;
 mod scenario;
+pub(crate) mod speed;
 mod stage;
 mod talk;
 

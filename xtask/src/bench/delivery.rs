@@ -6,6 +6,7 @@
 
 pub(crate) mod agent;
 mod arrive;
+mod clis;
 mod drain;
 mod hcom;
 mod log;
@@ -16,6 +17,7 @@ mod synapse_a2a;
 mod witness;
 
 pub(super) use arrive::measure as arrive;
+pub(super) use clis::measure as clis;
 pub(super) use drain::measure as drain;
 
 use std::time::Duration;

@@ -42,6 +42,11 @@ impl Row {
         Self { missing: Some(why), ..Self::at_least(name, 0.0, unit, bar) }
     }
 
+    /// It could not be measured.
+    pub(super) fn without(self, why: &str) -> Self {
+        Self { missing: Some(why.to_owned()), ..self }
+    }
+
     pub(super) fn beside(mut self, what: &'static str, value: f64, unit: &'static str) -> Self {
         self.beside.push((what, value, unit));
         self

@@ -42,6 +42,10 @@ impl Stage {
         Self { home: Home::at(&root, root.join("registry")), synapse }
     }
 
+    pub(super) fn synapse(&self) -> &Path {
+        &self.synapse
+    }
+
     pub(super) fn home(&self) -> &Home {
         &self.home
     }

@@ -94,7 +94,7 @@ fn submit(stage: &Stage, text: &str) -> anyhow::Result<Sent> {
 }
 
 /// What the model was told in a new turn, part by part.
-fn begun(entry: &Entry) -> Option<&[String]> {
+pub(super) fn begun(entry: &Entry) -> Option<&[String]> {
     match &entry.what {
         What::Began { turn: true, parts, results, .. } if results.is_empty() => Some(parts),
         _ => None,
@@ -263,7 +263,7 @@ fn composer_of(stage: &Stage) -> anyhow::Result<Holds> {
 }
 
 /// Waits until the CLI is idle and its composer is empty.
-fn settle(stage: &Stage) -> anyhow::Result<()> {
+pub(super) fn settle(stage: &Stage) -> anyhow::Result<()> {
     stage.wait_state("idle", 0)?;
     wait_until(stage, "the composer is empty", || composer_of(stage).is_ok_and(|holds| holds == Holds::Empty))
 }

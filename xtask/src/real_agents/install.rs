@@ -53,6 +53,11 @@ fn install(command: &mut Command, package: &str, needs: &str) -> anyhow::Result<
     Ok(())
 }
 
+/// Whether the CLI is installed in its version.
+pub(super) fn is_there(folder: &Path, cli: &Cli) -> bool {
+    version(folder, cli).is_ok()
+}
+
 /// Asks the installed CLI for its version.
 fn version(folder: &Path, cli: &Cli) -> anyhow::Result<()> {
     let commands = commands_of(folder, cli);
