@@ -189,12 +189,16 @@ pub struct Submit {
     pub inline_lines_max: usize,
     /// Between a paste and Enter, at least.
     pub settle_ms: u64,
+    /// The same between the moment in which the text is seen in the composer and Enter. A program that is slow to take a
+    /// paste is waited for by this, and not by `settle_ms`.
+    pub echo_ms: u64,
 }
 
 impl Default for Submit {
     fn default() -> Self {
         let (inline_chars_max, inline_lines_max) = (8_000, 8_000);
-        Self { while_busy: WhileBusy::Unknown, inline_chars_max, inline_lines_max, settle_ms: 150 }
+        let (settle_ms, echo_ms) = (150, 0);
+        Self { while_busy: WhileBusy::Unknown, inline_chars_max, inline_lines_max, settle_ms, echo_ms }
     }
 }
 

@@ -15,6 +15,7 @@ pub use crate::held::{Held, Note, Outcome, Proof};
 pub use crate::sight::Sight;
 
 use crate::composer::{Holds, Match};
+use crate::profile::Submit;
 use crate::text::{ERASE_MS, Typed, bones};
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
@@ -74,8 +75,9 @@ enum Phase {
 
 pub struct Turn {
     typed: Typed,
-    /// Between the paste and Enter, at least.
+    /// Between the paste and Enter, and between the echo and Enter, at least.
     settle_ms: u64,
+    echo_ms: u64,
     phase: Phase,
     empty_since: Option<Timestamp>,
     /// What was last done to the program may not be shown before this.
@@ -85,6 +87,8 @@ pub struct Turn {
     pastes: u8,
     enters: u8,
     entered_at: Option<Timestamp>,
+    /// Since when the composer is seen to hold all of the text.
+    echoed_since: Option<Timestamp>,
     /// How often Enter was not pressed because the program had printed meanwhile.
     refusals: u8,
     submitted_before: bool,
@@ -114,10 +118,11 @@ const ENTERS_MAX: u8 = 3;
 const REFUSALS_MAX: u8 = 100;
 
 impl Turn {
-    pub fn new(typed: Typed, settle_ms: u64) -> Self {
+    pub fn new(typed: Typed, submit: &Submit) -> Self {
         Self {
             typed,
-            settle_ms,
+            settle_ms: submit.settle_ms,
+            echo_ms: submit.echo_ms,
             phase: Phase::Gate,
             empty_since: None,
             shown_by: None,
@@ -125,6 +130,7 @@ impl Turn {
             pastes: 0,
             enters: 0,
             entered_at: None,
+            echoed_since: None,
             refusals: 0,
             submitted_before: false,
             shown_before: false,
@@ -141,13 +147,13 @@ impl Turn {
     }
 
     /// The same message again, by whoever comes after a crash: it may have been written, and even submitted.
-    pub fn resumed(typed: Typed, settle_ms: u64) -> Self {
+    pub fn resumed(typed: Typed, submit: &Submit) -> Self {
         Self {
             phase: Phase::Aside,
             noted: Some(Note::Writing),
             pastes: 1,
             submitted_before: true,
-            ..Self::new(typed, settle_ms)
+            ..Self::new(typed, submit)
         }
     }
 
@@ -278,8 +284,14 @@ impl Turn {
             self.phase = Phase::Aside;
             return if sight.keyboard { Step::ReleaseKeyboard } else { self.next(sight) };
         }
-        let settled = at.plus_ms(self.settle_ms);
-        match sight.composer.compare(&self.typed) {
+        let compared = sight.composer.compare(&self.typed);
+        match compared {
+            Match::Whole | Match::Tail => drop(self.echoed_since.get_or_insert(sight.now)),
+            Match::Among | Match::No => self.echoed_since = None,
+        }
+        let echoed = self.echoed_since.unwrap_or(sight.now).plus_ms(self.echo_ms);
+        let settled = at.plus_ms(self.settle_ms).max(echoed);
+        match compared {
             Match::Whole | Match::Tail if settled <= sight.now => self.enter(sight),
             Match::Whole | Match::Tail => Step::Wait { until: Some(settled), held: None },
             Match::No | Match::Among if at.plus_ms(ECHO_MS_MAX) > sight.now => {
@@ -481,7 +493,7 @@ mod tests {
     fn nothing_is_pressed_on_what_was_seen_before_a_note() {
         let holds = || Holds::Text(bones(typed().as_str()));
         let sees = |now: u64, composer: Holds| Sight { composer, ..Sight::at(now, AgentState::Idle) };
-        let mut turn = Turn::new(typed(), 150);
+        let mut turn = Turn::new(typed(), &Submit::default());
         turn.next(&sees(0, Holds::Empty));
         assert!(matches!(turn.next(&sees(200, Holds::Empty)), Step::TakeKeyboard { .. }));
         assert_eq!(turn.next(&sees(210, Holds::Empty)), Step::Note(Note::Writing));
@@ -497,6 +509,33 @@ mod tests {
         assert!(turn.is_aside());
     }
 
+    /// Gemini CLI swallows an Enter that comes too soon after it has taken a paste, however late that is.
+    #[test]
+    fn enter_waits_from_the_moment_the_text_is_seen() {
+        let holds = || Holds::Text(bones(typed().as_str()));
+        let sees = |now: u64, composer: Holds| Sight { composer, ..Sight::at(now, AgentState::Idle) };
+        let submit = Submit { settle_ms: 60, echo_ms: 100, ..Submit::default() };
+        let until = |step: Step| match step {
+            Step::Wait { until, held: None } => until.map(|at| at.0),
+            other => panic!("{other:?}"),
+        };
+        let mut turn = Turn::new(typed(), &submit);
+        turn.phase = Phase::Pasted { at: Timestamp(1_000) };
+        assert_eq!(until(turn.next(&sees(1_050, Holds::Empty))), Some(6_000));
+        assert_eq!(until(turn.next(&sees(1_400, holds()))), Some(1_500));
+        // It is drawn again: what was seen before counts no more.
+        assert_eq!(until(turn.next(&sees(1_450, Holds::Empty))), Some(6_000));
+        assert_eq!(until(turn.next(&sees(1_460, holds()))), Some(1_560));
+        assert_eq!(until(turn.next(&sees(1_559, holds()))), Some(1_560));
+        assert_eq!(turn.next(&sees(1_560, holds())), Step::Note(Note::Written));
+        assert_eq!(turn.next(&sees(1_565, holds())), Step::Enter);
+        // One that shows it at once has the pause after the paste.
+        let mut turn = Turn::new(typed(), &Submit { echo_ms: 0, ..submit });
+        turn.phase = Phase::Pasted { at: Timestamp(1_000) };
+        assert_eq!(until(turn.next(&sees(1_010, holds()))), Some(1_060));
+        assert_eq!(turn.next(&sees(1_060, holds())), Step::Note(Note::Written));
+    }
+
     /// Aider prints a long text where it was typed, and the answer below it: the header leaves the screen.
     #[test]
     fn text_that_scrolled_off_is_submitted() {
@@ -506,7 +545,7 @@ mod tests {
             (false, true, false, false),
             (false, false, true, false),
         ] {
-            let mut turn = Turn::new(typed(), 150);
+            let mut turn = Turn::new(typed(), &Submit::default());
             (turn.phase, turn.enters) = (Phase::Entered { at: Timestamp(0) }, 1);
             turn.shown_above_before = before;
             let sight =
@@ -527,7 +566,7 @@ mod tests {
             keyboard: false,
             ..Sight::at(100, AgentState::Idle)
         };
-        let mut turn = Turn::resumed(typed(), 150);
+        let mut turn = Turn::resumed(typed(), &Submit::default());
         assert_eq!(turn.next(&sees(false)), Step::Wait { until: None, held: Some(Held::NoComposer) });
         assert_eq!(turn.next(&sees(true)), Step::Done(Outcome::Submitted(Proof::Shown)));
     }
@@ -537,7 +576,7 @@ mod tests {
     fn enter_that_was_not_pressed_is_pressed_only_after_another_look() {
         let holds = || Holds::Text(bones(typed().as_str()));
         let sees = |now: u64, state| Sight { composer: holds(), keyboard: true, ..Sight::at(now, state) };
-        let mut turn = Turn::new(typed(), 150);
+        let mut turn = Turn::new(typed(), &Submit::default());
         (turn.phase, turn.noted, turn.pastes) = (Phase::Pasted { at: Timestamp(0) }, Some(Note::Written), 1);
         assert_eq!(turn.next(&sees(200, AgentState::Idle)), Step::Enter);
         turn.not_entered();

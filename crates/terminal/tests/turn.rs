@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 use synapse_terminal::composer::{Counts, Holds};
+use synapse_terminal::profile::Submit;
 use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Outcome, Proof, Sight, Step, Turn};
 
@@ -294,14 +295,14 @@ fn deliver(seed: u64, nasty: bool, crash_at: Option<u64>) -> (Program, Option<Ou
     if nasty && program.dice.one_in(3) {
         program.turn_begins = Some(program.now);
     }
-    let mut turn = Turn::new(typed.clone(), 150);
+    let mut turn = Turn::new(typed.clone(), &Submit::default());
     let deadline = program.now + 120_000;
     let mut steps = 0;
     while program.now < deadline {
         program.pass(&header);
         steps += 1;
         if crash_at == Some(steps) && turn.is_written() {
-            turn = Turn::resumed(typed.clone(), 150);
+            turn = Turn::resumed(typed.clone(), &Submit::default());
         }
         // What is due now, one step after the other; a step that changes nothing would never end.
         for n in 0.. {

@@ -35,6 +35,7 @@ use synapse_core::task::TaskState;
 use synapse_holder::terminal::wire::{Ask, Composer};
 use synapse_terminal::interrupt::Interrupting;
 use synapse_terminal::leftover::Leftover;
+use synapse_terminal::profile::Submit;
 use synapse_terminal::prompt::{Decided, Deciding};
 use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Held, Note, Proof, Sight, Step, TYPING_MS, Turn};
@@ -192,8 +193,8 @@ impl Typist {
         Ok(typist)
     }
 
-    fn settle_ms(&self) -> u64 {
-        self.seat.watch().profile().submit.settle_ms
+    fn submit(&self) -> Submit {
+        self.seat.watch().profile().submit.clone()
     }
 
     /// A person pressed keys.
@@ -240,7 +241,7 @@ impl Typist {
                     return job.later.push_back((letter, body));
                 }
                 let notes = mail::count(&self.mail(), &letter.task, notes);
-                let turn = Turn::new(self.typed(&letter, &body, Wording::default(), notes), self.settle_ms());
+                let turn = Turn::new(self.typed(&letter, &body, Wording::default(), notes), &self.submit());
                 let turn = turn.after_empty(self.empty_since);
                 // What was worked on has been answered meanwhile: the core hands out one at a time.
                 self.job = Some(Job::new(letter, turn, Stage::Typing, notes));

@@ -55,6 +55,7 @@ impl Turn {
 mod tests {
     use super::*;
     use crate::held::{Held, Note, Proof};
+    use crate::profile::Submit;
     use crate::text::{ERASE_LINE, Typed, bones};
     use synapse_core::agents::AgentState;
 
@@ -68,7 +69,7 @@ mod tests {
 
     /// A turn whose first character was just typed, at 1000.
     fn probed() -> Turn {
-        let mut turn = Turn::new(typed(), 150);
+        let mut turn = Turn::new(typed(), &Submit::default());
         turn.next(&sees(0, Holds::Empty));
         assert!(matches!(turn.next(&sees(900, Holds::Empty)), Step::TakeKeyboard { .. }));
         assert_eq!(turn.next(&sees(950, Holds::Empty)), Step::Note(Note::Writing));

@@ -108,7 +108,7 @@ impl Typist {
         let Some((letter, body)) = self.job.as_mut().and_then(|job| job.later.pop_front()) else {
             return false;
         };
-        let turn = Turn::new(self.typed(&letter, &body, Wording::default(), 0), self.settle_ms());
+        let turn = Turn::new(self.typed(&letter, &body, Wording::default(), 0), &self.submit());
         let Some(job) = &mut self.job else { return false };
         (job.letter, job.turn, job.stage, job.again) = (letter, turn, Stage::Typing, false);
         job.denied = None;

@@ -81,7 +81,7 @@ impl Typist {
         let asked = message.clone();
         let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();
         let (Some((_, body)), Some(Job { letter, notes, .. })) = (found, &self.job) else { return };
-        let turn = Turn::new(self.typed(letter, &body, wording, *notes), self.settle_ms());
+        let turn = Turn::new(self.typed(letter, &body, wording, *notes), &self.submit());
         if let Some(job) = &mut self.job {
             (job.turn, job.stage, job.again) = (turn, Stage::Typing, wording.again);
         }

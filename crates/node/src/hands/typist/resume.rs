@@ -26,7 +26,7 @@ impl Typist {
         } else {
             Stage::Typing
         };
-        let turn = Turn::resumed(typed, self.settle_ms());
+        let turn = Turn::resumed(typed, &self.submit());
         self.job = Some(Job::new(letter, turn, stage, notes));
     }
 }
