@@ -3,6 +3,7 @@
 //! Pure: no socket, no clock, no disk. A bad shape becomes a `Refusal` that names the field at fault.
 //! Not here: deciding anything (`synapse-core`), HTTP itself (`synapse-node`'s doors).
 
+pub mod acp;
 pub mod api;
 pub mod audit;
 pub mod error;
