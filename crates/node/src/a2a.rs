@@ -261,7 +261,7 @@ impl Engine {
         if let Some(message) = request.message.as_ref().filter(|message| !message.task_id.is_empty()) {
             let known = self.known_by_name(&message.task_id).await?;
             self.may_continue(&known, &message.context_id)?;
-            if let Some(decision) = to_core::decision(message).filter(|_| self.app.seat.is_some()) {
+            if let Some(decision) = to_core::decision(message).filter(|_| self.app.may_ask()) {
                 return self.decide(&known, decision).await;
             }
             // What it has goes on as it is: begun anew, it would be told again what it has just been told.

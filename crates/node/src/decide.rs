@@ -1,32 +1,39 @@
-//! A decision on what a wrapped agent waits for: who may make it, and the key that it comes to.
+//! A decision on what an agent waits for: who may make it, and the key or the answer that it comes to.
 //!
 //! Not here: how the key is pressed, and on which screen (`synapse_terminal::prompt`); forms on a wire (`doors`).
 
 use crate::audit;
 use crate::doors::Shared;
+use crate::hands::acp::{self, AcpDesk};
 use synapse_core::Refusal;
 use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_terminal::prompt::Decided;
 
 /// What is asked of a terminal, at an agent that has none.
-pub fn no_terminal() -> Refusal {
-    Refusal::bad_field("agent", "it has no terminal; it was started with --exec or has joined")
+pub fn no_terminal(app: &Shared) -> Refusal {
+    let why = match &app.acp {
+        Some(_) => {
+            "it has no terminal, it is spoken with over ACP; `synapse logs` shows what its program says"
+        }
+        None => "it has no terminal; it was started with --exec or has joined",
+    };
+    Refusal::bad_field("agent", why)
 }
 
 /// Allows or denies the prompt of this hash, if the caller may (X-10), and tells what became of it.
 pub async fn decide(app: &Shared, caller: &Caller, allow: bool, prompt: String) -> Result<Decided, Refusal> {
     policy::may(&app.gate.rules(), caller, Verb::Approve, About::default())?;
-    let seat = app.seat.as_ref().ok_or_else(no_terminal)?;
+    if let Some(desk) = &app.acp {
+        return over_acp(desk, allow, prompt).await;
+    }
+    let seat = app.seat.as_ref().ok_or_else(|| no_terminal(app))?;
     if seat.watch().profile().approve.is_none() {
         let why = "its profile does not say which keys decide; answer at its terminal with `synapse attach`";
         return Err(Refusal::bad_field("agent", why));
     }
     audit::note(|facts| facts.note(if allow { "allow" } else { "deny" }));
     match seat.decide(prompt, allow).await.ok_or(Refusal::Stopping)? {
-        Decided::Changed => {
-            let why = "the agent waits for something else now, or for nothing; `synapse inbox --approvals` shows it";
-            Err(Refusal::bad_field("prompt", why))
-        }
+        Decided::Changed => Err(changed()),
         Decided::Unmarked => {
             let why = "at its terminal Enter would take another answer than this one, so nothing was pressed; \
                        answer there with `synapse attach`";
@@ -40,5 +47,25 @@ pub async fn decide(app: &Shared, caller: &Caller, allow: bool, prompt: String) 
             Err(Refusal::bad_field("prompt", &why))
         }
         decided => Ok(decided),
+    }
+}
+
+fn changed() -> Refusal {
+    let why = "the agent waits for something else now, or for nothing; `synapse inbox --approvals` shows it";
+    Refusal::bad_field("prompt", why)
+}
+
+async fn over_acp(desk: &AcpDesk, allow: bool, prompt: String) -> Result<Decided, Refusal> {
+    audit::note(|facts| facts.note(if allow { "allow" } else { "deny" }));
+    match desk.decide(prompt, allow).await.ok_or(Refusal::Stopping)? {
+        acp::Decided::Taken => Ok(Decided::Taken),
+        acp::Decided::Changed => Err(changed()),
+        acp::Decided::Doubtful(why) => {
+            let why = format!(
+                "{why}; so its program was told nothing. Deny it, or start the program in a terminal \
+                 (`synapse run -- …`) and choose there"
+            );
+            Err(Refusal::bad_field("prompt", &why))
+        }
     }
 }

@@ -30,6 +30,7 @@ use crate::card::{Called, Cards};
 use crate::connection::Crowded;
 use crate::conversation;
 use crate::handle::{Handle, Heard};
+use crate::hands::acp::AcpDesk;
 use crate::hands::terminal::Seat;
 use crate::metrics::{Metrics, Unproven};
 use crate::push::Push;
@@ -66,6 +67,8 @@ pub struct App {
     pub answers_directly: bool,
     /// The agent's terminal, if it has one.
     pub seat: Option<Seat>,
+    /// What is known of a program over ACP.
+    pub acp: Option<AcpDesk>,
     pub gate: Gate,
     pub agent: Agent,
     pub shown: Shown,

@@ -97,6 +97,8 @@ pub enum Hand {
     Mailbox,
     /// A program in a terminal, which the holder keeps.
     Terminal(InTerminal),
+    /// A program without a terminal that speaks the Agent Client Protocol.
+    Acp(OverAcp),
 }
 
 impl Hand {
@@ -105,9 +107,20 @@ impl Hand {
         match self {
             Self::Exec(exec) => exec.jsonl,
             Self::Mailbox => true,
-            Self::Echo | Self::Terminal(_) => false,
+            Self::Echo | Self::Terminal(_) | Self::Acp(_) => false,
         }
     }
+}
+
+/// A program that is spoken with over the Agent Client Protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverAcp {
+    pub argv: Vec<String>,
+    /// Set, or taken out where there is no value.
+    #[serde(default)]
+    pub env: BTreeMap<String, Option<String>>,
+    /// The binary that is its MCP server.
+    pub synapse: PathBuf,
 }
 
 /// A program in a terminal.

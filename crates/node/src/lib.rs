@@ -41,6 +41,7 @@ pub mod secrets;
 pub mod serve;
 pub mod settings;
 pub mod uploads;
+mod waiting;
 
 pub use launch::{Hand, Launch, Listen};
 pub use serve::{Ready, run};

@@ -6,7 +6,7 @@
 //!
 //! Invariant: one command at a time, and `QUEUE_MAX` notices that wait for it. What an agent wrote is never in its
 //! arguments. It runs below the agent, so it counts as that agent and never as the user.
-//! Not here: when people are to be told (`hands::terminal::pending`), attached terminals (the viewer).
+//! Not here: when people are to be told (`hands::terminal::pending`, `hands::acp`), attached terminals (the viewer).
 
 mod run;
 
@@ -52,9 +52,11 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// None for an agent without a terminal: it never waits for a person.
+    /// None for an agent that never waits for a person.
     pub fn start(app: &Shared, folders: &FolderWatcher) -> Option<Self> {
-        app.seat.as_ref()?;
+        if !app.may_ask() {
+            return None;
+        }
         let (queue, notices) = mpsc::channel(QUEUE_MAX);
         let dir = app.home.agent(&app.agent.id);
         tokio::spawn(Worker { app: app.clone(), dir, folders: folders.clone() }.work(notices));
@@ -112,9 +114,8 @@ impl Worker {
     async fn notify(&self, pending: &PendingPrompt) {
         let settings = self.app.settings.get();
         let argv = &settings.notify.command;
-        let is_over = self.app.seat.as_ref().is_none_or(|seat| {
-            seat.pending().borrow().as_ref().is_none_or(|shown| shown.told_at_ms != pending.told_at_ms)
-        });
+        let shown = self.app.pending();
+        let is_over = shown.borrow().as_ref().is_none_or(|shown| shown.told_at_ms != pending.told_at_ms);
         let is_done =
             || NotifierResult::load(&self.dir).is_some_and(|last| last.told_at_ms == pending.told_at_ms);
         if argv.is_empty() || is_over || is_done() {

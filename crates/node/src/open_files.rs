@@ -27,6 +27,17 @@ pub(crate) fn of_the_user() -> Option<u64> {
     *OF_THE_USER.get_or_init(|| getrlimit(Resource::Nofile).current)
 }
 
+/// Gives a program that this node has just started what the user had; where the system cannot, it keeps ours.
+pub(crate) fn limit(pid: u32) {
+    #[cfg(target_os = "linux")]
+    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        let limit = Rlimit { current: of_the_user(), ..getrlimit(Resource::Nofile) };
+        let _ = rustix::process::prlimit(Some(pid), Resource::Nofile, limit);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = pid;
+}
+
 pub(crate) fn allowed() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -4,7 +4,6 @@
 
 use crate::doors::Shared;
 use crate::folders::FolderWatcher;
-use crate::hands::terminal::Seat;
 use crate::notify::Notifier;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -39,7 +38,7 @@ impl Shown {
     }
 }
 
-/// What is known of the CLI in a terminal.
+/// What is known of the CLI that does the work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cli {
     pub version: Option<String>,
@@ -88,8 +87,7 @@ pub fn start(
     news: watch::Receiver<Look>,
     folders: &FolderWatcher,
 ) -> tokio::task::JoinHandle<()> {
-    let cli = app.seat.as_ref().map_or_else(|| watch::channel(Cli::default()).1, Seat::cli);
-    let pending = app.seat.as_ref().map_or_else(|| watch::channel(None).1, Seat::pending);
+    let (cli, pending) = (app.cli(), app.pending());
     let notifier = Notifier::start(app, folders);
     tokio::spawn(keep_entry(app.home.clone(), entry, news, cli, pending, notifier))
 }

@@ -3,6 +3,8 @@
 //! Exit codes for the holder: 0 it was asked to stop, 78 it cannot run (and trying again would not help),
 //! 75 it was asked to make room for a new one, anything else it died; both are started again.
 
+mod hand;
+
 use crate::audit::Audit;
 use crate::auth::{Gate, SettingsNow};
 use crate::card::Cards;
@@ -10,14 +12,12 @@ use crate::doors::{self, App, Shared};
 use crate::driver::{Driver, now};
 use crate::effects::{Effects, hand_out};
 use crate::folders::{Changes, FolderWatcher};
-use crate::hands::echo;
-use crate::hands::exec::{ExecHand, Places};
-use crate::hands::terminal::{Seat, TerminalHand, Typing};
+use crate::hands::acp::AcpDesk;
 use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
 use crate::network::Plan;
-use crate::profiles::{Reload, assemble, made_of};
+use crate::profiles::Reload;
 use crate::push::Push;
 use crate::registrar::{self, Registrar};
 use crate::settings::{Current, retention};
@@ -26,8 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use synapse_core::Refusal;
-use synapse_core::agents::{AgentState, Presence};
+use synapse_core::agents::Presence;
 use synapse_core::effect::Input;
 use synapse_core::ids::AgentId;
 use synapse_core::{Hub, Limits};
@@ -232,7 +231,8 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let app: Shared = Arc::new(App {
         handle: handle.clone(),
         answers_directly: launch.hand.answers_directly(),
-        seat: seat(&launch, &dir)?,
+        seat: hand::seat(&launch, &dir)?,
+        acp: matches!(launch.hand, Hand::Acp(_)).then(AcpDesk::new),
         gate,
         agent,
         shown,
@@ -257,7 +257,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let folders = FolderWatcher::start();
     let registered = registrar::start(&app, entry, news, &folders);
     let own_outbox = outbox::open(&launch.working_dir, &dir);
-    start_hand(&app, &launch, &dir, own_outbox.as_deref(), &folders).await;
+    hand::start(&app, &launch, &dir, own_outbox.as_deref(), &folders).await;
     Push::resume(&app).await;
     take_files_in(&app, &launch, spool, own_outbox, &folders);
     tokio::spawn(stop_on_signal(stop.clone()));
@@ -349,23 +349,6 @@ fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::Re
     Ok(entry)
 }
 
-/// The terminal of an agent that has one.
-fn seat(launch: &Launch, dir: &AgentDir) -> Result<Option<Seat>, Died> {
-    const KEY_BYTES_MAX: usize = 256;
-    let Hand::Terminal(inner) = &launch.hand else { return Ok(None) };
-    let project = inner.project_profile.as_deref();
-    let profile =
-        assemble(&inner.profile, project).map_err(|e| Died::CannotRun(format!("the profile: {e}")))?;
-    let key = files::read_private(&dir.hook_key(), KEY_BYTES_MAX, Access::Secret);
-    let key = key.ok().and_then(|bytes| String::from_utf8(bytes).ok()).filter(|key| !key.is_empty());
-    let (text, typing) = (made_of(&inner.profile, project), Typing::of(inner, &launch.working_dir));
-    let seat = Seat::new(profile, text, inner.tells.clone(), typing, key);
-    if let Some((ink, paper)) = inner.colours {
-        seat.watch().set_colours(ink, paper);
-    }
-    Ok(Some(seat))
-}
-
 /// Where the settings come from.
 fn source(settings: &Current) -> SettingsNow {
     let settings = settings.clone();
@@ -374,60 +357,6 @@ fn source(settings: &Current) -> SettingsNow {
 
 fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {
     Known::all(home).0.into_iter().filter(|known| known.id != *own).filter_map(|known| known.port).collect()
-}
-
-/// Returns when the hand takes messages.
-async fn start_hand(
-    app: &Shared,
-    launch: &Launch,
-    dir: &AgentDir,
-    own_outbox: Option<&Outbox>,
-    folders: &FolderWatcher,
-) {
-    match &launch.hand {
-        Hand::Exec(exec) => {
-            let mut exec = exec.clone();
-            if let Some(path) = own_outbox.and_then(|own| own.path().to_str()) {
-                exec.env.insert(OUTBOX_VARIABLE.into(), path.to_owned());
-            }
-            let places = Places { runs: dir.runs(), working_dir: launch.working_dir.clone() };
-            let hand = ExecHand::new(app.clone(), exec, places, folders.clone());
-            linked(|ready| hand.work(ready)).await;
-        }
-        Hand::Echo => linked(|ready| echo::work(app.clone(), ready)).await,
-        Hand::Terminal(inner) => {
-            let Some(seat) = app.seat.clone() else { return };
-            let hand = TerminalHand {
-                agent: launch.id,
-                dir: dir.clone(),
-                seat,
-                program: inner.argv.first().cloned().unwrap_or_default(),
-                app: app.clone(),
-            };
-            tokio::spawn(hand.work());
-        }
-        // Its program joins by itself, through the inbox stream.
-        Hand::Mailbox => app.handle.tell(Input::Presence {
-            agent: launch.id,
-            state: AgentState::Offline,
-            why: "no program has joined yet".into(),
-        }),
-    }
-}
-
-/// Lets a hand work, and returns once it takes messages.
-async fn linked<F>(work: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> F)
-where
-    F: Future<Output = Result<(), Refusal>> + Send + 'static,
-{
-    let (ready, linked) = tokio::sync::oneshot::channel();
-    let working = work(ready);
-    tokio::spawn(async move {
-        if let Err(refusal) = working.await {
-            tracing::error!(%refusal, "the hand could not start");
-        }
-    });
-    let _ = linked.await;
 }
 
 /// Takes in whatever comes as a file from now on.

@@ -154,6 +154,11 @@ impl AgentDir {
         self.path.join("known.json")
     }
 
+    /// Which process its program over ACP is.
+    pub fn acp_program(&self) -> PathBuf {
+        self.path.join("acp.json")
+    }
+
     /// How its program ended, if it ended by itself.
     pub fn ended(&self) -> PathBuf {
         self.path.join("ended.json")

@@ -1,6 +1,7 @@
 //! The command line: what the user typed, in words that clap checks. Each command is a file in `cli/`.
 
 mod a2a;
+mod acp;
 pub mod alerts;
 mod approve;
 mod attach;
@@ -275,6 +276,9 @@ struct Run {
     /// A program to run in a terminal of its own, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
+    /// The program has no terminal and speaks the Agent Client Protocol, as `gemini --acp` does
+    #[arg(long, requires = "program", conflicts_with_all = ["exec", "echo", "type_when", "jsonl", "history"])]
+    acp: bool,
     /// The command speaks events, one JSON per line, both ways
     #[arg(long)]
     jsonl: bool,

@@ -173,7 +173,8 @@ fn bare(row: &str) -> &str {
 }
 
 /// The first line, cut and marked if there is more; and whether that is all of it, letter for letter.
-fn one_line(text: &str) -> (String, bool) {
+/// The first line of a text of others, made visible and cut, and whether that is all of it.
+pub fn one_line(text: &str) -> (String, bool) {
     let text = text.trim();
     let first = text.lines().next().unwrap_or_default();
     let mut shown: String = revealed(first).chars().map(|c| if c == '\t' { ' ' } else { c }).collect();

@@ -1,5 +1,6 @@
 //! Development only: fresh homes, the real binary, waits with a purpose, golden files.
 
+pub mod acp;
 pub mod cli;
 pub mod golden;
 pub mod http;

@@ -23,6 +23,7 @@ pub fn skills(app: &App, hand: &Hand) -> (String, Vec<Skill>) {
         Hand::Exec(_) => ("A command that answers each message with what it prints".to_owned(), "command"),
         Hand::Echo => ("Answers each message with itself, to try things out".to_owned(), "echo"),
         Hand::Mailbox => ("A program that takes messages and answers them".to_owned(), "program"),
+        Hand::Acp(_) => (format!("{kind}, without a terminal; what it says is the answer"), "program"),
         Hand::Terminal(_) => {
             let name = program(app).unwrap_or_else(|| kind.clone());
             (
@@ -67,8 +68,7 @@ pub fn rights(app: &App, may: impl Fn(Verb) -> bool) -> Vec<Skill> {
             tags: vec!["priority".into()],
         });
     }
-    let can_approve = app.seat.as_ref().is_some_and(|seat| seat.watch().profile().approve.is_some());
-    if can_approve && may(Verb::Approve) {
+    if app.takes_decisions() && may(Verb::Approve) {
         skills.push(Skill {
             id: "approve".into(),
             name: "Approve".into(),
@@ -83,7 +83,7 @@ pub fn rights(app: &App, may: impl Fn(Verb) -> bool) -> Vec<Skill> {
 /// Who the agent is on its machine, what its bounds are, and what the caller may do.
 pub fn node(app: &App, hand: &Hand, may: impl Fn(Verb) -> bool) -> pb::AgentExtension {
     let rights: Vec<&str> = Verb::ALL.into_iter().filter(|verb| may(*verb)).map(Verb::word).collect();
-    let cli = app.seat.as_ref().and_then(|seat| seat.cli().borrow().version.clone());
+    let cli = app.cli().borrow().version.clone();
     let mut params = Map::new();
     params.insert("agentId".into(), format!("0x{}", app.agent.id).into());
     params.insert("agentType".into(), app.agent.kind.to_string().into());

@@ -18,7 +18,7 @@ use synapse_dialects::time;
 use synapse_terminal::Watch;
 use synapse_terminal::prompt::Decided;
 
-/// What the agent waits for, as its screen shows it.
+/// What the agent waits for, as its screen shows it or as its program tells it.
 #[utoipa::path(get, path = "/api/v1/prompt", responses(
     (status = 200, body = PromptView), (status = "default", body = ErrorBody),
 ))]
@@ -27,7 +27,10 @@ pub(super) async fn prompt(
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<PromptView>, Refused> {
     policy::may(&app.gate.rules(), &caller, Verb::Read, About::default())?;
-    let seat = app.seat.as_ref().ok_or_else(super::screen::no_terminal)?;
+    if let Some(desk) = &app.acp {
+        return desk.prompt().map(Json).ok_or_else(|| nothing_waits().into());
+    }
+    let seat = app.seat.as_ref().ok_or_else(|| super::screen::no_terminal(&app))?;
     settled(seat).await;
     view(seat).map(Json).ok_or_else(|| nothing_waits().into())
 }

@@ -28,7 +28,7 @@ pub(super) async fn press(
     let body = read_body(&app, body).await?;
     audit::note(audit::Facts::only_length);
     let request: KeysRequest = parse::json(&body)?;
-    let seat = app.seat.as_ref().ok_or_else(super::screen::no_terminal)?;
+    let seat = app.seat.as_ref().ok_or_else(|| super::screen::no_terminal(&app))?;
     let wanted = keys::read(&request.keys, request.literal)
         .map_err(|bad| Refusal::bad_field("keys", bad.to_string()))?;
     let names: Vec<String> = wanted.iter().map(Key::to_string).collect();

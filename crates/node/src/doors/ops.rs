@@ -38,7 +38,7 @@ pub(super) async fn status(
         agent_type: app.agent.kind.to_string(),
         waiting: app.handle.waiting(),
         version: env!("CARGO_PKG_VERSION").into(),
-        asks: app.seat.as_ref().filter(|_| known).and_then(Seat::asks),
+        asks: known.then(|| app.asks()).flatten(),
         context_since: context.as_ref().map(|context| time::show(context.since)),
         context: context
             .map(|context| context.text)

@@ -37,7 +37,7 @@ pub(super) async fn screen(
     Query(wish): Query<Wish>,
 ) -> Result<impl IntoResponse, Refused> {
     policy::may(&app.gate.rules(), &caller, Verb::Read, About::default())?;
-    let seat = app.seat.as_ref().ok_or_else(no_terminal)?;
+    let seat = app.seat.as_ref().ok_or_else(|| no_terminal(&app))?;
     let watch = seat.watch();
     let (kind, text) = match wish.format.as_deref() {
         None | Some("text") => ("text/plain; charset=utf-8", watch.screen().rows().join("\n") + "\n"),
@@ -56,7 +56,7 @@ pub(super) async fn terminal(
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<TerminalView>, Refused> {
     policy::may(&app.gate.rules(), &caller, Verb::Read, About::default())?;
-    let seat = app.seat.as_ref().ok_or_else(no_terminal)?;
+    let seat = app.seat.as_ref().ok_or_else(|| no_terminal(&app))?;
     Ok(Json(view(seat)))
 }
 
@@ -152,6 +152,6 @@ fn tells(seat: &Seat, watch: &Watch) -> TellsView {
     }
 }
 
-pub(super) fn no_terminal() -> Refused {
-    Refused(crate::decide::no_terminal())
+pub(super) fn no_terminal(app: &Shared) -> Refused {
+    Refused(crate::decide::no_terminal(app))
 }

@@ -35,7 +35,7 @@ pub(super) async fn signal(
     // It has the key of the hooks in it.
     crate::audit::note(crate::audit::Facts::only_length);
     let request: SignalRequest = parse::json(&body)?;
-    let seat = app.seat.as_ref().ok_or_else(super::screen::no_terminal)?;
+    let seat = app.seat.as_ref().ok_or_else(|| super::screen::no_terminal(&app))?;
     if !seat.has_key(&request.key) {
         let why = "this is not the key of the program that runs now".into();
         return Err(Refusal::NotProven { why }.into());

@@ -59,7 +59,8 @@ pub(super) async fn decide(args: Decision, allow: bool, json: bool) -> Done {
 /// All that an approver has to read.
 pub(super) fn question(view: &PromptView) -> String {
     let mut all = Vec::new();
-    if let Some(command) = &view.command {
+    // Over ACP the command is part of what the program tells.
+    if let Some(command) = view.command.as_ref().filter(|_| view.source != "acp") {
         all.push(show::paint("1", &format!("command, as its {} tells it:", view.source)));
         all.push(show::safe(command));
         all.push(show::paint("1", "its screen:"));

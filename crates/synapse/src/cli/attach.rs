@@ -6,7 +6,9 @@ use crate::show;
 use crate::viewer::{self, Left, Person};
 use clap::{Args, ValueEnum};
 use std::io::IsTerminal as _;
+use synapse_core::ids::AgentId;
 use synapse_holder::terminal::wire::Role;
+use synapse_node::{Hand, Launch};
 
 #[derive(Args)]
 pub(super) struct Attach {
@@ -47,9 +49,7 @@ pub(super) fn attach(args: Attach) -> Done {
     let id = roll.find_one(&args.agent)?.id;
     let (label, socket) = (roll.label(&id), roll.home.agent(&id).terminal());
     if !socket.exists() {
-        return Err(Fail::refused(format!(
-            "{label} has no terminal here; only programs started with `synapse run -- …` or by a profile have one"
-        )));
+        return Err(no_terminal(&roll, &id));
     }
     if !args.read_only {
         refuse_agents(&roll, &label, "attach to")?;
@@ -71,6 +71,22 @@ pub(super) fn attach(args: Attach) -> Done {
         Left::Signaled(_) | Left::Lost | Left::Refused(_) => return super::wrap::tell_left(&label, &left),
     }
     Ok(())
+}
+
+/// That there is nothing to see, and what helps instead.
+pub(super) fn no_terminal(roll: &Roll, id: &AgentId) -> Fail {
+    let label = roll.label(id);
+    let text = std::fs::read(roll.home.agent(id).launch()).unwrap_or_default();
+    let launch = serde_json::from_slice::<Launch>(&text).ok();
+    if launch.is_some_and(|launch| matches!(launch.hand, Hand::Acp(_))) {
+        return Fail::refused(format!(
+            "{label} has no terminal: it was started with --acp\n\
+             hint: synapse send {label} '…' --response, synapse logs {label} -f, synapse inbox --approvals"
+        ));
+    }
+    Fail::refused(format!(
+        "{label} has no terminal here; only programs started with `synapse run -- …` or by a profile have one"
+    ))
 }
 
 /// Keys and recordings of a terminal are the user's; the holder checks it again (X-10).

@@ -15,7 +15,7 @@ use synapse_core::Timestamp;
 use synapse_core::ids::{AgentId, MessageId, TaskRef};
 use synapse_core::settings::Limits;
 use synapse_dialects::api::{ReceiptView, TaskView};
-use synapse_dialects::terminal::TerminalView;
+use synapse_dialects::terminal::{PromptView, TerminalView};
 use synapse_dialects::time;
 use synapse_node::post::SpoolLetter;
 use synapse_store::notified::NotifierResult;
@@ -71,6 +71,9 @@ struct Explained {
     /// Of an agent in a terminal: every signal, and which of them decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     terminal: Option<TerminalView>,
+    /// Of one without a terminal: what it waits for a person to decide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<PromptView>,
     /// What came of the last command that notified the user of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     notified: Option<NotifierResult>,
@@ -196,6 +199,7 @@ fn of_agent(facts: &AgentFacts) -> Explained {
     explained.why.clone_from(&node.status.why);
     explained.since = Some(node.status.since.clone());
     explained.terminal.clone_from(&node.terminal);
+    explained.prompt = node.prompt.clone().filter(|_| node.terminal.is_none());
     explained.waiting = waiting(&node.inbox);
     explained.timeline = timeline(
         node.tasks
@@ -301,6 +305,7 @@ fn blank(kind: &'static str, facts: &AgentFacts, reason: Reason) -> Explained {
         place: None,
         timeline: Vec::new(),
         terminal: None,
+        prompt: None,
         notified: None,
         rules: rules(),
     }
@@ -398,9 +403,9 @@ fn page(explained: &Explained, now: u64) -> String {
     for (n, one) in explained.waiting.iter().take(LINES_MAX).enumerate() {
         field(if n == 0 { "ahead" } else { "" }, ahead(one, now));
     }
-    for (name, text) in
-        explained.terminal.iter().flat_map(|view| terminal::lines(&explained.agent, view, now))
-    {
+    let shown = explained.terminal.iter().flat_map(|view| terminal::lines(&explained.agent, view, now));
+    let asked = explained.prompt.iter().flat_map(|prompt| terminal::asked(&explained.agent, prompt));
+    for (name, text) in shown.chain(asked) {
         field(name, text);
     }
     if let Some(notified) = &explained.notified {

@@ -7,7 +7,7 @@ use synapse_core::ids::AgentId;
 use synapse_dialects::api::{InboxPage, TaskView};
 use synapse_dialects::share::SharedView;
 use synapse_dialects::status::StatusView;
-use synapse_dialects::terminal::TerminalView;
+use synapse_dialects::terminal::{PromptView, TerminalView};
 use synapse_peer::CallError;
 use synapse_store::registry::{Entry, NodeProcess, Place};
 use synapse_store::spool::Spool;
@@ -43,6 +43,8 @@ pub struct NodeFacts {
     pub shared: Option<SharedView>,
     /// Of an agent that has a terminal.
     pub terminal: Option<TerminalView>,
+    /// What it waits for a person to decide.
+    pub prompt: Option<PromptView>,
 }
 
 pub(super) async fn gather(roll: &Roll, id: &AgentId, patience: Duration) -> AgentFacts {
@@ -89,12 +91,20 @@ async fn is_open(port: u16) -> bool {
 async fn ask(roll: &Roll, id: &AgentId, patience: Duration) -> Result<NodeFacts, String> {
     let asked = wait::patiently(patience, async || {
         let mut client = roll.connect(id).await?.within(ANSWERS_WITHIN);
+        let status: StatusView = client.get("/status").await?;
+        let terminal: Option<TerminalView> = client.get("/api/v1/terminal").await.ok();
+        let prompt = match &terminal {
+            Some(terminal) => terminal.prompt.clone(),
+            None if status.asks.is_some() => client.get("/api/v1/prompt").await.ok(),
+            None => None,
+        };
         Ok::<_, CallError>(NodeFacts {
-            status: client.get("/status").await?,
+            status,
             inbox: client.get("/api/v1/inbox?max=10").await?,
             tasks: client.get("/api/v1/tasks").await?,
             shared: client.get("/api/v1/shared").await.ok(),
-            terminal: client.get("/api/v1/terminal").await.ok(),
+            terminal,
+            prompt,
         })
     });
     // A node that takes the connection and says nothing is not waited for either.

@@ -80,8 +80,8 @@ pub(super) fn of_agent(facts: &AgentFacts, now: u64) -> Reason {
 fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
     let status = &node.status;
     let since = ago(&status.since, now);
-    // A prompt of its terminal is decided, and not answered by a message to the task that it stops.
-    if let Some(prompt) = node.terminal.as_ref().and_then(|terminal| terminal.prompt.as_ref()) {
+    // A prompt is decided, and not answered by a message to the task that it stops.
+    if let Some(prompt) = &node.prompt {
         let pending = Pending::of_view(label, prompt);
         let because = format!("{label} {}; it has waited for {}", pending.asks(160), ago(&prompt.since, now));
         let help = pending.commands();
@@ -364,6 +364,7 @@ mod tests {
             tasks: tasks.iter().map(|task| serde_json::from_value(task.clone()).unwrap()).collect(),
             shared: None,
             terminal: None,
+            prompt: None,
         }
     }
 

@@ -59,9 +59,7 @@ fn record_agent(args: &Record, agent: &str, json: bool) -> Done {
     let id = roll.find_one(agent)?.id;
     let (label, socket) = (roll.label(&id), roll.home.agent(&id).terminal());
     if !socket.exists() {
-        return Err(Fail::refused(format!(
-            "{label} has no terminal here; only programs started with `synapse run -- …` or by a profile have one"
-        )));
+        return Err(super::attach::no_terminal(&roll, &id));
     }
     super::attach::refuse_agents(&roll, &label, "record")?;
     let files = Files::create(args, &label)?;

@@ -19,10 +19,13 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 const EVENTS_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) fn run(args: Run, json: bool) -> Done {
+    if args.acp {
+        return super::acp::command(args.who, args.program, args.detach, json);
+    }
     let Some((command, hand)) = hand_of(&args) else {
         return super::wrap::command(args.who, args.program, args.type_when, args.detach, json);
     };
-    start(args.who, &command, hand, Shape { detach: args.detach, serves: None }, json)
+    start_plain(args.who, &command, hand, args.detach, json)
 }
 
 /// What is not in a terminal, and the command that it is named after.
@@ -50,6 +53,11 @@ struct Shape {
 struct Serves {
     open: bool,
     extensions: Vec<Extension>,
+}
+
+/// Starts what no stranger is to call.
+pub(super) fn start_plain(who: Who, command: &str, hand: Hand, detach: bool, json: bool) -> Done {
+    start(who, command, hand, Shape { detach, serves: None }, json)
 }
 
 fn start(who: Who, command: &str, hand: Hand, shape: Shape, json: bool) -> Done {
@@ -203,7 +211,9 @@ async fn watch(home: &Home, started: &Started, socket: &std::path::Path, json: b
         let held =
             synapse_holder::holder_of(home.agent(&started.id).path()).is_some_and(|mark| mark.is_alive());
         if !held {
-            show::out(&format!("{} has stopped", started.label));
+            let ended = synapse_store::ended::Ended::load(&home.agent(&started.id));
+            let why = ended.map_or_else(String::new, |ended| format!(": {}", show::line(&ended.why, 300)));
+            show::out(&format!("{} has stopped{why}", started.label));
             return;
         }
         if let Ok(client) = Client::connect(socket).await

@@ -116,6 +116,10 @@ impl Chosen {
         &self.found.profile.name
     }
 
+    pub(super) fn env(&self) -> &Env {
+        &self.found.profile.env
+    }
+
     /// Says what is not taken from the project.
     pub(super) fn warn(&self) {
         profiles::warn(&self.notices);

@@ -1,27 +1,21 @@
-//! A message as its receiver reads it: header and text (CLI-5), and how many notes wait beside it.
+//! A message as it is typed: its words (`wording`) as lines or as one, or the name of a file that has them.
 
+use super::super::wording::{self, BLANKS};
 use super::mail;
 use super::{Typist, Wording};
 use std::path::PathBuf;
-use synapse_core::header::{header, mark_lookalikes};
+use synapse_core::header::mark_lookalikes;
 use synapse_core::message::{Body, Letter};
-use synapse_dialects::api::MessageView;
 use synapse_terminal::text::Typed;
 
 /// Longest text that is typed as one line. A terminal that collects lines keeps at most 4,096 bytes of one.
 const LINE_CHARS_MAX: usize = 800;
-/// What the end of a text does not need.
-const BLANKS: [char; 3] = ['\n', ' ', '\t'];
 
 impl Typist {
-    pub(super) fn typed(&self, letter: &Letter, body: &Body, wording: Wording, notes: usize) -> Typed {
+    pub(super) fn typed(&self, letter: &Letter, body: &Body, how: Wording, notes: usize) -> Typed {
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
-        let text = self.inline(letter, mark_lookalikes(&text).into_owned(), wording.as_file);
-        let from = MessageView::new(letter, None, None).from.shown();
-        let urgent = if letter.priority.is_urgent() { "URGENT: " } else { "" };
-        let again = if wording.again { "(may repeat) " } else { "" };
-        let header = header(letter.task.short(), &from);
-        let text = format!("{again}{urgent}{}{}", text.trim_end_matches(BLANKS), beside(notes));
+        let text = self.inline(letter, mark_lookalikes(&text).into_owned(), how.as_file);
+        let (header, text) = wording::parts(letter, &text, how.again, notes);
         if self.seat.watch().types_lines() { Typed::line(&header, &text) } else { Typed::new(&header, &text) }
     }
 
@@ -52,14 +46,5 @@ impl Typist {
     /// The folder for what belongs to messages.
     pub(super) fn mail(&self) -> PathBuf {
         self.app.home.agent(&self.app.agent.id).mail()
-    }
-}
-
-/// What is said of notes, below the text.
-fn beside(notes: usize) -> String {
-    match notes {
-        0 => String::new(),
-        1 => "\n(1 note waits for you; `synapse inbox` shows it)".to_owned(),
-        n => format!("\n({n} notes wait for you; `synapse inbox` shows them)"),
     }
 }

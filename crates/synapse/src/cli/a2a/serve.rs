@@ -58,6 +58,7 @@ pub(super) fn serve(args: Serve, json: bool) -> Done {
         exec: args.exec,
         echo: args.echo,
         program: Vec::new(),
+        acp: false,
         jsonl: args.jsonl,
         parallel: args.parallel,
         time_limit: None,

@@ -2,7 +2,7 @@
 
 use super::reason::ago;
 use crate::show;
-use synapse_dialects::terminal::{TellsView, TerminalView};
+use synapse_dialects::terminal::{PromptView, TellsView, TerminalView};
 use synapse_store::notified::NotifierResult;
 
 /// Rows of a question on the page; `synapse inbox --approvals` shows all of it.
@@ -37,20 +37,7 @@ pub(super) fn lines(agent: &str, view: &TerminalView, now: u64) -> Vec<(&'static
     if view.evidence.is_empty() {
         lines.push(("signals", "none has an opinion".into()));
     }
-    if let Some(prompt) = &view.prompt {
-        let question = match prompt.question.is_empty() {
-            true => crate::cli::approve::question(prompt),
-            false => show::safe(&prompt.question),
-        };
-        let rows = question.lines().take(ROWS_MAX).enumerate();
-        lines.extend(rows.map(|(n, row)| (if n == 0 { "asks" } else { "" }, row.to_owned())));
-        let is_shown = question.lines().count() <= ROWS_MAX;
-        lines.push(("prompt", prompt.hash.clone()));
-        lines.push(("decide", prompt.commands(agent, is_shown).line()));
-        if let Some(doubt) = &prompt.doubt {
-            lines.push(("", show::paint("31", &format!("not to be approved from here: {doubt}"))));
-        }
-    }
+    lines.extend(view.prompt.iter().flat_map(|prompt| asked(agent, prompt)));
     lines.push(("tells", tells(&view.tells, now)));
     let from = if view.profile_from.is_empty() { String::new() } else { format!("({})", view.profile_from) };
     lines.push(("profile", format!("{} {}", view.profile, show::line(&from, 120))));
@@ -60,6 +47,24 @@ pub(super) fn lines(agent: &str, view: &TerminalView, now: u64) -> Vec<(&'static
     }
     lines.push(("version", version(view)));
     lines.push(("way in", view.way_in.clone()));
+    lines
+}
+
+/// What it waits for a person to decide, and how.
+pub(super) fn asked(agent: &str, prompt: &PromptView) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    let question = match prompt.question.is_empty() {
+        true => crate::cli::approve::question(prompt),
+        false => show::safe(&prompt.question),
+    };
+    let rows = question.lines().take(ROWS_MAX).enumerate();
+    lines.extend(rows.map(|(n, row)| (if n == 0 { "asks" } else { "" }, row.to_owned())));
+    let is_shown = question.lines().count() <= ROWS_MAX;
+    lines.push(("prompt", prompt.hash.clone()));
+    lines.push(("decide", prompt.commands(agent, is_shown).line()));
+    if let Some(doubt) = &prompt.doubt {
+        lines.push(("", show::paint("31", &format!("not to be approved from here: {doubt}"))));
+    }
     lines
 }
 

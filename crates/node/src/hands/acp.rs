@@ -1,0 +1,342 @@
+//! The ACP hand: an agent without a terminal, whose program is spoken with over the Agent Client Protocol.
+//!
+//! One program, one session, one turn at a time. Each message is a prompt; what the agent says until the turn ends is the
+//! answer. Permission requests wait for a person as the prompts of a terminal do.
+//!
+//! The program lives as long as this node, and the agent ends with its program, as in a terminal. After a crash of the
+//! node the next one starts the program anew, with a new session: of what was in hand it says that it is unknown.
+//! Not here: what lines mean (`session`), the process (`program`), tasks and receipts (`job`).
+
+mod desk;
+mod job;
+mod program;
+mod question;
+mod said;
+mod session;
+
+pub use desk::{AcpDesk, Decided};
+
+use crate::doors::Shared;
+use crate::driver::now;
+use crate::handle::ToHand;
+use crate::launch::OverAcp;
+use desk::Decision;
+use job::{Job, Stopping};
+use program::{DoesNotRead, LINE_BYTES_MAX, Piece, Program};
+use session::{News, Session, Setup};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use synapse_core::Refusal;
+use synapse_core::agents::AgentState;
+use synapse_core::effect::{Input, Serves};
+use synapse_core::ids::LinkId;
+use synapse_core::message::{Body, Letter};
+use synapse_dialects::acp::McpServer;
+use synapse_store::ended::Ended;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+/// How long a program may take to open a session.
+const STARTS_WITHIN: Duration = Duration::from_secs(180);
+/// How long a turn may go on after it was canceled; then its task ends without it.
+const CANCELS_WITHIN: Duration = Duration::from_secs(10);
+/// How long what a program wrote before its exit is read.
+const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
+
+pub struct AcpHand {
+    pub app: Shared,
+    pub acp: OverAcp,
+    pub folder: PathBuf,
+    pub outbox: Option<PathBuf>,
+    pub desk: AcpDesk,
+}
+
+/// The hand at work.
+struct Talk {
+    app: Shared,
+    desk: AcpDesk,
+    link: LinkId,
+    orders: mpsc::Receiver<ToHand>,
+    decisions: mpsc::Receiver<Decision>,
+    session: Session,
+    program: Program,
+    job: Option<Job>,
+    stopping: Option<Stopping>,
+    /// From before a crash: to be given once more.
+    again: VecDeque<(Arc<Letter>, Body)>,
+    /// When the session has to be open.
+    starts_until: Option<Instant>,
+    /// What the core was last told.
+    gate: Option<Option<String>>,
+    shown: Option<(AgentState, String)>,
+}
+
+/// Why a talk ends.
+enum End {
+    /// The node stops.
+    Stopped,
+    /// The program has exited, or closed its output.
+    Exited,
+    /// It cannot be spoken with any more, and why.
+    Broken(String),
+}
+
+impl From<DoesNotRead> for End {
+    fn from(_: DoesNotRead) -> Self {
+        Self::Broken("it does not read what it is sent".into())
+    }
+}
+
+enum Happened {
+    Heard(Option<Piece>),
+    Exited,
+    Ordered(ToHand),
+    Decided(Decision),
+    /// Whether a line was written; if not, its program is about to be found dead.
+    Written(bool),
+    Due,
+    Stopped,
+}
+
+impl AcpHand {
+    /// Takes messages until the node stops or the program has ended.
+    pub async fn work(self, ready: oneshot::Sender<()>) -> Result<(), Refusal> {
+        let (running, begun) = job::begun(&self.app).await?;
+        let (link, orders) = self.app.handle.link(self.app.agent.id, 1, Serves::Typed, running).await?;
+        let _ = ready.send(());
+        let again = job::take_over(&self.app, link, begun).await;
+        let decisions = self.desk.take_decisions().ok_or(Refusal::Stopping)?;
+        let started = Program::start(&self.app, &self.acp, &self.folder, self.outbox.as_deref()).await;
+        let program = match started {
+            Ok(program) => program,
+            Err(e) => {
+                job::give_up(&self.app, link, again, "its program could not be started").await;
+                self.end(&format!("it could not be started: {e}"), true);
+                return Ok(());
+            }
+        };
+        let (session, first) = Session::begin(self.setup());
+        let mut talk = Talk {
+            app: self.app.clone(),
+            desk: self.desk.clone(),
+            link,
+            orders,
+            decisions,
+            session,
+            program,
+            job: None,
+            stopping: None,
+            again,
+            starts_until: Some(Instant::now() + STARTS_WITHIN),
+            gate: None,
+            shown: None,
+        };
+        let end = match talk.program.write(first) {
+            Ok(()) => talk.go_on().await,
+            Err(e) => e.into(),
+        };
+        self.finish(talk, end).await;
+        Ok(())
+    }
+
+    async fn finish(&self, talk: Talk, end: End) {
+        let Talk { program, job, again, link, .. } = talk;
+        let how = program.end().await;
+        self.desk.show(None);
+        // What ended it may have ended its program first.
+        let end = if self.app.stop.is_cancelled() { End::Stopped } else { end };
+        let (why, failed) = match end {
+            // What is in hand is for the next node to tell.
+            End::Stopped => return,
+            End::Exited => (how.clone(), how != "exit code 0"),
+            End::Broken(why) => (why, true),
+        };
+        job::end_with_program(&self.app, link, job, &why).await;
+        job::give_up(&self.app, link, again, &format!("its program ended: {why}")).await;
+        self.end(&why, failed);
+    }
+
+    /// The agent ends with its program; how that was is written down for whoever asks later.
+    fn end(&self, why: &str, failed: bool) {
+        tracing::warn!(why, "its program has ended, and so does the agent");
+        let ended = Ended { failed, why: why.to_owned(), at_ms: now().0 };
+        if let Err(e) = ended.save(&self.app.home.agent(&self.app.agent.id)) {
+            tracing::warn!(error = %e, "how the program ended could not be written down");
+        }
+        let state = if failed { AgentState::Error } else { AgentState::Offline };
+        let why = format!("its program has ended: {why}");
+        self.app.handle.tell(Input::Presence { agent: self.app.agent.id, state, why });
+        self.app.stop.cancel();
+    }
+
+    /// Our own MCP server is the agent's: it runs below it, so what it does, the agent does.
+    fn setup(&self) -> Setup {
+        let mut env = vec![("SYNAPSE_AGENT_ID".to_owned(), self.app.agent.id.to_string())];
+        // Some programs give their servers only a few of their own variables.
+        for name in ["SYNAPSE_HOME", "HOME", "PATH"] {
+            env.extend(std::env::var(name).ok().map(|value| (name.to_owned(), value)));
+        }
+        let outbox = self.outbox.as_ref().and_then(|outbox| outbox.to_str());
+        env.extend(outbox.map(|path| (crate::serve::OUTBOX_VARIABLE.to_owned(), path.to_owned())));
+        let server = McpServer {
+            name: "synapse".into(),
+            command: self.acp.synapse.display().to_string(),
+            args: vec!["mcp".into(), "serve".into()],
+            env,
+        };
+        Setup {
+            folder: self.folder.display().to_string(),
+            servers: vec![server],
+            client_version: env!("CARGO_PKG_VERSION").into(),
+        }
+    }
+}
+
+impl Talk {
+    /// Until it is over.
+    async fn go_on(&mut self) -> End {
+        loop {
+            self.tell();
+            let happened = self.next().await;
+            let done = match happened {
+                Happened::Stopped => return End::Stopped,
+                Happened::Heard(None) => return End::Exited,
+                Happened::Exited => self.read_last().await,
+                Happened::Heard(Some(piece)) => self.heard(piece).await,
+                Happened::Ordered(order) => self.ordered(order).await,
+                Happened::Decided(decision) => self.decided(decision).await,
+                Happened::Written(is_written) => {
+                    self.written(is_written).await;
+                    Ok(())
+                }
+                Happened::Due => self.due().await,
+            };
+            match done {
+                Ok(()) => {}
+                Err(end) => return end,
+            }
+            if let Err(end) = self.begin_again().await {
+                return end;
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Happened {
+        let stopping = self.stopping.as_ref().and_then(|stopping| stopping.until);
+        let due = [self.starts_until, stopping].into_iter().flatten().min();
+        let Program { child, lines, .. } = &mut self.program;
+        let written = async {
+            match self.job.as_mut().and_then(|job| job.writing.as_mut()) {
+                Some(told) => told.await.is_ok(),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.app.stop.cancelled() => Happened::Stopped,
+            piece = lines.next() => Happened::Heard(piece),
+            _ = child.wait() => Happened::Exited,
+            Some(order) = self.orders.recv() => Happened::Ordered(order),
+            Some(decision) = self.decisions.recv() => Happened::Decided(decision),
+            written = written => Happened::Written(written),
+            () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Happened::Due,
+        }
+    }
+
+    /// It has exited; what it wrote before that counts.
+    async fn read_last(&mut self) -> Result<(), End> {
+        let until = Instant::now() + LAST_LINES_WITHIN;
+        while let Ok(Some(piece)) = tokio::time::timeout_at(until, self.program.lines.next()).await {
+            self.heard(piece).await?;
+        }
+        Err(End::Exited)
+    }
+
+    async fn heard(&mut self, piece: Piece) -> Result<(), End> {
+        let news = match piece {
+            Piece::Line(line) => self.session.hear(now(), &line),
+            Piece::TooLong => self.session.lost_line(LINE_BYTES_MAX),
+        };
+        for one in news {
+            self.handle(one).await?;
+        }
+        Ok(())
+    }
+
+    async fn handle(&mut self, news: News) -> Result<(), End> {
+        match news {
+            News::Write(line) => self.program.write(line)?,
+            News::Version(version) => self.desk.said_version(version),
+            News::Opened => {
+                tracing::info!("its session is open");
+                self.starts_until = None;
+            }
+            News::Began => self.began().await,
+            News::Asks => self.asks().await,
+            News::Does => {}
+            News::Ended(end) => self.turn_ended(end).await?,
+            News::Broken(why) => return Err(End::Broken(why)),
+            News::Note(text) => tracing::warn!("{text}"),
+        }
+        Ok(())
+    }
+
+    async fn ordered(&mut self, order: ToHand) -> Result<(), End> {
+        match order {
+            ToHand::Deliver { letter, body, notes, .. } => self.deliver(letter, body, notes).await?,
+            ToHand::Urge { by } => self.stop(format!("interrupted for an urgent message from {by}"), None)?,
+            ToHand::Interrupt { by, why, .. } => self.stop(format!("interrupted by {by}: {why}"), None)?,
+            ToHand::Stop { task, why } => {
+                if self.job.as_ref().is_some_and(|job| job.letter.task == task) {
+                    self.stop(why, Some(task))?;
+                } else {
+                    self.drop_again(task, why).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn decided(&mut self, decision: Decision) -> Result<(), End> {
+        let Decision { hash, allow, reply } = decision;
+        match self.session.decide(&hash, allow) {
+            Ok(line) => {
+                self.program.write(line)?;
+                let _ = reply.send(Ok(()));
+                self.asks().await;
+            }
+            Err(why) => drop(reply.send(Err(why))),
+        }
+        Ok(())
+    }
+
+    /// Tells the core and the doors what has changed.
+    fn tell(&mut self) {
+        let held = match (&self.job, self.session.is_open(), self.session.has_turn()) {
+            (Some(job), ..) => Some(format!("message {} is in hand", job.letter.task.short())),
+            (None, false, _) => Some("its program is starting".to_owned()),
+            (None, true, true) => Some("its turn runs".to_owned()),
+            (None, true, false) => None,
+        };
+        if self.gate.as_ref() != Some(&held) {
+            self.gate = Some(held.clone());
+            self.app.handle.tell(Input::Gate { link: self.link, held });
+        }
+        let shown = self.session.state();
+        if self.shown.as_ref() != Some(&shown) {
+            self.shown = Some(shown.clone());
+            let (state, why) = shown;
+            self.app.handle.tell(Input::Presence { agent: self.app.agent.id, state, why });
+        }
+    }
+
+    async fn due(&mut self) -> Result<(), End> {
+        if self.starts_until.is_some_and(|until| until <= Instant::now()) {
+            let seconds = STARTS_WITHIN.as_secs();
+            return Err(End::Broken(format!("it opened no session within {seconds} s; does it speak ACP?")));
+        }
+        self.cancel_late().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,304 @@
+//! The program behind an ACP session: its pipes, its last words, and its end.
+//!
+//! It is a child of the node with a process group of its own. A node that is killed cannot end it, so its mark is kept
+//! in a file, and the next node ends it: two programs of one agent would both work.
+//!
+//! Invariant: no line longer than `LINE_BYTES_MAX` is kept; what is to be written waits in a bounded queue, so that
+//! nobody who writes waits for the program.
+//! Not here: what the lines mean (`session`).
+
+use crate::doors::Shared;
+use crate::launch::OverAcp;
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use synapse_core::invisible::revealed;
+use synapse_holder::ProcessMark;
+use synapse_store::files::{self, Access};
+use synapse_store::home::AgentDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+/// Longest line of the program. One can hold the whole of a file that it changes.
+pub(super) const LINE_BYTES_MAX: usize = 8 << 20;
+/// Lines that wait to be read by the program.
+const WAITING_MAX: usize = 256;
+/// How long it may take to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(2);
+/// Of what it writes to its standard error, so many lines go into the log in one minute.
+const LOGGED_LINES_MAX: usize = 120;
+const LOGGED_CHARS_MAX: usize = 500;
+/// The last lines are told if it dies.
+const LAST_WORDS_LINES: usize = 3;
+const MARK_BYTES_MAX: usize = 4 << 10;
+
+pub(super) struct Program {
+    pub(super) child: Child,
+    pub(super) lines: Lines,
+    waiting: mpsc::Sender<Waiting>,
+    last_words: Arc<Mutex<VecDeque<String>>>,
+    mark_file: PathBuf,
+}
+
+/// A line for the program, and whom to tell that it has it.
+struct Waiting {
+    line: String,
+    written: Option<oneshot::Sender<()>>,
+}
+
+/// The program does not read what it is given.
+#[derive(Debug)]
+pub(super) struct DoesNotRead;
+
+impl Program {
+    /// Starts it in this folder; one that an earlier node left is ended first.
+    pub(super) async fn start(
+        app: &Shared,
+        acp: &OverAcp,
+        folder: &Path,
+        outbox: Option<&Path>,
+    ) -> io::Result<Self> {
+        let dir = app.home.agent(&app.agent.id);
+        end_earlier(&dir).await;
+        let (name, args) = acp.argv.split_first().ok_or_else(|| io::Error::other("no program was named"))?;
+        let mut command = Command::new(name);
+        command.args(args).current_dir(folder).kill_on_drop(true).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Secrets that came to this node in variables are not for what it runs, nor is what its holder said to it.
+        for variable in [crate::serve::RESTART_VARIABLE, crate::serve::HOLDER_VERSION_VARIABLE] {
+            command.env_remove(variable);
+        }
+        for variable in app.gate.secret_variables() {
+            command.env_remove(variable);
+        }
+        for (name, value) in &acp.env {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.env("SYNAPSE_AGENT_ID", app.agent.id.to_string());
+        if let Some(outbox) = outbox {
+            command.env(crate::serve::OUTBOX_VARIABLE, outbox);
+        }
+        let mut child = command.spawn()?;
+        let mark_file = dir.acp_program();
+        if let Some(mark) = child.id().and_then(ProcessMark::of) {
+            crate::open_files::limit(mark.pid);
+            let text = serde_json::to_vec(&mark).unwrap_or_default();
+            if let Err(e) = files::write_volatile(&mark_file, &text) {
+                tracing::warn!(error = %e, "the process of its program could not be written down");
+            }
+        }
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(io::Error::other("it has no pipes"));
+        };
+        let (waiting, lines) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(write(stdin, lines));
+        let last_words = Arc::default();
+        tokio::spawn(log(stderr, Arc::clone(&last_words)));
+        Ok(Self { child, lines: Lines::new(stdout), waiting, last_words, mark_file })
+    }
+
+    /// Puts a line into the queue.
+    pub(super) fn write(&self, line: String) -> Result<(), DoesNotRead> {
+        self.waiting.try_send(Waiting { line, written: None }).map_err(|_| DoesNotRead)
+    }
+
+    /// The same; what comes back is told when the program's pipe has all of it, or dropped if it never will.
+    pub(super) fn write_told(&self, line: String) -> Result<oneshot::Receiver<()>, DoesNotRead> {
+        let (written, told) = oneshot::channel();
+        self.waiting.try_send(Waiting { line, written: Some(written) }).map_err(|_| DoesNotRead)?;
+        Ok(told)
+    }
+
+    /// Ends it with all of its group, and says how it ended.
+    pub(super) async fn end(mut self) -> String {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        let group = pid.and_then(rustix::process::Pid::from_raw);
+        // Closed, its input tells it that nobody is there any more.
+        drop(self.waiting);
+        let mut ended = tokio::time::timeout(Duration::from_millis(200), self.child.wait()).await;
+        for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
+            if ended.is_ok() {
+                break;
+            }
+            group.map(|group| rustix::process::kill_process_group(group, signal));
+            ended = tokio::time::timeout(GRACE, self.child.wait()).await;
+        }
+        // What it had started and did not end.
+        group.map(|group| rustix::process::kill_process_group(group, rustix::process::Signal::KILL));
+        let _ = std::fs::remove_file(&self.mark_file);
+        let mut why = match ended {
+            Ok(Ok(status)) => shown(status),
+            Ok(Err(e)) => format!("nobody knows how: {e}"),
+            Err(_) => "it could not be ended".to_owned(),
+        };
+        let words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        if !words.is_empty() {
+            why.push_str(": ");
+            why.push_str(&words.iter().map(String::as_str).collect::<Vec<_>>().join(" / "));
+        }
+        why
+    }
+}
+
+fn shown(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// Ends the program that a node before this one started, if it still runs.
+async fn end_earlier(dir: &AgentDir) {
+    let Ok(bytes) = files::read_private(&dir.acp_program(), MARK_BYTES_MAX, Access::Plain) else { return };
+    let Ok(mark) = serde_json::from_slice::<ProcessMark>(&bytes) else { return };
+    if mark.is_alive() {
+        tracing::info!(pid = mark.pid, "the program of the node before this one is ended");
+        mark.terminate();
+        let until = Instant::now() + GRACE;
+        while mark.is_alive() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        mark.kill();
+    }
+    let _ = std::fs::remove_file(dir.acp_program());
+}
+
+async fn write(mut stdin: ChildStdin, mut lines: mpsc::Receiver<Waiting>) {
+    while let Some(Waiting { line, written }) = lines.recv().await {
+        if stdin.write_all(line.as_bytes()).await.is_err() || stdin.flush().await.is_err() {
+            return;
+        }
+        if let Some(written) = written {
+            let _ = written.send(());
+        }
+    }
+}
+
+/// What it writes to its standard error, for the log, and no more than is of use there.
+async fn log(stderr: ChildStderr, last_words: Arc<Mutex<VecDeque<String>>>) {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let mut lines = Lines::new(stderr);
+    let (mut since, mut logged) = (Instant::now(), 0usize);
+    while let Some(piece) = lines.next().await {
+        let Piece::Line(line) = piece else { continue };
+        let text = revealed(String::from_utf8_lossy(&line[..line.len().min(4 * LOGGED_CHARS_MAX)]).trim());
+        let text: String = text.chars().take(LOGGED_CHARS_MAX).collect();
+        if text.is_empty() {
+            continue;
+        }
+        if since.elapsed() >= MINUTE {
+            if logged > LOGGED_LINES_MAX {
+                tracing::info!(
+                    lines = logged - LOGGED_LINES_MAX,
+                    "more of what its program said is left out"
+                );
+            }
+            (since, logged) = (Instant::now(), 0);
+        }
+        logged += 1;
+        if logged <= LOGGED_LINES_MAX {
+            tracing::info!(%text, "its program says");
+        }
+        let mut words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.push_back(text);
+        if words.len() > LAST_WORDS_LINES {
+            words.pop_front();
+        }
+    }
+}
+
+/// The lines of a pipe.
+pub(super) struct Lines<R = ChildStdout> {
+    from: R,
+    read: Vec<u8>,
+    /// So much of it has no line end.
+    searched: usize,
+    /// The line that is being read is too long, and is passed over.
+    skips: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Line(Vec<u8>),
+    /// One was too long.
+    TooLong,
+}
+
+impl<R: tokio::io::AsyncRead + Unpin> Lines<R> {
+    fn new(from: R) -> Self {
+        Self { from, read: Vec::new(), searched: 0, skips: false }
+    }
+
+    /// The next line; none at the end. Nothing is lost if it is not waited for to the end.
+    pub(super) async fn next(&mut self) -> Option<Piece> {
+        const CHUNK: usize = 64 << 10;
+        loop {
+            if let Some(piece) = self.taken() {
+                return Some(piece);
+            }
+            self.read.reserve(CHUNK);
+            match self.from.read_buf(&mut self.read).await {
+                Ok(0) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    fn taken(&mut self) -> Option<Piece> {
+        let end = self.read[self.searched..].iter().position(|byte| *byte == b'\n');
+        match end.map(|end| self.searched + end) {
+            Some(end) => {
+                let rest = self.read.split_off(end + 1);
+                let mut line = std::mem::replace(&mut self.read, rest);
+                self.searched = 0;
+                line.pop();
+                match std::mem::take(&mut self.skips) || line.len() > LINE_BYTES_MAX {
+                    true => Some(Piece::TooLong),
+                    false => Some(Piece::Line(line)),
+                }
+            }
+            None => {
+                self.searched = self.read.len();
+                if self.read.len() > LINE_BYTES_MAX {
+                    (self.read, self.searched, self.skips) = (Vec::new(), 0, true);
+                }
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn pieces(bytes: &[u8]) -> Vec<Piece> {
+        let mut lines = Lines::new(bytes);
+        let mut all = Vec::new();
+        while let Some(piece) = lines.next().await {
+            all.push(piece);
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn lines_are_cut_at_their_ends_and_long_ones_passed_over() {
+        let line = |text: &str| Piece::Line(text.as_bytes().to_vec());
+        assert_eq!(pieces(b"a\n\nbc\nrest").await, [line("a"), line(""), line("bc")]);
+        let mut long = vec![b'x'; 3 * LINE_BYTES_MAX];
+        long.extend(b"\nafter\n");
+        assert_eq!(pieces(&long).await, [Piece::TooLong, line("after")]);
+    }
+}
