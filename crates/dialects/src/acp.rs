@@ -250,6 +250,8 @@ pub enum Update {
     Message(Chunk),
     /// It began to use a tool.
     ToolCall { title: String },
+    /// A tool has ended, well or not.
+    ToolEnded,
     /// Something else that only happens within a turn: a thought, a plan, a step of a tool.
     Work,
     /// Something that is about no turn, such as the commands it knows.
@@ -287,6 +289,9 @@ impl SessionUpdate {
                 Update::Message(Chunk { content, message: text("messageId") })
             }
             "tool_call" => Update::ToolCall { title: text("title").unwrap_or_default() },
+            "tool_call_update" if matches!(text("status").as_deref(), Some("completed" | "failed")) => {
+                Update::ToolEnded
+            }
             "user_message_chunk" | "agent_thought_chunk" | "tool_call_update" | "plan" => Update::Work,
             _ => Update::Aside,
         };
@@ -376,6 +381,9 @@ mod tests {
         assert_eq!(said, Some(Update::Message(chunk)));
         assert_eq!(read(json!({ "sessionUpdate": "available_commands_update" })), Some(Update::Aside));
         assert_eq!(read(json!({ "sessionUpdate": "agent_thought_chunk" })), Some(Update::Work));
+        for (status, update) in [("completed", Update::ToolEnded), ("in_progress", Update::Work)] {
+            assert_eq!(read(json!({ "sessionUpdate": "tool_call_update", "status": status })), Some(update));
+        }
         assert_eq!(read(json!({ "sessionUpdate": "agent_message_chunk" })), None);
         assert_eq!(read(json!({})), None);
     }

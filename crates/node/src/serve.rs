@@ -213,7 +213,6 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     let cannot = |e: &dyn std::fmt::Display| Died::CannotRun(e.to_string());
     let (listeners, mut entry) = take_port(&home, &dir, &launch, &mut known, &plan).await?;
     let (port, holder, endpoint) = (listeners.port, entry.pid, entry.endpoint.clone());
-
     let (agent, metrics) = (launch.agent(Some(port)), Arc::new(Metrics::default()));
     let (registrar, shown, news) = Registrar::new(agent.id, now(), is_restart());
     let body_bytes_max = hub.limits().message_bytes_max + (64 << 10);
@@ -232,7 +231,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         handle: handle.clone(),
         answers_directly: launch.hand.answers_directly(),
         seat: hand::seat(&launch, &dir)?,
-        acp: matches!(launch.hand, Hand::Acp(_)).then(AcpDesk::new),
+        acp: AcpDesk::of(&launch.hand),
         gate,
         agent,
         shown,

@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 use synapse_testkit::acp::AcpAgent;
 use synapse_testkit::program::Program;
+use synapse_testkit::pty::Pty;
 use synapse_testkit::{World, processes};
 
 fn world() -> World {
@@ -188,6 +189,10 @@ fn there_is_no_terminal_and_that_is_said_with_what_helps() {
     let (world, _agent) = agent();
     world.synapse(&["screen", "a"]).fails(2, &["no terminal", "ACP", "synapse logs"]);
     world.synapse(&["send-keys", "a", "Enter"]).fails(2, &["no terminal", "ACP"]);
+    let attach = Pty::start(&world.command(&["attach", "a"]), 120, 24);
+    attach.wait_for("synapse send a '…' --response");
+    let (status, shown) = attach.end();
+    assert!(!status.success() && shown.contains("it was started with --acp"), "{shown}");
     world.synapse(&["run", "--acp", "--exec", "cat"]).fails(2, &["--exec"]);
     let page = world.ok(&["explain", "a"]);
     assert!(page.contains("idle"), "{page}");
@@ -290,6 +295,8 @@ fn interrupt_stops_the_turn_and_its_message_is_next() {
     world.ok(&["interrupt", "a", "say stopped"]);
     world.wait_until("the first is canceled", || state(&world, &task) == "canceled");
     world.wait_until("the next was given", || agent.prompts(&world).len() == 2);
+    let canceled = agent.given(&world).iter().filter(|message| message["method"] == "session/cancel").count();
+    assert_eq!(canceled, 1);
     assert!(agent.prompts(&world)[1].ends_with("URGENT: say stopped"), "{:?}", agent.prompts(&world));
 }
 

@@ -323,6 +323,10 @@ impl Talk {
             self.gate = Some(held.clone());
             self.app.handle.tell(Input::Gate { link: self.link, held });
         }
+        self.tell_state();
+    }
+
+    fn tell_state(&mut self) {
         let shown = self.session.state();
         if self.shown.as_ref() != Some(&shown) {
             self.shown = Some(shown.clone());

@@ -2,6 +2,7 @@
 
 use super::question::Question;
 use super::session::NotDecided;
+use crate::launch::Hand;
 use crate::registrar::Cli;
 use std::sync::{Arc, Mutex, PoisonError};
 use synapse_dialects::terminal::PromptView;
@@ -40,7 +41,12 @@ pub enum Decided {
 }
 
 impl AcpDesk {
-    pub fn new() -> Self {
+    /// None for an agent whose work is done by something else.
+    pub fn of(hand: &Hand) -> Option<Self> {
+        matches!(hand, Hand::Acp(_)).then(Self::new)
+    }
+
+    fn new() -> Self {
         let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
         Self {
             prompt: Arc::default(),
@@ -94,11 +100,5 @@ impl AcpDesk {
             tracing::info!(asks = %pending.asks, "it waits for a person");
         }
         self.pending.send_replace(pending);
-    }
-}
-
-impl Default for AcpDesk {
-    fn default() -> Self {
-        Self::new()
     }
 }

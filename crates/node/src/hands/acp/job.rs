@@ -269,6 +269,7 @@ impl Talk {
     /// It asks for something else, or for nothing.
     pub(super) async fn asks(&mut self) {
         self.desk.show(self.session.question());
+        self.tell_state();
         let Some(job) = self.job.as_mut().filter(|job| !job.is_over) else { return };
         let (message, question) = (job.letter.id.clone(), self.session.question());
         let hash = question.map(|question| question.view.hash.clone());
@@ -288,10 +289,15 @@ impl Talk {
 
     /// Stops the turn that runs.
     pub(super) fn stop(&mut self, why: String, task: Option<TaskId>) -> Result<(), End> {
-        let lines = self.session.cancel();
-        if lines.is_empty() {
+        if !self.session.has_turn() {
             return Ok(());
         }
+        // Once is enough, unless the program took no notice of it.
+        if let Some(stopping) = self.stopping.as_mut().filter(|stopping| stopping.until.is_some()) {
+            (stopping.why, stopping.task) = (why, task.or(stopping.task));
+            return Ok(());
+        }
+        let lines = self.session.cancel();
         tracing::info!(why, "a turn is to be stopped");
         for line in lines {
             self.program.write(line)?;
@@ -316,6 +322,8 @@ impl Talk {
 
     pub(super) async fn turn_ended(&mut self, end: TurnEnd) -> Result<(), End> {
         let stopping = self.stopping.take();
+        // Whoever gets the answer finds it idle.
+        self.tell_state();
         let Some(mut job) = self.job.take() else { return Ok(()) };
         let (state, why) = ending(&end, stopping.as_ref());
         tracing::info!(task = %job.letter.task.short(), state = state.name(), "its turn has ended");

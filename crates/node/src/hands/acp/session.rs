@@ -357,6 +357,7 @@ impl Session {
         let mut news = self.works(None);
         if let Some(turn) = &mut self.turn {
             turn.denied = None;
+            turn.said.part();
         }
         self.asked += 1;
         self.asked_at = now.max(Timestamp(self.asked_at.0 + 1));
@@ -376,7 +377,7 @@ impl Session {
         let mut news = match &update {
             Update::Aside => return Vec::new(),
             Update::ToolCall { title } => self.works(Some(one_line(title).0)),
-            Update::Message(_) | Update::Work => self.works(None),
+            Update::Message(_) | Update::ToolEnded | Update::Work => self.works(None),
         };
         let Some(turn) = &mut self.turn else { return Vec::new() };
         match update {
@@ -390,6 +391,7 @@ impl Session {
                 turn.said.part();
                 news.push(News::Does);
             }
+            Update::ToolEnded => turn.said.part(),
             Update::Work | Update::Aside => {}
         }
         news

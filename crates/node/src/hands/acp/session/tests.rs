@@ -196,6 +196,20 @@ fn denied_turn_counts_as_denied_unless_it_goes_on() {
 }
 
 #[test]
+fn what_is_said_before_and_after_a_tool_stays_apart() {
+    let mut rig = Rig::with_turn();
+    rig.says("one");
+    rig.asks(70, "ls");
+    rig.session.decide(&rig.hash(), true).unwrap();
+    rig.says("two");
+    rig.update(json!({ "sessionUpdate": "tool_call_update", "status": "in_progress" }));
+    rig.says(" and");
+    rig.update(json!({ "sessionUpdate": "tool_call_update", "status": "completed" }));
+    rig.says("three");
+    assert_eq!(rig.ends("end_turn"), ["ended Finished \"one\\n\\ntwo and\\n\\nthree\" whole"]);
+}
+
+#[test]
 fn questions_are_bounded_and_go_with_their_turn() {
     let mut rig = Rig::with_turn();
     for n in 0..QUESTIONS_MAX as u64 {
