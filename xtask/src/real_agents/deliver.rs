@@ -3,9 +3,10 @@
 //! The truth is the log of the mock: what the model received. What must not have run is told by files that must not
 //! be there. Each case leaves the CLI idle with an empty composer, so that all of them share one that runs.
 //! Not here: the cases in which a person, a turn or a crash comes between (`between`), lines to other agents (`at`), tasks
-//! over A2A (`a2a`).
+//! over A2A (`a2a`), the same CLI without a terminal (`acp`).
 
 mod a2a;
+mod acp;
 mod at;
 mod between;
 
@@ -16,6 +17,7 @@ use synapse_terminal::composer::Holds;
 use synapse_terminal::profile::shipped;
 use synapse_testkit::mock_llm::{Entry, What, numbered_lines};
 
+use super::catalog::Cli;
 use super::judge::Cell;
 use super::stage::{PATIENCE, Stage};
 
@@ -32,6 +34,7 @@ const CASES: &[Case] = &[
     ("answer", 3, answer),
     ("at", at::PARTS, at::at),
     ("a2a", a2a::BINDINGS.len(), a2a::a2a),
+    ("acp", acp::PARTS, acp::acp),
 ];
 
 /// How far a case came, and in which round.
@@ -48,6 +51,11 @@ impl Count {
 
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     CASES.iter().map(|(name, ..)| *name)
+}
+
+/// Whether this CLI can go through this case at all.
+pub(super) fn is_for(case: &str, cli: &Cli) -> bool {
+    case != "acp" || acp::args_of(cli).is_some()
 }
 
 /// Takes a CLI that is idle through those cases that are wanted. One that fails does not stop the others unless it

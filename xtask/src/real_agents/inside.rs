@@ -72,7 +72,8 @@ fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, wish: &Wish
     // Called after the moment, so that two may run beside each other.
     let kept = agents.join("runs").join(format!("{}-{}-{}-{n}", cli.name, cli.version, now_ms()));
     let before = load();
-    let steps: Vec<&str> = wish.steps().into_iter().filter(|step| !cli.without.contains(step)).collect();
+    let can = |step: &&str| !cli.without.contains(step) && deliver::is_for(step, cli);
+    let steps: Vec<&str> = wish.steps().into_iter().filter(can).collect();
     let cells = match Stage::begin(synapse, agents, cli, &kept, wish.size) {
         Ok(mut stage) => {
             let grace = grace_now(before);

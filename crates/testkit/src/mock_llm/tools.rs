@@ -56,7 +56,8 @@ pub(super) fn call(n: usize, step: &Step, tools: &[Tool]) -> Result<Call, String
         Step::Call { name, arguments } => {
             let tool = tools.iter().find(|tool| tool.name == *name);
             // CLIs put the name of its server before that of a tool.
-            let fits = |tool: &&Tool| tool.name.rsplit("__").next() == Some(name.as_str());
+            let fits =
+                |tool: &&Tool| tool.name.strip_suffix(name.as_str()).is_some_and(|it| it.ends_with('_'));
             let tool = tool.or_else(|| tools.iter().find(fits));
             let tool = tool.ok_or_else(|| format!("no tool called {name:?} was offered"))?;
             let (name, space) = (tool.name.clone(), tool.space.clone());
@@ -173,6 +174,8 @@ mod tests {
         let step = Step::Call { name: "reply".into(), arguments: json!({}) };
         let offered = [Tool::new("mcp__synapse__reply", &json!({}))];
         assert_eq!(call(1, &step, &offered).unwrap().name, "mcp__synapse__reply");
+        let offered = [Tool::new("mcp_synapse_reply", &json!({}))];
+        assert_eq!(call(1, &step, &offered).unwrap().name, "mcp_synapse_reply");
         assert!(call(1, &step, &tools).is_err());
         let step = Step::Run { command: "ls".into(), asks: true };
         assert_eq!(call(1, &step, &tools).unwrap().arguments, json!({ "command": "ls" }));
