@@ -175,6 +175,32 @@ fn garbage_floods_and_long_lines_do_no_harm() {
 }
 
 #[test]
+fn program_that_asks_and_does_not_read_the_answers_is_ended() {
+    let (world, _agent) = agent();
+    let told = ask(&world, "say I begin; pester 5000");
+    assert_eq!(told["state"], "failed", "{told}");
+    assert!(told["why"].as_str().unwrap().contains("does not read"), "{told}");
+    world.wait_until("nothing of it is left", || world.processes().is_empty());
+}
+
+/// Its own node answers others while a program writes without a pause.
+#[test]
+fn program_that_floods_does_not_keep_others_waiting() {
+    let (world, _agent) = agent();
+    let (sending, task) = asking(&world, "flood 100000; say all");
+    world.wait_until("it is begun", || has_step(&world, &task, "seen"));
+    let mut asked = 0;
+    while state(&world, &task) == "working" && asked < 20 {
+        asked += 1;
+        let began = std::time::Instant::now();
+        world.ok(&["status", "a"]);
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+    assert!(asked > 0, "{}", state(&world, &task));
+    assert_eq!(sending.next()["answer"]["text"], "all");
+}
+
+#[test]
 fn what_the_program_says_of_its_troubles_is_in_the_log() {
     let (world, _agent) = agent();
     ask(&world, "stderr the key \x1b[31mis missing; say ok");

@@ -6,7 +6,7 @@ commands; `;` is between them:
 `say TEXT`, `think`, `tool TITLE`, `ask COMMAND` and `ask-only-always COMMAND` (a permission), `wait FILE` (until the file
 is there, or a cancel), `deaf FILE` (the same, and a cancel is not heard), `stop REASON`, `error TEXT`, `garbage N`, `long N`,
 `flood N`, `read PATH` (asks us for a file), `silent FILE` (nothing is said until the file is there), `shell COMMAND`,
-`stderr TEXT`, `exit CODE`.
+`stderr TEXT`, `exit CODE`, `pester N` (asks so often for a file, and reads nothing any more).
 
 Its other arguments: `login` (it wants a login first), `version N`, `mute` (it answers nothing), `plain` (it speaks no ACP).
 """
@@ -22,6 +22,7 @@ log = open(sys.argv[1], "a", buffering=1)
 mood = sys.argv[2:]
 lock = threading.Lock()
 answers, arrived, canceled, asked = {}, threading.Condition(), threading.Event(), 0
+blind = threading.Event()
 
 
 def out(message):
@@ -109,6 +110,11 @@ def turn(text):
             say((done.stdout + done.stderr).strip())
         elif word == "stderr":
             print(rest, file=sys.stderr, flush=True)
+        elif word == "pester":
+            blind.set()
+            for n in range(int(rest)):
+                out({"jsonrpc": "2.0", "id": n, "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}})
+            threading.Event().wait()
         elif word == "exit":
             os._exit(int(rest))
     return "end_turn"
@@ -151,5 +157,7 @@ if "plain" in mood:
         print("I am no agent", flush=True)
 for line in sys.stdin:
     log.write(line)
+    if blind.is_set():
+        threading.Event().wait()
     if "mute" not in mood:
         handle(json.loads(line))

@@ -45,6 +45,9 @@ const CANCELS_WITHIN: Duration = Duration::from_secs(10);
 /// How long what a program wrote before its exit is read.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
 
+/// After so many lines others have their turn.
+const TURNS: u64 = 16;
+
 pub struct AcpHand {
     pub app: Shared,
     pub acp: OverAcp,
@@ -197,7 +200,11 @@ impl AcpHand {
 impl Talk {
     /// Until it is over.
     async fn go_on(&mut self) -> End {
-        loop {
+        for n in 1u64.. {
+            // A program that writes without a pause must not keep all others waiting.
+            if n.is_multiple_of(TURNS) {
+                tokio::task::yield_now().await;
+            }
             self.tell();
             let happened = self.next().await;
             let done = match happened {
@@ -221,6 +228,7 @@ impl Talk {
                 return end;
             }
         }
+        End::Stopped
     }
 
     async fn next(&mut self) -> Happened {

@@ -26,6 +26,8 @@ use tokio::time::Instant;
 
 /// Longest line of the program. One can hold the whole of a file that it changes.
 pub(super) const LINE_BYTES_MAX: usize = 8 << 20;
+/// After a long line its room is given back.
+const KEPT_BYTES_MAX: usize = 256 << 10;
 /// Lines that wait to be read by the program.
 const WAITING_MAX: usize = 256;
 /// How long it may take to end when it is asked to.
@@ -223,7 +225,9 @@ async fn log(stderr: ChildStderr, last_words: Arc<Mutex<VecDeque<String>>>) {
 pub(super) struct Lines<R = ChildStdout> {
     from: R,
     read: Vec<u8>,
-    /// So much of it has no line end.
+    /// Up to here it was given out.
+    begin: usize,
+    /// Up to here there is no line end.
     searched: usize,
     /// The line that is being read is too long, and is passed over.
     skips: bool,
@@ -238,7 +242,7 @@ pub(super) enum Piece {
 
 impl<R: tokio::io::AsyncRead + Unpin> Lines<R> {
     fn new(from: R) -> Self {
-        Self { from, read: Vec::new(), searched: 0, skips: false }
+        Self { from, read: Vec::new(), begin: 0, searched: 0, skips: false }
     }
 
     /// The next line; none at the end. Nothing is lost if it is not waited for to the end.
@@ -248,6 +252,7 @@ impl<R: tokio::io::AsyncRead + Unpin> Lines<R> {
             if let Some(piece) = self.taken() {
                 return Some(piece);
             }
+            self.tidy_up();
             self.read.reserve(CHUNK);
             match self.from.read_buf(&mut self.read).await {
                 Ok(0) | Err(_) => return None,
@@ -257,26 +262,28 @@ impl<R: tokio::io::AsyncRead + Unpin> Lines<R> {
     }
 
     fn taken(&mut self) -> Option<Piece> {
-        let end = self.read[self.searched..].iter().position(|byte| *byte == b'\n');
-        match end.map(|end| self.searched + end) {
-            Some(end) => {
-                let rest = self.read.split_off(end + 1);
-                let mut line = std::mem::replace(&mut self.read, rest);
-                self.searched = 0;
-                line.pop();
-                match std::mem::take(&mut self.skips) || line.len() > LINE_BYTES_MAX {
-                    true => Some(Piece::TooLong),
-                    false => Some(Piece::Line(line)),
-                }
-            }
-            None => {
-                self.searched = self.read.len();
-                if self.read.len() > LINE_BYTES_MAX {
-                    (self.read, self.searched, self.skips) = (Vec::new(), 0, true);
-                }
-                None
-            }
+        let Some(end) = self.read[self.searched..].iter().position(|byte| *byte == b'\n') else {
+            self.searched = self.read.len();
+            return None;
+        };
+        let end = self.searched + end;
+        let line = &self.read[self.begin..end];
+        let is_long = std::mem::take(&mut self.skips) || line.len() > LINE_BYTES_MAX;
+        let piece = if is_long { Piece::TooLong } else { Piece::Line(line.to_vec()) };
+        (self.begin, self.searched) = (end + 1, end + 1);
+        Some(piece)
+    }
+
+    /// Before more is read: what was given out goes, and so does what is too long already.
+    fn tidy_up(&mut self) {
+        if self.read.len() - self.begin > LINE_BYTES_MAX {
+            (self.read, self.skips) = (Vec::new(), true);
+        } else if self.begin == self.read.len() && self.read.capacity() > KEPT_BYTES_MAX {
+            self.read = Vec::new();
+        } else {
+            self.read.drain(..self.begin);
         }
+        (self.begin, self.searched) = (0, self.read.len());
     }
 }
 
@@ -300,5 +307,7 @@ mod tests {
         let mut long = vec![b'x'; 3 * LINE_BYTES_MAX];
         long.extend(b"\nafter\n");
         assert_eq!(pieces(&long).await, [Piece::TooLong, line("after")]);
+        let just = vec![b'x'; LINE_BYTES_MAX];
+        assert_eq!(pieces(&[&just[..], b"\nb\n"].concat()).await, [Piece::Line(just), line("b")]);
     }
 }

@@ -19,6 +19,7 @@ use synapse_terminal::summary::one_line;
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// More answers are not shown.
 const OPTIONS_MAX: usize = 16;
+const OPTION_ID_BYTES_MAX: usize = 1_024;
 const HASH_DIGITS: usize = 24;
 
 /// What a program asks, and how to answer it.
@@ -142,6 +143,9 @@ fn once(options: &[PermissionOption], kind: &str) -> Result<String, String> {
             Err(format!("its program offers several answers of the kind {kind}: {}", offered()))
         }
         (Some(one), None) => {
+            if one.option_id.len() > OPTION_ID_BYTES_MAX {
+                return Err(format!("its program offers an answer of the kind {kind} with a huge id"));
+            }
             let is_alone = options.iter().filter(|option| option.option_id == one.option_id).count() == 1;
             if is_alone {
                 Ok(one.option_id.clone())
@@ -281,8 +285,11 @@ mod tests {
             { "optionId": "x", "name": "always", "kind": "allow_always" },
             { "optionId": "x", "name": "once", "kind": "allow_once" },
         ]);
-        let same = question(1, json!({ "sessionId": "s", "toolCall": tool, "options": same }));
+        let same = question(1, json!({ "sessionId": "s", "toolCall": tool.clone(), "options": same }));
         assert!(same.answer(true).unwrap_err().contains("same id"));
+        let huge = json!([{ "optionId": "x".repeat(2_000), "name": "once", "kind": "allow_once" }]);
+        let huge = question(1, json!({ "sessionId": "s", "toolCall": tool, "options": huge }));
+        assert!(huge.answer(true).unwrap_err().contains("huge id"));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use synapse_terminal::summary::one_line;
 
 /// Questions that may wait at once; a program that asks more is told that nobody decides them.
 const QUESTIONS_MAX: usize = 16;
+const SESSION_ID_BYTES_MAX: usize = 1_024;
 /// So many lines in a row that are not understood, and the program is taken for one that does not speak ACP.
 const BAD_LINES_MAX: usize = 1_000;
 /// Of such lines only the first ones are told to the log.
@@ -284,6 +285,9 @@ impl Session {
     fn opened(&mut self, outcome: Result<Value, RpcError>) -> Vec<News> {
         match outcome {
             Ok(result) => match serde_json::from_value::<NewSession>(result) {
+                Ok(opened) if opened.session_id.len() > SESSION_ID_BYTES_MAX => {
+                    broken("the id of its session is longer than an id may be".into())
+                }
                 Ok(opened) => {
                     self.phase = Phase::Open { id: opened.session_id };
                     vec![News::Opened]

@@ -124,6 +124,10 @@ fn program_that_cannot_be_spoken_with_says_why() {
     let ways = json!([{ "id": "k", "name": "Use a key" }]);
     rig.hear(json!({ "id": 1, "result": { "protocolVersion": 1, "authMethods": ways } }));
     let news = rig.hear(json!({ "id": 2, "error": { "code": -32000, "message": "Auth" } }));
+    let mut long = Rig::new();
+    long.hear(json!({ "id": 1, "result": { "protocolVersion": 1 } }));
+    let id = "s".repeat(SESSION_ID_BYTES_MAX + 1);
+    assert!(long.hear(json!({ "id": 2, "result": { "sessionId": id } }))[0].starts_with("broken"));
     assert!(news[0].contains("login") && news[0].contains("Use a key"), "{news:?}");
 }
 
