@@ -47,6 +47,8 @@ struct Wish {
     write: bool,
     /// Columns and rows of the person's terminal.
     size: (u16, u16),
+    /// What the step `sizes` makes of it half-way.
+    resize_to: Option<(u16, u16)>,
     /// In the network of its own already: the word that only this chore says to itself.
     inside: bool,
 }
@@ -67,6 +69,7 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
         keep: false,
         write: false,
         size: SIZE,
+        resize_to: None,
         inside: false,
     };
     let mut words = words.iter();
@@ -86,6 +89,10 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
             "--size" => {
                 let size = words.next().and_then(|word| size(word));
                 wish.size = size.context("--size needs columns and rows, such as 80x24")?;
+            }
+            "--resize" => {
+                let size = words.next().and_then(|word| size(word));
+                wish.resize_to = Some(size.context("--resize needs columns and rows, such as 80x24")?);
             }
             "--agents" => {
                 let names = words.next().context("--agents needs names, such as codex,claude")?;
@@ -227,6 +234,8 @@ mod tests {
         assert!(check("--watch-only --agents clade").unwrap_err().contains("claude"));
         assert!(check("--watch-only --rounds 0").unwrap_err().contains("number"));
         assert_eq!(check("--size 80x24").unwrap().size, (80, 24));
+        assert_eq!(check("--only sizes --resize 80x24").unwrap().resize_to, Some((80, 24)));
+        assert!(check("--resize 80").unwrap_err().contains("80x24"));
         assert!(check("--size 80").unwrap_err().contains("80x24"));
         assert_eq!(check("--agents qwen@0.15.10").unwrap().clis[0].version, "0.15.10");
         assert_eq!(check("--agents qwen@0.1.2").unwrap().clis[0].version, "0.1.2");

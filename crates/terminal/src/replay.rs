@@ -1,6 +1,7 @@
 //! Recordings: asciinema casts of real sessions, and how well the states seen agree with the true ones.
 //!
-//! Agreement: every 0.1 s from the first true idle on; 0.7 s of grace after each true change.
+//! Agreement: every 0.1 s from the first true idle on; 0.7 s of grace after each true change could be seen. Between a
+//! change and when it could be seen, a program may report it already; nothing is counted there.
 
 use crate::fold::Verdict;
 use crate::profile::Profile;
@@ -229,26 +230,42 @@ fn state_at(timeline: &Timeline, at: u64) -> AgentState {
     timeline[after.saturating_sub(1)].1
 }
 
-/// Compares what was seen with what was true.
-pub fn score(timeline: &Timeline, truth: &[True], end_ms: u64) -> Score {
+/// A true change, and when it could be seen.
+struct Change {
+    at_ms: u64,
+    seen_ms: u64,
+    state: AgentState,
+}
+
+fn changes_in(truth: &[True]) -> Vec<Change> {
     let ms = |t: f64| (t * 1000.0).round() as u64;
-    let mut changes: Vec<(u64, AgentState)> = Vec::new();
+    let mut changes: Vec<Change> = Vec::new();
     for one in truth {
         let state = one.state.state();
-        if changes.last().is_none_or(|(_, last)| *last != state) {
-            changes.push((ms(one.t_ui.unwrap_or(one.t)), state));
+        if changes.last().is_none_or(|last| last.state != state) {
+            let seen_ms = ms(one.t_ui.unwrap_or(one.t));
+            changes.push(Change { at_ms: ms(one.t).min(seen_ms), seen_ms, state });
         }
     }
-    let first = changes.iter().find(|(_, state)| *state == AgentState::Idle).map_or(end_ms, |(at, _)| *at);
+    changes
+}
+
+/// Compares what was seen with what was true.
+pub fn score(timeline: &Timeline, truth: &[True], end_ms: u64) -> Score {
+    let changes = changes_in(truth);
+    let first = changes
+        .iter()
+        .find(|change| change.state == AgentState::Idle)
+        .map_or(end_ms, |change| change.seen_ms);
     let (mut right, mut samples, mut missed, mut as_idle) = (0, 0, 0, 0);
     let mut confusions = BTreeMap::new();
     for at in (first..end_ms).step_by(STEP_MS as usize) {
-        let (since, state) = changes[changes.partition_point(|(from, _)| *from <= at).saturating_sub(1)];
-        if at < since + GRACE_MS {
+        let now = &changes[changes.partition_point(|change| change.at_ms <= at).saturating_sub(1)];
+        if at < now.seen_ms + GRACE_MS {
             continue;
         }
         samples += 1;
-        let seen = state_at(timeline, at);
+        let (state, seen) = (now.state, state_at(timeline, at));
         if seen == state {
             right += 1;
             continue;
@@ -272,13 +289,13 @@ pub fn score(timeline: &Timeline, truth: &[True], end_ms: u64) -> Score {
 }
 
 /// For each true change after the first idle: how long until it was seen.
-fn delays(timeline: &Timeline, changes: &[(u64, AgentState)], end_ms: u64) -> Vec<u64> {
-    let from = changes.iter().position(|(_, state)| *state == AgentState::Idle).unwrap_or(changes.len());
+fn delays(timeline: &Timeline, changes: &[Change], end_ms: u64) -> Vec<u64> {
+    let from = changes.iter().position(|change| change.state == AgentState::Idle).unwrap_or(changes.len());
     // What became true after the last event cannot be seen in it.
-    let later = changes.iter().enumerate().skip(from + 1).filter(|(_, (at, _))| *at < end_ms);
+    let later = changes.iter().enumerate().skip(from + 1).filter(|(_, change)| change.seen_ms < end_ms);
     later
-        .map(|(n, (at, state))| {
-            let until = changes.get(n + 1).map_or(end_ms, |(next, _)| (*next).min(end_ms));
+        .map(|(n, Change { seen_ms: at, state, .. })| {
+            let until = changes.get(n + 1).map_or(end_ms, |next| next.seen_ms.min(end_ms));
             (*at..until).find(|t| state_at(timeline, *t) == *state).map_or(until - at, |t| t - at)
         })
         .collect()
@@ -293,6 +310,19 @@ fn p95(mut values: Vec<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Codex reports a permission half a second before it draws the question.
+    #[test]
+    fn report_before_the_change_could_be_seen_is_not_wrong() {
+        let truth = r#"[{"t":0,"state":"idle"},{"t":1,"state":"busy"},{"t":2,"state":"waiting","t_ui":4}]"#;
+        let truth = parse_truth(truth).unwrap();
+        for (reported_ms, agreement) in [(2_000, true), (4_000, true), (1_800, false), (5_000, false)] {
+            let seen =
+                vec![(0, AgentState::Idle), (1_000, AgentState::Busy), (reported_ms, AgentState::Waiting)];
+            let score = score(&seen, &truth, 6_000);
+            assert_eq!(score.agreement > 0.999, agreement, "{reported_ms}: {score:?}");
+        }
+    }
 
     #[test]
     fn a_truth_that_goes_on_after_the_recording_is_scored_up_to_its_end() {

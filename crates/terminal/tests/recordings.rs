@@ -70,6 +70,30 @@ fn states_do_not_depend_on_how_bytes_are_cut() {
     }
 }
 
+/// Idle, busy and waiting, in their order.
+fn sequence<'a>(states: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut states: Vec<String> =
+        states.filter(|state| ["idle", "busy", "waiting"].contains(state)).map(str::to_owned).collect();
+    states.dedup();
+    states
+}
+
+/// One script: an answer, then a command that is asked about and allowed. `resized` is 120×40 and becomes 80×24 while
+/// the question is shown.
+#[test]
+fn one_script_gives_the_same_states_at_every_size() {
+    let expected = ["idle", "busy", "idle", "busy", "waiting", "busy", "idle"];
+    for cli in ["claude", "codex", "copilot", "gemini", "opencode"] {
+        for size in ["80x24", "120x40", "200x50", "resized"] {
+            let name = format!("{cli}-{size}__sizes");
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recordings/{name}.cast"));
+            let (recording, profile) = load(&name, &path);
+            let seen = replay::play(&recording, profile);
+            assert_eq!(sequence(seen.iter().map(|(_, state)| state.name())), expected, "{name}: {seen:?}");
+        }
+    }
+}
+
 /// The generic profile knows no CLI, and still must not take a question for a prompt.
 #[test]
 fn without_a_profile_a_choice_is_still_seen_as_waiting() {

@@ -84,7 +84,7 @@ pub(super) fn find(name: &str) -> anyhow::Result<&'static Cli> {
     }
 }
 
-const ESCAPE: &str = "\u{1b}";
+pub(super) const ESCAPE: &str = "\u{1b}";
 
 // tidy: table
 pub(super) const ALL: &[Cli] = &[

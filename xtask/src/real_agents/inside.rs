@@ -74,7 +74,7 @@ fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, wish: &Wish
     let before = load();
     let can = |step: &&str| !cli.without.contains(step) && deliver::is_for(step, cli);
     let steps: Vec<&str> = wish.steps().into_iter().filter(can).collect();
-    let cells = match Stage::begin(synapse, agents, cli, &kept, wish.size) {
+    let cells = match Stage::begin(synapse, agents, cli, &kept, wish) {
         Ok(mut stage) => {
             let grace = grace_now(before);
             let (mut cells, truth) = scenario::play(&mut stage, &steps, || grace_now(before).max(grace));

@@ -96,6 +96,15 @@ fn permission(stage: &mut Stage) -> anyhow::Result<Told> {
 
 /// Waits until the CLI asks for a permission, and then for a while, in which nothing may change.
 fn wait_for_question(stage: &Stage, place: usize) -> anyhow::Result<True> {
+    let (called, shown) = question_is_shown(stage, place)?;
+    stage.wait_state("waiting", called.saturating_sub(LAG_MS))?;
+    hold(WAITS);
+    // Between the call and the question nobody can see that it waits.
+    Ok(True::shown(called, "waiting", shown))
+}
+
+/// Waits until the model calls the tool and the CLI asks for a permission; when each of them was.
+fn question_is_shown(stage: &Stage, place: usize) -> anyhow::Result<(u64, u64)> {
     let called = stage.wait_mock(place, "the call of the tool", |entry| match entry.what {
         What::Asked { .. } => Some(entry.at_ms),
         _ => None,
@@ -104,10 +113,7 @@ fn wait_for_question(stage: &Stage, place: usize) -> anyhow::Result<True> {
     let Some(shown) = stage.recorder.wait_shown(question, PATIENCE) else {
         bail!("{question:?} is not shown:\n{}", stage.recorder.screen());
     };
-    stage.wait_state("waiting", called.saturating_sub(LAG_MS))?;
-    hold(WAITS);
-    // Between the call and the question nobody can see that it waits.
-    Ok(True::shown(called, "waiting", shown))
+    Ok((called, shown))
 }
 
 fn interrupt(stage: &mut Stage) -> anyhow::Result<Told> {

@@ -14,7 +14,7 @@ use synapse_testkit::mock_llm::{What, now_ms};
 
 use super::catalog::{self, Cli};
 use super::stage::Stage;
-use super::{SIZE, deliver, install, own_network};
+use super::{deliver, install, own_network};
 use crate::shell;
 
 /// The inner word by which this binary measures in a network of its own.

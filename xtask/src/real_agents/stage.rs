@@ -17,9 +17,9 @@ use synapse_testkit::pty::Pty;
 use synapse_testkit::recorder::Recorder;
 use synapse_testkit::states::States;
 
-use super::catalog::{Cli, Place};
-use super::commands_of;
+use super::catalog::{Cli, ESCAPE, Place};
 use super::judge::True;
+use super::{Wish, commands_of};
 
 /// Longer than anything takes on a machine that is busy with something else.
 pub(super) const PATIENCE: Duration = Duration::from_secs(90);
@@ -177,24 +177,32 @@ pub(super) struct Stage {
     pub states: States,
     pub recorder: Recorder,
     viewer: Pty,
+    resize_to: Option<(u16, u16)>,
     // After what looks at it.
     pub site: Site,
 }
 
 impl Stage {
-    /// Starts the CLI in a terminal of this size, as a person would.
+    /// Starts the CLI in a terminal of the size that is wished for, as a person would.
     pub fn begin(
         synapse: &Path,
         agents: &Path,
         cli: &'static Cli,
         kept: &Path,
-        size: (u16, u16),
+        wish: &Wish,
     ) -> anyhow::Result<Self> {
         let site = Site::new(synapse, agents, &[cli], kept, Script::default())?;
         let states = States::follow(site.command(), cli.name)?;
         let began_ms = now_ms();
-        let (viewer, recorder) = site.start_attached(cli, size)?;
-        Ok(Self { cli, began_ms, states, recorder, viewer, site })
+        let (viewer, recorder) = site.start_attached(cli, wish.size)?;
+        Ok(Self { cli, began_ms, states, recorder, viewer, resize_to: wish.resize_to, site })
+    }
+
+    /// Gives the terminal the other size, if one is wished for.
+    pub fn resize(&mut self) -> bool {
+        let Some((columns, rows)) = self.resize_to.take() else { return false };
+        self.viewer.resize(columns, rows);
+        true
     }
 
     /// What one key, or what stands for one, does.
@@ -215,6 +223,10 @@ impl Stage {
     /// Types a text and looks whether it is shown.
     pub fn type_text(&mut self, text: &str) -> anyhow::Result<()> {
         self.type_keys(text);
+        self.is_shown(text)
+    }
+
+    fn is_shown(&self, text: &str) -> anyhow::Result<()> {
         if self.recorder.wait_until(PATIENCE, |screen| shows(screen, text)).is_none() {
             bail!("{text:?} was typed and is not shown:\n{}", self.recorder.screen());
         }
@@ -232,12 +244,24 @@ impl Stage {
         }
     }
 
-    /// The text reaches the model; where it did not within a while, Enter is pressed again, as a person would.
+    /// Types a text and submits it.
     pub fn ask(&mut self, text: &str) -> anyhow::Result<Asked> {
+        self.type_text(text)?;
+        self.submit(text)
+    }
+
+    /// Pastes a text and submits it. Some CLIs draw their whole screen for each key.
+    pub fn ask_pasted(&mut self, text: &str) -> anyhow::Result<Asked> {
+        self.press(&format!("{ESCAPE}[200~{text}{ESCAPE}[201~"));
+        self.is_shown(text)?;
+        self.submit(text)
+    }
+
+    /// The text reaches the model; where it did not within a while, Enter is pressed again, as a person would.
+    fn submit(&mut self, text: &str) -> anyhow::Result<Asked> {
         const TRIES: usize = 3;
         const A_WHILE: Duration = Duration::from_secs(20);
         let place = self.site.mock.log().len();
-        self.type_text(text)?;
         std::thread::sleep(BEFORE_ENTER);
         let mut enter_ms = self.press("\r");
         for _ in 0..TRIES {

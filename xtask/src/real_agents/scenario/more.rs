@@ -1,4 +1,5 @@
-//! Steps beyond the first four, for `--more`: a model that is silent, questions one after the other, a refusal, an error.
+//! Steps beyond the first four, for `--more`: a model that is silent, questions one after the other, a refusal, an error,
+//! and a short script that is recorded at several sizes of the terminal.
 
 use anyhow::ensure;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use synapse_testkit::mock_llm::{Entry, What, now_ms};
 
 use super::super::judge::True;
 use super::super::stage::Stage;
-use super::{HOLDS, LAG_MS, Step, Told, hold, wait_for_end, wait_for_question};
+use super::{HOLDS, LAG_MS, Step, Told, hold, question_is_shown, wait_for_end, wait_for_question};
 
 pub(super) const STEPS: &[Step] = &[
     ("silence", silence),
@@ -14,6 +15,7 @@ pub(super) const STEPS: &[Step] = &[
     ("refusal", refusal),
     ("error", error),
     ("draft", draft),
+    ("sizes", sizes),
 ];
 
 /// The model says nothing for long.
@@ -85,6 +87,43 @@ fn error(stage: &mut Stage) -> anyhow::Result<Told> {
     hold(HOLDS);
     let last = stage.site.mock.log().entries().iter().filter_map(is_error).next_back().unwrap_or(first);
     let truth = vec![True::new(from_ms, "idle"), True::new(asked.enter_ms, "busy"), True::new(last, "idle")];
+    Ok(Told { truth, from_ms })
+}
+
+/// An answer and a permission, short enough to be kept as a recording. With `--resize` the terminal changes its size
+/// while the question is shown.
+fn sizes(stage: &mut Stage) -> anyhow::Result<Told> {
+    const A_MOMENT: Duration = Duration::from_millis(1_200);
+    const MADE: &str = "made-at-this-size";
+    let from_ms = now_ms();
+    let first = stage.ask_pasted("say it {{think 300; stream 300; mark}}")?;
+    let answered = wait_for_end(stage, first.place)?;
+    hold(A_MOMENT);
+    let second =
+        stage.ask_pasted(&format!("make it {{{{stream 300; ask touch {MADE}; stream 600; mark}}}}"))?;
+    let (called, shown) = question_is_shown(stage, second.place)?;
+    stage.wait_state("waiting", called.saturating_sub(LAG_MS))?;
+    hold(A_MOMENT);
+    if stage.resize() {
+        hold(A_MOMENT);
+    }
+    let place = stage.site.mock.log().len();
+    let allowed = stage.press(stage.cli.allow);
+    let mut truth = vec![
+        True::new(from_ms, "idle"),
+        True::new(first.enter_ms, "busy"),
+        answered,
+        True::new(second.enter_ms, "busy"),
+        True::shown(called, "waiting", shown),
+    ];
+    if stage.cli.continues {
+        truth.extend([True::new(allowed, "busy"), wait_for_end(stage, place)?]);
+    } else {
+        stage.wait_state("idle", allowed)?;
+        truth.push(True::new(allowed, "idle"));
+    }
+    hold(A_MOMENT);
+    ensure!(stage.site.work.join(MADE).exists(), "the tool was allowed and did not run");
     Ok(Told { truth, from_ms })
 }
 
