@@ -62,6 +62,10 @@ const OPENCODE_COMMANDS: [&str; 23] = [
     "plug",
 ];
 
+/// Words of Kilo that OpenCode does not have.
+const KILO_COMMANDS: [&str; 9] =
+    ["help", "console", "cloud", "roll-call", "profile", "remote", "daemon", "config", "worktree"];
+
 /// Which way there is for a program that is started with these words.
 pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
     let given = |flag: &str| {
@@ -70,7 +74,8 @@ pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
     };
     match profile.hooks {
         None => Tells::Nothing,
-        Some(Hooks::Opencode) => opencode(profile, argv),
+        Some(Hooks::Opencode) => opencode(profile, argv, &[]),
+        Some(Hooks::Kilo) => opencode(profile, argv, &KILO_COMMANDS),
         Some(Hooks::Codex) => codex::choose(profile, argv),
         Some(Hooks::Claude) if given("--settings") => {
             Tells::Unused("it was started with --settings, which has the hooks otherwise".into())
@@ -79,6 +84,10 @@ pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
         Some(Hooks::Gemini) => session_log(LogFormat::Gemini, &variable),
         Some(Hooks::Qwen) => session_log(LogFormat::Qwen, &variable),
         Some(Hooks::Copilot) => session_log(LogFormat::Copilot, &variable),
+        Some(Hooks::Cline) if given("--data-dir") => {
+            Tells::Unused("it was started with --data-dir, so its session log is elsewhere".into())
+        }
+        Some(Hooks::Cline) => session_log(LogFormat::Cline, &variable),
     }
 }
 
@@ -100,6 +109,13 @@ fn session_log(format: LogFormat, variable: &dyn Fn(&str) -> Option<PathBuf>) ->
         LogFormat::Copilot => variable("COPILOT_HOME")
             .or_else(|| below_home(".copilot"))
             .map(|folder| folder.join("session-state")),
+        LogFormat::Cline => variable("CLINE_SESSION_DATA_DIR").or_else(|| {
+            let data = variable("CLINE_DATA_DIR").or_else(|| {
+                let folder = variable("CLINE_DIR").or_else(|| below_home(".cline"))?;
+                Some(folder.join("data"))
+            });
+            data.map(|data| data.join("sessions"))
+        }),
     };
     match folder.filter(|folder| folder.is_absolute()) {
         Some(folder) => Tells::SessionLog { format, folder },
@@ -149,9 +165,10 @@ fn is_before(said: &str, (major, minor): (u32, u32)) -> bool {
 }
 
 /// Its server is at the port that the user gave, or at one that is free now.
-fn opencode(profile: &Profile, argv: &[String]) -> Tells {
+fn opencode(profile: &Profile, argv: &[String], more_commands: &[&str]) -> Tells {
     let words = argv.get(1..).unwrap_or_default();
-    if words.iter().any(|word| OPENCODE_COMMANDS.contains(&word.as_str())) {
+    let is_command = |word: &str| OPENCODE_COMMANDS.contains(&word) || more_commands.contains(&word);
+    if words.iter().any(|word| is_command(word)) {
         return Tells::Unused("this command of it has no server for its screen".into());
     }
     let given = words.iter().enumerate().find_map(|(n, word)| match word.strip_prefix("--port")? {
@@ -161,10 +178,11 @@ fn opencode(profile: &Profile, argv: &[String]) -> Tells {
     match given.map(|port| port.parse()) {
         Some(Ok(port @ 1..)) => Tells::OpencodeServer { port, guarded: false },
         Some(_) => Tells::Unused("it was started with a --port that is not known beforehand".into()),
-        None if argv
-            .first()
-            .and_then(|program| ask::version(profile, program))
-            .is_some_and(|said| is_before(&said, OPENCODE_GUARDED)) =>
+        None if profile.hooks == Some(Hooks::Opencode)
+            && argv
+                .first()
+                .and_then(|program| ask::version(profile, program))
+                .is_some_and(|said| is_before(&said, OPENCODE_GUARDED)) =>
         {
             Tells::Unused("before version 1.18 it cannot use a server of its own that has a password".into())
         }
@@ -183,8 +201,12 @@ pub fn prepare(dir: &AgentDir, tells: &Tells, synapse: &Path, program: &mut Prog
         Tells::OpencodeServer { port, guarded: true } => {
             let key = make_key(dir)?;
             program.argv.splice(1..1, ["--port".to_owned(), port.to_string()]);
-            program.env.insert("OPENCODE_SERVER_USERNAME".into(), Some(SERVER_USER.into()));
-            program.env.insert("OPENCODE_SERVER_PASSWORD".into(), Some(key));
+            // Kilo is OpenCode with other names of these variables; neither reads those of the other.
+            for program_name in ["OPENCODE", "KILO"] {
+                let name = |what: &str| format!("{program_name}_SERVER_{what}");
+                program.env.insert(name("USERNAME"), Some(SERVER_USER.into()));
+                program.env.insert(name("PASSWORD"), Some(key.clone()));
+            }
             Ok(())
         }
         Tells::CodexHooks => {
@@ -266,6 +288,9 @@ mod tests {
         ] {
             assert_eq!(port(words).filter(|(_, guarded)| !guarded), told, "{words}");
         }
+        let kilo = shipped("kilo").unwrap();
+        assert!(matches!(choose(&kilo, &argv("kilo -m x")), Tells::OpencodeServer { guarded: true, .. }));
+        assert!(matches!(choose(&kilo, &argv("kilo daemon")), Tells::Unused(_)));
         assert_eq!(choose(&shipped("generic").unwrap(), &argv("sh")), Tells::Nothing);
     }
 
@@ -323,6 +348,10 @@ mod tests {
             (LogFormat::Copilot, vec![home, ("COPILOT_HOME", "/c")], "/c/session-state"),
             (LogFormat::Copilot, vec![("COPILOT_HOME", "c")], ""),
             (LogFormat::Gemini, vec![], ""),
+            (LogFormat::Cline, vec![home], "/h/.cline/data/sessions"),
+            (LogFormat::Cline, vec![home, ("CLINE_DIR", "/c")], "/c/data/sessions"),
+            (LogFormat::Cline, vec![("CLINE_DIR", "/c"), ("CLINE_DATA_DIR", "/d")], "/d/sessions"),
+            (LogFormat::Cline, vec![home, ("CLINE_SESSION_DATA_DIR", "/s")], "/s"),
         ] {
             assert_eq!(found(format, &set), folder, "{format:?} {set:?}");
         }

@@ -459,6 +459,26 @@ mod tests {
             Holds2::Collapsed(Counts::LineEnds, 70),
         ),
         (
+            "kilo",
+            "   ┃\n   ┃  ▮Ask anything... \"What is the tech stack?\"\n   ┃\n   ┃  Code  · mock mock\n   ╹▀▀▀▀▀▀▀▀▀▀▀",
+            Holds2::Empty,
+        ),
+        (
+            "cline",
+            "      ────────────\n      ❯ ▮What can I do for you?\n      ────────────\n\n       mock (0) $0.00   ○ Plan ● Act (Tab)",
+            Holds2::Empty,
+        ),
+        (
+            "cline",
+            " ❯ said\n\n────────────\n❯ two words\n  and more▮\n────────────\n mock (0) $0.00   ○ Plan ● Act (Tab)",
+            Holds2::Text("twowordsandmore"),
+        ),
+        (
+            "cline",
+            "────────────\n❯ [[A2A:12345678:x] 1 a line that is long\n  enough... Pasted +7 lines]▮\n────────────\n mock",
+            Holds2::Collapsed(Counts::LineEnds, 7),
+        ),
+        (
             "opencode",
             "  ┃\n  ┃  two words▮\n  ┃\n  ┃  Build · gpt-5 mock\n  ╹▀▀▀▀▀▀▀▀▀▀▀",
             Holds2::Text("twowords"),
@@ -684,7 +704,8 @@ mod tests {
 
     #[test]
     fn any_screen_is_read() {
-        let shipped = ["claude", "codex", "gemini", "opencode", "copilot", "qwen", "aider"].map(composer);
+        let shipped = ["claude", "codex", "gemini", "opencode", "copilot", "qwen", "aider", "cline", "kilo"]
+            .map(composer);
         let composers: Vec<Composer> = shipped.into_iter().chain([BOX, LINES, EACH].map(written)).collect();
         bolero::check!().with_type::<(Vec<String>, u8)>().for_each(|(rows, cursor)| {
             for composer in &composers {

@@ -23,6 +23,7 @@ pub struct Frame {
     title: Option<Regex>,
     hides: Vec<Regex>,
     rows_max: Option<usize>,
+    screen_max: Option<f64>,
 }
 
 /// As written in a profile.
@@ -39,6 +40,9 @@ pub(crate) struct FrameText {
     /// A question of so many rows may have been cut without a mark.
     #[serde(default)]
     rows_max: Option<usize>,
+    /// The same for a share of the rows of the screen.
+    #[serde(default)]
+    screen_max: Option<f64>,
 }
 
 /// What a question begins with.
@@ -99,6 +103,7 @@ impl FrameText {
             title: self.title.map(|title| compile("title", title)).transpose()?,
             hides: self.hides.into_iter().map(|p| compile("hides", p)).collect::<Result<_, _>>()?,
             rows_max: self.rows_max,
+            screen_max: self.screen_max,
         })
     }
 }
@@ -107,7 +112,9 @@ impl FrameText {
 pub(crate) fn extent(frame: Option<&Frame>, screen: &Screen, rows: &[String]) -> Extent {
     let end = rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1);
     let top = frame.and_then(|frame| frame.find_top(screen, &rows[..end]));
-    let is_whole = |rows: &[String]| !says_omission(rows) && frame.is_none_or(|frame| frame.shows_all(rows));
+    let height = usize::from(screen.size().rows());
+    let is_whole =
+        |rows: &[String]| !says_omission(rows) && frame.is_none_or(|frame| frame.shows_all(rows, height));
     match top {
         Some(top) => Extent { rows: top..end, is_framed: true, is_complete: is_whole(&rows[top..end]) },
         // Of a program whose frame is known, all that is known is that the frame is not there. Without a frame, the
@@ -153,8 +160,9 @@ impl Frame {
         (top > 0 && is_titled).then_some(top)
     }
 
-    fn shows_all(&self, rows: &[String]) -> bool {
-        let is_short = self.rows_max.is_none_or(|max| rows.len() < max);
+    fn shows_all(&self, rows: &[String], height: usize) -> bool {
+        let is_low = self.screen_max.is_none_or(|share| (rows.len() as f64) < share * height as f64);
+        let is_short = is_low && self.rows_max.is_none_or(|max| rows.len() < max);
         is_short && !rows.iter().any(|row| self.hides.iter().any(|hides| hides.is_match(row)))
     }
 }
@@ -347,6 +355,32 @@ mod tests {
         }
         let wrapped = "  make all [… 57\n  lines]";
         assert!(!read(Some(&frame), &drawn(80, 30, &asks("codex", wrapped))).0.is_complete);
+    }
+
+    /// Cline 3.0.65 gives a question 38 % of the rows and cuts the rest without a mark: the first of these asked about
+    /// `echo` and seventy letters more.
+    #[test]
+    fn question_of_cline_is_complete_only_if_it_is_smaller_than_its_room() {
+        let frame = frame_of("cline");
+        let footer =
+            "\n\n\n mock (100) $0.00   ○ Plan ● Act (Tab)\n work\n Auto-approve all disabled (Shift+Tab)";
+        let asks = |tool: &str, shown: &str| {
+            format!(
+                " * said\n\n Cline needs permission\n\n Approve tool call?\n\n {tool}\n\n   {shown}\n\n  [y] Approve   [n] Deny{footer}"
+            )
+        };
+        for (tool, shown, rows, complete) in [
+            ("run_commands", "$ echo", 24, false),
+            ("run_commands", "$ echo", 40, true),
+            ("run_commands", "$ echo", 36, false),
+            ("run_commands", "$ echo a\n bbb\n ccc\n ddd", 60, false),
+            ("editor", "a.txt", 60, false),
+            ("spawn_agent", "do this and...", 60, false),
+        ] {
+            let (extent, text) = read(Some(&frame), &drawn(80, rows, &asks(tool, shown)));
+            assert_eq!((extent.is_framed, extent.is_complete), (true, complete), "{tool} {shown} {rows}");
+            assert!(!text.contains("said"), "{text}");
+        }
     }
 
     /// Qwen Code cuts the rows of a long command on the right, without a mark.

@@ -254,10 +254,13 @@ pub enum Hooks {
     Codex,
     /// An HTTP server of its own, at a port we choose.
     Opencode,
+    /// That of OpenCode under another name.
+    Kilo,
     /// No hooks, but files in which it records its sessions.
     Gemini,
     Qwen,
     Copilot,
+    Cline,
 }
 
 /// Why a profile cannot be used.
@@ -349,10 +352,12 @@ impl Profile {
 pub const SHIPPED: &[(&str, &str)] = &[
     ("aider", include_str!("../profiles/aider.yaml")),
     ("claude", include_str!("../profiles/claude.yaml")),
+    ("cline", include_str!("../profiles/cline.yaml")),
     ("codex", include_str!("../profiles/codex.yaml")),
     ("copilot", include_str!("../profiles/copilot.yaml")),
     ("gemini", include_str!("../profiles/gemini.yaml")),
     ("generic", include_str!("../profiles/generic.yaml")),
+    ("kilo", include_str!("../profiles/kilo.yaml")),
     ("opencode", include_str!("../profiles/opencode.yaml")),
     ("qwen", include_str!("../profiles/qwen.yaml")),
 ];

@@ -8,11 +8,13 @@
 
 use crate::choice;
 use crate::frame::{self, Extent, Frame, FrameText};
+use crate::pattern::PatternText;
 use crate::request::{self, Agreement, PermissionRequest};
 use crate::rules::BadRule;
 use crate::screen::Screen;
 use crate::summary::{self, Summary};
 use crate::turn::{Held, Sight};
+use regex_lite::Regex;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use synapse_core::ids::Timestamp;
@@ -232,6 +234,8 @@ pub struct Approve {
     /// The answers, if it writes them side by side into one row. Enter takes the marked one: it allows only while that
     /// is the first.
     pub side_by_side: Vec<String>,
+    /// What it asks before it believes that a prompt is denied.
+    pub confirm_deny: Option<Confirmation>,
     /// Where its questions begin; without it all of the screen is the question.
     pub frame: Option<Frame>,
 }
@@ -245,14 +249,36 @@ pub(crate) struct ApproveText {
     #[serde(default)]
     side_by_side: Vec<String>,
     #[serde(default)]
+    confirm_deny: Option<ConfirmationText>,
+    #[serde(default)]
     frame: Option<FrameText>,
 }
 
 impl ApproveText {
     pub(crate) fn compile(self) -> Result<Approve, BadRule> {
         let frame = self.frame.map(FrameText::compile).transpose()?;
-        Ok(Approve { allow: self.allow, deny: self.deny, side_by_side: self.side_by_side, frame })
+        let confirm = |text: ConfirmationText| {
+            Ok(Confirmation { shows: text.shows.compile("approve", "confirm_deny")?, key: text.key })
+        };
+        let confirm_deny = self.confirm_deny.map(confirm).transpose()?;
+        let (allow, deny, side_by_side) = (self.allow, self.deny, self.side_by_side);
+        Ok(Approve { allow, deny, side_by_side, confirm_deny, frame })
     }
+}
+
+/// A second question, about the answer to the first.
+#[derive(Debug, Clone)]
+pub struct Confirmation {
+    /// Fits the rows of the second question.
+    shows: Regex,
+    key: Key,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfirmationText {
+    shows: PatternText,
+    key: Key,
 }
 
 /// One key of a profile.
@@ -295,6 +321,8 @@ pub struct Deciding {
     key: Key,
     /// Enter is to take the first of answers that stand side by side.
     takes_first: bool,
+    /// The second question, until it is answered.
+    confirmation: Option<Confirmation>,
     /// When the prompt was first seen to be the one that is meant.
     seen_at: Option<Timestamp>,
     pressed_at: Option<Timestamp>,
@@ -329,13 +357,16 @@ const PATIENCE_MS: u64 = 5_000;
 /// A prompt stands so long before a key is pressed. Claude Code 2.1.325 drops keys in the first 0.1 s after it drew one:
 /// whoever is typing just then does not answer it unread.
 const STANDS_MS: u64 = 500;
+/// After the key that denies, a second question is drawn within this time.
+const CONFIRMATION_MS: u64 = 1_500;
 
 impl Deciding {
     /// Allows or denies the prompt with this hash.
     pub fn new(hash: String, allows: bool, keys: &Approve) -> Self {
         let key = if allows { keys.allow } else { keys.deny };
         let takes_first = key == Key::Enter && !keys.side_by_side.is_empty();
-        Self { hash, allows, key, takes_first, seen_at: None, pressed_at: None, outcome: None }
+        let confirmation = keys.confirm_deny.clone().filter(|_| !allows);
+        Self { hash, allows, key, takes_first, confirmation, seen_at: None, pressed_at: None, outcome: None }
     }
 
     /// Whether it is to be allowed.
@@ -365,7 +396,24 @@ impl Deciding {
                 self.pressed_at = Some(sight.now);
                 Decide::Press(self.key.bytes())
             }
-            Some(_) if !same => self.ends(sight, prompt, Decided::Taken),
+            Some(at) if !same => match (self.confirmation.take(), prompt) {
+                (Some(asked), Some(prompt)) if asked.shows.is_match(&prompt.text) => {
+                    if !sight.keyboard {
+                        self.confirmation = Some(asked);
+                        return Decide::TakeKeyboard { ms: KEYBOARD_MS };
+                    }
+                    // From here on, the second question is the one that has to go away.
+                    (self.hash, self.key) = (prompt.hash.clone(), asked.key);
+                    self.pressed_at = Some(sight.now);
+                    Decide::Press(self.key.bytes())
+                }
+                // It may not be drawn yet.
+                (Some(asked), _) if at.plus_ms(CONFIRMATION_MS) > sight.now => {
+                    self.confirmation = Some(asked);
+                    Decide::Wait { until: Some(at.plus_ms(CONFIRMATION_MS)), held: None }
+                }
+                _ => self.ends(sight, prompt, Decided::Taken),
+            },
             Some(_) if sight.keyboard => Decide::ReleaseKeyboard,
             Some(at) if at.plus_ms(PATIENCE_MS) > sight.now => {
                 Decide::Wait { until: Some(at.plus_ms(PATIENCE_MS)), held: None }
@@ -604,6 +652,42 @@ mod tests {
             ignored.next(&sight(9_000, Waiting, false), Some(&prompt)),
             Decide::Done(Decided::Ignored)
         );
+    }
+
+    /// Kilo asks what to do instead. Its Enter is pressed for that question and for no other.
+    #[test]
+    fn denial_is_confirmed_where_the_program_asks_again() {
+        use AgentState::{Busy, Waiting};
+        let keys = keys("kilo");
+        let asks = |text: &str| {
+            let text = format!("talk\n\n  ┃\n  ┃  {text}\n  ┃\n");
+            Prompt::read(&screen_of(&text), Timestamp(1), Some(&keys), &[])
+        };
+        let first = asks("△ Permission required\n  ┃  $ touch x\n  ┃   Allow once   Allow always   Reject");
+        let second = asks("△ Reject permission\n  ┃  Tell Kilo what to do differently");
+        let other = asks("△ Permission required\n  ┃  $ Reject permission");
+        let denied = |allows: bool| {
+            let mut deciding = Deciding::new(first.hash.clone(), allows, &keys);
+            deciding.next(&sight(0, Waiting, false), Some(&first));
+            deciding.next(&sight(STANDS_MS, Waiting, false), Some(&first));
+            (deciding.next(&sight(501, Waiting, true), Some(&first)), deciding)
+        };
+        let (pressed, mut deciding) = denied(false);
+        assert_eq!(pressed, Decide::Press(vec![0x1b]));
+        assert!(matches!(deciding.next(&sight(510, Busy, false), None), Decide::Wait { .. }));
+        let takes = Decide::TakeKeyboard { ms: KEYBOARD_MS };
+        assert_eq!(deciding.next(&sight(600, Waiting, false), Some(&second)), takes);
+        assert_eq!(deciding.next(&sight(601, Waiting, true), Some(&second)), Decide::Press(vec![b'\r']));
+        deciding.not_pressed();
+        assert_eq!(deciding.next(&sight(602, Waiting, true), Some(&second)), Decide::Press(vec![b'\r']));
+        assert_eq!(deciding.next(&sight(700, Busy, false), None), Decide::Done(Decided::Taken));
+        // Another question instead, or none at all.
+        for prompt in [Some(&other), None] {
+            let (_, mut deciding) = denied(false);
+            assert!(matches!(deciding.next(&sight(600, Waiting, false), prompt), Decide::Wait { .. }));
+            let late = sight(501 + CONFIRMATION_MS, Waiting, false);
+            assert_eq!(deciding.next(&late, prompt), Decide::Done(Decided::Taken), "{prompt:?}");
+        }
     }
 
     /// As OpenCode draws it: the marked answer has another paper.

@@ -1,4 +1,4 @@
-//! Session logs: the files in which a CLI records its conversations, one JSON object per line.
+//! Session logs: the files in which a CLI records its conversations, one JSON object per line or one in all.
 //!
 //! They hold an answer as the model wrote it, where the screen has wrapped, decorated or scrolled it away. A line that
 //! cannot be read is skipped: the program may be writing it, and a newer version may know other kinds.
@@ -14,6 +14,7 @@ pub enum LogFormat {
     Gemini,
     Qwen,
     Copilot,
+    Cline,
 }
 
 /// What followed one prompt.
@@ -40,14 +41,18 @@ enum Record {
 
 /// Longer lines are skipped.
 const LINE_BYTES_MAX: usize = 1 << 20;
+/// The same for a log that is one object.
+const OBJECT_BYTES_MAX: usize = 4 << 20;
 
 impl LogFormat {
     /// The turn of the last prompt that `is_ours` accepts, up to the next prompt.
     pub fn turn(self, log: &[u8], is_ours: impl Fn(&str) -> bool) -> Option<LoggedTurn> {
         let mut turn = None;
-        for line in log.split(|byte| *byte == b'\n') {
+        let is_one = self == Self::Cline;
+        let bytes_max = if is_one { OBJECT_BYTES_MAX } else { LINE_BYTES_MAX };
+        for line in log.split(|byte| *byte == b'\n' && !is_one) {
             // Much larger in memory than in the file, if somebody means it to be.
-            if line.len() > LINE_BYTES_MAX {
+            if line.len() > bytes_max {
                 continue;
             }
             let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
@@ -75,6 +80,10 @@ impl LogFormat {
             },
             Self::Qwen => qwen(line).into_iter().collect(),
             Self::Copilot => copilot(line).into_iter().collect(),
+            Self::Cline => {
+                let messages = line["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+                messages.iter().filter_map(cline).collect()
+            }
         }
     }
 }
@@ -127,6 +136,24 @@ fn copilot(event: &Value) -> Option<Record> {
     }
 }
 
+fn cline(message: &Value) -> Option<Record> {
+    let content = &message["content"];
+    let is_kind = |kind: &str| {
+        content.as_array().is_some_and(|parts| parts.iter().any(|part| part["type"].as_str() == Some(kind)))
+    };
+    match message["role"].as_str()? {
+        "user" if is_kind("tool_result") => Some(Record::Step),
+        // `<user_input mode="act">text</user_input>`
+        "user" => {
+            let text = text_of(content);
+            let inside = text.strip_prefix("<user_input ").and_then(|rest| rest.split_once('>'));
+            Some(Record::Prompt(inside.map_or(text.clone(), |(_, inside)| inside.to_owned())))
+        }
+        "assistant" => Some(Record::Said { text: text_of(content), calls_tools: is_kind("tool_use") }),
+        _ => None,
+    }
+}
+
 fn prompt_or_step(content: &Value) -> Record {
     if has(content, "functionResponse") { Record::Step } else { Record::Prompt(text_of(content)) }
 }
@@ -154,7 +181,8 @@ mod tests {
 
     const HEADER: &str = "[A2A:0b78765b:user]";
 
-    /// Lines as each CLI writes them (Gemini 0.61.0, Qwen 0.15.10, Copilot 1.0.102), without what is not read.
+    /// Lines as each CLI writes them (Gemini 0.61.0, Qwen 0.15.10, Copilot 1.0.102), without what is not read. Cline
+    /// writes one object.
     fn turn_with_a_tool(format: LogFormat) -> Vec<&'static str> {
         match format {
             LogFormat::Gemini => vec![
@@ -183,6 +211,7 @@ mod tests {
                 r#"{"type":"assistant.message","data":{"content":"all done","toolRequests":[]}}"#,
                 r#"{"type":"assistant.turn_end","data":{"turnId":"1"}}"#,
             ],
+            LogFormat::Cline => Vec::new(),
         }
     }
 
@@ -209,6 +238,23 @@ mod tests {
             }
             assert_eq!(turn(format, &lines[..1]).filter(|turn| !turn.answer.is_empty()), None, "{format:?}");
         }
+    }
+
+    #[test]
+    fn log_that_is_one_object_is_read() {
+        let messages = [
+            r#"{"role":"user","content":[{"type":"text","text":"<user_input mode=\"act\">[A2A:0b78765b:user] touch it</user_input>"}]}"#,
+            r#"{"role":"assistant","content":[{"type":"text","text":"looking"},{"type":"tool_use","id":"call_3"}]}"#,
+            r#"{"role":"user","content":[{"type":"tool_result","content":"made"}]}"#,
+            r#"{"role":"assistant","content":[{"type":"text","text":"all done"}]}"#,
+        ];
+        let log = |count: usize| format!("{{\n\"messages\": [\n{}\n]}}", messages[..count].join(",\n"));
+        let read =
+            |log: &str| LogFormat::Cline.turn(log.as_bytes(), |text| text.trim_start().starts_with(HEADER));
+        assert_eq!(read(&log(4)), answered("all done", true));
+        assert_eq!((read(&log(3)), read(&log(2))), (answered("looking", false), answered("looking", false)));
+        assert_eq!(read(&log(1)), answered("", false));
+        assert_eq!((read("{"), read("[]"), read(&log(4)[1..])), (None, None, None), "half written");
     }
 
     #[test]

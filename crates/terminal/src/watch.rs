@@ -340,8 +340,8 @@ impl Watch {
             // asked, or let a turn go on after its end.
             Some(Hooks::Codex) => Meaning::Nothing,
             // These have no hooks of ours.
-            Some(Hooks::Gemini | Hooks::Qwen | Hooks::Copilot) => Meaning::Nothing,
-            Some(Hooks::Claude | Hooks::Opencode) | None => hooks::claude(event),
+            Some(Hooks::Gemini | Hooks::Qwen | Hooks::Copilot | Hooks::Cline) => Meaning::Nothing,
+            Some(Hooks::Claude | Hooks::Opencode | Hooks::Kilo) | None => hooks::claude(event),
         };
         match means {
             Meaning::Says(sees) => self.fold.read(now, Rank::Hook, Some((sees, hooks::why(event)))),

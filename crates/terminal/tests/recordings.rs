@@ -83,7 +83,7 @@ fn sequence<'a>(states: impl Iterator<Item = &'a str>) -> Vec<String> {
 #[test]
 fn one_script_gives_the_same_states_at_every_size() {
     let expected = ["idle", "busy", "idle", "busy", "waiting", "busy", "idle"];
-    for cli in ["claude", "codex", "copilot", "gemini", "opencode"] {
+    for cli in ["claude", "cline", "codex", "copilot", "gemini", "kilo", "opencode"] {
         for size in ["80x24", "120x40", "200x50", "resized"] {
             let name = format!("{cli}-{size}__sizes");
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recordings/{name}.cast"));
@@ -144,6 +144,32 @@ fn questions_on_a_small_screen_are_complete() {
         );
         let shown = whole.or(prompts.last()).unwrap();
         assert!(shown.text.contains("touch made-by-the-tool"), "{name}: {}", shown.text);
+    }
+}
+
+/// Cline cuts a question without a mark if its window is low, so none counts as complete there.
+#[test]
+fn questions_of_cline_are_complete_only_where_they_have_room() {
+    for (size, complete) in [("80x24", false), ("120x40", true), ("200x50", true)] {
+        let name = format!("cline-{size}__sizes");
+        let prompts = prompts_in(&name);
+        let whole = prompts.iter().find(|prompt| prompt.doubt.is_none() && !prompt.choices.is_empty());
+        assert!(!prompts.is_empty() && prompts.iter().all(|prompt| prompt.is_decidable), "{name}");
+        assert_eq!(whole.is_some(), complete, "{name}: {prompts:#?}");
+        if let Some(whole) = whole {
+            assert_eq!(whole.summary.text, "asks to run: touch made-at-this-size", "{name}");
+        }
+    }
+}
+
+#[test]
+fn questions_of_kilo_are_complete() {
+    for size in ["80x24", "120x40", "200x50", "resized"] {
+        let name = format!("kilo-{size}__sizes");
+        let prompts = prompts_in(&name);
+        let whole = prompts.iter().find(|prompt| prompt.doubt.is_none() && !prompt.choices.is_empty());
+        let whole = whole.unwrap_or_else(|| panic!("{name}: {prompts:#?}"));
+        assert!(whole.is_decidable && whole.text.contains("touch made-at-this-size"), "{name}: {whole:#?}");
     }
 }
 

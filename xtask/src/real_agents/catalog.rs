@@ -30,6 +30,8 @@ pub(super) struct Cli {
     pub proves: &'static str,
     /// Steps that it cannot do.
     pub without: &'static [&'static str],
+    /// In a terminal with fewer rows its questions may be cut, and are not approved with a command.
+    pub approve_rows_min: u16,
     prepare: fn(&Place<'_>) -> Prepared,
 }
 
@@ -101,6 +103,7 @@ pub(super) const ALL: &[Cli] = &[
         answers_from: "hook",
         proves: "seen",
         without: &[],
+        approve_rows_min: 0,
         prepare: codex,
     },
     Cli {
@@ -117,6 +120,7 @@ pub(super) const ALL: &[Cli] = &[
         answers_from: "hook",
         proves: "seen",
         without: &[],
+        approve_rows_min: 0,
         prepare: claude,
     },
     Cli {
@@ -132,6 +136,7 @@ pub(super) const ALL: &[Cli] = &[
         answers_from: "log",
         proves: "submitted",
         without: &[],
+        approve_rows_min: 0,
         prepare: gemini,
     },
     Cli {
@@ -147,6 +152,7 @@ pub(super) const ALL: &[Cli] = &[
         answers_from: "server",
         proves: "seen",
         without: &[],
+        approve_rows_min: 0,
         prepare: opencode,
     },
     Cli {
@@ -162,6 +168,7 @@ pub(super) const ALL: &[Cli] = &[
         answers_from: "log",
         proves: "submitted",
         without: &[],
+        approve_rows_min: 0,
         prepare: copilot,
     },
     Cli {
@@ -178,6 +185,7 @@ pub(super) const ALL: &[Cli] = &[
         answers_from: "log",
         proves: "submitted",
         without: &[],
+        approve_rows_min: 0,
         prepare: qwen,
     },
     Cli {
@@ -193,7 +201,41 @@ pub(super) const ALL: &[Cli] = &[
         answers_from: "log",
         proves: "submitted",
         without: &[],
+        approve_rows_min: 0,
         prepare: qwen,
+    },
+    Cli {
+        name: "cline",
+        source: npm("cline"),
+        version: "3.0.65",
+        args: &["--auto-approve", "false"],
+        question: "Cline needs permission",
+        allow: "y",
+        deny: "n",
+        continues: true,
+        stop: &[ESCAPE],
+        answers_from: "log",
+        proves: "submitted",
+        without: &[],
+        approve_rows_min: 37,
+        prepare: cline,
+    },
+    Cli {
+        name: "kilo",
+        source: npm("@kilocode/cli"),
+        // 7.8.1 needs a package that npm does not have.
+        version: "7.7.7",
+        args: &[],
+        question: "Permission required",
+        allow: "\r",
+        deny: "\u{1b}[C\u{1b}[C\r\r",
+        continues: true,
+        stop: &[ESCAPE, ESCAPE],
+        answers_from: "server",
+        proves: "seen",
+        without: &[],
+        approve_rows_min: 0,
+        prepare: kilo,
     },
     Cli {
         name: "aider",
@@ -217,6 +259,7 @@ pub(super) const ALL: &[Cli] = &[
         proves: "submitted",
         // Its model is not asked again after a permission, and nothing is approved from elsewhere.
         without: &["two asks", "a2a"],
+        approve_rows_min: 0,
         prepare: aider,
     },
 ];
@@ -279,6 +322,14 @@ fn gemini(place: &Place<'_>) -> Prepared {
 }
 
 fn opencode(place: &Place<'_>) -> Prepared {
+    Prepared { files: vec![(".config/opencode/opencode.json", opencode_config(place))], env: vec![] }
+}
+
+fn kilo(place: &Place<'_>) -> Prepared {
+    Prepared { files: vec![(".config/kilo/kilo.json", opencode_config(place))], env: vec![] }
+}
+
+fn opencode_config(place: &Place<'_>) -> String {
     let provider = json!({
         "npm": "@ai-sdk/openai-compatible",
         "name": "mock",
@@ -292,7 +343,33 @@ fn opencode(place: &Place<'_>) -> Prepared {
         "permission": { "bash": "ask" },
         "autoupdate": false,
     });
-    Prepared { files: vec![(".config/opencode/opencode.json", config.to_string())], env: vec![] }
+    config.to_string()
+}
+
+fn cline(place: &Place<'_>) -> Prepared {
+    const DATE: &str = "2026-11-18T00:00:00.000Z";
+    let mock = json!({
+        "provider": "openai-compatible",
+        "apiKey": KEY,
+        "model": "mock",
+        "baseUrl": format!("http://127.0.0.1:{}/v1", place.port),
+    });
+    let providers = json!({
+        "version": 1,
+        "lastUsedProvider": "openai-compatible",
+        "modes": {},
+        "providers": { "openai-compatible": { "settings": mock, "updatedAt": DATE, "tokenSource": "manual" } },
+    });
+    // Otherwise it begins with offers.
+    let notices =
+        json!({ "shown": { "cline-cli-cline-pass-intro": true, "cline-cli-desktop-launch": true } });
+    Prepared {
+        files: vec![
+            (".cline/data/settings/providers.json", providers.to_string()),
+            (".cline/data/settings/cli-notices.json", notices.to_string()),
+        ],
+        env: vec![],
+    }
 }
 
 fn copilot(place: &Place<'_>) -> Prepared {

@@ -100,7 +100,7 @@ fn one(
 ) -> anyhow::Result<()> {
     let agents = root.join("target/agents");
     let kept = agents.join("runs").join(format!("speed-{}-{}", cli.name, now_ms()));
-    let stage = Stage::begin(synapse, &agents, cli, &kept, SIZE)?;
+    let stage = Stage::begin(synapse, &agents, cli, &kept, &super::wish(&[])?)?;
     stage.wait_state("idle", 0)?;
     // The first warms everything up.
     for n in 0..=sends {

@@ -177,6 +177,7 @@ pub(super) struct Stage {
     pub states: States,
     pub recorder: Recorder,
     viewer: Pty,
+    rows: u16,
     resize_to: Option<(u16, u16)>,
     // After what looks at it.
     pub site: Site,
@@ -195,7 +196,13 @@ impl Stage {
         let states = States::follow(site.command(), cli.name)?;
         let began_ms = now_ms();
         let (viewer, recorder) = site.start_attached(cli, wish.size)?;
-        Ok(Self { cli, began_ms, states, recorder, viewer, resize_to: wish.resize_to, site })
+        let (rows, resize_to) = (wish.size.1, wish.resize_to);
+        Ok(Self { cli, began_ms, states, recorder, viewer, rows, resize_to, site })
+    }
+
+    /// Whether the terminal is too low for its questions to be approved with a command.
+    pub fn cuts_questions(&self) -> bool {
+        self.rows < self.cli.approve_rows_min
     }
 
     /// Gives the terminal the other size, if one is wished for.

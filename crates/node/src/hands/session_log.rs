@@ -139,6 +139,10 @@ impl SessionLogs {
                         .filter_map(with_time),
                 ),
                 LogFormat::Copilot => logs.extend(with_time(folder.join("events.jsonl"))),
+                LogFormat::Cline => {
+                    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    logs.extend(with_time(folder.join(format!("{name}.messages.json"))));
+                }
             }
         }
         logs.sort_unstable_by(|a, b| b.cmp(a));

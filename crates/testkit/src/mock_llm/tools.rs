@@ -38,6 +38,8 @@ const SHELLS: &[&str] = &[
     "bash",
     "run_shell_command",
     "powershell",
+    "run_commands",
+    "Execute",
 ];
 
 pub(super) fn shell(tools: &[Tool]) -> Option<&Tool> {
@@ -76,9 +78,10 @@ pub(super) fn written(n: usize, command: &str) -> Call {
 /// Arguments of a shell tool with this schema. What else it requires is filled in.
 fn running(schema: &Value, command: &str, asks: bool) -> Value {
     let known = &schema["properties"];
-    let mut arguments = match (&known["cmd"], known["command"]["type"].as_str()) {
-        (Value::Object(_), _) => json!({ "cmd": command }),
-        (_, Some("array")) => json!({ "command": ["bash", "-lc", command] }),
+    let mut arguments = match (&known["cmd"], &known["commands"], known["command"]["type"].as_str()) {
+        (Value::Object(_), ..) => json!({ "cmd": command }),
+        (_, Value::Object(_), _) => json!({ "commands": [command] }),
+        (.., Some("array")) => json!({ "command": ["bash", "-lc", command] }),
         _ => json!({ "command": command }),
     };
     for name in list(&schema["required"]).iter().filter_map(Value::as_str) {
@@ -140,6 +143,11 @@ mod tests {
             json!({ "properties": { "command": { "type": "array" } } }),
             false,
             json!({ "command": ["bash", "-lc", "ls"] }),
+        );
+        check(
+            json!({ "properties": { "commands": { "type": "array" } }, "required": ["commands"] }),
+            false,
+            json!({ "commands": ["ls"] }),
         );
         check(
             json!({

@@ -67,8 +67,16 @@ fn decide(stage: &mut Stage, decision: Decision) -> anyhow::Result<()> {
         Decision::KeyDenies => drop(stage.press(stage.cli.deny)),
         Decision::KeyAllows => drop(stage.press(stage.cli.allow)),
         Decision::CommandDenies => drop(by_command(stage, "deny")?),
+        Decision::CommandAllows if stage.cuts_questions() => {
+            ensure!(
+                is_refused(stage),
+                "a question that may be cut was approved:\n{}",
+                stage.recorder.screen()
+            );
+            stage.press(stage.cli.allow);
+        }
         Decision::CommandAllows => {
-            if stage.cli.name == MARKS {
+            if MARKS.contains(&stage.cli.name) {
                 nothing_is_taken_by_enter(stage)?;
             }
             drop(by_command(stage, "approve")?);
@@ -83,22 +91,24 @@ fn decide(stage: &mut Stage, decision: Decision) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program whose Enter takes whichever answer is marked.
-const MARKS: &str = "opencode";
+/// The programs whose Enter takes whichever answer is marked.
+const MARKS: [&str; 2] = ["opencode", "kilo"];
 
 /// While another answer than the first is marked, `approve` presses nothing and says so.
 fn nothing_is_taken_by_enter(stage: &mut Stage) -> anyhow::Result<()> {
     const RIGHT: &str = "\u{1b}[C";
     const LEFT: &str = "\u{1b}[D";
     stage.press(RIGHT);
-    let is_refused = |stage: &Stage| {
-        by_command(stage, "approve").is_err_and(|e| e.to_string().contains("nothing was pressed"))
-    };
     std::thread::sleep(HOLDS);
     ensure!(is_refused(stage), "another answer is marked, and it was taken:\n{}", stage.recorder.screen());
     stage.press(LEFT);
     std::thread::sleep(HOLDS);
     Ok(())
+}
+
+/// Whether `approve` presses nothing, and says so.
+fn is_refused(stage: &Stage) -> bool {
+    by_command(stage, "approve").is_err_and(|e| e.to_string().contains("nothing was pressed"))
 }
 
 fn by_command(stage: &Stage, verb: &str) -> anyhow::Result<String> {
