@@ -123,14 +123,15 @@ fn session_log(format: LogFormat, variable: &dyn Fn(&str) -> Option<PathBuf>) ->
     }
 }
 
-/// The arguments of a profile that the program has: of a version that the profile was not checked with, those that its
-/// help names.
+/// The arguments of a profile that the program has: of a version that the profile was not checked with, the long ones
+/// only if its help names them.
 pub fn known_args(profile: &Profile) -> Vec<String> {
     let is_checked = || {
         let said = ask::version(profile, &profile.command).unwrap_or_default();
         profile.version.is_tested(&said) == Some(true)
     };
-    if profile.args.is_empty() || is_checked() {
+    let is_any_long = profile.args.iter().any(|arg| arg.starts_with("--"));
+    if !is_any_long || profile.version.tested.is_empty() || is_checked() {
         return profile.args.clone();
     }
     match ask::printed(&profile.command, &["--help".to_owned()]) {
@@ -145,7 +146,7 @@ fn args_in(args: &[String], help: &str) -> Vec<String> {
     let mut is_known = true;
     let known = args.iter().filter(|arg| {
         if let Some(flag) = arg.split('=').next().filter(|flag| flag.starts_with('-')) {
-            is_known = words.contains(&flag);
+            is_known = !flag.starts_with("--") || words.contains(&flag);
         }
         is_known
     });
@@ -303,6 +304,7 @@ mod tests {
             ("--no-daemon --gone", "--no-daemon"),
             ("--gone value --no-daemon", "--no-daemon"),
             ("-c a=b", "-c a=b"),
+            ("-x a=b --gone", "-x a=b"),
             ("--config=a=b --gone=x", "--config=a=b"),
             ("resume --last", "resume"),
         ] {
