@@ -266,6 +266,58 @@ fn permission_waits_for_a_person_and_is_given_once() {
 }
 
 #[test]
+fn whoever_waits_is_told_what_is_asked_and_how_to_decide_it() {
+    let world = world();
+    let told = world.file("told");
+    let tell = world.write("tell.sh", "echo \"$SYNAPSE_NOTIFY_TEXT\" >> told-now && mv told-now told\n");
+    let command = json!(["sh", "-c", format!("cd '{}' && . '{}'", world.folder().display(), tell.display())]);
+    std::fs::create_dir_all(world.home()).unwrap();
+    let settings = json!({ "notify": { "command": command } });
+    std::fs::write(world.home().join("settings.json"), settings.to_string()).unwrap();
+    let agent = AcpAgent::new(&world, "a");
+    agent.run(&world);
+    let late = world.synapse(&["send", "a", "ask rm x", "--response", "--timeout", "3s"]);
+    assert_eq!(late.code, Some(4), "{}", late.stderr);
+    assert!(late.stderr.contains("asks to run: rm x"), "{}", late.stderr);
+    assert!(late.stderr.contains("synapse deny a --prompt"), "{}", late.stderr);
+    world.wait_until("the user's command was run", || told.exists());
+    assert_eq!(world.read("told").trim(), "a asks to run: rm x");
+    assert_eq!(world.agent("a").get("/status").json()["asks"], "asks to run: rm x");
+}
+
+/// only the user decides, not what runs below an agent.
+#[test]
+fn agent_cannot_approve_what_another_asks() {
+    let (world, _agent) = agent();
+    world.send("a", "ask rm x", &[]);
+    let hash = pending(&world)["prompt"].as_str().unwrap().to_owned();
+    let approve = format!("'{}' approve a --prompt {hash}", env!("CARGO_BIN_EXE_synapse"));
+    world.run("b", &approve, &[]);
+    let told = world.synapse(&["send", "b", "do it", "--response", "--json"]).json();
+    assert_eq!(told["state"], "failed", "{told}");
+    assert_eq!(pending(&world)["prompt"], hash, "it still waits");
+}
+
+/// What continues a task waits for the end of the turn, and is the next one.
+#[test]
+fn message_to_a_task_that_asks_is_the_next_turn_and_decides_nothing() {
+    let (world, agent) = agent();
+    let (sending, task) = asking(&world, "ask rm x");
+    let hash = pending(&world)["prompt"].as_str().unwrap().to_owned();
+    world.wait_until("its task waits", || state(&world, &task) == "input-required");
+    world.ok(&["send", "a", "say yes, go on", "--task", &task]);
+    assert_eq!(pending(&world)["prompt"], hash, "nothing is approved by mail");
+    world.ok(&["approve", "a", "--prompt", &hash]);
+    let told = sending.next();
+    assert_eq!(
+        (&told["state"], &told["answer"]["text"]),
+        (&json!("completed"), &json!("yes, go on")),
+        "{told}"
+    );
+    assert_eq!(agent.prompts(&world).len(), 2);
+}
+
+#[test]
 fn denied_task_is_rejected_unless_its_turn_goes_on() {
     let (world, agent) = agent();
     for (text, end) in [("ask rm a", "rejected"), ("ask rm a; say so I do not", "completed")] {
@@ -324,6 +376,14 @@ fn interrupt_stops_the_turn_and_its_message_is_next() {
     let canceled = agent.given(&world).iter().filter(|message| message["method"] == "session/cancel").count();
     assert_eq!(canceled, 1);
     assert!(agent.prompts(&world)[1].ends_with("URGENT: say stopped"), "{:?}", agent.prompts(&world));
+    // An urgent message alone does the same.
+    let (sending, _) = asking(&world, "wait never");
+    world.wait_until("the third was given", || agent.prompts(&world).len() == 3);
+    world.send("a", "say urgent", &["--priority", "5"]);
+    let told = sending.next();
+    assert_eq!(told["state"], "canceled", "{told}");
+    assert!(told["why"].as_str().unwrap().contains("urgent message"), "{told}");
+    world.wait_until("it was given", || agent.prompts(&world).len() == 4);
 }
 
 #[test]

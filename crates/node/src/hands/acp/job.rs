@@ -339,7 +339,8 @@ impl Talk {
         {
             self.begin(letter, &body, false, 0).await?;
             if let Some(next) = &mut self.job {
-                next.later = job.later;
+                // Whoever waits for the answer waits for it still.
+                (next.later, next.expects) = (job.later, job.expects);
             }
             return Ok(());
         }
