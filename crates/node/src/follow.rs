@@ -194,6 +194,8 @@ impl Follower {
         }
         loop {
             let entry = tokio::select! {
+                // What has happened before the stop is told before it.
+                biased;
                 entry = events.recv() => entry,
                 () = self.items.closed() => return Err(End::ReaderGone),
                 () = self.app.stop.cancelled() => return Err(End::Cut(Refusal::Stopping)),
@@ -214,6 +216,7 @@ impl Follower {
 
     async fn send(&self, item: Item) -> Result<(), End> {
         tokio::select! {
+            biased;
             sent = self.items.send(item) => sent.map_err(|_| End::ReaderGone),
             () = self.app.stop.cancelled() => Err(End::Cut(Refusal::Stopping)),
         }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use synapse_core::Refusal;
 use synapse_core::agents::AgentState;
-use synapse_core::effect::{Input, Serves};
+use synapse_core::effect::{Command, Input, Serves};
 use synapse_core::ids::LinkId;
 use synapse_core::message::{Body, Letter};
 use synapse_dialects::acp::McpServer;
@@ -116,7 +116,7 @@ impl AcpHand {
             Ok(program) => program,
             Err(e) => {
                 job::give_up(&self.app, link, again, "its program could not be started").await;
-                self.end(&format!("it could not be started: {e}"), true);
+                self.end(&format!("it could not be started: {e}"), true).await;
                 return Ok(());
             }
         };
@@ -158,11 +158,11 @@ impl AcpHand {
         };
         job::end_with_program(&self.app, link, job, &why).await;
         job::give_up(&self.app, link, again, &format!("its program ended: {why}")).await;
-        self.end(&why, failed);
+        self.end(&why, failed).await;
     }
 
     /// The agent ends with its program; how that was is written down for whoever asks later.
-    fn end(&self, why: &str, failed: bool) {
+    async fn end(&self, why: &str, failed: bool) {
         tracing::warn!(why, "its program has ended, and so does the agent");
         let ended = Ended { failed, why: why.to_owned(), at_ms: now().0 };
         if let Err(e) = ended.save(&self.app.home.agent(&self.app.agent.id)) {
@@ -171,6 +171,8 @@ impl AcpHand {
         let state = if failed { AgentState::Error } else { AgentState::Offline };
         let why = format!("its program has ended: {why}");
         self.app.handle.tell(Input::Presence { agent: self.app.agent.id, state, why });
+        // Once this is answered, whoever follows has been sent all that came before.
+        let _ = self.app.ask(job::hand(&self.app, LinkId(0)), Command::Tasks { max: 1 }).await;
         self.app.stop.cancel();
     }
 

@@ -113,7 +113,7 @@ pub(super) async fn end_with_program(app: &Shared, link: LinkId, job: Option<Job
     done(app, link, &job.letter.id, TaskState::Failed, None, why).await;
 }
 
-fn hand(app: &Shared, link: LinkId) -> Caller {
+pub(super) fn hand(app: &Shared, link: LinkId) -> Caller {
     Caller::Hand { link, agent: app.agent.id }
 }
 
