@@ -285,14 +285,20 @@ fn whoever_waits_is_told_what_is_asked_and_how_to_decide_it() {
     assert_eq!(world.agent("a").get("/status").json()["asks"], "asks to run: rm x");
 }
 
-/// only the user decides, not what runs below an agent.
+/// only the user decides, and not what runs below an agent, be it the one that asks.
 #[test]
-fn agent_cannot_approve_what_another_asks() {
+fn agents_cannot_approve() {
     let (world, _agent) = agent();
-    world.send("a", "ask rm x", &[]);
+    let approve = |hash: &str| format!("'{}' approve a --prompt {hash}", env!("CARGO_BIN_EXE_synapse"));
+    let own = format!("until [ -s hash ]; do sleep 0.05; done\n{} > said 2>&1\n", approve("$(cat hash)"));
+    world.write("own.sh", &format!("{own}echo \"ended with $?\" >> said\n"));
+    world.send("a", "shell sh own.sh > /dev/null 2>&1 &; ask rm x", &[]);
     let hash = pending(&world)["prompt"].as_str().unwrap().to_owned();
-    let approve = format!("'{}' approve a --prompt {hash}", env!("CARGO_BIN_EXE_synapse"));
-    world.run("b", &approve, &[]);
+    world.write("hash", &hash);
+    let ended = |line: &String| line.starts_with("ended with ");
+    let end = world.wait_for("it has tried", || world.lines("said").into_iter().find(ended));
+    assert_ne!(end, "ended with 0", "{:?}", world.lines("said"));
+    world.run("b", &approve(&hash), &[]);
     let told = world.synapse(&["send", "b", "do it", "--response", "--json"]).json();
     assert_eq!(told["state"], "failed", "{told}");
     assert_eq!(pending(&world)["prompt"], hash, "it still waits");
