@@ -467,6 +467,22 @@ fn killed_node_neither_loses_a_message_nor_repeats_it_unsaid() {
     assert_eq!(ask(&world, "say fine")["answer"]["text"], "fine");
 }
 
+/// Whoever waits may look when all is over: the agent has stopped, and its task had ended before.
+#[test]
+fn end_of_a_task_is_told_although_the_agent_has_stopped_meanwhile() {
+    let (world, _agent) = agent();
+    let (sending, task) = asking(&world, "wait never");
+    world.wait_until("it is begun", || has_step(&world, &task, "seen"));
+    processes::suspend(sending.pid());
+    world.kill_node("a");
+    world.wait_until("its task has failed", || state(&world, &task) == "failed");
+    world.ok(&["kill", "a"]);
+    processes::go_on(sending.pid());
+    let told = sending.next();
+    assert_eq!(told["state"], "failed", "{told}");
+    assert!(told["why"].as_str().unwrap().contains("unknown"), "{told}");
+}
+
 fn program_of(world: &World) -> u32 {
     let id = world.entry("a").unwrap()["agent_id"].as_str().unwrap().to_owned();
     let mark: Value =

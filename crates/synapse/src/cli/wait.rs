@@ -7,12 +7,14 @@ use crate::agents::Roll;
 use crate::fail::{self, Fail};
 use crate::show;
 use std::time::Duration;
-use synapse_core::ids::AgentId;
+use synapse_core::ids::{AgentId, TaskId};
 use synapse_core::receipt::Step;
 use synapse_dialects::api::{AnswerView, TaskView};
 use synapse_dialects::event::EventView;
 use synapse_dialects::message::MessageAccepted;
 use synapse_peer::{CallError, Client};
+use synapse_store::History;
+use synapse_store::browse::What;
 use tokio::time::Instant;
 
 pub(super) enum Reached {
@@ -183,6 +185,10 @@ impl Follower<'_> {
                 Err(e) => return Err(e.into()),
             }
             if let Some(label) = place.stopped() {
+                // Its last events may have come too late for us.
+                if let Some(ended) = self.ended(place) {
+                    return Ok(ended);
+                }
                 let message =
                     format!("{label} was stopped; what it had not finished is kept for its next start");
                 return Err(Fail::new(fail::TIMED_OUT, "stopped", message));
@@ -190,6 +196,16 @@ impl Follower<'_> {
             // The node was stopped or killed; its holder starts the next one, and the journal has the rest.
             tokio::time::sleep(place.pause()).await;
         }
+    }
+
+    /// How the task ended, as the journal of an agent has it that runs no more.
+    fn ended(&self, place: &Place<'_>) -> Option<Reached> {
+        let Place::Here(roll, agent) = place else { return None };
+        let history = History::look_into(&roll.home.agent(agent).journal()).ok()??;
+        let past = history.ended(&TaskId::parse(&self.task).ok()?).ok()??;
+        let What::Ended { ending, .. } = past.what else { return None };
+        let answer = ending.answer.as_ref().map(AnswerView::of);
+        Some(Reached::Ended { state: ending.state.name().to_owned(), why: ending.why, answer })
     }
 
     fn see(&mut self, view: &EventView) -> Option<Reached> {
