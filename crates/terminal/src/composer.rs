@@ -134,7 +134,9 @@ impl Composer {
     pub fn read(&self, screen: &Screen) -> Holds {
         let rows = screen.rows();
         let cursor = self.cursor(screen, &rows);
-        match self.read_rows(&rows, cursor) {
+        // A character in front of it may take two columns.
+        let before = screen.row_upto(cursor.0, cursor.1).chars().count();
+        match self.read_rows(&rows, (cursor.0, before)) {
             Holds::Text(_) if self.is_suggestion(screen, &rows, cursor) => Holds::Empty,
             holds => holds,
         }
@@ -603,6 +605,23 @@ mod tests {
             let holds = ours.read(&shown(text, footer, column));
             assert_eq!(matches!(holds, Holds::Text(_)), is_draft, "{text:?}: {holds:?}");
             assert_eq!(holds == Holds::Empty, !is_draft, "{text:?}: {holds:?}");
+        }
+    }
+
+    /// The mark of Goose is two columns wide. Its placeholder was taken for a person's draft.
+    #[test]
+    fn placeholder_behind_a_wide_mark_is_not_a_draft() {
+        let ours = written("{ begin: '^  ╌{8,}', mark: '^🪿 ?', placeholders: ['^Enter to send'] }");
+        let bar = "  ╌╌╌╌╌╌╌╌ 0% 0/128k";
+        for (row, column, holds) in [
+            ("🪿 Enter to send · Ctrl+J newline", 4, Holds::Empty),
+            ("🪿 Enter to send · Ctrl+J newline", 34, Holds::Text("Entertosend·Ctrl+Jnewline".into())),
+            ("🪿 two words", 13, Holds::Text("twowords".into())),
+            ("🪿", 4, Holds::Empty),
+        ] {
+            let mut screen = Screen::new(crate::screen::Size::new(40, 6), 0);
+            screen.feed(format!("said\r\n{bar}\r\n{row}\x1b[3;{column}H").as_bytes(), &mut Vec::new());
+            assert_eq!(ours.read(&screen), holds, "{row} {column}");
         }
     }
 

@@ -72,7 +72,9 @@ fn round(synapse: &Path, agents: &Path, cli: &'static Cli, n: usize, wish: &Wish
     // Called after the moment, so that two may run beside each other.
     let kept = agents.join("runs").join(format!("{}-{}-{}-{n}", cli.name, cli.version, now_ms()));
     let before = load();
-    let can = |step: &&str| !cli.without.contains(step) && deliver::is_for(step, cli);
+    // Its question is approved from elsewhere.
+    let is_too_low = |step: &str| step == "a2a" && wish.size.1 < cli.approve_rows_min;
+    let can = |step: &&str| !cli.without.contains(step) && !is_too_low(step) && deliver::is_for(step, cli);
     let steps: Vec<&str> = wish.steps().into_iter().filter(can).collect();
     let cells = match Stage::begin(synapse, agents, cli, &kept, wish) {
         Ok(mut stage) => {

@@ -220,6 +220,19 @@ mod tests {
     }
 
     #[test]
+    fn log_of_cline_is_named_after_its_session() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("17950_x/17950_x.messages.json");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let message = |role: &str, text: &str| serde_json::json!({ "role": role, "content": text });
+        let messages = [message("user", &format!("{OURS} hello")), message("assistant", "well")];
+        fs::write(&path, serde_json::json!({ "messages": messages }).to_string()).unwrap();
+        fs::write(path.with_file_name("17950_x.json"), "{}").unwrap();
+        let logs = SessionLogs::new(LogFormat::Cline, root.path().to_owned());
+        assert_eq!(logs.turn(OURS, None).unwrap().0.answer, "well");
+    }
+
+    #[test]
     fn only_the_end_of_regular_files_is_read() {
         let root = tempfile::tempdir().unwrap();
         let real = write(root.path(), "real", &format!("{OURS} hello"), "well");
