@@ -428,7 +428,7 @@ fn task_of_a_program_that_dies_says_so_and_mail_stays() {
         assert_eq!(told["state"], "failed", "{told}");
         let said = told["why"].as_str().unwrap();
         assert!(said.contains(why) && said.contains("exit code 3: out of memory"), "{told}");
-        world.wait_until("the agent has ended", || world.entry("a").is_none());
+        world.wait_until("nothing of the agent is left", || world.processes().is_empty());
         let known = world.json(&["list", "--all"]).to_string();
         assert!(known.contains("exit code 3"), "{known}");
         world.send("a", "say later", &[]);
@@ -456,13 +456,16 @@ fn killed_node_neither_loses_a_message_nor_repeats_it_unsaid() {
     world.write("go", "");
     assert_eq!(sending.next()["answer"]["text"], "done");
 
-    let (sending, begun) = asking(&world, "wait never");
+    // What its tools run ends with it.
+    let (sending, begun) = asking(&world, "think; shell echo $$ > pid-now && mv pid-now pid && sleep 600");
     world.wait_until("it is begun", || has_step(&world, &begun, "seen"));
+    let tool = world.wait_for("its tool runs", || std::fs::read_to_string(world.file("pid")).ok());
     world.kill_node("a");
     let told = sending.next();
     assert_eq!(told["state"], "failed", "{told}");
     assert!(told["why"].as_str().unwrap().contains("whether it did its work is unknown"), "{told}");
     agent.wait_for(&world, "idle");
+    assert!(!processes::is_alive(tool.trim().parse().unwrap()), "its tool goes on");
     assert_eq!(agent.prompts(&world).len(), 3, "it is not given again");
     assert_eq!(ask(&world, "say fine")["answer"]["text"], "fine");
 }

@@ -9,7 +9,7 @@
 
 use crate::doors::Shared;
 use crate::launch::OverAcp;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -121,22 +121,24 @@ impl Program {
         Ok(told)
     }
 
-    /// Ends it with all of its group, and says how it ended.
+    /// Ends it with all that it has started, and says how it ended.
     pub(super) async fn end(mut self) -> String {
-        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
-        let group = pid.and_then(rustix::process::Pid::from_raw);
+        let pid = self.child.id();
+        let started = || pid.map(started_by).unwrap_or_default();
+        let before = started();
         // Closed, its input tells it that nobody is there any more.
         drop(self.waiting);
         let mut ended = tokio::time::timeout(Duration::from_millis(200), self.child.wait()).await;
-        for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
-            if ended.is_ok() {
-                break;
-            }
-            group.map(|group| rustix::process::kill_process_group(group, signal));
+        if ended.is_err() {
+            terminate(&before);
             ended = tokio::time::timeout(GRACE, self.child.wait()).await;
         }
-        // What it had started and did not end.
-        group.map(|group| rustix::process::kill_process_group(group, rustix::process::Signal::KILL));
+        // What it did not end itself.
+        kill(&before);
+        kill(&started());
+        if ended.is_err() {
+            ended = tokio::time::timeout(GRACE, self.child.wait()).await;
+        }
         let _ = std::fs::remove_file(&self.mark_file);
         let mut why = match ended {
             Ok(Ok(status)) => shown(status),
@@ -161,18 +163,46 @@ fn shown(status: ExitStatus) -> String {
     }
 }
 
-/// Ends the program that a node before this one started, if it still runs.
+/// The program, all below it, and what is left of its process group below the holder when it is gone.
+fn started_by(pid: u32) -> Vec<ProcessMark> {
+    let below = synapse_holder::descendants(pid);
+    let holder = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
+    let is_of_group = |one: &u32| synapse_holder::job_of(*one).is_some_and(|job| job.group == pid);
+    let left = synapse_holder::descendants(holder).into_iter().filter(is_of_group);
+    let all: BTreeSet<u32> = std::iter::once(pid).chain(below).chain(left).collect();
+    all.into_iter().filter_map(ProcessMark::of).collect()
+}
+
+/// Asks those of them that live to end.
+fn terminate(marks: &[ProcessMark]) {
+    for mark in marks {
+        mark.terminate();
+    }
+}
+
+fn kill(marks: &[ProcessMark]) {
+    for mark in marks {
+        mark.kill();
+    }
+}
+
+/// Ends what the program of a node before this one has left running, itself included.
 async fn end_earlier(dir: &AgentDir) {
     let Ok(bytes) = files::read_private(&dir.acp_program(), MARK_BYTES_MAX, Access::Plain) else { return };
     let Ok(mark) = serde_json::from_slice::<ProcessMark>(&bytes) else { return };
-    if mark.is_alive() {
+    // Another process may have its pid by now, but then nothing is left of its group.
+    let left = match ProcessMark::of(mark.pid) {
+        Some(now) if now != mark => Vec::new(),
+        _ => started_by(mark.pid),
+    };
+    if !left.is_empty() {
         tracing::info!(pid = mark.pid, "the program of the node before this one is ended");
-        mark.terminate();
+        terminate(&left);
         let until = Instant::now() + GRACE;
-        while mark.is_alive() && Instant::now() < until {
+        while left.iter().any(ProcessMark::is_alive) && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        mark.kill();
+        kill(&left);
     }
     let _ = std::fs::remove_file(dir.acp_program());
 }
