@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// The version of the protocol that we speak.
 pub const VERSION: u64 = 1;
 
-/// JSON-RPC: there is no such method.
+/// JSON-RPC error code: method not found.
 pub const NO_METHOD: i64 = -32601;
 /// JSON-RPC: the parameters do not fit.
 pub const BAD_PARAMS: i64 = -32602;

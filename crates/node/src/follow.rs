@@ -194,7 +194,7 @@ impl Follower {
         }
         loop {
             let entry = tokio::select! {
-                // What has happened before the stop is told before it.
+                // Events that were queued before the stop go out first.
                 biased;
                 entry = events.recv() => entry,
                 () = self.items.closed() => return Err(End::ReaderGone),

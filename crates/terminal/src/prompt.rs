@@ -191,8 +191,9 @@ fn choices_in(shown: &[String], side_by_side: &[String]) -> Vec<String> {
     }
 }
 
-/// Each part with its length, so that no two lists of parts give the same bytes.
-fn hash_of(parts: &[&str]) -> String {
+/// The hash that a decision about a prompt must carry. Each part counts with its length, so that no two lists of parts
+/// give the same bytes.
+pub fn hash_of(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_be_bytes());

@@ -161,7 +161,7 @@ impl AcpHand {
         self.end(&why, failed).await;
     }
 
-    /// The agent ends with its program; how that was is written down for whoever asks later.
+    /// The agent ends with its program. Saves how it ended, for `synapse list --all`.
     async fn end(&self, why: &str, failed: bool) {
         tracing::warn!(why, "its program has ended, and so does the agent");
         let ended = Ended { failed, why: why.to_owned(), at_ms: now().0 };
@@ -171,7 +171,7 @@ impl AcpHand {
         let state = if failed { AgentState::Error } else { AgentState::Offline };
         let why = format!("its program has ended: {why}");
         self.app.handle.tell(Input::Presence { agent: self.app.agent.id, state, why });
-        // Once this is answered, whoever follows has been sent all that came before.
+        // When this returns, followers have been sent everything that came before.
         let _ = self.app.ask(job::hand(&self.app, LinkId(0)), Command::Tasks { max: 1 }).await;
         self.app.stop.cancel();
     }

@@ -387,7 +387,7 @@ impl<'a> Sitting<'a> {
         true
     }
 
-    /// The agent ends with its program; how that was is written down for whoever asks later.
+    /// The agent ends with its program. Saves how it ended, for `synapse list --all`.
     fn program_ended(&self, code: i32, signaled: bool) {
         let mut why = if signaled { format!("killed by signal {code}") } else { format!("exit code {code}") };
         let failed = signaled || code != 0;

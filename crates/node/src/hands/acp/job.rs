@@ -322,7 +322,7 @@ impl Talk {
 
     pub(super) async fn turn_ended(&mut self, end: TurnEnd) -> Result<(), End> {
         let stopping = self.stopping.take();
-        // Whoever gets the answer finds it idle.
+        // A sender that has the answer must find the agent idle.
         self.tell_state();
         let Some(mut job) = self.job.take() else { return Ok(()) };
         let (state, why) = ending(&end, stopping.as_ref());
@@ -339,7 +339,7 @@ impl Talk {
         {
             self.begin(letter, &body, false, 0).await?;
             if let Some(next) = &mut self.job {
-                // Whoever waits for the answer waits for it still.
+                // Its sender still waits for the answer.
                 (next.later, next.expects) = (job.later, job.expects);
             }
             return Ok(());

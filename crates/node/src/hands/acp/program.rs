@@ -257,7 +257,7 @@ pub(super) struct Lines<R = ChildStdout> {
     read: Vec<u8>,
     /// Up to here it was given out.
     begin: usize,
-    /// Up to here there is no line end.
+    /// Bytes before this offset contain no line end.
     searched: usize,
     /// The line that is being read is too long, and is passed over.
     skips: bool,

@@ -5,7 +5,6 @@
 //! Not here: when it is asked (`session`), who may decide (`crate::decide`).
 
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 use synapse_core::ids::Timestamp;
 use synapse_core::invisible::revealed;
 use synapse_core::message::{Body, Content, Part, Piece};
@@ -13,6 +12,7 @@ use synapse_dialects::acp::{PermissionOption, PermissionRequest, RequestId, Tool
 use synapse_dialects::terminal::PromptView;
 use synapse_dialects::time;
 use synapse_store::registry::PendingPrompt;
+use synapse_terminal::prompt::hash_of;
 use synapse_terminal::summary::one_line;
 
 /// Longest question that is shown; one that is longer can be denied and not approved.
@@ -20,7 +20,6 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 /// More answers are not shown.
 const OPTIONS_MAX: usize = 16;
 const OPTION_ID_BYTES_MAX: usize = 1_024;
-const HASH_DIGITS: usize = 24;
 
 /// What a program asks, and how to answer it.
 #[derive(Debug, Clone)]
@@ -224,17 +223,6 @@ fn content(item: &Value) -> String {
         }
         _ => item.to_string(),
     }
-}
-
-/// Each part with its length, so that no two lists of parts give the same bytes.
-fn hash_of(parts: &[&str]) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    let digits = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    digits[..HASH_DIGITS].to_owned()
 }
 
 #[cfg(test)]
