@@ -370,6 +370,30 @@ mod tests {
         }
     }
 
+    /// A picture that is made in the middle of a sequence or a character, and what the program printed from there on.
+    #[test]
+    fn picture_made_inside_a_sequence_continues_with_its_beginning() {
+        // Four printed lines of a program that scrolls a region and restores its cursor, as the flood of a test does.
+        let line = |n: u8| {
+            format!("\u{1b}7\u{1b}[4;1H\r\n\u{1b}[38;5;{n}m{n} 世▓▓\u{1b}[0m\u{1b}8\u{1b}]2;title {n}\u{7}")
+        };
+        let text = format!(
+            "\u{1b}[2;4r\u{1b}[6;3H{}\u{1b}]2;t\u{1b}\\\u{1b}(0q\u{1b}(B.",
+            (1..5).map(line).collect::<String>()
+        );
+        let mut whole = Screen::new(Size::new(20, 6), 100);
+        whole.feed(text.as_bytes(), &mut Vec::new());
+        for cut in 0..text.len() {
+            let mut screen = Screen::new(Size::new(20, 6), 100);
+            screen.feed(&text.as_bytes()[..cut], &mut Vec::new());
+            let mut again = Screen::new(screen.size(), 100);
+            again.feed(screen.as_ansi(true).as_bytes(), &mut Vec::new());
+            again.feed(&text.as_bytes()[cut - screen.unfinished()..], &mut Vec::new());
+            assert_eq!(looks(&again), looks(&whole), "cut after {:?}", text.get(..cut));
+            assert_eq!((again.cursor(), again.title()), (whole.cursor(), whole.title()), "cut after {cut}");
+        }
+    }
+
     #[test]
     fn a_drawing_fits_where_it_has_to() {
         let mut screen = Screen::new(Size::new(100, 10), 2_000);

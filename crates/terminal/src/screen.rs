@@ -152,6 +152,11 @@ impl Screen {
         self.utf8 = utf8;
     }
 
+    /// Bytes at the end of what was fed that have no effect yet: the beginning of a sequence or of a character.
+    pub fn unfinished(&self) -> usize {
+        self.tap.unfinished() + self.utf8.unfinished()
+    }
+
     /// Of a flood, only what will still be there is drawn.
     fn feed_much(&mut self, text: &str, seen: &mut Vec<Seen>) {
         let mut rest = text;

@@ -66,9 +66,16 @@ pub struct Tap {
     kept: Vec<u8>,
     /// More came than is kept: the sequence is not one of ours.
     cut: bool,
+    /// Bytes of the sequence under way, from its escape on.
+    length: usize,
 }
 
 impl Tap {
+    /// Bytes of the sequence under way that have come so far; 0 between two of them.
+    pub fn unfinished(&self) -> usize {
+        if self.is_between() { 0 } else { self.length }
+    }
+
     /// No sequence is under way.
     pub fn is_between(&self) -> bool {
         self.at == At::Ground
@@ -84,6 +91,8 @@ impl Tap {
             }
             let byte = bytes[used];
             used += 1;
+            // An escape ends whatever is under way and begins the next sequence.
+            self.length = if byte == 0x1b { 1 } else { self.length.saturating_add(1) };
             if let Some(tapped) = self.step(byte) {
                 return Some((tapped, used));
             }

@@ -7,6 +7,11 @@ pub struct Utf8 {
 }
 
 impl Utf8 {
+    /// Bytes of the character under way.
+    pub fn unfinished(&self) -> usize {
+        self.carried.len()
+    }
+
     /// Gives `take` all that is whole by now, piece by piece.
     pub fn feed(&mut self, bytes: &[u8], mut take: impl FnMut(&str)) {
         let mut rest = bytes;

@@ -30,15 +30,17 @@ impl Sitting<'_> {
         self.drawn_upto = self.upto;
         let flood_is_over = std::mem::replace(&mut self.floods, !quiet) && quiet;
         let above = if quiet { SCROLLBACK } else { FLOOD_LINES };
-        let (size, drawn) = {
+        let (size, drawn, unfinished) = {
             let watch = self.hand.seat.watch();
-            (watch.screen().size(), watch.picture(PICTURE_BYTES_MAX, above))
+            let screen = watch.screen();
+            (screen.size(), watch.picture(PICTURE_BYTES_MAX, above), screen.unfinished())
         };
         // One that is too large even without colours is none; the tail goes on from the last one.
         let Some(drawn) = drawn else { return true };
         let (columns, rows) = (size.columns(), size.rows());
-        let is_told =
-            self.ask(Ask::Picture { upto: self.upto, columns, rows, drawn: drawn.into_bytes() }).await;
+        // A sequence that is not whole is not in the picture. The tail after the picture has to begin with it.
+        let upto = self.upto.saturating_sub(unfinished as u64);
+        let is_told = self.ask(Ask::Picture { upto, columns, rows, drawn: drawn.into_bytes() }).await;
         if flood_is_over {
             synapse_holder::memory::give_back();
         }
