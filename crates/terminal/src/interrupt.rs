@@ -1,6 +1,8 @@
 //! Stopping a running turn as its profile says, on what is seen, and never so often that the program quits (PTY-9).
 //!
-//! The profile's key while it is busy by its own signs; a while later, if it still is, one Ctrl+C and no second.
+//! The profile's key while it is busy by its own signs; a while later, if it still is, one Ctrl+C and no second. Where
+//! Ctrl+C would quit the program, its Escape is pressed again instead, a few times: a program under load may read the
+//! first one before its screen knows of the turn.
 //! Nothing while it waits for a person, nothing when it is idle, no signal ever.
 
 use crate::profile::{Interrupt, InterruptKey};
@@ -31,11 +33,16 @@ pub enum Stopped {
 const PATIENCE_MS: u64 = 2_000;
 /// No Ctrl+C after any other key within this: two quit some programs.
 const ESCALATE_MS: u64 = 2_500;
+/// How often Escape is tried where Ctrl+C may not be.
+const ROUNDS_MAX: u8 = 3;
 
 #[derive(Debug)]
 pub struct Interrupting {
     rule: Interrupt,
+    /// Keys of this round.
     pressed: u8,
+    /// Rounds that came to nothing.
+    rounds: u8,
     last_at: Option<Timestamp>,
     escalated: bool,
 }
@@ -45,7 +52,7 @@ const CTRL_C: &[u8] = b"\x03";
 
 impl Interrupting {
     pub fn new(rule: Interrupt) -> Self {
-        Self { rule, pressed: 0, last_at: None, escalated: false }
+        Self { rule, pressed: 0, rounds: 0, last_at: None, escalated: false }
     }
 
     pub fn next(&mut self, sight: &Sight) -> Stop {
@@ -53,7 +60,7 @@ impl Interrupting {
         match sight.state {
             AgentState::Error | AgentState::Offline => return Stop::Done(Stopped::Ended),
             AgentState::Waiting => return Stop::Wait { until: None, held: Some(Held::Waiting) },
-            AgentState::Idle if self.pressed == 0 => return Stop::Done(Stopped::NothingRan),
+            AgentState::Idle if self.last_at.is_none() => return Stop::Done(Stopped::NothingRan),
             AgentState::Idle => return Stop::Done(Stopped::Stopped),
             _ if !busy => return Stop::Wait { until: None, held: Some(Held::Unknown) },
             _ => {}
@@ -72,6 +79,10 @@ impl Interrupting {
                 Stop::Press(CTRL_C)
             }
             _ if last.plus_ms(PATIENCE_MS) > sight.now => wait(last.plus_ms(PATIENCE_MS)),
+            (_, InterruptKey::Escape) if !self.rule.escalates && self.rounds + 1 < ROUNDS_MAX => {
+                (self.rounds, self.pressed) = (self.rounds + 1, 0);
+                self.press(sight.now)
+            }
             _ => Stop::Done(Stopped::StillBusy),
         }
     }
@@ -130,8 +141,13 @@ mod tests {
         let (pressed, end) = drive(escape(1), never);
         assert_eq!((pressed, end), (vec![(0, 0x1b), (2_500, 3)], Some(Stopped::StillBusy)));
         let quits = Interrupt { escalates: false, ..escape(2) };
-        let (pressed, end) = drive(quits, never);
-        assert_eq!((pressed.len(), end), (2, Some(Stopped::StillBusy)));
+        let (pressed, end) = drive(quits.clone(), never);
+        assert_eq!((pressed.len(), end), (2 * usize::from(ROUNDS_MAX), Some(Stopped::StillBusy)));
+        assert!(pressed.iter().all(|(_, key)| *key == 0x1b), "Ctrl+C would quit it");
+        // The first Escape came before its screen knew of the turn.
+        let (pressed, end) = drive(quits, |_, keys| if keys > 2 { Idle } else { Busy });
+        assert_eq!(pressed, [(0, 0x1b), (250, 0x1b), (2_750, 0x1b)]);
+        assert_eq!(end, Some(Stopped::Stopped));
         let (pressed, end) = drive(Interrupt::default(), never);
         assert_eq!((pressed, end), (vec![(0, 3)], Some(Stopped::StillBusy)));
         // Nothing runs, or a person is asked, or nobody knows.
