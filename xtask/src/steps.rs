@@ -17,8 +17,16 @@ use crate::{needs, real_agents, shell};
 struct Step {
     name: &'static str,
     act: Act,
+    when: When,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    Always,
+    /// Not with `--full`, which does the same for longer.
+    Quick,
     /// Only with `--full`.
-    full: bool,
+    Full,
 }
 
 enum Act {
@@ -50,12 +58,9 @@ const STEPS: &[Step] = &[
     always("generated code", Act::Run(&["cargo", "xtask", "proto", "--check"], &[])),
     always("compiles for macOS", Act::Call(check_for_macos)),
     always("build", Act::Run(&["cargo", "build", "--workspace", "--locked"], &[])),
-    always(
-        "tests",
-        Act::Run(&["cargo", "nextest", "run", "--workspace", "--locked", "--no-fail-fast"], SDKS),
-    ),
-    always("simulation", Act::Run(&["cargo", "xtask", "sim", "--seeds", "200"], &[])),
-    always("real CLIs", Act::Call(two_real_clis)),
+    quick("tests", Act::Run(&["cargo", "nextest", "run", "--workspace", "--locked", "--no-fail-fast"], SDKS)),
+    quick("simulation", Act::Run(&["cargo", "xtask", "sim", "--seeds", "200"], &[])),
+    quick("real CLIs", Act::Call(two_real_clis)),
     always("doc tests", Act::Call(doc_tests)),
     always(
         "docs",
@@ -92,16 +97,21 @@ const STEPS: &[Step] = &[
 ];
 
 const fn always(name: &'static str, act: Act) -> Step {
-    Step { name, act, full: false }
+    Step { name, act, when: When::Always }
+}
+
+const fn quick(name: &'static str, act: Act) -> Step {
+    Step { name, act, when: When::Quick }
 }
 
 const fn only_full(name: &'static str, act: Act) -> Step {
-    Step { name, act, full: true }
+    Step { name, act, when: When::Full }
 }
 
-/// Runs all steps, or with `full` also the long ones; the error names those that failed.
+/// Runs the quick steps, or with `full` the long ones instead; the error names those that failed.
 pub(crate) fn run(root: &Path, full: bool) -> anyhow::Result<()> {
-    run_table(root, STEPS.iter().filter(|step| full || !step.full))
+    let other = if full { When::Quick } else { When::Full };
+    run_table(root, STEPS.iter().filter(|step| step.when != other))
 }
 
 fn run_table<'a>(root: &Path, steps: impl Iterator<Item = &'a Step>) -> anyhow::Result<()> {
@@ -255,8 +265,8 @@ mod tests {
 
     #[test]
     fn the_long_rounds_come_last() {
-        let first_full = STEPS.iter().position(|step| step.full).unwrap();
-        assert!(STEPS[first_full..].iter().all(|step| step.full));
+        let first_full = STEPS.iter().position(|step| step.when == When::Full).unwrap();
+        assert!(STEPS[first_full..].iter().all(|step| step.when == When::Full));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
 }
 
 /// They wait more than they work; more of them at once would only measure the machine.
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 3;
 
 fn side_by_side(
     synapse: &Path,
