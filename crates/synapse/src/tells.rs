@@ -66,8 +66,8 @@ const OPENCODE_COMMANDS: [&str; 23] = [
 const KILO_COMMANDS: [&str; 9] =
     ["help", "console", "cloud", "roll-call", "profile", "remote", "daemon", "config", "worktree"];
 
-/// Which way there is for a program that is started with these words.
-pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
+/// Which way there is for a program that is started with these words, in this folder.
+pub fn choose(profile: &Profile, argv: &[String], folder: &Path) -> Tells {
     let given = |flag: &str| {
         argv.iter()
             .any(|word| word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
@@ -88,6 +88,12 @@ pub fn choose(profile: &Profile, argv: &[String]) -> Tells {
             Tells::Unused("it was started with --data-dir, so its session log is elsewhere".into())
         }
         Some(Hooks::Cline) => session_log(LogFormat::Cline, &variable),
+        Some(Hooks::Aider)
+            if given("--chat-history-file") || variable("AIDER_CHAT_HISTORY_FILE").is_some() =>
+        {
+            Tells::Unused("it was started with another file for its chat history".into())
+        }
+        Some(Hooks::Aider) => session_log(LogFormat::Aider, &|_| std::path::absolute(folder).ok()),
     }
 }
 
@@ -116,6 +122,8 @@ fn session_log(format: LogFormat, variable: &dyn Fn(&str) -> Option<PathBuf>) ->
             });
             data.map(|data| data.join("sessions"))
         }),
+        // The folder where it is started.
+        LogFormat::Aider => variable("PWD"),
     };
     match folder.filter(|folder| folder.is_absolute()) {
         Some(folder) => Tells::SessionLog { format, folder },
@@ -262,6 +270,10 @@ fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn choose(profile: &Profile, argv: &[String]) -> Tells {
+        super::choose(profile, argv, Path::new("/w"))
+    }
     use synapse_terminal::profile::shipped;
 
     #[test]
@@ -354,6 +366,7 @@ mod tests {
             (LogFormat::Cline, vec![home, ("CLINE_DIR", "/c")], "/c/data/sessions"),
             (LogFormat::Cline, vec![("CLINE_DIR", "/c"), ("CLINE_DATA_DIR", "/d")], "/d/sessions"),
             (LogFormat::Cline, vec![home, ("CLINE_SESSION_DATA_DIR", "/s")], "/s"),
+            (LogFormat::Aider, vec![("PWD", "/p")], "/p"),
         ] {
             assert_eq!(found(format, &set), folder, "{format:?} {set:?}");
         }

@@ -261,6 +261,8 @@ pub enum Hooks {
     Qwen,
     Copilot,
     Cline,
+    /// The same, in the folder where it works.
+    Aider,
 }
 
 /// Why a profile cannot be used.

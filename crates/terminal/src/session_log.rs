@@ -1,8 +1,10 @@
-//! Session logs: the files in which a CLI records its conversations, one JSON object per line or one in all.
+//! Session logs: the files in which a CLI records its conversations: one JSON object per line, one in all, or Markdown.
 //!
 //! They hold an answer as the model wrote it, where the screen has wrapped, decorated or scrolled it away. A line that
 //! cannot be read is skipped: the program may be writing it, and a newer version may know other kinds.
 //! Not here: where the files are and who may read them (the node).
+
+mod aider;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,6 +17,7 @@ pub enum LogFormat {
     Qwen,
     Copilot,
     Cline,
+    Aider,
 }
 
 /// What followed one prompt.
@@ -47,6 +50,9 @@ const OBJECT_BYTES_MAX: usize = 4 << 20;
 impl LogFormat {
     /// The turn of the last prompt that `is_ours` accepts, up to the next prompt.
     pub fn turn(self, log: &[u8], is_ours: impl Fn(&str) -> bool) -> Option<LoggedTurn> {
+        if self == Self::Aider {
+            return aider::turn(&String::from_utf8_lossy(log), is_ours);
+        }
         let mut turn = None;
         let is_one = self == Self::Cline;
         let bytes_max = if is_one { OBJECT_BYTES_MAX } else { LINE_BYTES_MAX };
@@ -84,6 +90,8 @@ impl LogFormat {
                 let messages = line["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
                 messages.iter().filter_map(cline).collect()
             }
+            // Its log is not JSON.
+            Self::Aider => Vec::new(),
         }
     }
 }
@@ -211,7 +219,7 @@ mod tests {
                 r#"{"type":"assistant.message","data":{"content":"all done","toolRequests":[]}}"#,
                 r#"{"type":"assistant.turn_end","data":{"turnId":"1"}}"#,
             ],
-            LogFormat::Cline => Vec::new(),
+            LogFormat::Cline | LogFormat::Aider => Vec::new(),
         }
     }
 

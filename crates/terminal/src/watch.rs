@@ -340,7 +340,9 @@ impl Watch {
             // asked, or let a turn go on after its end.
             Some(Hooks::Codex) => Meaning::Nothing,
             // These have no hooks of ours.
-            Some(Hooks::Gemini | Hooks::Qwen | Hooks::Copilot | Hooks::Cline) => Meaning::Nothing,
+            Some(Hooks::Gemini | Hooks::Qwen | Hooks::Copilot | Hooks::Cline | Hooks::Aider) => {
+                Meaning::Nothing
+            }
             Some(Hooks::Claude | Hooks::Opencode | Hooks::Kilo) | None => hooks::claude(event),
         };
         match means {

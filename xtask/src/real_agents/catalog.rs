@@ -255,7 +255,7 @@ pub(super) const ALL: &[Cli] = &[
         deny: "n\r",
         continues: false,
         stop: &["\u{3}"],
-        answers_from: "screen",
+        answers_from: "log",
         proves: "submitted",
         // Its model is not asked again after a permission, and nothing is approved from elsewhere.
         without: &["two asks", "a2a"],

@@ -127,6 +127,9 @@ impl SessionLogs {
 
     /// The logs that changed last, newest first.
     fn newest_logs(&self) -> Vec<PathBuf> {
+        if self.format == LogFormat::Aider {
+            return aider_logs(&self.folder);
+        }
         let mut logs: Vec<(SystemTime, PathBuf)> = Vec::new();
         for folder in entries(&self.folder) {
             if logs.len() > FOLDERS_MAX {
@@ -143,11 +146,20 @@ impl SessionLogs {
                     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
                     logs.extend(with_time(folder.join(format!("{name}.messages.json"))));
                 }
+                LogFormat::Aider => {}
             }
         }
         logs.sort_unstable_by(|a, b| b.cmp(a));
         logs.into_iter().map(|(_, path)| path).take(LOGS_MAX).collect()
     }
+}
+
+/// In the folder where Aider was started, or at the root of the repository that it is in.
+fn aider_logs(started_in: &Path) -> Vec<PathBuf> {
+    let root = started_in.ancestors().find(|folder| folder.join(".git").exists());
+    let folders = std::iter::once(started_in).chain(root.filter(|root| *root != started_in));
+    let logs = folders.map(|folder| folder.join(".aider.chat.history.md"));
+    logs.filter(|log| fs::symlink_metadata(log).is_ok()).collect()
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
@@ -230,6 +242,22 @@ mod tests {
         fs::write(path.with_file_name("17950_x.json"), "{}").unwrap();
         let logs = SessionLogs::new(LogFormat::Cline, root.path().to_owned());
         assert_eq!(logs.turn(OURS, None).unwrap().0.answer, "well");
+    }
+
+    #[test]
+    fn log_of_aider_is_in_its_folder_or_at_the_root_of_the_repository() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        let logs = SessionLogs::new(LogFormat::Aider, inner.clone());
+        let answer = || logs.turn(OURS, None).map(|(turn, _)| turn.answer);
+        let text = |said: &str| format!("#### {OURS} hello  \n\n{said}\n\n> Tokens: 1 sent, 1 received.  \n");
+        fs::write(root.path().join(".aider.chat.history.md"), text("well")).unwrap();
+        assert_eq!(answer(), None, "nothing says that both folders belong together");
+        fs::create_dir(root.path().join(".git")).unwrap();
+        assert_eq!(answer().as_deref(), Some("well"));
+        fs::write(inner.join(".aider.chat.history.md"), text("evil")).unwrap();
+        assert_eq!(answer(), None, "nobody can tell which one is ours");
     }
 
     #[test]

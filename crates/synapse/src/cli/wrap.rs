@@ -160,7 +160,7 @@ pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Resul
     let folder = who.cwd.clone().unwrap_or_else(|| Path::new(".").to_owned());
     let terminal = InTerminal {
         env: environment(&found.profile.env),
-        tells: tells::choose(&found.profile, &argv),
+        tells: tells::choose(&found.profile, &argv, &folder),
         argv: argv.clone(),
         profile: found.text,
         project_profile: found.project.map(|part| part.text),
