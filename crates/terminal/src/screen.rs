@@ -6,6 +6,9 @@
 //! Invariants: memory is bounded by size and scrollback; whatever comes in, nothing panics.
 //! Not here: what the screen means (`rules`, `fold`); when the answers are written (the holder of the PTY).
 
+mod mailslot;
+
+use self::mailslot::Mailslot;
 use crate::canvas::{Canvas, LostRows};
 use crate::cap::Cap;
 use crate::joined::Joined;
@@ -22,7 +25,6 @@ use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{Color, Processor, Timeout};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What came out of some bytes, in order.
@@ -452,27 +454,6 @@ impl Screen {
 
     pub(crate) fn term(&self) -> &Term<impl EventListener> {
         &self.term
-    }
-}
-
-/// Events of the model, picked up after each piece of bytes.
-#[derive(Clone, Default)]
-struct Mailslot(Arc<Mutex<Vec<Event>>>);
-
-impl Mailslot {
-    fn take(&self) -> Vec<Event> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl EventListener for Mailslot {
-    fn send_event(&self, event: Event) {
-        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Far more than one read of the PTY can ask; a flood of queries is not worth our memory.
-        const EVENTS_MAX: usize = 4_096;
-        if events.len() < EVENTS_MAX {
-            events.push(event);
-        }
     }
 }
 
