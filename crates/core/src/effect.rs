@@ -234,6 +234,12 @@ pub enum Report {
     Held {
         why: String,
     },
+    /// It was written, and certainly not submitted; nothing of it is left. It goes back to its mailbox, and is not
+    /// handed out again before this time is over, so that others may come first.
+    NotSubmitted {
+        why: String,
+        rest_ms: u64,
+    },
     /// What happens to it cannot be told.
     Unsure {
         why: String,

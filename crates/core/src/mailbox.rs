@@ -79,6 +79,16 @@ impl Mailbox {
         Ok(())
     }
 
+    /// Back from an agent that had it, to rest until it may be tried again.
+    pub fn put_to_rest(&mut self, at: Seq, slot: Slot, until: Timestamp) -> Result<(), Misplaced> {
+        if self.holds(at) {
+            return Err(Misplaced(at));
+        }
+        self.bytes += slot.bytes;
+        self.resting.insert(at, Resting { slot, until });
+        Ok(())
+    }
+
     /// Back from a lease: to its old place in its lane, or to rest until it may be tried again.
     pub fn give_back(
         &mut self,

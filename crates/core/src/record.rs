@@ -38,7 +38,7 @@ pub enum Record {
         until: Timestamp,
     },
     /// Back in the mailbox; at rest until the given time, if any. A try that was not the agent's fault
-    /// does not count.
+    /// does not count. A message that was handed over comes back too, if it was certainly not submitted.
     Returned {
         message: MessageId,
         task: TaskId,

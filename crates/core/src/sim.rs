@@ -13,6 +13,7 @@ mod dice;
 mod disk;
 mod ending;
 mod faults;
+mod held;
 mod node;
 mod programs;
 mod watchers;

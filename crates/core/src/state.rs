@@ -52,6 +52,14 @@ pub struct Open {
     pub handed_at: Option<Seq>,
 }
 
+impl Open {
+    /// As it lies in a mailbox while nobody has tried it.
+    fn slot(&self) -> Slot {
+        let since = self.trail.marks().first().map_or(Timestamp(0), |mark| mark.at);
+        Slot { priority: self.letter.priority, since, bytes: self.letter.bytes, tries: 0 }
+    }
+}
+
 /// A record that does not fit the state: the journal is damaged, or we have a bug. Never guessed around.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
@@ -86,8 +94,15 @@ impl State {
                 trail.add(at, Happened::Step(Step::Leased));
             }
             Record::Returned { message, why, rest_until, counted, .. } => {
+                let open = self.open(message)?;
+                let is_handed = std::mem::take(&mut open.handed);
+                open.handed_at = None;
+                let slot = open.slot();
                 let (place, mailbox, trail) = self.placed(message)?;
-                mailbox.give_back(place, *rest_until, *counted)?;
+                match is_handed {
+                    true => mailbox.put_to_rest(place, slot, rest_until.unwrap_or(at))?,
+                    false => mailbox.give_back(place, *rest_until, *counted)?,
+                }
                 trail.add(at, Happened::Returned(why.clone()));
             }
             Record::Marked { message, what, .. } => self.open(message)?.trail.add(at, what.clone()),

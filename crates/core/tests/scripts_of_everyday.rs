@@ -92,6 +92,32 @@ fn a_terminal_takes_messages_only_while_its_gate_is_open() {
     );
 }
 
+/// Defect I of issue "Every CLI": what was written and certainly not submitted waits in its mailbox, and others come first.
+#[test]
+fn message_that_was_not_submitted_goes_back_to_its_mailbox() {
+    check(
+        "agent a
+         link 1 a 1 terminal
+         send m1 to a => m1 accepted
+         send m2 to a => m2 accepted, 1 ahead
+         gate 1 open => m1>1
+         say 1 m1 missed => refused not_now
+         say 1 m1 writing => m1 working, ok
+         say 1 m1 missed => m1 back, m1 submitted, m2>1, ok
+         say 1 m1 missed => refused not_now
+         say 1 m2 writing => m2 working, ok
+         restart
+         agent a
+         link 2 a 1 terminal running m2
+         gate 2 open
+         say 2 m2 completed => m2 ended completed, ok
+         clock 60000 => m1>2
+         say 2 m1 writing => m1 working, ok
+         cancel m1 by user => m1 cancel asked, stop m1 at 2, ok
+         say 2 m1 missed => m1 ended canceled, ok",
+    );
+}
+
 /// X-7: what was being written when the node died stays with the hand; what was only handed out goes back.
 #[test]
 fn what_was_being_written_is_not_handed_out_again() {

@@ -311,6 +311,26 @@ fn message_that_was_not_submitted_is_typed_again() {
     }
 }
 
+/// Defect I: a message that cannot be submitted for now goes back to its mailbox, and does not hold up those behind it.
+#[test]
+fn message_that_is_missed_again_goes_back_to_its_mailbox() {
+    let world = world();
+    let cli = Cli::start(&world, "a", &["lose=4"]);
+    let first = world.send("a", "first", &[]);
+    world.send("a", "second", &[]);
+    for lost in 1..=4 {
+        world.wait_until("the program drops another paste", || cli.all("lost").len() >= lost);
+    }
+    assert_eq!(without_header(&cli.was_given(1)[0]), "second", "{:?}", cli.log());
+    let given = cli.was_given(2);
+    assert!(given[1].contains("all of it is in the file") && !given[1].contains("(may repeat)"), "{given:?}");
+    world.wait_until("it is done", || world.agent("a").task(&first)["state"] == "completed");
+    let moves = world.agent("a").task(&first)["history"].clone();
+    let states: Vec<&str> = moves.as_array().unwrap().iter().filter_map(|one| one["to"].as_str()).collect();
+    assert_eq!(states, ["working", "submitted", "working", "completed"], "{moves}");
+    assert!(cli.all("empty_enter").is_empty(), "{:?}", cli.log());
+}
+
 /// A task that is canceled while its text stands in the composer: the text would look like a person's draft, and all mail
 /// would wait behind it.
 #[test]

@@ -7,9 +7,11 @@ use super::Hub;
 use crate::agents::AgentState;
 use crate::effect::{Effect, Output, Serves};
 use crate::ids::{AgentId, LinkId, MessageId, Seq, TaskId, Timestamp};
+use crate::policy::Caller;
 use crate::record::Record;
+use crate::refusal::Refusal;
 use crate::state::State;
-use crate::task::{Ending, TaskState};
+use crate::task::{Ending, Move, TaskState};
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl Link {
         Self { agent, window, serves, leased, tasks, asking, ended, held, urged: None }
     }
 
-    /// The task is over, if the record at `at` is ever stored.
+    /// The task is over or back in its mailbox, if the record at `at` is ever stored.
     pub(super) fn let_go(&mut self, at: Seq, task: TaskId) {
         /// More than any batch ends on one link.
         const ENDED_MAX: usize = 4_096;
@@ -315,6 +317,46 @@ impl Hub {
         let record =
             Record::Returned { message: message.clone(), task, why: why.to_owned(), rest_until, counted };
         self.emit(now, record, out);
+    }
+
+    /// Back to the mailbox from a hand that had begun to write it. Its task is as it was before.
+    pub(super) fn put_back(
+        &mut self,
+        now: Timestamp,
+        caller: &Caller,
+        message: &MessageId,
+        why: &str,
+        rest_ms: u64,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let open = self.open_message(message)?;
+        let (id, agent, follow_up) = (open.letter.task, open.letter.to, open.letter.follow_up);
+        let is_written = open.handed && !follow_up && !self.is_of_another(caller, &id);
+        let Some(task) = self.state.tasks.get(&id) else { return Ok(()) };
+        if !is_written || task.state != TaskState::Working {
+            return Err(Refusal::NotNow { task: task.label(), state: task.state });
+        }
+        let by = self.who_moves(caller);
+        let end = |state, why: String| Ending { state, by: by.clone(), why, answer: None, direct: false };
+        if task.cancel.is_some() {
+            self.end(now, id, end(TaskState::Canceled, why.to_owned()), false, out);
+            return Ok(());
+        }
+        if task.history.len() >= self.limits.moves_max {
+            let why = format!("it changed its state {} times; the last time: {why}", self.limits.moves_max);
+            self.end(now, id, end(TaskState::Failed, why), false, out);
+            return Ok(());
+        }
+        let rest_until = Some(now.plus_ms(rest_ms));
+        let (message, why) = (message.clone(), why.to_owned());
+        let returned = Record::Returned { message, task: id, why: why.clone(), rest_until, counted: false };
+        self.emit(now, returned, out);
+        let to = Move { at: now, to: TaskState::Submitted, by, why };
+        self.emit(now, Record::Moved { task: id, to, said: None }, out);
+        self.links.values_mut().for_each(|link| link.let_go(self.state.seq, id));
+        self.show_load(now, agent, out);
+        self.pump(now, agent, out);
+        Ok(())
     }
 
     /// The lease is over because the agent has the message.

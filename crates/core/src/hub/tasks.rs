@@ -35,26 +35,17 @@ impl Hub {
             Report::Step(Step::Submitted) if open.letter.follow_up => {
                 self.seen(now, caller, message, Step::Submitted, by, out);
             }
-            Report::Step(step) => {
-                self.emit(
-                    now,
-                    Record::Marked { message: message.clone(), task, what: Happened::Step(step) },
-                    out,
-                );
-            }
+            Report::Step(step) => self.mark(now, task, message, Happened::Step(step), out),
             Report::Writing => self.write(now, caller, message, by, out),
             Report::Held { why } if !handed => {
                 self.give_back(now, message, &why, false, false, out);
                 self.pump(now, agent, out);
             }
-            Report::Held { why } => {
-                let what = Happened::Held(why);
-                self.emit(now, Record::Marked { message: message.clone(), task, what }, out);
+            Report::Held { why } => self.mark(now, task, message, Happened::Held(why), out),
+            Report::NotSubmitted { why, rest_ms } => {
+                self.put_back(now, caller, message, &why, rest_ms, out)?
             }
-            Report::Unsure { why } => {
-                let what = Happened::Unknown(why);
-                self.emit(now, Record::Marked { message: message.clone(), task, what }, out);
-            }
+            Report::Unsure { why } => self.mark(now, task, message, Happened::Unknown(why), out),
             Report::Working => self.begin(now, caller, message, by, out),
             Report::Said(said) => self.say(now, task, said, out)?,
             Report::NeedsInput { prompt, auth } => {
@@ -84,6 +75,10 @@ impl Hub {
         Ok(Answer::Done)
     }
 
+    fn mark(&mut self, now: Timestamp, task: TaskId, message: &MessageId, what: Happened, out: &mut Output) {
+        self.emit(now, Record::Marked { message: message.clone(), task, what }, out);
+    }
+
     /// A task that waits for an answer leaves its place to others.
     fn make_room(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
         self.show_load(now, agent, out);
@@ -92,7 +87,7 @@ impl Hub {
 
     /// A hand that never had this task, or lost it: somebody else may be at work on it, and it must not be
     /// begun twice.
-    fn is_of_another(&self, caller: &Caller, task: &TaskId) -> bool {
+    pub(super) fn is_of_another(&self, caller: &Caller, task: &TaskId) -> bool {
         let Caller::Hand { link, .. } = caller else { return false };
         self.links.get(link).is_none_or(|l| l.serves.until_ended() && !l.tasks.contains(task))
     }

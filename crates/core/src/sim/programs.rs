@@ -5,6 +5,7 @@
 //!
 //! Always: whatever a program reports is noted first, so that the checker knows what was really said.
 
+use super::held::{Held, Stage};
 use super::node::limits;
 use super::world::{Asker, Event, Reply, World};
 use super::{Breakage, Broken, Rule};
@@ -33,26 +34,8 @@ pub(super) struct Program {
     heard_until: u64,
     /// Every task any program of this kind began here, for the checker.
     begun: BTreeSet<TaskId>,
-}
-
-#[derive(Debug)]
-struct Held {
-    letter: Letter,
-    stage: Stage,
-    /// What it said last, while the node has not answered.
-    said: Option<Report>,
-    stop: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    Got,
-    Written,
-    Begun,
-    /// It asked for input.
-    Asked,
-    /// A reader has seen it and may answer.
-    Seen,
+    /// Those of them that it wrote and, certainly, did not submit: they may be begun again.
+    not_submitted: BTreeSet<TaskId>,
 }
 
 impl Program {
@@ -90,6 +73,7 @@ impl World {
                 held: BTreeMap::new(),
                 heard_until: 0,
                 begun: BTreeSet::new(),
+                not_submitted: BTreeSet::new(),
             });
             let soon = self.dice.within(10, 3_000);
             self.after(soon, Event::Opens(number));
@@ -188,7 +172,7 @@ impl World {
         }
         self.tell(|| format!("program {program}: gets {}", letter.id));
         let id = letter.id.clone();
-        let held = Held { letter, stage: Stage::Got, said: None, stop: false };
+        let held = Held { letter, stage: Stage::Got, said: None, stop: false, writing: false };
         let steady = self.programs[program].steady || self.calm;
         self.programs[program].held.entry(id.clone()).or_insert(held);
         // A program that is not steady may sit on it until the lease has run out.
@@ -211,7 +195,7 @@ impl World {
             let leased = open.and_then(|o| state.mailboxes.get(&o.letter.to)?.lease_of(o.at));
             let leased = leased.is_some_and(|lease| Some(lease.link) == this.link);
             // Only what it was told it may begin: others may have begun what it merely still remembers.
-            let works = matches!(held.stage, Stage::Begun | Stage::Asked);
+            let works = matches!(held.stage, Stage::Begun | Stage::Asked) && open.is_some_and(|o| o.handed);
             !held.letter.follow_up && open.is_some() && (leased || works)
         };
         let asks =
@@ -263,6 +247,9 @@ impl World {
             Stage::Got if self.dice.percent(10) => Report::Step(Step::Seen),
             Stage::Got | Stage::Written if !steady && self.dice.percent(4) => done(TaskState::Rejected),
             Stage::Got | Stage::Written | Stage::Seen => Report::Working,
+            Stage::Begun if held.writing && !steady && self.dice.percent(25) => {
+                Report::NotSubmitted { why: "a dialog".into(), rest_ms: self.dice.within(0, 20_000) }
+            }
             Stage::Begun | Stage::Asked if stop => done(TaskState::Canceled),
             Stage::Begun => match self.dice.below(10) {
                 0 | 1 => {
@@ -286,6 +273,10 @@ impl World {
         let (node, agent, Some(link)) = (this.node, this.agent, this.link) else { return };
         if let Some(held) = this.held.get_mut(message) {
             held.said = Some(report.clone());
+            // True from now on, whether or not the node hears of it.
+            if matches!(report, Report::NotSubmitted { .. }) {
+                this.not_submitted.insert(held.letter.task);
+            }
         }
         let proven = match report {
             Report::Step(step) => Some(step),
@@ -358,7 +349,7 @@ impl World {
         let (task, expects, follow_up) = (held.letter.task, held.letter.expects, held.letter.follow_up);
         let mut pause = 3_000;
         match report {
-            Report::Done { .. } | Report::Refused { .. } => {
+            Report::Done { .. } | Report::Refused { .. } | Report::NotSubmitted { .. } => {
                 self.programs[program].held.remove(message);
                 return Ok(());
             }
@@ -368,7 +359,7 @@ impl World {
                 return Ok(());
             }
             Report::Writing | Report::Working if held.stage != Stage::Begun => {
-                held.stage = Stage::Begun;
+                (held.stage, held.writing) = (Stage::Begun, *report == Report::Writing);
                 self.begins(program, task)?;
             }
             Report::Step(Step::Written) if held.stage == Stage::Got => held.stage = Stage::Written,
@@ -394,10 +385,15 @@ impl World {
         self.report.begun += 1;
         let node = self.programs[program].node;
         self.tell(|| format!("program {program}: begins task {}", task.short()));
-        let began = self.programs.iter().position(|p| p.node == node && p.begun.contains(&task));
+        let has_begun = |p: &Program| p.begun.contains(&task) && !p.not_submitted.contains(&task);
+        let began = self.programs.iter().position(|p| p.node == node && has_begun(p));
         if let Some(other) = began {
             let what = format!("program {program} begins task {}, which program {other} began", task.short());
             return Err(Broken::new(Rule::OneEffectPerKey, what));
+        }
+        for program in &mut self.programs {
+            program.not_submitted.remove(&task);
+            program.begun.remove(&task);
         }
         self.programs[program].begun.insert(task);
         Ok(())

@@ -456,6 +456,7 @@ fn report(what: &str) -> Report {
     match what {
         "working" => Report::Working,
         "writing" => Report::Writing,
+        "missed" => Report::NotSubmitted { why: "a dialog".into(), rest_ms: 60_000 },
         "held" => Report::Held { why: "a draft".into() },
         "unsure" => Report::Unsure { why: "who knows".into() },
         "refused" => Report::Refused { why: "not now".into() },

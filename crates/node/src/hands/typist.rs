@@ -20,7 +20,7 @@ use super::{mail, place};
 use crate::doors::Shared;
 use crate::driver::now;
 use crate::handle::ToHand;
-use outcome::Wording;
+use outcome::{Misses, Wording};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,6 +66,7 @@ pub(super) struct Typist {
     /// The last one-way message, until its turn has ended.
     one_way: Option<OneWay>,
     left: Option<Leftover>,
+    misses: Misses,
     /// When to look again though nothing happens.
     pub(super) wake: Option<Timestamp>,
     /// Something was put down: what was seen before that counts no more.
@@ -180,6 +181,7 @@ impl Typist {
             last: None,
             one_way: None,
             left: None,
+            misses: Misses::default(),
             wake: None,
             look_again: false,
             composer: Composer::default(),
@@ -241,10 +243,12 @@ impl Typist {
                     return job.later.push_back((letter, body));
                 }
                 let notes = mail::count(&self.mail(), &letter.task, notes);
-                let turn = Turn::new(self.typed(&letter, &body, Wording::default(), notes), &self.submit());
+                let misses = self.misses.take(&letter.id);
+                let wording = Wording { again: false, as_file: misses > 0 };
+                let turn = Turn::new(self.typed(&letter, &body, wording, notes), &self.submit());
                 let turn = turn.after_empty(self.empty_since);
                 // What was worked on has been answered meanwhile: the core hands out one at a time.
-                self.job = Some(Job::new(letter, turn, Stage::Typing, notes));
+                self.job = Some(Job { misses, ..Job::new(letter, turn, Stage::Typing, notes) });
             }
             ToHand::Urge { by } => self.stop(format!("interrupted for an urgent message from {by}"), None),
             ToHand::Interrupt { by, why, .. } => self.stop(format!("interrupted by {by}: {why}"), None),

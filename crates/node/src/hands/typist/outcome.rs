@@ -1,6 +1,7 @@
 //! How typing a message ended, and what follows: it was submitted, certainly not submitted, or nobody can tell.
 
 use super::{Job, Stage, Typist};
+use std::collections::VecDeque;
 use synapse_core::effect::Report;
 use synapse_core::ids::MessageId;
 use synapse_core::task::TaskState;
@@ -9,11 +10,42 @@ use synapse_terminal::turn::{Outcome, Sight, Turn};
 /// How long a message rests that was certainly not submitted, and of which nothing is left: after the first miss, after
 /// the second, and so on; the last for all that follow. What covered the composer may need a person to close it.
 const RESTS_MS: [u64; 4] = [1_000, 8_000, 60_000, 300_000];
+/// So many misses a message spends in our hands, so that those behind it stay behind it. Then it goes back to its
+/// mailbox, and others come first.
+const MISSES_IN_HAND_MAX: u8 = 1;
 
 /// For how long it rests after so many misses; none if it is given up, because some of it is left in the composer.
 fn rest_ms(misses: u8, erased: bool) -> Option<u64> {
     let last = RESTS_MS.len() - 1;
     erased.then(|| RESTS_MS[usize::from(misses.saturating_sub(1)).min(last)])
+}
+
+/// How often messages that went back to their mailbox were missed, for the next try.
+#[derive(Debug, Default)]
+pub(super) struct Misses(VecDeque<(MessageId, u8)>);
+
+impl Misses {
+    /// One that is forgotten is typed as if for the first time.
+    const MAX: usize = 256;
+
+    fn remember(&mut self, message: &MessageId, misses: u8) {
+        self.0.truncate(Self::MAX - 1);
+        self.0.push_front((message.clone(), misses));
+    }
+
+    /// The message is in hand again.
+    pub(super) fn take(&mut self, message: &MessageId) -> u8 {
+        let at = self.0.iter().position(|(one, _)| one == message);
+        at.and_then(|at| self.0.remove(at)).map_or(0, |(_, misses)| misses)
+    }
+}
+
+impl Job {
+    /// Whether it leaves our hands, to come back as if it had not been here.
+    fn goes_back(&self) -> bool {
+        let is_only_ours = self.again || self.letter.follow_up || !self.later.is_empty();
+        self.misses > MISSES_IN_HAND_MAX && !is_only_ours
+    }
 }
 
 /// How a message is typed.
@@ -57,9 +89,20 @@ impl Typist {
             self.job = None;
             return self.done(message, TaskState::Failed, None, why).await;
         };
+        let why = format!("{why}; it is typed again");
+        // One that may repeat something stays here: only this process knows that it has to say so.
+        if job.goes_back() {
+            self.job = None;
+            self.misses.remember(message, misses);
+            let report = Report::NotSubmitted { why, rest_ms };
+            if let Err(refusal) = self.report(message, report).await {
+                tracing::info!(%message, %refusal, "a message that was not submitted does not go back");
+            }
+            return;
+        }
         job.rests_until = Some(sight.now.plus_ms(rest_ms));
         let wording = Wording { again: job.again, as_file: true };
-        let _ = self.report(message, Report::Held { why: format!("{why}; it is typed again") }).await;
+        let _ = self.report(message, Report::Held { why }).await;
         self.retype(message, wording).await;
     }
 
@@ -91,6 +134,16 @@ impl Typist {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn misses_are_bounded_and_told_once() {
+        let mut misses = Misses::default();
+        let id = |n: usize| MessageId::parse(&format!("m-{n}")).unwrap();
+        (0..2 * Misses::MAX).for_each(|n| misses.remember(&id(n), 2));
+        assert_eq!(misses.0.len(), Misses::MAX);
+        let newest = id(2 * Misses::MAX - 1);
+        assert_eq!((misses.take(&newest), misses.take(&newest), misses.take(&id(0))), (2, 0, 0));
+    }
 
     #[test]
     fn message_is_given_up_only_if_some_of_it_is_left() {
