@@ -40,8 +40,7 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
         print!("{}", report::table(version.trim(), &rounds));
     }
     if wish.write {
-        let text = page::written(wish.size, &rounds);
-        fs::write(root.join(page::PATH), text).with_context(|| format!("writing {}", page::PATH))?;
+        page::write(root, wish.size, wish.load, &rounds)?;
     }
     if !good {
         bail!("not every step and case is good");

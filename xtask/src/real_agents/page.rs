@@ -1,70 +1,86 @@
-//! The page of the docs with what came of the last whole run.
+//! The page of the docs with what came of whole runs.
+//!
+//! A whole run of all CLIs takes hours, so a run replaces only the rows of those that were in it. The rows are kept in
+//! a file beside the page, from which the page is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
 
-use super::judge::Cell;
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
 use super::report::Round;
 
-/// Where it is written.
-pub(super) const PATH: &str = "docs/real-clis.md";
+const PAGE: &str = "docs/real-clis.md";
+const ROWS: &str = "docs/real-clis.json";
 
 const HEAD: &str = "# Real CLIs
 
-Written by `cargo xtask real-agents --write`; do not edit.
+Written by `cargo xtask real-agents --write`; do not edit. A run replaces the rows of its own CLIs.
 
 Each CLI runs in the version shown, wrapped by Synapse, against a mock model on this machine whose
-log is the truth. [CONTRIBUTING.md](../CONTRIBUTING.md#real-clis) says what each case checks.
+log is the truth. [CONTRIBUTING.md](../CONTRIBUTING.md#real-clis) says what each case checks. A cell
+says how many parts of a case passed, of how many, over all rounds.
 ";
 
-/// All rounds of one CLI count together.
-pub(super) fn written(size: (u16, u16), rounds: &[Round]) -> String {
-    let (columns, rows) = size;
-    let count = rounds.iter().map(|round| round.n).max().unwrap_or_default();
-    let mut text = format!("{HEAD}\nTerminal of {columns}×{rows}, rounds: {count}.\n");
-    let (alone, talks): (Vec<&Round>, Vec<&Round>) = rounds.iter().partition(|round| round.clis.len() == 1);
-    let steps = longest(&alone);
-    let _ = writeln!(text, "\n| CLI | {} | state agreement |", steps.join(" | "));
-    let _ = writeln!(text, "|---|{}", "---|".repeat(steps.len() + 1));
-    for (name, rounds) in by_name(&alone) {
-        let cells: Vec<String> = steps.iter().map(|step| sum(step, &rounds)).collect();
-        let _ = writeln!(text, "| {name} | {} | {} |", cells.join(" | "), agreement(&rounds));
-    }
-    if !talks.is_empty() {
-        text.push_str("\n| two CLIs | passed |\n|---|---|\n");
-        let names: BTreeMap<&str, Vec<&Round>> = talks.iter().fold(BTreeMap::new(), |mut all, round| {
-            round.steps.iter().for_each(|step| all.entry(*step).or_insert_with(Vec::new).push(*round));
-            all
-        });
-        for (step, rounds) in names {
-            let _ = writeln!(text, "| {step} | {} |", sum(step, &rounds));
-        }
-    }
-    text
+/// All rounds of one CLI in one version, or of two CLIs that talk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Row {
+    name: String,
+    /// Columns and rows of the terminal.
+    size: (u16, u16),
+    rounds: usize,
+    /// All cores had something else to do.
+    load: bool,
+    /// Of each case: parts that passed, of how many.
+    cases: BTreeMap<String, (usize, usize)>,
+    /// Of the states that were compared: how many were right, of how many.
+    states: (usize, usize),
 }
 
-/// The steps of the CLI that has most of them.
-fn longest<'a>(rounds: &[&'a Round]) -> &'a [&'static str] {
-    rounds.iter().map(|round| round.steps.as_slice()).max_by_key(|steps| steps.len()).unwrap_or_default()
+/// Puts what came of a run on the page.
+pub(super) fn write(root: &Path, size: (u16, u16), load: bool, rounds: &[Round]) -> anyhow::Result<()> {
+    let path = root.join(ROWS);
+    let mut rows: Vec<Row> = match fs::read_to_string(&path) {
+        Ok(text) => serde_json::from_str(&text).with_context(|| format!("reading {ROWS}"))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error).with_context(|| format!("reading {ROWS}")),
+    };
+    merge(&mut rows, rows_of(size, load, rounds));
+    let text = serde_json::to_string_pretty(&rows).context("writing rows")?;
+    fs::write(&path, text + "\n").with_context(|| format!("writing {ROWS}"))?;
+    fs::write(root.join(PAGE), page(&rows)).with_context(|| format!("writing {PAGE}"))
 }
 
-/// In the order in which they ran.
-fn by_name<'a>(rounds: &[&'a Round]) -> Vec<(String, Vec<&'a Round>)> {
-    let mut all: Vec<(String, Vec<&Round>)> = Vec::new();
-    for round in rounds {
-        match all.iter_mut().find(|(name, _)| *name == round.name()) {
-            Some((_, rounds)) => rounds.push(round),
-            None => all.push((round.name(), vec![round])),
-        }
+fn merge(rows: &mut Vec<Row>, new: Vec<Row>) {
+    for row in new {
+        rows.retain(|old| (&old.name, old.size) != (&row.name, row.size));
+        rows.push(row);
     }
-    all
+    rows.sort_by(|a, b| (&a.name, a.size).cmp(&(&b.name, b.size)));
 }
 
-/// How many parts of a step passed, of how many.
-fn sum(step: &str, rounds: &[&Round]) -> String {
-    let of = rounds.iter().filter(|round| round.steps.contains(&step));
+fn rows_of(size: (u16, u16), load: bool, rounds: &[Round]) -> Vec<Row> {
+    let names: BTreeSet<String> = rounds.iter().map(Round::name).collect();
+    let row = |name: String| {
+        let of: Vec<&Round> = rounds.iter().filter(|round| round.name() == name).collect();
+        let steps: BTreeSet<&str> = of.iter().flat_map(|round| round.steps.iter().copied()).collect();
+        let cases = steps.into_iter().map(|step| (step.to_owned(), passed(step, &of))).collect();
+        let cells = || of.iter().flat_map(|round| &round.cells);
+        let states = (cells().map(|cell| cell.right).sum(), cells().map(|cell| cell.samples).sum());
+        let rounds = of.iter().map(|round| round.n).max().unwrap_or_default();
+        Row { name, size, rounds, load, cases, states }
+    };
+    names.into_iter().map(row).collect()
+}
+
+/// How many parts of a case passed, of how many.
+fn passed(step: &str, rounds: &[&Round]) -> (usize, usize) {
     let (mut done, mut all) = (0, 0);
-    for round in of {
+    for round in rounds.iter().filter(|round| round.steps.contains(&step)) {
         let cell = round.cells.iter().find(|cell| cell.step == step);
         let (passed, parts) = match cell.map(|cell| (cell.parts, cell.is_good())) {
             Some((Some((done, of)), is_good)) => (if is_good { of } else { done.min(of - 1) }, of),
@@ -73,23 +89,50 @@ fn sum(step: &str, rounds: &[&Round]) -> String {
         };
         (done, all) = (done + passed, all + parts);
     }
-    match (done, all) {
-        (_, 0) => "–".to_owned(),
-        (done, all) if done == all => format!("{done}/{all}"),
-        (done, all) => format!("**{done}/{all}**"),
+    (done, all)
+}
+
+/// The cases in the order in which they run.
+fn order() -> Vec<&'static str> {
+    let watched = super::scenario::names(false).into_iter();
+    watched.chain(super::deliver::names()).chain(super::talk::names()).collect()
+}
+
+fn page(rows: &[Row]) -> String {
+    let mut text = HEAD.to_owned();
+    let (talks, alone): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.name.contains(" to "));
+    for rows in [alone, talks].into_iter().filter(|rows| !rows.is_empty()) {
+        let steps: Vec<&str> =
+            order().into_iter().filter(|step| rows.iter().any(|row| row.cases.contains_key(*step))).collect();
+        let _ = writeln!(text, "\n| CLI | terminal | rounds | {} | states that agree |", steps.join(" | "));
+        let _ = writeln!(text, "|---|---|---|{}", "---|".repeat(steps.len() + 1));
+        for row in rows {
+            let cells: Vec<String> = steps.iter().map(|step| cell(row.cases.get(*step).copied())).collect();
+            let (columns, lines) = row.size;
+            let load = if row.load { ", loaded" } else { "" };
+            let head = format!("{} | {columns}×{lines} | {}{load}", row.name, row.rounds);
+            let _ = writeln!(text, "| {head} | {} | {} |", cells.join(" | "), agreement(row.states));
+        }
+    }
+    text
+}
+
+fn cell(passed: Option<(usize, usize)>) -> String {
+    match passed {
+        None | Some((_, 0)) => "–".to_owned(),
+        Some((done, all)) if done == all => format!("{done}/{all}"),
+        Some((done, all)) => format!("**{done}/{all}**"),
     }
 }
 
-fn agreement(rounds: &[&Round]) -> String {
-    let cells: Vec<&Cell> = rounds.iter().flat_map(|round| &round.cells).collect();
-    let samples: usize = cells.iter().map(|cell| cell.samples).sum();
-    let right: usize = cells.iter().map(|cell| cell.right).sum();
+fn agreement((right, samples): (usize, usize)) -> String {
     if samples == 0 { "–".to_owned() } else { format!("{:.1} %", 100.0 * right as f64 / samples as f64) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::catalog;
+    use super::super::judge::Cell;
     use super::*;
 
     fn round(n: usize, cells: Vec<Cell>) -> Round {
@@ -105,10 +148,31 @@ mod tests {
             let faults = if done == 3 { Vec::new() } else { vec!["lost".to_owned()] };
             Cell { parts: Some((done, 3)), faults, ..Cell::new("exact") }
         };
-        let text = written((80, 24), &[round(1, vec![turn(), exact(3)]), round(2, vec![turn(), exact(1)])]);
-        assert!(text.contains("Terminal of 80×24, rounds: 2."), "{text}");
-        assert!(text.contains("| CLI | turn | exact | answer | state agreement |"), "{text}");
+        let rounds = [round(1, vec![turn(), exact(3)]), round(2, vec![turn(), exact(1)])];
+        let text = page(&rows_of((80, 24), true, &rounds));
+        assert!(
+            text.contains("| CLI | terminal | rounds | turn | exact | answer | states that agree |"),
+            "{text}"
+        );
         let row = text.lines().find(|line| line.starts_with("| codex ")).unwrap();
-        assert!(row.ends_with("| 2/2 | **4/6** | **0/2** | 99.0 % |"), "{row}");
+        assert!(row.ends_with("| 80×24 | 2, loaded | 2/2 | **4/6** | **0/2** | 99.0 % |"), "{row}");
+    }
+
+    #[test]
+    fn run_replaces_only_the_rows_of_its_own_clis() {
+        let row = |name: &str, size, rounds| Row {
+            name: name.into(),
+            size,
+            rounds,
+            load: false,
+            cases: BTreeMap::from([("exact".into(), (rounds, rounds))]),
+            states: (0, 0),
+        };
+        let mut rows = vec![row("codex 1", (80, 24), 2), row("claude 2", (80, 24), 2)];
+        merge(&mut rows, vec![row("codex 1", (80, 24), 10), row("codex 1", (120, 40), 3)]);
+        let kept: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.size.0, row.rounds)).collect();
+        assert_eq!(kept, [("claude 2", 80, 2), ("codex 1", 80, 10), ("codex 1", 120, 3)]);
+        let text = serde_json::to_string(&rows).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<Row>>(&text).unwrap(), rows);
     }
 }
