@@ -22,16 +22,16 @@ pub(crate) const OWN: &str = "a2a";
 /// Files of a message, by the number of their part.
 pub type Files = BTreeMap<usize, FileRef>;
 
-/// What an agent takes and gives: media types, with `*` for any.
-#[derive(Debug, Clone, Copy)]
-pub struct Modes<'a> {
-    pub input: &'a [&'a str],
-    pub output: &'a [&'a str],
+/// Media types that an agent accepts and answers in, with `*` for any.
+#[derive(Debug, Clone)]
+pub struct Modes {
+    pub input: Vec<String>,
+    pub output: Vec<String>,
 }
 
 /// The message of a request, for this agent. The context is the caller's, if it named one.
 /// Parts whose bytes were put into files have those in `files`, by their number.
-pub fn draft(request: &pb::SendMessageRequest, modes: Modes<'_>, files: &Files) -> Result<Draft, Fault> {
+pub fn draft(request: &pb::SendMessageRequest, modes: &Modes, files: &Files) -> Result<Draft, Fault> {
     let message = check::message(request)?;
     let configuration = request.configuration.as_ref();
     let accepted = configuration.map(|c| &c.accepted_output_modes[..]).unwrap_or_default();
@@ -162,12 +162,13 @@ fn own_things(message: &pb::Message) -> Map<String, Value> {
     own
 }
 
-fn parts(parts: &[pb::Part], modes: Modes<'_>, files: &Files) -> Result<Vec<Part>, Fault> {
+fn parts(parts: &[pb::Part], modes: &Modes, files: &Files) -> Result<Vec<Part>, Fault> {
     let read = |(n, part): (usize, &pb::Part)| {
         let field = format!("message.parts[{n}]");
         let media = media_type(part);
         if !modes.input.iter().any(|own| fits(media, own)) {
-            let message = format!("{field}: {media} is not taken here; {} are", modes.input.join(", "));
+            let message =
+                format!("{field}: {media} is not accepted here; accepted are {}", modes.input.join(", "));
             return Err(Fault { field: Some(field), ..Fault::new(Kind::ContentType, message) });
         }
         let read = one_part(&field, part)?;
@@ -250,11 +251,13 @@ mod tests {
     }
     use crate::wire::from_json;
 
-    const TEXT: Modes<'_> =
-        Modes { input: &["text/plain", "application/json"], output: &["text/plain", "application/json"] };
+    fn text_modes() -> Modes {
+        let both = ["text/plain", "application/json"].map(str::to_owned).to_vec();
+        Modes { input: both.clone(), output: both }
+    }
 
     fn read(message: Value) -> Result<Draft, Fault> {
-        draft(&from_json(json!({ "message": message })).unwrap(), TEXT, &Files::new())
+        draft(&from_json(json!({ "message": message })).unwrap(), &text_modes(), &Files::new())
     }
 
     #[test]
@@ -348,7 +351,9 @@ mod tests {
         let ask = |modes: Value| {
             let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "a" }] });
             let request = json!({ "message": message, "configuration": { "acceptedOutputModes": modes } });
-            draft(&from_json(request).unwrap(), TEXT, &Files::new()).map(|_| ()).map_err(|fault| fault.kind)
+            draft(&from_json(request).unwrap(), &text_modes(), &Files::new())
+                .map(|_| ())
+                .map_err(|fault| fault.kind)
         };
         assert_eq!(ask(json!([])), Ok(()));
         assert_eq!(ask(json!(["image/png", "text/plain; charset=utf-8"])), Ok(()));

@@ -23,7 +23,7 @@ use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::from_core::Much;
 use synapse_a2a::operation::{Reply, Request};
 use synapse_a2a::pb;
-use synapse_a2a::to_core::{self, Decision, Modes};
+use synapse_a2a::to_core::{self, Decision};
 use synapse_core::Refusal;
 use synapse_core::effect::{Answer, Command, Draft, Taken};
 use synapse_core::ids::{LinkId, Seq, TaskId, TaskRef, Tenant};
@@ -34,13 +34,6 @@ use synapse_core::watch::Topic;
 use synapse_terminal::prompt::Decided;
 use tokio::sync::mpsc;
 use view::{Heard, Known};
-
-/// What an agent of any kind takes and gives.
-pub const MODES: Modes<'static> = Modes { input: INPUT, output: &["text/plain", "application/json"] };
-
-/// Bytes of any kind come as `application/octet-stream`, which is also what a file without a media type is.
-const INPUT: &[&str] =
-    &["text/plain", "application/json", "application/octet-stream", "text/markdown", "text/csv"];
 
 /// One caller's requests.
 #[derive(Clone)]
@@ -196,7 +189,7 @@ impl Engine {
         self.called.active(&self.app.cards)?;
         self.check_declared(request)?;
         let within = Self { tenant: to_core::tenant(request.tenant())?, ..self.clone() };
-        to_core::draft(send, MODES, &self.files)?;
+        to_core::draft(send, &card::modes(&self.app), &self.files)?;
         within.push_of(send).await?;
         match send.message.as_ref().filter(|message| !message.task_id.is_empty()) {
             Some(message) => {
@@ -255,7 +248,7 @@ impl Engine {
 
     /// Takes the message of a request: it is on disk when this returns. Whoever waits for what becomes of it is told.
     async fn take(&self, request: &pb::SendMessageRequest, waits: bool) -> Result<Sent, Fault> {
-        let mut draft = to_core::draft(request, MODES, &self.files)?;
+        let mut draft = to_core::draft(request, &card::modes(&self.app), &self.files)?;
         let mut push = self.push_of(request).await?;
         let mut moves = 0;
         if let Some(message) = request.message.as_ref().filter(|message| !message.task_id.is_empty()) {

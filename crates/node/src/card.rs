@@ -7,7 +7,6 @@
 
 mod describe;
 
-use crate::a2a::MODES;
 use crate::auth::Peer;
 use crate::doors::Shared;
 use crate::driver::now;
@@ -26,6 +25,7 @@ use synapse_a2a::check::Version;
 use synapse_a2a::extensions::{self, Extension};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_a2a::signing::{self, Key};
+use synapse_a2a::to_core::Modes;
 use synapse_a2a::{jcs, pb, v03};
 use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_store::files::{self, Access};
@@ -258,15 +258,15 @@ pub(crate) fn base(app: &Shared, called: &Called) -> String {
 fn describe(app: &Shared, base: &str) -> Description {
     let cards = &app.cards;
     let (about, skills) = describe::skills(app, &cards.hand);
-    let modes = |modes: &[&str]| modes.iter().map(|mode| (*mode).to_owned()).collect();
+    let Modes { input: input_modes, output: output_modes } = modes(app);
     Description {
         name: app.agent.label(),
         description: cards.description.clone().filter(|text| !text.trim().is_empty()).unwrap_or(about),
         version: env!("CARGO_PKG_VERSION").into(),
         provider: provider(app),
         interfaces: interfaces(base, &bindings(app)),
-        input_modes: modes(MODES.input),
-        output_modes: modes(MODES.output),
+        input_modes,
+        output_modes,
         skills,
         mtls: cards.mtls,
         open: cards.open,
@@ -298,6 +298,16 @@ pub fn declares_push(app: &Shared) -> bool {
 fn provider(app: &Shared) -> Option<Provider> {
     let set = app.settings.get().provider.clone();
     Some(Provider { organization: set.organization?, url: set.url? })
+}
+
+/// Which media types the agent accepts and answers in: as it was started, or as the settings say now.
+pub fn modes(app: &Shared) -> Modes {
+    let (options, settings) = (&app.cards.options, app.settings.get());
+    let chosen = |own: &[String], set: &[String]| if own.is_empty() { set.to_vec() } else { own.to_vec() };
+    Modes {
+        input: chosen(&options.input_modes, &settings.card.input_modes),
+        output: chosen(&options.output_modes, &settings.card.output_modes),
+    }
 }
 
 /// Which bindings the card lists: as the agent was started, or as the settings say now.

@@ -52,6 +52,12 @@ pub struct CardOptions {
     /// Bindings by their names in the settings, the preferred one first; empty: as `card.interfaces` says.
     #[serde(default)]
     pub interfaces: Vec<String>,
+    /// Media types that it accepts; empty: as `card.input_modes` says.
+    #[serde(default)]
+    pub input_modes: Vec<String>,
+    /// Media types that it answers in; empty: as `card.output_modes` says.
+    #[serde(default)]
+    pub output_modes: Vec<String>,
     /// Streaming is not declared, whatever the settings say.
     #[serde(default)]
     pub no_streaming: bool,

@@ -32,6 +32,8 @@ pub enum Kind {
     Hosts,
     /// Web pages, by scheme, host and port.
     Origins,
+    /// Media types, such as `image/png` or `image/*`; never empty.
+    MediaTypes,
     /// Where something is on the web, without a query.
     Url,
     /// One line of text.
@@ -96,7 +98,13 @@ impl Kind {
     pub fn is_list(self) -> bool {
         matches!(
             self,
-            Self::Words(_) | Self::Verbs | Self::Ranges | Self::Hosts | Self::Origins | Self::Command
+            Self::Words(_)
+                | Self::Verbs
+                | Self::Ranges
+                | Self::Hosts
+                | Self::Origins
+                | Self::MediaTypes
+                | Self::Command
         )
     }
 
@@ -123,6 +131,7 @@ impl Kind {
                 "a list of origins without a path, such as [\"https://app.example.org\"]; `*` is not one"
                     .into()
             }
+            Self::MediaTypes => "a list of media types, such as [\"text/plain\", \"image/*\"]".into(),
             Self::Url => "an address on the web, such as https://agents.example.org/review".into(),
             Self::Line => format!("one line of 1 to {LINE_CHARS_MAX} characters"),
             Self::Command => {
@@ -150,6 +159,7 @@ impl Kind {
             Self::Ranges => list("10.0.0.0/8"),
             Self::Hosts => list("box.example.org"),
             Self::Origins => list("https://app.example.org"),
+            Self::MediaTypes => list("image/png"),
             Self::Url => text("https://agents.example.org/review"),
             Self::Line => text("Example Corporation"),
             Self::Command => Value::Command(vec!["/usr/local/bin/tell-me".to_owned(), "--sound".to_owned()]),
@@ -179,7 +189,7 @@ impl Kind {
                 Ok(path) => Ok(Value::Path(path)),
                 Err(allowed) => Err(Misfit::Other { found: self.found(raw), allowed }),
             },
-            (Self::Words(_), Raw::List(elements)) if elements.is_empty() => {
+            (Self::Words(_) | Self::MediaTypes, Raw::List(elements)) if elements.is_empty() => {
                 Err(Misfit::Other { found: "an empty list".into(), allowed: self.allowed() })
             }
             (Self::Command, Raw::List(elements)) => {
@@ -207,6 +217,7 @@ impl Kind {
                 Self::Verbs => VERBS.contains(&text.as_str()).then(|| text.clone()),
                 Self::Ranges => Some(range(text).map_err(|allowed| other(found.clone(), allowed))?),
                 Self::Origins => parse_origin(text),
+                Self::MediaTypes => parse_media_type(text),
                 _ => host(text),
             };
             let Some(one) = fits else { return Err(other(found, self.allowed())) };
@@ -351,6 +362,22 @@ fn parse_origin(raw: &str) -> Option<String> {
     let is_plain = !authority.contains(['/', '?', '#', '@', '*', ',', ' ']);
     let url = format!("{scheme}://{authority}");
     parse_url(&url).filter(|_| is_plain).map(|_| url)
+}
+
+/// A media type without parameters, in lower case. The subtype, or both parts, may be `*`.
+pub fn parse_media_type(raw: &str) -> Option<String> {
+    const BYTES_MAX: usize = 127;
+    let is_name = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
+    };
+    let (kind, subtype) = raw.split_once('/')?;
+    let is_type = match (kind, subtype) {
+        ("*", "*") => true,
+        (kind, "*") => is_name(kind),
+        (kind, subtype) => is_name(kind) && is_name(subtype),
+    };
+    (is_type && raw.len() <= BYTES_MAX).then(|| raw.to_ascii_lowercase())
 }
 
 fn mapped(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {

@@ -107,11 +107,30 @@ pub struct A2a {
 /// Names of the bindings of A2A, for settings and flags.
 pub const BINDINGS: &[&str] = &["jsonrpc", "http", "grpc"];
 
+/// Text, data, and the files that people send to agents. A file without a media type is `application/octet-stream`.
+const INPUT_MODES: &[&str] = &[
+    "text/plain",
+    "application/json",
+    "application/octet-stream",
+    "text/markdown",
+    "text/csv",
+    "text/html",
+    "application/pdf",
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+];
+
 /// What agent cards declare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Card {
     /// Some of `BINDINGS`, the preferred one first.
     pub interfaces: Vec<String>,
+    /// Media types of parts that agents accept.
+    pub input_modes: Vec<String>,
+    /// Media types of what they answer.
+    pub output_modes: Vec<String>,
     pub streaming: bool,
     pub push_notifications: bool,
     /// The fields of A2A 0.3 beside those of 1.0, for clients that do not ask for 1.0.
@@ -121,8 +140,15 @@ pub struct Card {
 impl Default for Card {
     /// Without gRPC: there is no spelling of its address that all clients accept (A4).
     fn default() -> Self {
-        let interfaces = ["jsonrpc", "http"].map(str::to_owned).to_vec();
-        Self { interfaces, streaming: true, push_notifications: true, v03: true }
+        let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Self {
+            interfaces: list(&["jsonrpc", "http"]),
+            input_modes: list(INPUT_MODES),
+            output_modes: list(&["text/plain", "application/json"]),
+            streaming: true,
+            push_notifications: true,
+            v03: true,
+        }
     }
 }
 

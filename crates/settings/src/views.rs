@@ -165,6 +165,9 @@ fn of_kind(kind: Kind) -> Json {
         Kind::Url => json!({ "type": "string", "pattern": "^https?://[^/?#@]+(/[^?#]*)?$" }),
         Kind::Line => json!({ "type": "string", "minLength": 1, "maxLength": 100 }),
         Kind::Command => json!({ "type": "array", "items": { "type": "string" }, "maxItems": 64 }),
+        Kind::MediaTypes => {
+            json!({ "type": "array", "items": { "type": "string" }, "minItems": 1, "uniqueItems": true })
+        }
         Kind::Ranges | Kind::Hosts | Kind::Origins => {
             json!({ "type": "array", "items": { "type": "string" }, "uniqueItems": true })
         }

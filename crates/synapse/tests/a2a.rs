@@ -298,8 +298,8 @@ fn bad_input_gets_its_error_over_each_binding() {
     let unknown = "0123456789abcdef0123456789abcdef";
     let mut elsewhere = message("e", "x");
     elsewhere["message"]["taskId"] = unknown.into();
-    let mut picture = message("p", "x");
-    picture["message"]["parts"][0] = json!({ "raw": "AAAA", "mediaType": "image/png" });
+    let mut video = message("p", "x");
+    video["message"]["parts"][0] = json!({ "raw": "AAAA", "mediaType": "video/mp4" });
     let mut two = message("t", "x");
     two["message"]["parts"][0]["url"] = "https://example.org".into();
     let cases = [
@@ -323,7 +323,7 @@ fn bad_input_gets_its_error_over_each_binding() {
             Some("message.role"),
         ),
         (JSON_ONLY, two, "INVALID_PARAMS", Some("message.parts[0]")),
-        ("SendMessage", picture, "CONTENT_TYPE_NOT_SUPPORTED", Some("message.parts[0]")),
+        ("SendMessage", video, "CONTENT_TYPE_NOT_SUPPORTED", Some("message.parts[0]")),
         ("SendMessage", elsewhere, "TASK_NOT_FOUND", None),
         ("GetTask", json!({ "id": unknown }), "TASK_NOT_FOUND", None),
         ("GetTask", json!({ "id": "nonsense" }), "TASK_NOT_FOUND", None),

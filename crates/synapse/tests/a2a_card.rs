@@ -58,10 +58,13 @@ fn anybody_reads_the_card_and_it_is_true() {
         card["capabilities"],
         json!({ "streaming": true, "pushNotifications": true, "extendedAgentCard": true })
     );
-    assert_eq!(
-        card["defaultInputModes"],
-        json!(["text/plain", "application/json", "application/octet-stream", "text/markdown", "text/csv"])
-    );
+    let accepted = card["defaultInputModes"].as_array().unwrap();
+    for common in
+        ["text/plain", "application/json", "application/octet-stream", "application/pdf", "image/png"]
+    {
+        assert!(accepted.contains(&json!(common)), "{common}: {accepted:?}");
+    }
+    assert_eq!(card["defaultOutputModes"], json!(["text/plain", "application/json"]));
     assert_eq!(skills(&card), ["tr", "letters"]);
     assert_eq!(
         interfaces(&card),
@@ -203,6 +206,51 @@ fn interfaces_of_the_card_can_be_chosen() {
     world.ok(&["run", "-d", "--name", "wrapped", "--interfaces", "jsonrpc", "--", "cat"]);
     assert_eq!(listed(&world.agent("wrapped")), ["JSONRPC"]);
     world.synapse(&["run", "-d", "--exec", "cat", "--interfaces", "soap"]).fails(2, &["jsonrpc, http, grpc"]);
+}
+
+/// Files of other types are accepted once the card lists them, by a flag or by the settings.
+#[test]
+fn media_types_of_the_card_can_be_chosen() {
+    let world = world();
+    let send = |agent: &Agent, id: &str, part: Value, accepted: Value| -> Value {
+        let message = json!({ "messageId": id, "role": "ROLE_USER", "parts": [part] });
+        let params = json!({ "message": message, "configuration": { "acceptedOutputModes": accepted } });
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params });
+        let headers = [VERSION, ("Authorization", &agent.bearer())];
+        agent.tcp().ask("POST", "/api/v1/agent", &headers, call.to_string().as_bytes()).json()
+    };
+    let code = |told: Value| told["error"]["code"].as_i64();
+    let video = || json!({ "raw": "AAAA", "filename": "a.mp4", "mediaType": "video/mp4" });
+    let picture = || json!({ "raw": "AAAA", "filename": "a.png", "mediaType": "image/png" });
+    let plain = world.run("plain", "cat > /dev/null; echo ok", &[]);
+    let told = send(&plain, "m1", picture(), json!([]));
+    assert_eq!(told["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{told}");
+    assert_eq!(told["result"]["task"]["history"][0]["parts"][0]["mediaType"], "image/png", "{told}");
+    let told = send(&plain, "m2", video(), json!([]));
+    let why = told["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!(told["error"]["code"], -32005, "{told}");
+    assert!(why.contains("video/mp4 is not accepted here"), "{told}");
+    assert_eq!(code(send(&plain, "m3", json!({ "text": "draw" }), json!(["image/png"]))), Some(-32005));
+
+    let flags = ["--input-modes", "text/plain,video/*", "--output-modes", "image/png"];
+    let chosen = world.run("chosen", "cat > /dev/null; echo ok", &flags);
+    let card = get(&chosen, CARD, &[]).json();
+    assert_eq!(card["defaultInputModes"], json!(["text/plain", "video/*"]));
+    assert_eq!(card["defaultOutputModes"], json!(["image/png"]));
+    assert_eq!(code(send(&chosen, "m1", video(), json!([]))), None);
+    assert_eq!(code(send(&chosen, "m2", picture(), json!([]))), Some(-32005));
+    assert_eq!(code(send(&chosen, "m3", json!({ "text": "draw" }), json!(["image/png"]))), None);
+
+    // The settings decide for agents that were started without the flags.
+    world.ok(&["config", "set", "--user", "card.input_modes", "video/mp4"]);
+    world.wait_until("the settings are read again", || {
+        get(&plain, CARD, &[]).json()["defaultInputModes"] == json!(["video/mp4"])
+    });
+    assert_eq!(code(send(&plain, "m4", video(), json!([]))), None);
+    assert_eq!(code(send(&plain, "m5", json!({ "text": "hi" }), json!([]))), Some(-32005));
+    for wrong in ["png", "text/plain,text/plain", "image/png;q=1"] {
+        world.synapse(&["run", "-d", "--exec", "cat", "--input-modes", wrong]).fails(2, &["--input-modes"]);
+    }
 }
 
 /// Measured A8: readers that refuse unknown fields are shown a card without those of 0.3 if they ask for it; the settings

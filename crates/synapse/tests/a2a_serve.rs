@@ -135,12 +135,12 @@ fn refused_messages_leave_no_files() {
     let message = |role: &str, part: Value| json!({ "messageId": "m", "role": role, "parts": [part] });
     let mut unknown_task = message("ROLE_USER", file.clone());
     unknown_task["taskId"] = "0123456789abcdef0123456789abcdef".into();
-    let mut picture = file.clone();
-    picture["mediaType"] = "image/png".into();
+    let mut video = file.clone();
+    video["mediaType"] = "video/mp4".into();
     let push = json!({ "taskPushNotificationConfig": { "url": "https://example.org" } });
     for (method, params) in [
         ("SendMessage", json!({ "message": message("ROLE_AGENT", file.clone()) })),
-        ("SendMessage", json!({ "message": message("ROLE_USER", picture) })),
+        ("SendMessage", json!({ "message": message("ROLE_USER", video) })),
         ("SendMessage", json!({ "message": unknown_task })),
         ("SendMessage", json!({ "message": message("ROLE_USER", file.clone()), "configuration": push })),
         ("SendMessage", json!({ "message": message("ROLE_USER", file.clone()), "tenant": "a/b" })),

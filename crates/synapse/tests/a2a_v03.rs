@@ -190,12 +190,12 @@ fn what_is_wrong_is_told_as_in_0_3() {
         let (code, status, whole) = binding.call(&agent, "message/send", &no_parts).unwrap_err();
         assert_eq!((code, status), (-32602, over_http(422)), "{whole}");
         assert!(whole["message"].as_str().unwrap().starts_with("message.parts"), "{whole}");
-        let mut picture = binding.message("p", "x");
-        picture["message"][name] = match binding {
-            Binding::Rpc => json!([{ "kind": "file", "file": { "bytes": "AAAA", "mimeType": "image/png" } }]),
-            Binding::Rest => json!([{ "file": { "fileWithBytes": "AAAA", "mimeType": "image/png" } }]),
+        let mut video = binding.message("p", "x");
+        video["message"][name] = match binding {
+            Binding::Rpc => json!([{ "kind": "file", "file": { "bytes": "AAAA", "mimeType": "video/mp4" } }]),
+            Binding::Rest => json!([{ "file": { "fileWithBytes": "AAAA", "mimeType": "video/mp4" } }]),
         };
-        let (code, status, whole) = binding.call(&agent, "message/send", &picture).unwrap_err();
+        let (code, status, whole) = binding.call(&agent, "message/send", &video).unwrap_err();
         assert_eq!((code, status), (-32005, over_http(415)), "{whole}");
     }
     let rpc = |headers: &[(&str, &str)], method: &str| {

@@ -49,6 +49,17 @@ fn mangled(kind: Kind) -> Vec<&'static str> {
             "[\"ftp://a.example\"]",
             "[\"https://A.example\", \"https://a.example:443\"]",
         ],
+        Kind::MediaTypes => &[
+            "\"image/png\"",
+            "[]",
+            "[\"png\"]",
+            "[\"image/\"]",
+            "[\"*/png\"]",
+            "[\"image/png; q=1\"]",
+            "[\"image/p\\u001b[2J\"]",
+            "[\"IMAGE/PNG\", \"image/png\"]",
+            "true",
+        ],
         Kind::Command => &[
             "\"tell me\"",
             "[\"\"]",

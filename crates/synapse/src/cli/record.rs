@@ -88,6 +88,8 @@ fn record_program(args: Record, json: bool) -> Done {
         skills: Vec::new(),
         description: None,
         interfaces: None,
+        input_modes: None,
+        output_modes: None,
         no_streaming: false,
         no_push: false,
         port: None,

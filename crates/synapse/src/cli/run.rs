@@ -126,6 +126,8 @@ pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
         extensions: Vec::new(),
         card: CardOptions {
             interfaces: who.interfaces.map(|listed| listed.0).unwrap_or_default(),
+            input_modes: who.input_modes.map(|listed| listed.0).unwrap_or_default(),
+            output_modes: who.output_modes.map(|listed| listed.0).unwrap_or_default(),
             no_streaming: who.no_streaming,
             no_push: who.no_push,
         },

@@ -23,6 +23,12 @@ pub(super) struct Who {
     /// A2A bindings on its agent card, preferred first: jsonrpc, http, grpc
     #[arg(long, value_name = "LIST", value_parser = bindings)]
     pub(super) interfaces: Option<Bindings>,
+    /// Media types that it accepts over A2A, e.g. text/plain,image/*
+    #[arg(long, value_name = "LIST", value_parser = media_types)]
+    pub(super) input_modes: Option<MediaTypes>,
+    /// Media types that it answers in over A2A, e.g. text/plain,image/png
+    #[arg(long, value_name = "LIST", value_parser = media_types)]
+    pub(super) output_modes: Option<MediaTypes>,
     /// Do not declare streaming, and refuse streams
     #[arg(long)]
     pub(super) no_streaming: bool,
@@ -69,19 +75,31 @@ pub(super) struct Network {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bindings(pub(super) Vec<String>);
 
+/// Media types, without parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MediaTypes(pub(super) Vec<String>);
+
 fn bindings(raw: &str) -> Result<Bindings, String> {
     let known = synapse_settings::BINDINGS;
+    let read = |word: &str| known.contains(&word).then(|| word.to_owned());
+    list(raw, read, &format!("one of {}", known.join(", "))).map(Bindings)
+}
+
+fn media_types(raw: &str) -> Result<MediaTypes, String> {
+    list(raw, synapse_settings::kinds::parse_media_type, "a media type such as image/png").map(MediaTypes)
+}
+
+/// Words with commas between them, each of which is read and listed once.
+fn list(raw: &str, read: impl Fn(&str) -> Option<String>, allowed: &str) -> Result<Vec<String>, String> {
     let mut found: Vec<String> = Vec::new();
     for word in raw.split(',').map(str::trim) {
-        if !known.contains(&word) {
-            return Err(format!("{word:?} is not one of {}", known.join(", ")));
-        }
-        if found.iter().any(|one| one == word) {
+        let one = read(word).ok_or_else(|| format!("{word:?} is not {allowed}"))?;
+        if found.contains(&one) {
             return Err(format!("{word:?} is listed twice"));
         }
-        found.push(word.to_owned());
+        found.push(one);
     }
-    Ok(Bindings(found))
+    Ok(found)
 }
 
 fn url(raw: &str) -> Result<String, String> {
@@ -101,6 +119,16 @@ mod tests {
         assert_eq!(read(" jsonrpc, http"), Ok("jsonrpc http".to_owned()));
         assert_eq!(read("grpc,http,jsonrpc"), Ok("grpc http jsonrpc".to_owned()));
         for wrong in ["http,http", "http, http", "", "http,", "soap", "HTTP"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lists_of_media_types() {
+        let read = |raw: &str| media_types(raw).map(|MediaTypes(found)| found.join(" "));
+        assert_eq!(read("text/plain, Image/PNG,image/*"), Ok("text/plain image/png image/*".to_owned()));
+        assert_eq!(read("*/*"), Ok("*/*".to_owned()));
+        for wrong in ["", "png", "*/png", "image/", "/png", "a/b/c", "text/plain; charset=utf-8", "a/b,A/B"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -377,8 +377,8 @@ async function errorParams(side) {
 }
 
 async function errorMedia(side) {
-  const picture = { raw: 'iVBORw==', mediaType: 'image/png', filename: 'a.png' };
-  await refused(MEDIA, side.send(undefined, { parts: [picture] }));
+  const video = { raw: 'iVBORw==', mediaType: 'video/mp4', filename: 'a.mp4' };
+  await refused(MEDIA, side.send(undefined, { parts: [video] }));
 }
 
 async function errorVersion(side) {

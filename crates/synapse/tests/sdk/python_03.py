@@ -386,8 +386,8 @@ async def error_params(side):
 
 
 async def error_media(side):
-    picture = FileWithBytes(bytes='iVBORw==', mime_type='image/png', name='a.png')
-    await refused(MEDIA, side.send(None, parts=[Part(root=FilePart(file=picture))]))
+    video = FileWithBytes(bytes='iVBORw==', mime_type='video/mp4', name='a.mp4')
+    await refused(MEDIA, side.send(None, parts=[Part(root=FilePart(file=video))]))
 
 
 async def unauthenticated(side):

@@ -505,8 +505,8 @@ async def error_params(side):
 
 # S11.
 async def error_media(side):
-    picture = [new_raw_part(b'\x89PNG', media_type='image/png', filename='a.png')]
-    await raises(ContentTypeNotSupportedError, side.send(None, parts=picture))
+    video = [new_raw_part(b'\x00ftyp', media_type='video/mp4', filename='a.mp4')]
+    await raises(ContentTypeNotSupportedError, side.send(None, parts=video))
 
 
 # V8, R3.
