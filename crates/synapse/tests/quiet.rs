@@ -56,6 +56,21 @@ impl<'a> Repl<'a> {
         self.given()
     }
 
+    /// Waits until `explain` says why mail waits; shows what it says instead.
+    fn wait_until_held(&self, why: &str) {
+        let told = std::cell::RefCell::new(String::new());
+        let holds = || {
+            let now = self.0.ok(&["explain", "repl"]);
+            let is_held = now.contains(why);
+            told.replace(now);
+            is_held
+        };
+        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            self.0.wait_until("it is held back", holds);
+        }));
+        assert!(waited.is_ok(), "{}\n{}", told.borrow(), self.screen());
+    }
+
     fn screen(&self) -> String {
         self.0.ok(&["screen", "repl"])
     }
@@ -160,9 +175,7 @@ fn program_that_does_not_show_what_is_typed_gets_one_character_and_no_enter() {
     ran.fails(3, &["written, not submitted: the program does not show what is typed"]);
     // Now it is in doubt what stands there.
     world.send("repl", "and more", &[]);
-    world.wait_until("it is held back", || {
-        world.ok(&["explain", "repl"]).contains("typed in its terminal since")
-    });
+    repl.wait_until_held("typed in its terminal since");
     assert_eq!(repl.given(), Vec::<String>::new());
     world.ok(&["send-keys", "repl", "Enter"]);
     assert_eq!(repl.wait_for(1)[0], "[");
@@ -182,9 +195,7 @@ fn draft_of_a_person_is_left_alone() {
     person.keys("my draft");
     world.wait_until("it is there", || repl.screen().contains("ready> my draft"));
     world.send("repl", "hello", &[]);
-    world.wait_until("it is held back", || {
-        world.ok(&["explain", "repl"]).contains("typed in its terminal since")
-    });
+    repl.wait_until_held("typed in its terminal since");
     assert!(repl.screen().trim_end().ends_with("ready> my draft"));
     person.keys("\r");
     let given = repl.wait_for(2);
@@ -202,9 +213,7 @@ fn after_a_restart_of_the_node_mail_waits_for_the_next_enter() {
         world.synapse(&["screen", "repl"]).stdout.contains("ready>")
     });
     world.send("repl", "hello", &[]);
-    world.wait_until("it is held back", || {
-        world.ok(&["explain", "repl"]).contains("typed in its terminal since")
-    });
+    repl.wait_until_held("typed in its terminal since");
     assert_eq!(repl.given(), Vec::<String>::new());
     world.ok(&["send-keys", "repl", "Enter"]);
     let given = repl.wait_for(2);

@@ -159,8 +159,8 @@ mod tests {
         let screen = Screen::new(Size::DETACHED, 0);
         let first_size = Size::DETACHED;
         let mut seen = Seen { screen, first_size, events: Vec::new(), carried: Vec::new(), ended: false };
-        let (upto, answered, lost, guards) = (0, 0, false, true);
-        seen.take(Tell::Welcome { columns: 80, rows: 24, upto, answered, lost, guards });
+        let (upto, answered, lost, guards, typed) = (0, 0, false, true, false);
+        seen.take(Tell::Welcome { columns: 80, rows: 24, upto, answered, lost, guards, typed });
         seen.take(Tell::Resized { columns: 80, rows: 24 });
         seen.take(Tell::Output(b"x".to_vec()));
         seen.take(Tell::Resized { columns: 100, rows: 30 });

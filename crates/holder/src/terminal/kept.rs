@@ -31,6 +31,8 @@ pub(super) struct Kept {
     answered: u64,
     /// Some output between the picture and the tail is lost.
     lost: bool,
+    /// A person has typed.
+    was_typed: bool,
 }
 
 impl Kept {
@@ -43,7 +45,12 @@ impl Kept {
             changes: VecDeque::new(),
             answered: 0,
             lost: false,
+            was_typed: false,
         }
+    }
+
+    pub(super) fn typed(&mut self) {
+        self.was_typed = true;
     }
 
     /// All output that ever came, bytes.
@@ -111,7 +118,15 @@ impl Kept {
         let (columns, rows) = self.size;
         let (mut at, answered) = (self.tail_from(), self.answered);
         let mut tells = vec![
-            Tell::Welcome { columns, rows, upto: at, answered, lost: self.lost, guards: true },
+            Tell::Welcome {
+                columns,
+                rows,
+                upto: at,
+                answered,
+                lost: self.lost,
+                guards: true,
+                typed: self.was_typed,
+            },
             Tell::Picture(self.picture.clone()),
         ];
         let mut size = self.size;
@@ -144,9 +159,9 @@ mod tests {
     /// As one word: `W80x24@0 P[] O[ab] R1x1`.
     fn told(kept: &Kept, now: Size) -> String {
         let words = kept.replay(now).into_iter().map(|tell| match tell {
-            Tell::Welcome { columns, rows, upto, answered, lost, .. } => {
-                let lost = if lost { " lost" } else { "" };
-                format!("W{columns}x{rows}@{upto}/{answered}{lost}")
+            Tell::Welcome { columns, rows, upto, answered, lost, typed, .. } => {
+                let (lost, typed) = (if lost { " lost" } else { "" }, if typed { " typed" } else { "" });
+                format!("W{columns}x{rows}@{upto}/{answered}{lost}{typed}")
             }
             Tell::Picture(drawn) => format!("P[{}]", String::from_utf8_lossy(&drawn)),
             Tell::Output(bytes) => format!("O[{}]", String::from_utf8_lossy(&bytes)),
@@ -154,6 +169,15 @@ mod tests {
             other => format!("{other:?}"),
         });
         words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Keys that came before the first node must not look like an empty line to it.
+    #[test]
+    fn keys_before_a_client_are_reported_to_it() {
+        let mut kept = Kept::new((80, 24));
+        kept.print(b"> ");
+        kept.typed();
+        assert_eq!(told(&kept, (80, 24)), "W80x24@0/0 typed P[] O[> ]");
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub enum Composer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tell {
     /// First of all: the size of the picture, where the output after it begins, up to where queries are answered, and
-    /// whether some output before it is lost; and whether this holder knows `Ask::Press`.
+    /// whether some output before it is lost; whether this holder knows `Ask::Press`; and whether a person typed before.
     Welcome {
         columns: u16,
         rows: u16,
@@ -117,6 +117,7 @@ pub enum Tell {
         answered: u64,
         lost: bool,
         guards: bool,
+        typed: bool,
     },
     /// The last picture the node made.
     Picture(Vec<u8>),
@@ -305,9 +306,9 @@ impl Ask {
 impl Tell {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Welcome { columns, rows, upto, answered, lost, guards } => {
+            Self::Welcome { columns, rows, upto, answered, lost, guards, typed } => {
                 let (upto, answered) = (upto.to_le_bytes(), answered.to_le_bytes());
-                let marks = [u8::from(*lost), u8::from(*guards)];
+                let marks = [u8::from(*lost), u8::from(*guards), u8::from(*typed)];
                 frame(out, b'W', &[&size(*columns, *rows), &upto, &answered, &marks]);
             }
             Self::Picture(drawn) => frame(out, b'P', &[drawn]),
@@ -339,10 +340,11 @@ impl Tell {
                 let (upto, rest) = front::<8>(rest)?;
                 let (answered, rest) = front::<8>(rest)?;
                 let ([lost], rest) = front::<1>(rest)?;
-                // It came later: a holder that does not say it is older.
-                let guards = front::<1>(rest).is_some_and(|([guards], _)| guards != 0);
+                // These were added later, one after the other; an older holder leaves them out.
+                let later = |n: usize| rest.get(n).is_some_and(|mark| *mark != 0);
+                let (guards, typed) = (later(0), later(1));
                 let (upto, answered) = (u64::from_le_bytes(upto), u64::from_le_bytes(answered));
-                Some(Self::Welcome { columns, rows, upto, answered, lost: lost != 0, guards })
+                Some(Self::Welcome { columns, rows, upto, answered, lost: lost != 0, guards, typed })
             }),
             b'P' => Some(Self::Picture(content)),
             OUTPUT => Some(Self::Output(content)),
@@ -463,7 +465,15 @@ mod tests {
             Ask::Admit { viewer: u64::MAX, refused: Some("no".into()) },
         ];
         let tells = [
-            Tell::Welcome { columns: 80, rows: 24, upto: 7, answered: 9, lost: true, guards: false },
+            Tell::Welcome {
+                columns: 80,
+                rows: 24,
+                upto: 7,
+                answered: 9,
+                lost: true,
+                guards: false,
+                typed: true,
+            },
             Tell::Pressed(true),
             Tell::Picture(vec![1]),
             Tell::Output(vec![]),

@@ -330,7 +330,7 @@ impl<'a> Sitting<'a> {
 
     async fn told(&mut self, tell: Tell) -> bool {
         match tell {
-            Tell::Welcome { columns, rows, upto, answered, lost, guards } => {
+            Tell::Welcome { columns, rows, upto, answered, lost, guards, typed } => {
                 (self.guards, self.guarded, self.welcomed) = (guards, None, true);
                 (self.upto, self.drawn_upto, self.answered) = (upto, upto, answered);
                 // Only the first node of a program may say that it starts, if it sees all of its output.
@@ -339,6 +339,10 @@ impl<'a> Sitting<'a> {
                     self.restart(Size::new(columns, rows), &[]);
                 } else {
                     self.hand.seat.watch().resize(now(), Size::new(columns, rows));
+                }
+                // A person may type before the first node is there: what stands in its line is not known then.
+                if typed && is_first {
+                    self.hand.seat.watch().forget_keys();
                 }
                 // Some of what it printed is gone: only drawing everything again makes the screen true.
                 return !lost || self.ask(Ask::Repaint).await;

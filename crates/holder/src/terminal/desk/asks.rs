@@ -265,6 +265,7 @@ impl Desk {
             self.composer = Composer::Other;
         }
         self.typed_told += bytes.len() as u64;
+        self.kept.typed();
         let typed = Tell::Typed(bytes);
         self.tell_role(Role::Node, &typed);
         self.tell_role(Role::Recorder, &typed);
