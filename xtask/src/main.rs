@@ -37,7 +37,7 @@ usage: cargo xtask <chore>
   bench spine|people|terminal|delivery|a2a|bounds [--json] [--quick] [--only NAME] [--sends N]
                     how fast it is, beside what limits it, into target/bench/<set>.json
   real-agents [--watch-only] [--agents codex,claude,qwen@0.15.10] [--rounds N] [--size 80x24]
-              [--only NAME,NAME] [--more] [--load] [--json] [--keep] [--write]
+              [--only NAME,NAME] [--more] [--load] [--retry] [--json] [--keep] [--write]
                     real CLIs, wrapped, against a mock of their model: is what they do seen truly, and
                     does what is sent to them arrive; --write into docs/real-clis.md
   mock-llm [--port N] [--log FILE] [--script FILE]

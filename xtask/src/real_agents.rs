@@ -41,6 +41,8 @@ struct Wish {
     only: Vec<String>,
     /// All cores have something else to do meanwhile.
     load: bool,
+    /// A round that fails is repeated once, and only its repetition has to pass.
+    retry: bool,
     /// What was recorded stays also when all is well.
     keep: bool,
     /// The table goes into the docs.
@@ -66,6 +68,7 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
         more: false,
         only: Vec::new(),
         load: false,
+        retry: false,
         keep: false,
         write: false,
         size: SIZE,
@@ -80,6 +83,7 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
             "--more" => wish.more = true,
             "--keep" => wish.keep = true,
             "--load" => wish.load = true,
+            "--retry" => wish.retry = true,
             "--write" => wish.write = true,
             "--only" => {
                 let names = words.next().context("--only needs names, such as exact,hostile")?;

@@ -176,19 +176,14 @@ fn check_for_macos(root: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Mail for two of them, one round; two agents that talk are in the full rounds. Programs of others on a machine that may
-/// be busy: what fails once is tried once more, and said.
+/// Mail for two of them, one round; two agents that talk are in the full rounds.
 fn two_real_clis(root: &Path) -> anyhow::Result<Outcome> {
     const CASES: &str = "turn,permission,interrupt,exact,hostile,prompt,kept draft,urgent,crash,answer,at";
-    let once = || real_clis(root, &["--agents", "codex,claude", "--only", CASES]);
-    once().or_else(|error| {
-        println!("{error:#}\nonce more");
-        once()
-    })
+    real_clis(root, &["--agents", "codex,claude", "--only", CASES, "--retry"])
 }
 
 fn all_real_clis(root: &Path) -> anyhow::Result<Outcome> {
-    real_clis(root, &["--rounds", "2", "--load"])
+    real_clis(root, &["--rounds", "2", "--load", "--retry"])
 }
 
 /// They run in a network that has only loopback, or not at all.

@@ -442,6 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
+    // tidy: table
     fn every_frame_comes_back_whatever_the_pieces() {
         let asks = [
             Ask::Hello { role: Role::Viewer, columns: 120, rows: 40, level: LEVEL },
@@ -464,16 +465,9 @@ mod tests {
             Ask::Admit { viewer: 7, refused: None },
             Ask::Admit { viewer: u64::MAX, refused: Some("no".into()) },
         ];
+        let (columns, rows) = (80, 24);
         let tells = [
-            Tell::Welcome {
-                columns: 80,
-                rows: 24,
-                upto: 7,
-                answered: 9,
-                lost: true,
-                guards: false,
-                typed: true,
-            },
+            Tell::Welcome { columns, rows, upto: 7, answered: 9, lost: true, guards: false, typed: true },
             Tell::Pressed(true),
             Tell::Picture(vec![1]),
             Tell::Output(vec![]),
