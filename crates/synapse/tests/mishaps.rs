@@ -137,7 +137,8 @@ import time; time.sleep(600)
     world.wait_while_it_moves("it is read to its end", || {
         (screen(&world, "long").contains("all said"), processes::read_so_far(agent.node_pid))
     });
-    for (who, pid, most) in [("node", agent.node_pid, 96), ("holder", agent.pid, 40)] {
+    // The peak counts pages of the program itself too, some 25 MB of a debug build, more or less of them.
+    for (who, pid, most) in [("node", agent.node_pid, 96), ("holder", agent.pid, 64)] {
         let peak = processes::peak_memory_mb(pid);
         assert!(peak < most, "the {who} took {peak} MB");
     }
