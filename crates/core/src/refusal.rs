@@ -4,14 +4,15 @@
 //! Not here: codes of any wire (`synapse-dialects`).
 
 use crate::ids::{BadId, MessageId};
+use crate::routes::Choice;
 use crate::task::TaskState;
 
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Refusal {
     #[error("no agent is called {target:?}{}", did_you_mean(nearest))]
     NoSuchAgent { target: String, nearest: Vec<String> },
-    #[error("{target:?} could be any of {}; use one of these", candidates.join(", "))]
-    Ambiguous { target: String, candidates: Vec<String> },
+    #[error("{target:?} could mean {}; use one of these", or_list(choices.iter().map(|choice| &*choice.target)))]
+    Ambiguous { target: String, choices: Vec<Choice> },
     #[error("{target:?} was {was}, but its port now belongs to {now}; name the one you mean")]
     HandleMoved { target: String, was: String, now: String },
     #[error("{agent} already has {waiting} messages waiting, the most it may; retry when it has read some")]
@@ -123,6 +124,16 @@ fn did_you_mean(nearest: &[String]) -> String {
     if nearest.is_empty() {
         "; `synapse list` shows who is here".to_owned()
     } else {
-        format!("; did you mean {}?", nearest.join(", "))
+        format!("; did you mean {}?", or_list(nearest.iter().map(String::as_str)))
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`.
+fn or_list<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<&str> = words.collect();
+    match words.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
     }
 }

@@ -1,8 +1,9 @@
 //! Routes: which agents a target means.
 //!
-//! Matching is exact, never by substring. The live are asked first, then the known; several matches are an
-//! answer that lists them, no match is one that names the nearest.
-//! Not here: where candidates come from (a hub's own agents, or the registry on disk).
+//! Matching is exact, never by substring. Of several matches the running come before the stopped, then those of the
+//! caller's folder before others, then a given name before a type. Several that are equal are an answer that lists
+//! them, no match is one that names the nearest.
+//! Not here: where candidates come from (a hub's own agents, or the registry on disk), which folders are near.
 
 use crate::ids::{AgentId, AgentType, Label};
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 pub enum Target {
     /// The agent of the node that was asked.
     Here,
+    /// A label, handle or id, with `@place` behind it or without.
     Named(String),
     Everyone,
     /// Any agent with this capability: `skill:review`.
@@ -26,13 +28,22 @@ impl Target {
         if raw.is_empty() || raw.chars().count() > Self::CHARS_MAX {
             return Err(bad("it must be 1 to 160 characters"));
         }
-        if raw.chars().any(|c| c.is_control() || c == '/' || c.is_whitespace()) {
-            return Err(bad("it must not contain spaces, slashes or control characters"));
+        let (label, _) = split_place(raw);
+        if raw.chars().any(|c| c.is_control() || c.is_whitespace()) || label.contains('/') {
+            return Err(bad("it must not contain spaces or control characters, nor slashes before an `@`"));
         }
         if let Some(skill) = raw.strip_prefix("skill:") {
             return Ok(Self::Skill(Label::parse(skill)?));
         }
         Ok(if raw == "broadcast" { Self::Everyone } else { Self::Named(raw.to_owned()) })
+    }
+}
+
+/// `claude@p2` as `claude` and `p2`.
+fn split_place(raw: &str) -> (&str, Option<&str>) {
+    match raw.split_once('@') {
+        Some((label, place)) if !label.is_empty() && !place.is_empty() => (label, Some(place)),
+        _ => (raw, None),
     }
 }
 
@@ -44,40 +55,89 @@ pub struct Candidate {
     pub kind: AgentType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Label>,
+    /// Which of the unnamed agents of its type and folder it is; absent of the first and of named ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
     /// Its port now, or the last it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Label>,
     pub live: bool,
+    /// Where it works; empty if that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub folder: String,
+}
+
+/// The folders whose agents come before others: the caller's own, then its parents up to the repository's root.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NearFolders(Vec<String>);
+
+impl NearFolders {
+    /// The nearest first.
+    pub fn new(folders: Vec<String>) -> Self {
+        Self(folders)
+    }
+
+    /// How many of them are nearer than this folder.
+    pub fn rank(&self, folder: &str) -> usize {
+        self.0.iter().position(|near| near == folder).unwrap_or(usize::MAX)
+    }
+}
+
+/// How a label fits an agent; the better fit is the lesser.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// A given name, a handle, a number or an id.
+    Exact,
+    Type,
 }
 
 impl Candidate {
-    /// The shortest form that names this agent among these others.
-    pub fn call_it(&self, among: &[Self]) -> String {
-        let mut forms = Vec::new();
-        forms.extend(self.name.as_ref().map(ToString::to_string));
-        if self.live {
-            forms.extend(self.port.map(|port| format!("{}-{port}", self.kind)));
+    /// The shortest form that names this agent among these others, for a caller in these folders.
+    pub fn call_it(&self, among: &[Self], near: &NearFolders) -> String {
+        let means_it = |form: &String| {
+            moved(form, among).is_none()
+                && matches!(best(form, among, near).as_slice(), [one] if one.id == self.id)
+        };
+        self.forms().into_iter().find(means_it).unwrap_or_else(|| self.id.short())
+    }
+
+    /// By what it may be called, the shortest first.
+    fn forms(&self) -> Vec<String> {
+        let mut labels = vec![self.plain_label()];
+        if self.name.is_none() {
+            labels.push(format!("{}#{}", self.kind, self.number.unwrap_or(1)));
         }
+        let mut forms = Vec::new();
+        for label in labels {
+            let places = places(&self.folder).into_iter().map(|place| format!("{label}@{place}"));
+            forms.extend(std::iter::once(label.clone()).chain(places));
+        }
+        forms.extend(self.port.filter(|_| self.live).map(|port| format!("{}-{port}", self.kind)));
+        forms.retain(|form| Target::parse(form).is_ok());
         forms
-            .into_iter()
-            .find(|form| {
-                moved(form, among).is_none()
-                    && matches!(matching(form, among).as_slice(), [one] if one.id == self.id)
+    }
+
+    fn fit(&self, label: &str) -> Option<Fit> {
+        let is_exact = self.is_called_by_port(label)
+            || self.name.as_ref().is_some_and(|own| own.as_str().eq_ignore_ascii_case(label))
+            || self.is_called_by_number(label)
+            || is_id_prefix(label, &self.id);
+        let is_type = || self.kind.as_str().eq_ignore_ascii_case(label);
+        if is_exact { Some(Fit::Exact) } else { is_type().then_some(Fit::Type) }
+    }
+
+    fn is_called_by_number(&self, label: &str) -> bool {
+        self.name.is_none()
+            && label.split_once('#').is_some_and(|(kind, number)| {
+                kind.eq_ignore_ascii_case(self.kind.as_str())
+                    && number.parse() == Ok(self.number.unwrap_or(1))
             })
-            .unwrap_or_else(|| self.id.short())
     }
 
-    fn is_called(&self, name: &str) -> bool {
-        self.is_called_by_port(name)
-            || self.name.as_ref().is_some_and(|own| own.as_str().eq_ignore_ascii_case(name))
-            || self.kind.as_str().eq_ignore_ascii_case(name)
-            || is_id_prefix(name, &self.id)
-    }
-
-    fn is_called_by_port(&self, name: &str) -> bool {
-        let short = name.strip_prefix("synapse-").unwrap_or(name);
+    fn is_called_by_port(&self, label: &str) -> bool {
+        let short = label.strip_prefix("synapse-").unwrap_or(label);
         self.port.is_some_and(|port| {
             short
                 .strip_suffix(&port.to_string())
@@ -85,11 +145,50 @@ impl Candidate {
                 .is_some_and(|kind| kind.eq_ignore_ascii_case(self.kind.as_str()))
         })
     }
+
+    /// Its name, or else its type: what a person calls it where no other has the same.
+    pub fn plain_label(&self) -> String {
+        self.name.as_ref().map_or_else(|| self.kind.to_string(), ToString::to_string)
+    }
+}
+
+/// A folder as a place behind `@`: its last part, its last two, …, all of it.
+fn places(folder: &str) -> Vec<String> {
+    let parts: Vec<String> = folder_parts(folder).collect();
+    let ends = (0..parts.len()).rev().map(|from| parts[from..].join("/"));
+    ends.chain((!folder.is_empty()).then(|| format!("/{}", parts.join("/")))).collect()
+}
+
+/// The parts of a folder's path as they are typed: a target has no blanks.
+fn folder_parts(folder: &str) -> impl DoubleEndedIterator<Item = String> {
+    let typed = |c: char| if c.is_whitespace() || c.is_control() { '-' } else { c };
+    folder.split('/').filter(|part| !part.is_empty()).map(move |part| part.chars().map(typed).collect())
+}
+
+/// Whether a place means this folder: the last parts of its path, or all of it.
+fn is_at(folder: &str, place: &str) -> bool {
+    if folder.is_empty() {
+        return false;
+    }
+    let (own, wanted): (Vec<_>, Vec<_>) = (folder_parts(folder).collect(), folder_parts(place).collect());
+    if place.starts_with('/') {
+        return own == wanted;
+    }
+    let is_same = |(own, wanted): (&String, &String)| own.eq_ignore_ascii_case(wanted);
+    !wanted.is_empty() && own.len() >= wanted.len() && own.iter().rev().zip(wanted.iter().rev()).all(is_same)
 }
 
 fn is_id_prefix(name: &str, id: &AgentId) -> bool {
     let hex = name.strip_prefix("0x").unwrap_or(name);
     hex.len() >= 8 && id.to_string().starts_with(hex)
+}
+
+/// One of several agents that a target could mean.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Choice {
+    pub id: AgentId,
+    /// What to write instead.
+    pub target: String,
 }
 
 /// Why a target means nobody, or too many.
@@ -99,7 +198,7 @@ pub enum NoRoute {
         nearest: Vec<String>,
     },
     Ambiguous {
-        candidates: Vec<String>,
+        choices: Vec<Choice>,
     },
     /// The handle was one agent's, and its port now belongs to another.
     Moved {
@@ -108,28 +207,27 @@ pub enum NoRoute {
     },
 }
 
-/// The agents a target means: one for a name; all the able for a skill, of which the caller takes the
+/// The agents a target means: one for a name; all the able and near for a skill, of which the caller takes the
 /// least busy; everyone that is live for a broadcast.
-pub fn resolve(target: &Target, among: &[Candidate]) -> Result<Vec<AgentId>, NoRoute> {
+pub fn resolve(target: &Target, among: &[Candidate], near: &NearFolders) -> Result<Vec<AgentId>, NoRoute> {
     match target {
         Target::Everyone => Ok(among.iter().filter(|c| c.live).map(|c| c.id).collect()),
         Target::Skill(skill) => {
-            let able = |live| among.iter().filter(move |c| c.live == live && c.capabilities.contains(skill));
-            let ids: Vec<AgentId> = able(true).map(|c| c.id).collect();
-            let ids = if ids.is_empty() { able(false).map(|c| c.id).collect() } else { ids };
+            let able = among.iter().filter(|c| c.capabilities.contains(skill));
+            let ids: Vec<_> = least(able, |c| (!c.live, near.rank(&c.folder))).iter().map(|c| c.id).collect();
             if ids.is_empty() { Err(NoRoute::Unknown { nearest: Vec::new() }) } else { Ok(ids) }
         }
         Target::Here if among.len() == 1 => Ok(vec![among[0].id]),
-        Target::Here => one_of(among.iter().collect(), among, ""),
-        Target::Named(name) => named(name, among),
+        Target::Here => one_of(among.iter().collect(), among, near, ""),
+        Target::Named(name) => named(name, among, near),
     }
 }
 
-fn named(name: &str, among: &[Candidate]) -> Result<Vec<AgentId>, NoRoute> {
+fn named(name: &str, among: &[Candidate], near: &NearFolders) -> Result<Vec<AgentId>, NoRoute> {
     if let Some((known, usurper)) = moved(name, among) {
-        return Err(NoRoute::Moved { was: describe(known), now: usurper.call_it(among) });
+        return Err(NoRoute::Moved { was: describe(known), now: usurper.call_it(among, near) });
     }
-    one_of(matching(name, among), among, name)
+    one_of(best(name, among, near), among, near, name)
 }
 
 /// A handle whose port now belongs to another agent than the one it named.
@@ -141,40 +239,55 @@ fn moved<'a>(name: &str, among: &'a [Candidate]) -> Option<(&'a Candidate, &'a C
     among.iter().find(|c| c.live && c.port == known.port).map(|usurper| (known, usurper))
 }
 
-/// Who is called so: the live, or if none is, the known.
-fn matching<'a>(name: &str, among: &'a [Candidate]) -> Vec<&'a Candidate> {
-    // A name that a person gave wins over a type of the same spelling.
-    let given = |c: &&Candidate| c.name.as_ref().is_some_and(|own| own.as_str().eq_ignore_ascii_case(name));
-    let mut found: Vec<&Candidate> = among.iter().filter(given).collect();
-    if found.is_empty() {
-        found = among.iter().filter(|c| c.is_called(name)).collect();
-    }
-    if found.iter().any(|c| c.live) {
-        found.retain(|c| c.live);
+/// Who is called so: the running before the stopped, the near before others, names before types.
+fn best<'a>(name: &str, among: &'a [Candidate], near: &NearFolders) -> Vec<&'a Candidate> {
+    let (label, place) = split_place(name);
+    let fitting = among.iter().filter(|c| place.is_none_or(|place| is_at(&c.folder, place)));
+    let fitting = fitting.filter_map(|c| c.fit(label).map(|fit| (c, fit)));
+    let found = least(fitting, |(c, fit)| (!c.live, near.rank(&c.folder), *fit));
+    found.into_iter().map(|(c, _)| c).collect()
+}
+
+/// All that share the least key.
+fn least<T, K: Ord>(all: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<T> {
+    let mut found: Vec<T> = all.collect();
+    if let Some(least) = found.iter().map(&key).min() {
+        found.retain(|one| key(one) == least);
     }
     found
 }
 
-fn one_of(found: Vec<&Candidate>, among: &[Candidate], wanted: &str) -> Result<Vec<AgentId>, NoRoute> {
+fn one_of(
+    found: Vec<&Candidate>,
+    among: &[Candidate],
+    near: &NearFolders,
+    wanted: &str,
+) -> Result<Vec<AgentId>, NoRoute> {
     match found.as_slice() {
         [only] => Ok(vec![only.id]),
-        [] => Err(NoRoute::Unknown { nearest: nearest(wanted, among) }),
-        several => Err(NoRoute::Ambiguous { candidates: several.iter().map(|c| c.call_it(among)).collect() }),
+        [] => Err(NoRoute::Unknown { nearest: nearest(wanted, among, near) }),
+        several => {
+            let choice = |c: &&Candidate| Choice { id: c.id, target: c.call_it(among, near) };
+            let mut choices: Vec<Choice> = several.iter().map(choice).collect();
+            choices.sort_by(|a, b| a.target.cmp(&b.target));
+            Err(NoRoute::Ambiguous { choices })
+        }
     }
 }
 
 fn describe(candidate: &Candidate) -> String {
-    match &candidate.name {
-        Some(name) => format!("{name} ({}, stopped)", candidate.id.short()),
-        None => format!("{} (stopped)", candidate.id.short()),
+    let label = candidate.plain_label();
+    match candidate.folder.as_str() {
+        "" => format!("{label} (stopped)"),
+        folder => format!("{label} ({folder}, stopped)"),
     }
 }
 
 /// Up to three names that look like the one that was wanted.
-fn nearest(wanted: &str, among: &[Candidate]) -> Vec<String> {
+fn nearest(wanted: &str, among: &[Candidate], near: &NearFolders) -> Vec<String> {
     const NEAREST_MAX: usize = 3;
-    let wanted = wanted.to_ascii_lowercase();
-    let mut scored: Vec<(usize, String)> = among
+    let wanted = split_place(wanted).0.to_ascii_lowercase();
+    let mut scored: Vec<(usize, bool, String)> = among
         .iter()
         .map(|c| {
             let forms = [
@@ -182,14 +295,14 @@ fn nearest(wanted: &str, among: &[Candidate]) -> Vec<String> {
                 c.name.as_ref().map(ToString::to_string),
                 c.port.map(|p| format!("{}-{p}", c.kind)),
             ];
-            let near = forms.iter().flatten().map(|form| distance(&wanted, &form.to_ascii_lowercase())).min();
-            (near.unwrap_or(usize::MAX), c.call_it(among))
+            let far = forms.iter().flatten().map(|form| distance(&wanted, &form.to_ascii_lowercase())).min();
+            (far.unwrap_or(usize::MAX), !c.live, c.call_it(among, near))
         })
-        .filter(|(score, _)| *score <= 2.max(wanted.len() / 3))
+        .filter(|(score, ..)| *score <= 2.max(wanted.len() / 3))
         .collect();
     scored.sort();
-    scored.dedup_by(|a, b| a.1 == b.1);
-    scored.into_iter().take(NEAREST_MAX).map(|(_, form)| form).collect()
+    scored.dedup_by(|a, b| a.2 == b.2);
+    scored.into_iter().take(NEAREST_MAX).map(|(.., form)| form).collect()
 }
 
 /// How many letters one must add, drop, change or swap.
@@ -215,37 +328,55 @@ pub fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn agent(n: u8, kind: &str, name: Option<&str>, port: Option<u16>, live: bool) -> Candidate {
+    fn agent(
+        n: u8,
+        kind: &str,
+        name: Option<&str>,
+        port: Option<u16>,
+        live: bool,
+        folder: &str,
+    ) -> Candidate {
         Candidate {
             id: AgentId::from_bytes([n; 32]),
             kind: AgentType::parse(kind).unwrap(),
             name: name.map(|n| Label::parse(n).unwrap()),
+            number: None,
             port,
             capabilities: vec![Label::parse("review").unwrap()],
             live,
+            folder: folder.to_owned(),
+        }
+    }
+
+    fn near(folders: &[&str]) -> NearFolders {
+        NearFolders::new(folders.iter().map(|folder| (*folder).to_owned()).collect())
+    }
+
+    fn found(target: &str, world: &[Candidate], near: &NearFolders) -> String {
+        match resolve(&Target::parse(target).unwrap(), world, near) {
+            Ok(ids) => ids.iter().map(|id| id.to_string()[..2].to_owned()).collect::<Vec<_>>().join(" "),
+            Err(NoRoute::Unknown { nearest }) => format!("unknown; {}", nearest.join(" ")),
+            Err(NoRoute::Ambiguous { choices }) => {
+                let targets: Vec<_> = choices.iter().map(|choice| choice.target.as_str()).collect();
+                format!("ambiguous: {}", targets.join(" "))
+            }
+            Err(NoRoute::Moved { was, now }) => format!("moved: {was}; {now}"),
         }
     }
 
     fn world() -> Vec<Candidate> {
         vec![
-            agent(0x11, "claude", None, Some(8100), true),
-            agent(0x22, "claude", Some("ana"), Some(8101), true),
-            agent(0x33, "codex", None, Some(8102), true),
-            agent(0x44, "gemini", None, Some(8103), false),
-            agent(0x55, "codex", None, Some(8100), false),
-            agent(0x66, "opencode", Some("gemini"), None, false),
+            agent(0x11, "claude", None, Some(8100), true, "/w/p1"),
+            agent(0x22, "claude", Some("ana"), Some(8101), true, "/w/p2"),
+            agent(0x33, "codex", None, Some(8102), true, "/w/p1"),
+            agent(0x44, "gemini", None, Some(8103), false, "/w/p1"),
+            agent(0x55, "codex", None, Some(8100), false, "/w/p2"),
+            agent(0x66, "opencode", Some("gemini"), None, false, "/w/p2"),
         ]
     }
 
     fn check(target: &str, expected: &str) {
-        let world = world();
-        let found = match resolve(&Target::parse(target).unwrap(), &world) {
-            Ok(ids) => ids.iter().map(|id| id.to_string()[..2].to_owned()).collect::<Vec<_>>().join(" "),
-            Err(NoRoute::Unknown { nearest }) => format!("unknown; {}", nearest.join(" ")),
-            Err(NoRoute::Ambiguous { candidates }) => format!("ambiguous: {}", candidates.join(" ")),
-            Err(NoRoute::Moved { was, now }) => format!("moved: {was}; {now}"),
-        };
-        assert_eq!(found, expected, "{target}");
+        assert_eq!(found(target, &world(), &NearFolders::default()), expected, "{target}");
     }
 
     #[test]
@@ -263,13 +394,13 @@ mod tests {
 
     #[test]
     fn several_matches_are_listed_in_the_form_to_use() {
-        check("claude", "ambiguous: claude-8100 ana");
+        check("claude", "ambiguous: ana claude@p1");
         check("skill:review", "11 22 33");
         check("skill:paint", "unknown; ");
     }
 
     #[test]
-    fn the_known_but_stopped_are_found_after_the_live() {
+    fn stopped_agents_are_found_after_running_ones() {
         check("gemini-8103", "44");
         check("opencode", "66");
         check("gemini", "66");
@@ -278,35 +409,110 @@ mod tests {
 
     #[test]
     fn a_handle_whose_port_has_a_new_owner_is_refused_naming_both() {
-        check("codex-8100", "moved: 555555555555 (stopped); claude-8100");
+        check("codex-8100", "moved: codex (/w/p2, stopped); claude@p1");
     }
 
     #[test]
     fn nothing_matches_by_substring() {
-        check("clau", "unknown; ana claude-8100");
-        check("claud", "unknown; ana claude-8100");
+        check("clau", "unknown; ana claude@p1");
+        check("claud", "unknown; ana claude@p1");
         check("a", "unknown; ana");
         check("2222222", "unknown; ");
-        check("claude-810", "unknown; ana claude-8100");
+        check("claude-810", "unknown; ana claude@p1");
         check("synapse-8100", "unknown; ");
+    }
+
+    /// Measured: a stopped name poisoned the name of a running type, and two agents of one name were hashes.
+    #[test]
+    fn running_come_before_stopped_then_the_folder_then_the_name() {
+        let world = [
+            agent(0x11, "sh", Some("shout"), Some(8100), false, "/w/p1"),
+            agent(0x22, "sh", Some("shout"), Some(8101), false, "/w/p2"),
+            agent(0x33, "codex", None, Some(8102), true, "/w/p1"),
+            agent(0x44, "sh", Some("codex"), Some(8103), false, "/w/p2"),
+            agent(0x55, "claude", None, Some(8104), true, "/w/p1"),
+            agent(0x66, "claude", None, Some(8105), true, "/w/p2"),
+            agent(0x77, "opencode", Some("claude"), Some(8106), true, "/w/p2"),
+            agent(0x88, "gemini", None, Some(8107), true, "/w"),
+            agent(0x99, "gemini", None, Some(8108), false, "/w/p2/deep"),
+        ];
+        let nowhere = NearFolders::default();
+        let (p1, deep) = (near(&["/w/p1"]), near(&["/w/p2/deep", "/w/p2"]));
+        for (target, from, expected) in [
+            ("shout", &nowhere, "ambiguous: shout@p1 shout@p2"),
+            ("shout", &p1, "11"),
+            ("shout", &deep, "22"),
+            ("shout@p1", &deep, "11"),
+            ("codex", &nowhere, "33"),
+            ("codex", &deep, "33"),
+            ("codex@p2", &nowhere, "44"),
+            ("claude", &p1, "55"),
+            // Here and a given name: before the type.
+            ("claude", &deep, "77"),
+            ("claude@p2", &p1, "77"),
+            ("claude", &nowhere, "77"),
+            ("gemini", &deep, "88"),
+            ("gemini@deep", &p1, "99"),
+            ("gemini@p2/deep", &p1, "99"),
+            ("gemini@/w/p2/deep", &p1, "99"),
+            ("gemini@P2/Deep", &p1, "99"),
+            ("gemini@/p2/deep", &p1, "unknown; gemini gemini@deep"),
+            ("shout@p3", &nowhere, "unknown; shout@p1 shout@p2"),
+            ("skill:review", &p1, "33 55"),
+            ("skill:review", &deep, "66 77"),
+        ] {
+            assert_eq!(found(target, &world, from), expected, "{target} from {from:?}");
+        }
+        let called = |n: usize, from: &NearFolders| world[n].call_it(&world, from);
+        assert_eq!(called(4, &p1), "claude");
+        assert_eq!(called(4, &deep), "claude@p1");
+        assert_eq!(called(5, &deep), "claude#1");
+        assert_eq!(called(0, &nowhere), "shout@p1");
+        assert_eq!(called(8, &nowhere), "gemini@deep");
+    }
+
+    /// A hash is shown only where nothing else tells two agents apart.
+    #[test]
+    fn further_agents_of_a_folder_are_called_by_number() {
+        let mut world = vec![
+            agent(0x11, "claude", None, Some(8100), false, "/w/p1"),
+            agent(0x22, "claude", None, Some(8101), false, "/w/p1"),
+            agent(0x33, "claude", None, None, true, "/w/my project"),
+        ];
+        world[1].number = Some(2);
+        let nowhere = NearFolders::default();
+        let called: Vec<_> = world.iter().map(|one| one.call_it(&world, &nowhere)).collect();
+        assert_eq!(called, ["claude#1@p1", "claude#2", "claude"]);
+        assert_eq!(found("claude@my-project", &world, &nowhere), "33");
+        assert_eq!(found("claude#2", &world, &nowhere), "22");
+        assert_eq!(found("claude#3", &world, &nowhere), "unknown; claude claude#1@p1 claude#2");
     }
 
     #[test]
     fn targets_that_cannot_be() {
-        for raw in ["", "a b", "a/b", "../x", "a\u{7}", &"x".repeat(161), "skill:", "skill:a/b"] {
+        for raw in ["", "a b", "a/b", "../x", "a/b@c", "a\u{7}", &"x".repeat(161), "skill:", "skill:a/b"] {
             assert!(Target::parse(raw).is_err(), "{raw:?}");
+        }
+        for raw in ["a@b", "a@b/c", "a@/b", "a@", "@b"] {
+            assert_eq!(Target::parse(raw), Ok(Target::Named(raw.to_owned())), "{raw:?}");
         }
     }
 
     proptest::proptest! {
         #[test]
-        fn whatever_call_it_says_resolves_to_that_agent(kinds in proptest::collection::vec((0u8..3, proptest::option::of(0u8..3), proptest::option::of(0u16..4), proptest::bool::ANY), 1..8)) {
-            let world: Vec<_> = kinds.iter().enumerate().map(|(n, (kind, name, port, live))| {
-                agent(0x10 + n as u8, ["a", "b", "c"][*kind as usize], name.map(|n| ["x", "y", "a"][n as usize]), port.map(|p| 8100 + p), *live)
+        fn whatever_call_it_says_resolves_to_that_agent(
+            kinds in proptest::collection::vec((0u8..3, proptest::option::of(0u8..3), proptest::option::of(0u16..4), proptest::bool::ANY, 0usize..5), 1..8),
+            here in 0usize..5,
+        ) {
+            const FOLDERS: [&str; 5] = ["/w/a", "/w/a/b", "/x/a", "/", ""];
+            let world: Vec<_> = kinds.iter().enumerate().map(|(n, (kind, name, port, live, folder))| {
+                let name = name.map(|n| ["x", "y", "a"][n as usize]);
+                agent(0x10 + n as u8, ["a", "b", "c"][*kind as usize], name, port.map(|p| 8100 + p), *live, FOLDERS[*folder])
             }).collect();
+            let near = near(&FOLDERS[here..]);
             for one in &world {
-                let form = Target::Named(one.call_it(&world));
-                proptest::prop_assert_eq!(resolve(&form, &world), Ok(vec![one.id]));
+                let form = Target::Named(one.call_it(&world, &near));
+                proptest::prop_assert_eq!(resolve(&form, &world, &near), Ok(vec![one.id]));
             }
         }
     }

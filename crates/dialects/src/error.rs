@@ -82,7 +82,10 @@ fn details(refusal: &Refusal) -> Option<serde_json::Value> {
     Some(match refusal {
         Refusal::BadField { field, .. } => json!({ "field": field }),
         Refusal::NoSuchAgent { target, nearest } => json!({ "target": target, "nearest": nearest }),
-        Refusal::Ambiguous { target, candidates } => json!({ "target": target, "candidates": candidates }),
+        Refusal::Ambiguous { target, choices } => {
+            let candidates: Vec<&str> = choices.iter().map(|choice| &*choice.target).collect();
+            json!({ "target": target, "candidates": candidates })
+        }
         Refusal::HandleMoved { target, was, now } => json!({ "target": target, "was": was, "now": now }),
         Refusal::MailboxFull { agent, waiting } => json!({ "agent": agent, "waiting": waiting }),
         Refusal::TooLarge { bytes, max } => json!({ "bytes": bytes, "max": max }),

@@ -29,7 +29,7 @@ use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, Label};
 use synapse_core::message::Proof;
 use synapse_core::policy::{self, About, BadRights, Caller, Rules, Verb};
-use synapse_core::routes::{self, Target};
+use synapse_core::routes::{self, NearFolders, Target};
 use synapse_holder::SystemLimit;
 use synapse_settings::Settings;
 use synapse_store::home::Home;
@@ -420,7 +420,7 @@ impl Gate {
     fn one_agent(&self, field: &str, raw: &str) -> Result<AgentId, Refusal> {
         let target = Target::parse(raw).map_err(|bad| Refusal::bad_field(field, bad.to_string()))?;
         let candidates = registry::candidates(&self.home);
-        let ids = routes::resolve(&target, &candidates).map_err(|no| {
+        let ids = routes::resolve(&target, &candidates, &NearFolders::default()).map_err(|no| {
             // What could not be read is not among the candidates.
             let limit = std::fs::File::open(self.home.root()).err().and_then(|error| SystemLimit::of(&error));
             limit.map_or_else(|| Refusal::from((&target, no)), at_limit)

@@ -49,6 +49,7 @@ use synapse_core::Refusal;
 use synapse_core::agents::Agent;
 use synapse_core::message::{Body, Letter, Piece};
 use synapse_core::policy::Caller;
+use synapse_core::routes::NearFolders;
 use synapse_dialects::api::{MessageView, TurnView};
 use synapse_dialects::error::{self, ErrorBody};
 use synapse_dialects::level::{self, Levels};
@@ -71,6 +72,8 @@ pub struct App {
     pub acp: Option<AcpDesk>,
     pub gate: Gate,
     pub agent: Agent,
+    /// Whose agents come first when one is named here.
+    pub near: NearFolders,
     pub shown: Shown,
     pub metrics: Arc<Metrics>,
     pub history: Mutex<History>,

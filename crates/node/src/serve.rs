@@ -234,6 +234,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         acp: AcpDesk::of(&launch.hand),
         gate,
         agent,
+        near: registry::near_folders(&launch.working_dir),
         shown,
         metrics,
         history: Mutex::new(history),
@@ -260,7 +261,6 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     Push::resume(&app).await;
     take_files_in(&app, &launch, spool, own_outbox, &folders);
     tokio::spawn(stop_on_signal(stop.clone()));
-    tokio::spawn(settle());
     let watched = watch_driver(driver, stop.clone());
     announce(port, endpoint);
 
@@ -280,6 +280,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
 }
 
 fn announce(port: u16, endpoint: String) {
+    tokio::spawn(settle());
     tracing::info!(%endpoint, "serving");
     say(&Ready::Ready { port, endpoint });
 }

@@ -128,15 +128,22 @@ impl Known {
         Ok(files::remove(&home.agent(id).known())?)
     }
 
+    /// Which of the unnamed agents of its type and folder it is; absent of the first and of named ones.
+    pub fn number(&self) -> Option<u32> {
+        self.suffix.as_ref().filter(|_| self.name.is_none()).and_then(|suffix| suffix.parse().ok())
+    }
+
     /// As routing sees it while it does not run.
     pub fn candidate(&self) -> Candidate {
         Candidate {
             id: self.id,
             kind: self.kind.clone(),
             name: self.name.clone(),
+            number: self.number(),
             port: self.port,
             capabilities: self.capabilities.clone(),
             live: false,
+            folder: self.working_dir.clone(),
         }
     }
 

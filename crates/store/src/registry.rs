@@ -32,7 +32,7 @@ pub use foreign::ForeignEntry;
 pub use pending::PendingPrompt;
 pub use process::{NodeProcess, is_stopped};
 use process::{Process, look_at};
-pub use snapshot::{ObservedAgent, RegistrySnapshot, candidates, merge};
+pub use snapshot::{ObservedAgent, RegistrySnapshot, candidates, merge, near_folders};
 
 /// A running agent, as it tells the folder about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ pub struct Entry {
     pub agent_type: AgentType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Label>,
+    /// Which of the unnamed agents of its type and folder it is; absent of the first and of named ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Label>,
     /// Such as `http://localhost:8100`.
@@ -169,6 +172,7 @@ impl Entry {
             agent_id: known.id,
             agent_type: known.kind.clone(),
             name: known.name.clone(),
+            number: known.number(),
             role: known.role.clone(),
             endpoint: format!("http://localhost:{port}"),
             port,
@@ -224,9 +228,11 @@ impl Entry {
             id: self.agent_id,
             kind: self.agent_type.clone(),
             name: self.name.clone(),
+            number: self.number,
             port: Some(self.port),
             capabilities: self.capabilities.clone(),
             live: true,
+            folder: self.working_dir.clone(),
         }
     }
 }

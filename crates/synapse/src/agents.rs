@@ -1,11 +1,12 @@
 //! Finding agents on this machine: who is meant, where its node is, which agent we ourselves run under.
 
+pub mod choices;
 mod sandbox;
 
 use crate::fail::{self, Fail};
 use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, TaskRef};
-use synapse_core::routes::{self, Candidate, Target};
+use synapse_core::routes::{self, Candidate, NearFolders, NoRoute, Target};
 use synapse_dialects::api::TaskView;
 use synapse_holder::depth;
 use synapse_node::ancestry::{self, Kin};
@@ -35,6 +36,8 @@ pub struct Roll {
     pub scan: Scan,
     pub known: Vec<Known>,
     pub candidates: Vec<Candidate>,
+    /// Whose agents come first: those of this folder and its parents, up to the repository's root.
+    pub near: NearFolders,
     /// Where a sandbox hides the home, the sockets or the processes of others from us.
     sandbox: Sandbox,
     /// By which way a node was last reached.
@@ -67,8 +70,8 @@ impl Roll {
             Some(told) => {
                 let (scan, known, candidates) =
                     (told.scan.clone(), told.known.clone(), told.candidates.clone());
-                let way = std::sync::Mutex::default();
-                Ok((Self { home, scan, known, candidates, sandbox, way }, Vec::new()))
+                let (near, way) = (near_here(), std::sync::Mutex::default());
+                Ok((Self { home, scan, known, candidates, near, sandbox, way }, Vec::new()))
             }
         }
     }
@@ -78,8 +81,13 @@ impl Roll {
         let scan = registry::scan(&home);
         let (known, problems) = Known::all(&home);
         let candidates = registry::merge(&scan, &known);
-        let way = std::sync::Mutex::default();
-        (Self { home, scan, known, candidates, sandbox: Sandbox::None, way }, problems)
+        let (near, way) = (near_here(), std::sync::Mutex::default());
+        (Self { home, scan, known, candidates, near, sandbox: Sandbox::None, way }, problems)
+    }
+
+    /// Labels and targets as they are in any folder: for programs, which may use them in another one.
+    pub fn from_anywhere(self) -> Self {
+        Self { near: NearFolders::default(), ..self }
     }
 
     pub fn is_held(&self, id: &AgentId) -> bool {
@@ -121,7 +129,10 @@ impl Roll {
     /// The agents a target means.
     pub fn find(&self, raw: &str) -> Result<Vec<&Candidate>, Fail> {
         let target = Target::parse(raw).map_err(|bad| Refusal::bad_field("target", bad.to_string()))?;
-        let ids = routes::resolve(&target, &self.candidates).map_err(|no| Refusal::from((&target, no)))?;
+        let ids = routes::resolve(&target, &self.candidates, &self.near).map_err(|no| match no {
+            NoRoute::Ambiguous { choices } => choices::ambiguous(self, &target, &choices),
+            other => Refusal::from((&target, other)).into(),
+        })?;
         let mut found: Vec<&Candidate> = self.candidates.iter().filter(|c| ids.contains(&c.id)).collect();
         if let Target::Skill(_) = target {
             found.truncate(1);
@@ -136,9 +147,10 @@ impl Roll {
         }
     }
 
+    /// What to call an agent in this folder.
     pub fn label(&self, id: &AgentId) -> String {
         let candidate = self.candidates.iter().find(|c| c.id == *id);
-        candidate.map_or_else(|| id.short(), |c| c.call_it(&self.candidates))
+        candidate.map_or_else(|| id.short(), |c| c.call_it(&self.candidates, &self.near))
     }
 
     /// The outbox of the agent we run under, if there is one.
@@ -296,4 +308,8 @@ impl Roll {
         }
         Err(Fail::new(fail::ERROR, "not_responding", message))
     }
+}
+
+fn near_here() -> NearFolders {
+    std::env::current_dir().map(|here| registry::near_folders(&here)).unwrap_or_default()
 }

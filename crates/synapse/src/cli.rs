@@ -74,7 +74,7 @@ First steps:
   synapse send shout 'hello' --response             give it a task and wait for the answer
   synapse list                                      who is here
 
-Targets are a name, a type (`claude`), a handle (`claude-8100`), the start of an id, a remote, or a URL.
+Targets are a name or type (`claude`), with a place (`claude@p2`), a handle (`claude-8100`), the start of an id, a remote, or a URL.
 Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous."
 )]
 struct Cli {

@@ -69,14 +69,10 @@ impl Fail {
             return;
         }
         let red = crate::show::paint_err("31;1", "error");
+        let choices = self.info.details.as_ref().and_then(crate::agents::choices::shown);
         // A node elsewhere may have written it.
-        eprintln!("{red}: {}", crate::show::safe(&self.info.message));
-        let list = |name: &str| self.info.details.as_ref()?.get(name)?.as_array().cloned();
-        if let Some(candidates) = list("candidates") {
-            for candidate in candidates.iter().filter_map(|c| c.as_str()) {
-                eprintln!("  {}", crate::show::safe(candidate));
-            }
-        }
+        let message = choices.unwrap_or_else(|| crate::show::safe(&self.info.message));
+        eprintln!("{red}: {message}");
     }
 }
 

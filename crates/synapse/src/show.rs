@@ -48,6 +48,18 @@ pub fn line(text: &str, width: usize) -> String {
     cut
 }
 
+/// A folder as people write it, with `~` for their own.
+pub fn folder(path: &str) -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    match path
+        .strip_prefix(&home)
+        .filter(|rest| !home.is_empty() && (rest.is_empty() || rest.starts_with('/')))
+    {
+        Some(rest) => format!("~{rest}"),
+        None => path.to_owned(),
+    }
+}
+
 /// Cut to so many columns of a screen, where some characters are two wide.
 pub fn fit(text: &str, columns: usize) -> String {
     if visible(text) <= columns {

@@ -199,7 +199,7 @@ fn several_of_a_type_are_told_apart() {
             world.run(name, "cat", &["--type", "twin"]);
         }
         at(person, "twin hello\r");
-        person.wait_for("not sent: \"twin\" could be any of ");
+        person.wait_for("not sent: \"twin\" could mean ");
         assert_eq!(cli.log(), [] as [Value; 0]);
     });
 }

@@ -10,7 +10,7 @@ use crate::message::{Chain, Digest, Letter, Sender};
 use crate::policy::{About, Caller, Verb};
 use crate::record::{Opens, Record};
 use crate::refusal::Refusal;
-use crate::routes::{self, Candidate, NoRoute, Target};
+use crate::routes::{self, Candidate, NearFolders, NoRoute, Target};
 use crate::task::TaskState;
 use crate::watch::Topic;
 use sha2::{Digest as _, Sha256};
@@ -118,12 +118,15 @@ impl Hub {
                 id: agent.id,
                 kind: agent.kind.clone(),
                 name: agent.name.clone(),
+                number: None,
                 port: agent.port,
                 capabilities: agent.capabilities.clone(),
                 live: self.presence.contains_key(&agent.id),
+                folder: String::new(),
             })
             .collect();
-        let found = routes::resolve(target, &candidates).map_err(|no| refused(target, no))?;
+        let found = routes::resolve(target, &candidates, &NearFolders::default())
+            .map_err(|no| refused(target, no))?;
         if let Target::Skill(_) = target {
             let waiting = |id: &AgentId| self.state.mailboxes.get(id).map_or(0, |m| m.len());
             return Ok(found.into_iter().min_by_key(waiting).into_iter().collect());
@@ -254,7 +257,7 @@ fn refused(target: &Target, no: NoRoute) -> Refusal {
     };
     match no {
         NoRoute::Unknown { nearest } => Refusal::NoSuchAgent { target, nearest },
-        NoRoute::Ambiguous { candidates } => Refusal::Ambiguous { target, candidates },
+        NoRoute::Ambiguous { choices } => Refusal::Ambiguous { target, choices },
         NoRoute::Moved { was, now } => Refusal::HandleMoved { target, was, now },
     }
 }

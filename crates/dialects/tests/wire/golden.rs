@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use synapse_core::Refusal;
 use synapse_core::agents::{AgentState, Presence};
 use synapse_core::effect::{Interruption, Place, Report, Taken};
-use synapse_core::ids::{LinkId, MessageId, Seq, Timestamp};
+use synapse_core::ids::{AgentId, LinkId, MessageId, Seq, Timestamp};
 use synapse_core::message::{Body, Content, Proof};
 use synapse_core::receipt::{Happened, Step};
 use synapse_core::record::{Archive, Entry, Opens, Record, Said};
+use synapse_core::routes::Choice;
 use synapse_core::task::{CancelAsked, Ending, Move, TaskState};
 use synapse_dialects::api::{
     AgentView, AnswerView, InboxPage, MarkView, MessageView, MoveView, PlaceView, ReceiptView, ReplyAnswer,
@@ -180,10 +181,11 @@ fn golden_reply_answer() {
 // tidy: table
 fn refusals() -> Vec<Refusal> {
     let text = |text: &str| text.to_owned();
+    let choice = |target: &str| Choice { id: AgentId::from_bytes([1; 32]), target: text(target) };
     let all = vec![
         Refusal::NoSuchAgent { target: text("anna"), nearest: vec![text("ana")] },
         Refusal::NoSuchAgent { target: text("zoe"), nearest: Vec::new() },
-        Refusal::Ambiguous { target: text("claude"), candidates: vec![text("claude-8100"), text("ana")] },
+        Refusal::Ambiguous { target: text("claude"), choices: vec![choice("claude@p1"), choice("ana")] },
         Refusal::HandleMoved {
             target: text("codex-8100"),
             was: text("bo (stopped)"),

@@ -55,7 +55,7 @@ pub(super) fn elsewhere(app: &Shared, target: &Target) -> Result<Option<AgentId>
         return Ok(None);
     }
     let candidates = registry::candidates(&app.home);
-    let ids = routes::resolve(target, &candidates).map_err(|no| Refusal::from((target, no)))?;
+    let ids = routes::resolve(target, &candidates, &app.near).map_err(|no| Refusal::from((target, no)))?;
     match ids[..] {
         [one] if one == app.agent.id => Ok(None),
         [one, ..] if ids.len() == 1 || matches!(target, Target::Skill(_)) => Ok(Some(one)),

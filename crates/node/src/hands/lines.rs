@@ -109,7 +109,8 @@ impl App {
         use synapse_core::routes::{self, Target};
         let target = Target::parse(to)?;
         let candidates = synapse_store::registry::candidates(&self.home);
-        let ids = routes::resolve(&target, &candidates).map_err(|no| Refusal::from((&target, no)))?;
+        let ids =
+            routes::resolve(&target, &candidates, &self.near).map_err(|no| Refusal::from((&target, no)))?;
         let from = Caller::Agent {
             id: self.agent.id,
             label: self.agent.label(),

@@ -3,9 +3,11 @@
 //! In a sandbox the home may be hidden, and pids mean nothing. The node of the agent looks from outside and reports
 //! what became of each process, so that the sandboxed command judges none of them.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use synapse_core::ids::AgentId;
-use synapse_core::routes::Candidate;
+use synapse_core::routes::{Candidate, NearFolders};
 
 use super::{Entry, NodeProcess, Place, Scan, scan};
 use crate::home::Home;
@@ -38,6 +40,15 @@ impl RegistrySnapshot {
 /// Everyone a target may mean: who runs first, then who is known and does not.
 pub fn candidates(home: &Home) -> Vec<Candidate> {
     merge(&scan(home), &Known::all(home).0)
+}
+
+/// The folders that count as near for somebody who works in this one. Without a repository it is only this one.
+pub fn near_folders(folder: &Path) -> NearFolders {
+    const PARENTS_MAX: usize = 64;
+    let up = || folder.ancestors().take(PARENTS_MAX);
+    let is_root = |folder: &Path| folder.join(".git").symlink_metadata().is_ok();
+    let depth = up().position(is_root).unwrap_or(0);
+    NearFolders::new(up().take(depth + 1).map(|folder| folder.to_string_lossy().into_owned()).collect())
 }
 
 /// As `candidates`, from what was read already.

@@ -279,6 +279,8 @@ mod tests {
 
     fn candidate(n: u8, kind: &str, skills: &[&str], live: bool) -> Candidate {
         Candidate {
+            number: None,
+            folder: String::new(),
             id: AgentId::from_bytes([n; 32]),
             kind: AgentType::parse(kind).unwrap(),
             name: None,

@@ -69,6 +69,7 @@ impl Row {
 
 pub(super) fn list(args: &List, json: bool) -> Done {
     let roll = Roll::call()?;
+    let roll = if json || args.plain { roll.from_anywhere() } else { roll };
     let now = synapse_node::driver::now().0;
     let rows = rows(&roll, args.all);
     if json {
@@ -141,15 +142,10 @@ pub(super) fn plain(row: &Row, now: u64) -> String {
 
 /// One line for each agent, and one more for what it shares.
 pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
-    let home = std::env::var("HOME").unwrap_or_default();
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
             let since = row.since_ms.map_or_else(String::new, |at| show::ago(now.saturating_sub(at)));
-            let folder = match row.folder.strip_prefix(&home).filter(|_| !home.is_empty()) {
-                Some(rest) => format!("~{rest}"),
-                None => row.folder.clone(),
-            };
             vec![
                 row.name.clone(),
                 row.kind.clone(),
@@ -157,7 +153,7 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
                 since,
                 row.pending.as_ref().map_or_else(|| show::line(&row.why, 32), |pending| pending.asks(60)),
                 row.handle.clone().unwrap_or_else(|| "-".into()),
-                show::line(&folder, 40),
+                show::line(&show::folder(&row.folder), 40),
             ]
         })
         .collect();

@@ -1,0 +1,135 @@
+//! Names across folders: running before stopped, this folder before others, then names before types (X-3, CLI-4).
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use synapse_testkit::World;
+
+/// A home with three folders.
+struct Folders {
+    world: World,
+    p1: World,
+    p2: World,
+}
+
+fn folders() -> Folders {
+    let exe = env!("CARGO_BIN_EXE_synapse");
+    let world = World::new(exe);
+    let at = |name: &str| World::at(exe, world.home(), &world.file(name));
+    let (p1, p2) = (at("p1"), at("p2"));
+    Folders { world, p1, p2 }
+}
+
+fn start(world: &World, more: &[&str]) {
+    world.ok(&[&["run", "-d", "--exec", "cat"], more].concat());
+}
+
+/// Where a message to this target goes: the folder of the agent.
+fn goes_to(world: &World, target: &str) -> String {
+    let sent = world.json(&["send", target, "hi"]);
+    let all = world.json(&["list", "--all"]);
+    let found = all.as_array().unwrap().iter().find(|row| row["agent_id"] == sent["agent_id"]);
+    let folder = found.unwrap_or_else(|| panic!("{sent} in {all}"))["folder"].as_str().unwrap();
+    folder.rsplit('/').next().unwrap().to_owned()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect()
+}
+
+/// Measured (a new user's day, 1 and 7): an agent stopped in two folders was a choice of hashes.
+#[test]
+fn stopped_agents_of_one_name_are_told_apart_by_their_folders() {
+    let Folders { world, p1, p2 } = folders();
+    for folder in [&p1, &p2] {
+        start(folder, &["--name", "shout"]);
+        folder.ok(&["kill", "shout"]);
+    }
+    let refused = world.synapse(&["send", "shout", "hi"]).fails(5, &["\"shout\" could mean any of"]);
+    let lines: Vec<Vec<&str>> =
+        refused.stderr.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[1], ["NAME", "STATE", "FOLDER", "TARGET"], "{refused}");
+    for (n, place) in [(2, "p1"), (3, "p2")] {
+        assert_eq!((lines[n][0], lines[n][1]), ("shout", "stopped"), "{refused}");
+        assert!(lines[n][2].ends_with(&format!("/{place}")), "{refused}");
+        assert_eq!(lines[n][3], format!("shout@{place}"), "{refused}");
+    }
+    let told = world.synapse(&["send", "shout", "hi", "--json"]).exits(5);
+    let told: Value = serde_json::from_str(told.stderr.trim()).unwrap();
+    assert_eq!(told["error"]["code"], "ambiguous_target");
+    assert_eq!(told["error"]["details"]["candidates"], serde_json::json!(["shout@p1", "shout@p2"]));
+    assert_eq!(told["error"]["details"]["choices"][1]["state"], "stopped", "{told}");
+    assert_eq!(names(&world.json(&["list", "--all"])), ["shout@p1", "shout@p2"]);
+    // In its own folder, and with the place, each is meant.
+    for (from, target, place) in
+        [(&p1, "shout", "p1"), (&p2, "shout", "p2"), (&p2, "shout@p1", "p1"), (&world, "shout@work/p2", "p2")]
+    {
+        assert_eq!(goes_to(from, target), place, "{target}");
+    }
+    let unknown = world.synapse(&["send", "shuot", "hi"]);
+    unknown.fails(5, &["did you mean shout@p1 or shout@p2?"]);
+}
+
+/// Measured (2): a stopped name won over a running type.
+#[test]
+fn running_type_wins_over_stopped_name() {
+    let Folders { world, p1, p2 } = folders();
+    start(&p1, &["--name", "codex"]);
+    p1.ok(&["kill", "codex"]);
+    start(&p2, &["--type", "codex"]);
+    assert_eq!(goes_to(&world, "codex"), "p2");
+    assert_eq!(goes_to(&p1, "codex"), "p2");
+    assert_eq!(goes_to(&p2, "codex@p1"), "p1");
+}
+
+/// Measured (7): two agents of one type in two projects were ambiguous inside both.
+#[test]
+fn agent_of_this_project_is_meant_before_others() {
+    let Folders { world, p1, p2 } = folders();
+    for folder in [&p1, &p2] {
+        std::fs::create_dir(folder.file(".git")).unwrap();
+        start(folder, &["--type", "claude"]);
+    }
+    let deep = p1.file("src/deep");
+    std::fs::create_dir_all(&deep).unwrap();
+    let deep = World::at(env!("CARGO_BIN_EXE_synapse"), world.home(), &deep);
+    assert_eq!(goes_to(&p1, "claude"), "p1");
+    assert_eq!(goes_to(&p2, "claude"), "p2");
+    assert_eq!(goes_to(&deep, "claude"), "p1", "a parent up to the root of the repository");
+    world.synapse(&["send", "claude", "hi"]).fails(5, &["claude@p1", "claude@p2"]);
+    // What people read is what they can type there; programs get what works in any folder.
+    let shown = p1.ok(&["list"]);
+    let first: Vec<&str> = shown.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(first, ["claude", "claude@p2"], "{shown}");
+    assert_eq!(names(&p1.json(&["list"])), ["claude@p1", "claude@p2"]);
+    // A folder above that belongs to no repository is another place.
+    let outer = World::at(env!("CARGO_BIN_EXE_synapse"), world.home(), world.folder());
+    outer.synapse(&["status", "claude"]).fails(5, &["claude@p1"]);
+}
+
+#[test]
+fn skill_means_an_agent_of_this_folder_first() {
+    let Folders { world, p1, p2 } = folders();
+    start(&p1, &["--name", "ana", "--skill", "review"]);
+    start(&p2, &["--name", "bob", "--skill", "review"]);
+    assert_eq!(goes_to(&p1, "skill:review"), "p1");
+    assert_eq!(goes_to(&p2, "skill:review"), "p2");
+    p1.ok(&["kill", "ana"]);
+    assert_eq!(goes_to(&p1, "skill:review"), "p2", "one that runs");
+    drop(world);
+}
+
+/// Without a name, a second agent of a folder has a number and no hash.
+#[test]
+fn second_agent_of_a_folder_is_called_by_its_number() {
+    let Folders { world, p1, .. } = folders();
+    start(&p1, &["--type", "claude"]);
+    start(&p1, &["--type", "claude"]);
+    assert_eq!(names(&world.json(&["list"])), ["claude#1", "claude#2"]);
+    p1.synapse(&["send", "claude", "hi"]).fails(5, &["claude#1", "claude#2"]);
+    assert_eq!(goes_to(&p1, "claude#2"), "p1");
+    p1.ok(&["kill", "--all"]);
+    assert_eq!(names(&world.json(&["list", "--all"])), ["claude#1", "claude#2"]);
+    let all = p1.ok(&["list", "--all"]);
+    assert!(all.contains("claude#1") && all.contains("claude#2"), "{all}");
+}
