@@ -19,6 +19,7 @@ mod shown;
 pub use at::{Message, Name};
 pub use person::Person;
 
+use crate::cli::send::at::{self as messages, Outcome};
 use at::{At, Said};
 use bottom::Bottom;
 use keys::{Heard, Keys};
@@ -295,7 +296,7 @@ fn heard(viewer: &Arc<Viewer>, heard: Vec<Heard>) -> bool {
 
 /// Keys that are the program's go to it; the others are a line for another agent.
 fn typed(viewer: &Arc<Viewer>, bytes: &[u8]) -> bool {
-    let said = viewer.at().hear(bytes, &mut || crate::cli::send::at::names(&viewer.home, &viewer.agent));
+    let said = viewer.at().hear(bytes, &mut || messages::names(&viewer.home, &viewer.agent));
     let stays = said.into_iter().all(|said| match said {
         Said::Pass(bytes) => viewer.line.ask_or_wait(&Ask::Input(bytes)),
         Said::Send(message) => send_message(viewer, message).is_ok(),
@@ -313,9 +314,19 @@ fn send_message(viewer: &Arc<Viewer>, message: Message) -> io::Result<()> {
     let viewer = viewer.clone();
     std::thread::Builder::new().name("message".into()).spawn(move || {
         let tell = |words: String| drop(notice(&viewer, words, NEWS_TIME));
-        let came = crate::cli::send::at::send(&viewer.home, &viewer.agent, message, &tell);
+        let came = messages::send(&viewer.home, &viewer.agent, message.clone(), &tell);
         viewer.sending.fetch_sub(1, Ordering::SeqCst);
-        tell(came);
+        match came {
+            Outcome::Told(words) => tell(words),
+            Outcome::Refused(why) => {
+                let names = messages::names(&viewer.home, &viewer.agent);
+                if viewer.at().reopen(&message, &why, names) {
+                    let _ = viewer.show_line();
+                } else {
+                    tell(why);
+                }
+            }
+        }
     })?;
     Ok(())
 }
@@ -354,7 +365,7 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
                 return Ok(Left::Ended(if signaled { 128 + code } else { code }));
             }
             Tell::Refused(why) => return Ok(Left::Refused(why)),
-            Tell::Notice(words) if crate::cli::send::at::are_notices_wanted(&viewer.home) => {
+            Tell::Notice(words) if messages::are_notices_wanted(&viewer.home) => {
                 notice(viewer, words, MAIL_TIME)
             }
             Tell::Notice(_)

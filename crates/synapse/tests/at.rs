@@ -200,6 +200,9 @@ fn several_of_a_type_are_told_apart() {
         }
         at(person, "twin hello\r");
         person.wait_for("not sent: \"twin\" could mean ");
+        // The line is there again, to be edited.
+        person.keys("\u{17}\u{17}@one hello\r");
+        person.wait_for("one: hello");
         assert_eq!(cli.log(), [] as [Value; 0]);
     });
 }

@@ -80,6 +80,8 @@ struct Open {
     names: Vec<Name>,
     tab: Option<Tab>,
     in_paste: bool,
+    /// Why this line was not sent; shown until the next key.
+    failure: Option<String>,
 }
 
 /// One character, and the key it was.
@@ -146,6 +148,22 @@ impl At {
         self.given = None;
     }
 
+    /// Gives a line that was not sent back to the person, with the reason; not if they have begun something else. They
+    /// may edit it, send it again, or press Esc.
+    pub(super) fn reopen(&mut self, message: &Message, why: &str, names: Vec<Name>) -> bool {
+        if !matches!(self.state, State::Free) || !self.may_begin() || !self.pending.is_empty() {
+            return false;
+        }
+        let urgent = if message.is_urgent { "!" } else { "" };
+        let line = format!("@{}{urgent} {}", message.to, message.text);
+        if !matches!(read(&line, &names), Reading::Line { .. }) {
+            return false;
+        }
+        let cells = line.chars().map(Cell::of).collect();
+        self.state = State::Open(Open { cells, names, failure: Some(why.to_owned()), ..Open::default() });
+        true
+    }
+
     /// Our keys no longer count, until the composer is told again. What was kept back is dropped.
     pub(super) fn looks_on(&mut self) {
         (self.state, self.composer) = (State::Free, Composer::Other);
@@ -156,6 +174,7 @@ impl At {
         let State::Open(open) = &self.state else { return None };
         let text = open.text();
         let hint = match read(&text, &open.names) {
+            _ if open.failure.is_some() => open.failure.clone().unwrap_or_default(),
             Reading::Line { to, is_urgent, .. } => {
                 let urgent = if is_urgent { ", urgent" } else { "" };
                 let escape =
@@ -320,7 +339,7 @@ impl At {
         let reading = read(&text, &open.names);
         let is_line = matches!(reading, Reading::Line { .. });
         if token != Token::Tab && !matches!(token, Token::Report | Token::Release) {
-            open.tab = None;
+            (open.tab, open.failure) = (None, None);
         }
         match token {
             Token::Text(c) => {

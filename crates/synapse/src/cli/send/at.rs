@@ -7,14 +7,17 @@ use super::{TIMEOUT, hand_over, nothing_came, request, stored_line};
 use crate::agents::Roll;
 use crate::cli::WaitFor;
 use crate::cli::wait::{self, Ears, Reached};
-use crate::fail::Fail;
+use crate::fail::{self, Fail};
 use crate::profiles;
 use crate::viewer::{Message, Name};
+use std::cell::Cell;
+use std::path::Path;
 use synapse_core::ids::AgentId;
 use synapse_core::routes::Candidate;
 use synapse_dialects::message::{MessageAccepted, request_to_core};
 use synapse_settings::{Loaded, Places};
 use synapse_store::home::Home;
+use synapse_store::registry::near_folders;
 
 const PRIORITY: u64 = 3;
 const PRIORITY_URGENT: u64 = 5;
@@ -33,14 +36,17 @@ pub fn names(home: &Home, own: &AgentId) -> Vec<Name> {
             names.push(Name { typed, to: to.to_owned(), is_offered });
         }
     };
-    // Who runs comes first when Tab offers.
+    // When Tab offers, those that run and work here come first.
     let mut all: Vec<&Candidate> = roll.candidates.iter().collect();
-    all.sort_by_key(|one| !one.live);
-    for name in all.iter().filter_map(|one| one.name.as_ref()) {
-        add(name.to_string(), name.as_str(), true);
-    }
+    all.sort_by_key(|one| (!one.live, roll.near.rank(&one.folder)));
     for one in &all {
-        add(one.kind.to_string(), one.kind.as_str(), true);
+        let label = one.call_it(&roll.candidates, &roll.near);
+        add(label.clone(), &label, one.live);
+    }
+    // What others are called too goes to the nearest, or is refused with the list of those that it could mean.
+    for one in &all {
+        let labels = one.name.iter().map(ToString::to_string).chain([one.kind.to_string()]);
+        labels.for_each(|label| add(label.clone(), &label, one.live));
     }
     for (one, port) in all.iter().filter_map(|one| Some((one, one.port?))) {
         let handle = format!("{}-{port}", one.kind);
@@ -62,20 +68,34 @@ pub fn are_notices_wanted(home: &Home) -> bool {
     settings(home).is_ok_and(|loaded| loaded.settings.terminal.notices)
 }
 
+/// What came of a line.
+pub enum Outcome {
+    Told(String),
+    /// It was refused, for this reason: nothing of it is on its way.
+    Refused(String),
+}
+
 /// Sends it, and gives what came of it. If the answer is waited for, that it is stored is told first.
-pub fn send(home: &Home, own: &AgentId, message: Message, tell: &dyn Fn(String)) -> String {
-    let mut came = String::new();
+pub fn send(home: &Home, own: &AgentId, message: Message, tell: &dyn Fn(String)) -> Outcome {
+    let (mut came, is_stored) = (String::new(), Cell::new(false));
     let done = super::super::block_on(async {
-        came = carry(&others(home, own), message, tell).await?;
+        came = carry(&others(home, own), message, &is_stored, tell).await?;
         Ok(())
     });
+    let is_certain = |fail: &Fail| [fail::REFUSED, fail::USAGE].contains(&fail.code) && !is_stored.get();
     match done {
-        Ok(()) => came,
-        Err(fail) => told(&fail),
+        Ok(()) => Outcome::Told(came),
+        Err(fail) if is_certain(&fail) => Outcome::Refused(told(&fail)),
+        Err(fail) => Outcome::Told(told(&fail)),
     }
 }
 
-async fn carry(roll: &Roll, message: Message, tell: &dyn Fn(String)) -> Result<String, Fail> {
+async fn carry(
+    roll: &Roll,
+    message: Message,
+    is_stored: &Cell<bool>,
+    tell: &dyn Fn(String),
+) -> Result<String, Fail> {
     // A person who asks wants to read the answer where they asked, unless the settings forbid it.
     let waits = settings(&roll.home)?.settings.a2a.flow.waits(true);
     let wait_for = if waits { WaitFor::Answer } else { WaitFor::Stored };
@@ -86,6 +106,7 @@ async fn carry(roll: &Roll, message: Message, tell: &dyn Fn(String)) -> Result<S
     let label = roll.label(&to.id);
     let slow = |accepted: &MessageAccepted| tell(stored_line(accepted, &label));
     let accepted = hand_over(roll, to, &request, &slow).await?;
+    is_stored.set(true);
     let stored = stored_line(&accepted, &label);
     if !waits || accepted.status == "spooled" {
         return Ok(stored);
@@ -121,6 +142,9 @@ fn answer_notice(label: &str, text: &str, task: &str) -> String {
 
 fn others(home: &Home, own: &AgentId) -> Roll {
     let (mut roll, _) = Roll::look(home.clone());
+    if let Some(own) = roll.candidates.iter().find(|one| one.id == *own) {
+        roll.near = near_folders(Path::new(&own.folder));
+    }
     roll.candidates.retain(|one| one.id != *own);
     roll
 }

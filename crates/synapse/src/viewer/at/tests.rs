@@ -296,3 +296,27 @@ fn whatever_is_typed_without_an_at_passes_as_it_is() {
         assert!(kept || passed == bytes, "{passed:?}");
     });
 }
+
+/// Measured (a new user's day, 3): what was typed was lost when its name meant several agents, or nobody.
+#[test]
+fn line_that_was_not_sent_is_given_back_for_editing() {
+    let message = |is_urgent| Message { to: "shout".into(), text: "hello".into(), is_urgent };
+    let mut at = ready();
+    assert!(at.reopen(&message(true), "not sent: it is ambiguous", names()));
+    let shown = at.shown().unwrap();
+    assert_eq!((&*shown.text, &*shown.hint), ("@shout! hello", "not sent: it is ambiguous"));
+    let said = at.hear(b" you\r", &mut names);
+    assert_eq!(told(&at, said), "shout!-> hello you");
+    // The first key takes the reason away.
+    assert!(at.reopen(&message(false), "not sent", names()));
+    at.hear(b"\x7f", &mut names);
+    assert_eq!(at.shown().unwrap().hint, "Enter: send to shout  Esc: give it to the program");
+    // What the person has begun meanwhile is left alone.
+    assert!(!at.reopen(&message(false), "not sent", names()), "another line");
+    let mut at = ready();
+    at.hear(b"draft", &mut names);
+    assert!(!at.reopen(&message(false), "not sent", names()), "a draft");
+    let mut at = ready();
+    at.composer(Composer::Prompt, None);
+    assert!(!at.reopen(&message(false), "not sent", names()), "a question");
+}
