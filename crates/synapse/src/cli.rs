@@ -404,8 +404,8 @@ fn duration(raw: &str) -> Result<Duration, String> {
 }
 
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let json = cli.json;
+    let cli = Cli::parse_from(wrap::command_line());
+    let json = cli.json || matches!(&cli.command, Command::External(words) if wrap::ask_for_json(words));
     match dispatch(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fail) => {

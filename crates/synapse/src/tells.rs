@@ -148,9 +148,18 @@ pub fn known_args(profile: &Profile) -> Vec<String> {
     }
 }
 
+/// Whether the program's own help names a flag.
+pub fn help_names(program: &str, flag: &str) -> bool {
+    ask::printed(program, &["--help".to_owned()]).is_some_and(|help| words_of(&help).contains(&flag))
+}
+
+fn words_of(help: &str) -> Vec<&str> {
+    help.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c))).collect()
+}
+
 /// The arguments whose flags are in the help, with their values.
 fn args_in(args: &[String], help: &str) -> Vec<String> {
-    let words: Vec<&str> = help.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c))).collect();
+    let words = words_of(help);
     let mut is_known = true;
     let known = args.iter().filter(|arg| {
         if let Some(flag) = arg.split('=').next().filter(|flag| flag.starts_with('-')) {

@@ -1,5 +1,9 @@
 //! `synapse claude`, `synapse run -- COMMAND`: a program in a terminal that outlives this one.
 
+mod words;
+
+pub(super) use words::ask_for_json;
+
 use super::{TypeWhen, Who};
 use crate::fail::{self, Done, Fail};
 use crate::launch::{self, Started, Wish};
@@ -7,8 +11,8 @@ use crate::profiles::{self, Found, Notice};
 use crate::show;
 use crate::tells;
 use crate::viewer::{self, Left, Person};
-use clap::Parser;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use synapse_core::ids::AgentType;
@@ -18,20 +22,7 @@ use synapse_node::launch::InTerminal;
 use synapse_store::home::Home;
 use synapse_terminal::Size;
 use synapse_terminal::profile::Env;
-
-/// What may follow `synapse claude`: our own flags first, then whatever the program takes.
-#[derive(Parser)]
-#[command(no_binary_name = true, disable_help_flag = true)]
-struct Words {
-    #[command(flatten)]
-    who: Who,
-    #[arg(short, long)]
-    detach: bool,
-    #[arg(long, value_name = "WHEN")]
-    type_when: Option<TypeWhen>,
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    args: Vec<String>,
-}
+use words::Words;
 
 /// A first word that is no command of ours may name a profile.
 pub(super) fn external(words: Vec<String>, json: bool) -> Done {
@@ -51,10 +42,47 @@ pub(super) fn external(words: Vec<String>, json: bool) -> Done {
             ),
         }));
     };
-    let words = Words::try_parse_from(rest).map_err(|e| Fail::usage(e.to_string()))?;
-    let args = tells::known_args(&found.profile);
-    let argv = [vec![found.profile.command.clone()], args, words.args].concat();
-    start(words.who, Chosen { found, argv, notices, type_when: words.type_when }, words.detach, json)
+    let program = &found.profile.command;
+    let words = Words::read(name, rest, |flag| tells::help_names(program, flag))?;
+    if words.flags.help {
+        show::out(words::help(name, program).trim_end());
+        return Ok(());
+    }
+    if words.only_ask() {
+        return Err(ask(&found, &words));
+    }
+    let Words { flags, args } = words;
+    let argv = [vec![program.clone()], tells::known_args(&found.profile), args].concat();
+    let json = json || flags.json;
+    start(flags.who, Chosen { found, argv, notices, type_when: flags.type_when }, flags.detach, json)
+}
+
+/// The command line; `synapse help claude` is `synapse claude --help`, unless there is a command of that name.
+pub(super) fn command_line() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if let [_, help, name] = &mut words[..]
+        && *help == "help"
+        && let Some(profile) = name.to_str().filter(|name| *name != "help" && !name.starts_with('-'))
+        && <super::Cli as clap::CommandFactory>::command().find_subcommand(profile).is_none()
+    {
+        *help = profile.into();
+        *name = "--help".into();
+    }
+    words
+}
+
+/// The CLI itself in place of this process: it only prints something about itself, and no agent comes of it.
+fn ask(found: &Found, words: &Words) -> Fail {
+    use std::os::unix::process::CommandExt as _;
+    let program = &found.profile.command;
+    if let Err(fail) = check_program(program, None) {
+        return fail;
+    }
+    let mut command = std::process::Command::new(program);
+    command.args(&words.args);
+    crate::program::withhold_secrets(&mut command);
+    let error = command.exec();
+    Fail::new(fail::ERROR, "error", format!("cannot run {program}: {error}"))
 }
 
 /// The command or profile that was probably meant.
