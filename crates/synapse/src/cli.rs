@@ -282,6 +282,9 @@ struct Run {
     /// The command speaks events, one JSON per line, both ways
     #[arg(long)]
     jsonl: bool,
+    /// Start another one, even if one with this profile already runs in this folder
+    #[arg(long, requires = "program", conflicts_with = "acp")]
+    new: bool,
     /// When to type messages to a program whose profile has no composer
     #[arg(long, value_name = "WHEN", requires = "program")]
     type_when: Option<TypeWhen>,

@@ -208,7 +208,7 @@ fn what_cannot_be_started_says_why() {
     world.write("plain.txt", "no program");
     world.synapse(&["run", "-d", "--", "./plain.txt"]).fails(126, &["./plain.txt", "chmod +x ./plain.txt"]);
     assert!(world.registry().is_empty(), "{}", world.show());
-    world.synapse(&["run", "--", "cat"]).fails(2, &["no terminal", "--detach"]);
+    world.synapse(&["run", "--", "cat"]).fails(2, &["not a terminal", "--detach"]);
     world.synapse(&["clade"]).fails(2, &["clade", "did you mean claude?"]);
     world.synapse(&["hisotry"]).fails(2, &["did you mean history?"]);
     world.synapse(&["frobnicate"]).fails(2, &["codex", "synapse run -- frobnicate", "synapse --help"]);

@@ -23,7 +23,13 @@ pub(super) fn run(args: Run, json: bool) -> Done {
         return super::acp::command(args.who, args.program, args.detach, json);
     }
     let Some((command, hand)) = hand_of(&args) else {
-        return super::wrap::command(args.who, args.program, args.type_when, args.detach, json);
+        let how = super::wrap::How {
+            new: args.new,
+            detach: args.detach,
+            json,
+            start_another: format!("synapse run --new -- {}", super::wrap::in_shell(&args.program)),
+        };
+        return super::wrap::command(args.who, args.program, args.type_when, &how);
     };
     start_plain(args.who, &command, hand, args.detach, json)
 }

@@ -1,5 +1,6 @@
 //! `synapse claude`, `synapse run -- COMMAND`: a program in a terminal that outlives this one.
 
+mod another;
 mod words;
 
 pub(super) use words::ask_for_json;
@@ -11,6 +12,7 @@ use crate::profiles::{self, Found, Notice};
 use crate::show;
 use crate::tells;
 use crate::viewer::{self, Left, Person};
+use another::{Answer, Running, Wanted};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -52,9 +54,14 @@ pub(super) fn external(words: Vec<String>, json: bool) -> Done {
         return Err(ask(&found, &words));
     }
     let Words { flags, args } = words;
-    let argv = [vec![program.clone()], tells::known_args(&found.profile), args].concat();
-    let json = json || flags.json;
-    start(flags.who, Chosen { found, argv, notices, type_when: flags.type_when }, flags.detach, json)
+    let argv = [vec![program.clone()], tells::known_args(&found.profile), args.clone()].concat();
+    let how = How {
+        new: flags.new,
+        detach: flags.detach,
+        json: json || flags.json,
+        start_another: format!("synapse {name} --new"),
+    };
+    start(flags.who, Chosen { found, argv, given: Some(args), notices, type_when: flags.type_when }, &how)
 }
 
 /// The command line; `synapse help claude` is `synapse claude --help`, unless there is a command of that name.
@@ -95,20 +102,26 @@ fn nearest(wrong: &str, profiles: &[&str]) -> Option<String> {
 }
 
 /// `synapse run -- COMMAND ARGS`: the profile of that name if there is one, else the generic one.
-pub(super) fn command(
-    who: Who,
-    argv: Vec<String>,
-    type_when: Option<TypeWhen>,
-    detach: bool,
-    json: bool,
-) -> Done {
-    start(who, Chosen { type_when, ..Chosen::of(&argv, None)? }, detach, json)
+pub(super) fn command(who: Who, argv: Vec<String>, type_when: Option<TypeWhen>, how: &How) -> Done {
+    start(who, Chosen { type_when, ..Chosen::of(&argv, None)? }, how)
+}
+
+/// How a program is started.
+pub(super) struct How {
+    /// Even if one of its type already runs in its folder.
+    pub(super) new: bool,
+    pub(super) detach: bool,
+    pub(super) json: bool,
+    /// The command that starts another one.
+    pub(super) start_another: String,
 }
 
 /// A program, and what is known of it.
 pub(super) struct Chosen {
     found: Found,
     argv: Vec<String>,
+    /// What was said after the arguments of the profile; none if all of `argv` was.
+    given: Option<Vec<String>>,
     /// What is not taken from the project.
     notices: Vec<Notice>,
     /// What its user said of typing to it.
@@ -137,11 +150,20 @@ impl Chosen {
             }
         };
         let found = found.ok_or_else(|| Fail::usage("there is no generic profile"))?;
-        Ok(Self { found, argv: argv.to_vec(), notices, type_when: None })
+        Ok(Self { found, argv: argv.to_vec(), given: None, notices, type_when: None })
     }
 
     pub(super) fn profile(&self) -> &str {
         &self.found.profile.name
+    }
+
+    /// The type of its agent, if a profile says so.
+    fn kind(&self) -> Option<AgentType> {
+        AgentType::parse(self.profile()).ok().filter(|_| self.profile() != "generic")
+    }
+
+    fn has_args(&self) -> bool {
+        self.given.as_ref().map_or(self.argv.len() > 1, |given| !given.is_empty())
     }
 
     pub(super) fn env(&self) -> &Env {
@@ -157,11 +179,19 @@ impl Chosen {
     }
 }
 
-fn start(who: Who, chosen: Chosen, detach: bool, json: bool) -> Done {
-    let attach = !detach && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if !detach && !attach {
+fn start(who: Who, chosen: Chosen, how: &How) -> Done {
+    let attach = !how.detach && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if let Some(running) = already_running(&who, &chosen, how)? {
+        let may_ask = attach && !how.json && who.name.is_none();
+        match if may_ask { running.ask(chosen.has_args())? } else { None } {
+            Some(Answer::Attach) => return running.attach(),
+            Some(Answer::StartAnother) => {}
+            None => return Err(running.refusal(who.name.as_deref(), &how.start_another)),
+        }
+    }
+    if !how.detach && !attach {
         return Err(Fail::usage(
-            "this is no terminal, so the program would have none to show itself in; add --detach",
+            "standard input and output are not a terminal, which the program needs; use --detach",
         ));
     }
     // Before the terminal is the program's.
@@ -170,16 +200,26 @@ fn start(who: Who, chosen: Chosen, detach: bool, json: bool) -> Done {
     let person = attach.then(Person::meet).transpose()?;
     let started = launch(who, chosen, person.as_ref())?;
     let Some(person) = person else {
-        super::run::tell(&started, json);
+        super::run::tell(&started, how.json);
         return Ok(());
     };
     let left = viewer::view(person, &Home::from_env()?, started.id, Role::Viewer)?;
     tell_left(&started.label, &left)
 }
 
+/// What is in the way: an agent of that name, or one of that type unless another one was asked for.
+fn already_running(who: &Who, chosen: &Chosen, how: &How) -> Result<Option<Running>, Fail> {
+    if how.new && who.name.is_none() {
+        return Ok(None);
+    }
+    let (kind, folder) = (chosen.kind(), who.cwd.as_deref().unwrap_or(Path::new(".")));
+    Running::find(&Wanted { kind: kind.as_ref(), name: who.name.as_deref(), folder })
+}
+
 /// Starts it in a terminal as large as that of the person, if there is one.
 pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Result<Started, Fail> {
-    let Chosen { found, argv, notices: _, type_when } = chosen;
+    let kind = chosen.kind();
+    let Chosen { found, argv, given: _, notices: _, type_when } = chosen;
     check_program(&argv[0], who.cwd.as_deref())?;
     let size = match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if person.is_some() => (size.ws_col.max(1), size.ws_row.max(1)),
@@ -200,8 +240,6 @@ pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Resul
     };
     check_typing(&terminal, found.profile.composer.is_some(), &folder)?;
     let hand = Hand::Terminal(terminal);
-    let kind =
-        if found.profile.name == "generic" { None } else { AgentType::parse(&found.profile.name).ok() };
     let mut wish: Wish = super::run::wish(who, &argv[0], hand)?;
     if let Some(kind) = kind {
         wish.kind = kind;
@@ -225,6 +263,18 @@ fn check_typing(terminal: &InTerminal, has_composer: bool, folder: &Path) -> Don
         )));
     }
     Ok(())
+}
+
+/// Words as they are typed in a shell.
+pub(super) fn in_shell(words: &[String]) -> String {
+    let is_plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./:=@,+%".contains(c))
+    };
+    let quoted = |word: &String| match is_plain(word) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// Says what a shell would say, before anything is started.

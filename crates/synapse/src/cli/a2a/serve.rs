@@ -53,6 +53,7 @@ pub(super) fn serve(args: Serve, json: bool) -> Done {
         ));
     }
     let run = Run {
+        new: false,
         type_when: None,
         who: args.who,
         exec: args.exec,

@@ -20,6 +20,9 @@ pub(in super::super) struct Flags {
     /// Run in the background
     #[arg(short, long)]
     pub(super) detach: bool,
+    /// Start another one, even if one already runs in this folder
+    #[arg(long)]
+    pub(super) new: bool,
     /// When to type messages to a program whose profile has no composer
     #[arg(long, value_name = "WHEN")]
     pub(super) type_when: Option<TypeWhen>,
@@ -129,6 +132,7 @@ pub(super) fn help(profile: &str, command: &str) -> String {
         "Flags of ours may stand anywhere before `--`. All other words, and all words after `--`, go to {command}.\n\n\
          Examples:\n  \
          synapse {profile} -d                    in the background; `synapse attach {profile}` shows it\n  \
+         synapse {profile} --new                 another one, if one already runs in this folder\n  \
          synapse {profile} --name review ARGS    under a name of its own, with arguments for {command}\n  \
          synapse {profile} -- --name x           a flag that both have: the one of {command}\n  \
          synapse {profile} -- --help             the help of {command} itself"
