@@ -133,6 +133,9 @@ pub struct OverAcp {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InTerminal {
     pub argv: Vec<String>,
+    /// What the user said after the arguments of the profile; none if all of `argv` was said.
+    #[serde(default)]
+    pub given: Option<Vec<String>>,
     /// The profile as text. It holds until its file has another that is whole.
     pub profile: String,
     /// The profile of a project that is not trusted, as text: only what makes us more careful is taken from it.

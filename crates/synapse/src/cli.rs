@@ -40,6 +40,7 @@ mod run;
 pub mod send;
 mod send_keys;
 mod share;
+mod start;
 mod status;
 mod there;
 mod token;
@@ -123,6 +124,9 @@ enum Command {
     /// Show what an agent's terminal shows
     #[command(after_help = examples::SCREEN)]
     Screen(attach::Screen),
+    /// Start a stopped agent again, with the command, folder and flags it had
+    #[command(after_help = examples::START)]
+    Start(start::Start),
     /// Record a program's terminal, and the states it was seen in
     #[command(after_help = examples::RECORD)]
     Record(record::Record),
@@ -422,6 +426,7 @@ fn dispatch(cli: Cli) -> Done {
     let json = cli.json;
     match cli.command {
         Command::Run(args) => run::run(args, json),
+        Command::Start(args) => start::start(&args, json),
         Command::Attach(args) => attach::attach(args),
         Command::Screen(args) => block_on(attach::screen(args, json)),
         Command::Record(args) => record::record(args, json),

@@ -61,7 +61,6 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
     for suffix in suffixes {
         let id = AgentId::derive(&hostname, dir, &wish.kind, suffix.as_deref());
         let before = Known::load(&home.agent(&id)).ok().flatten();
-        let waiting = waiting_in_spool(home, &id);
         let launch = Launch {
             id,
             kind: wish.kind.clone(),
@@ -78,19 +77,10 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
             listen: wish.listen.clone(),
             hand: wish.hand.clone(),
         };
+        let waiting = waiting_in_spool(home, &id);
         match start_holder(home, &launch)? {
             Ready::Ready { port, endpoint } => {
-                let agent = launch.agent(Some(port));
-                return Ok(Started {
-                    id,
-                    label: agent.label(),
-                    handle: agent.handle().unwrap_or_default(),
-                    port,
-                    endpoint,
-                    suffix,
-                    resumed: before.is_some(),
-                    waiting,
-                });
+                return Ok(Started { waiting, ..Started::of(&launch, port, endpoint, before.is_some()) });
             }
             Ready::CannotRun { why } => return Err(Fail::new(fail::ERROR, "cannot_run", why)),
             // Without a name, the next number may be free.
@@ -104,6 +94,38 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
         }
     }
     Err(Fail::refused(format!("{SUFFIX_MAX} agents of type {} already run in this folder", wish.kind)))
+}
+
+/// Starts a stopped agent once more, as it is written down.
+pub fn start_again(home: &Home, launch: Launch) -> Result<Started, Fail> {
+    home.ensure()?;
+    let waiting = waiting_in_spool(home, &launch.id);
+    match start_holder(home, &launch)? {
+        Ready::Ready { port, endpoint } => {
+            Ok(Started { waiting, ..Started::of(&launch, port, endpoint, true) })
+        }
+        Ready::CannotRun { why } => Err(Fail::new(fail::ERROR, "cannot_run", why)),
+        Ready::OfAnother { why } => Err(Fail::refused(why)),
+        Ready::AlreadyHeld { .. } => {
+            Err(Fail::new(fail::REFUSED, "already_running", "it has been started meanwhile"))
+        }
+    }
+}
+
+impl Started {
+    fn of(launch: &Launch, port: u16, endpoint: String, resumed: bool) -> Self {
+        let agent = launch.agent(Some(port));
+        Self {
+            id: launch.id,
+            label: agent.label(),
+            handle: agent.handle().unwrap_or_default(),
+            port,
+            endpoint,
+            suffix: launch.suffix.clone(),
+            resumed,
+            waiting: 0,
+        }
+    }
 }
 
 fn taken(name: &Label, known: &Option<Known>, pid: Option<u32>) -> Fail {

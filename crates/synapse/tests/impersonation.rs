@@ -433,8 +433,30 @@ fn agent_cannot_take_over_a_stopped_agent() {
     world.ok(&["kill", "mine"]);
     let told = inside(&world, "@ run -d --name mine --exec cat; echo $?");
     assert!(told.trim().ends_with('0'), "its own, again: {told}");
+    // Nor as it was: what it does then is not what its user wanted now.
+    let told = inside(&world, "@ start worker; echo $?; @ start worker --yes; echo $?");
+    let codes: Vec<&str> = told.lines().filter(|line| line.len() == 1).collect();
+    assert_eq!(codes, ["5", "5"], "{told}");
+    assert!(told.contains("somebody else started") && world.entry("worker").is_none(), "{told}");
+    world.ok(&["kill", "mine"]);
+    let told = inside(&world, "@ start mine; echo $?");
+    assert!(told.trim().ends_with('0'), "its own, as it was: {told}");
     assert!(!world.file("stolen").exists());
     world.ok(&["run", "-d", "--name", "worker", "--exec", "cat"]);
+}
+
+/// What an agent has started becomes the user's with `synapse start`, also its role; so the user is shown it first.
+#[test]
+fn user_is_asked_before_starting_what_an_agent_had_started() {
+    let (world, _) = stage();
+    let told = inside(&world, "@ run -d --name made --role Coordinator --exec 'tr a-z A-Z'; echo $?");
+    assert!(told.trim().ends_with('0'), "{told}");
+    world.ok(&["kill", "made"]);
+    let ran = world.synapse(&["start", "made"]);
+    ran.fails(2, &["started by the agent inner", "with the role Coordinator", "tr a-z A-Z", "--yes"]);
+    assert!(world.entry("made").is_none());
+    world.ok(&["start", "made", "--yes"]);
+    assert_eq!(world.ok(&["send", "made", "hello", "--response"]), "HELLO");
 }
 
 /// Where names of agents elsewhere lead, and with which token, is the user's to say.

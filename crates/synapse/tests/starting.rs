@@ -5,8 +5,8 @@
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
-use synapse_testkit::World;
 use synapse_testkit::pty::Pty;
+use synapse_testkit::{Ran, World, processes};
 
 /// A CLI that writes down its arguments and stays.
 const CLI: &str = "#!/bin/sh
@@ -173,4 +173,119 @@ fn a_person_is_asked_whether_to_attach() {
     person.keys("\u{2}d");
     person.end();
     assert_eq!(running(&world), 2);
+}
+
+/// Nothing is left of what ran, as after a power cut.
+fn reboot(world: &World) {
+    world.processes().into_iter().for_each(processes::kill9);
+    world.wait_until("all processes are gone", || world.processes().is_empty());
+}
+
+#[test]
+fn after_a_reboot_agents_are_started_again_as_they_were() {
+    let world = world();
+    let start = |args: &[&str], places: &[(&str, &str)]| {
+        let mut command = world.command(args);
+        command.env_remove("CODEX_HOME").env("PASSWORD", "hunter2").envs(places.iter().copied());
+        Ran::new(args, command.output().unwrap()).ok()
+    };
+    std::fs::create_dir(world.file("sub")).unwrap();
+    let sub = world.file("sub").display().to_string();
+    start(
+        &["fake", "-d", "--name", "review", "--role", "Reviewer", "--cwd", &sub, "--model", "x y"],
+        &[("CODEX_HOME", "/tmp/work")],
+    );
+    world.wait_until("it has started", || !world.lines("sub/args").is_empty());
+    world.run("shout", "tr a-z A-Z", &["--skill", "loud"]);
+    let before = world.json(&["list"]);
+    world.send("review", "for later", &[]);
+    let launch = world.agent_dir(before[0]["agent_id"].as_str().unwrap()).join("launch.json");
+    assert_eq!(std::fs::metadata(&launch).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!std::fs::read_to_string(&launch).unwrap().contains("hunter2"), "the environment is not kept");
+
+    reboot(&world);
+    let rows = world.json(&["list", "--all"]);
+    let commands: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["start"].clone()).collect();
+    assert_eq!(commands, ["synapse start review", "synapse start shout"], "{rows}");
+    assert!(world.ok(&["list", "--all"]).contains("start it again: synapse start review"));
+    // Another place for settings, and another folder to call from.
+    start(&["start", "review"], &[("CODEX_HOME", "/tmp/other")]);
+    world.wait_until("it has started again", || world.lines("sub/args").len() == 2);
+    let told = start(&["start", "shout", "--json"], &[]).json();
+    assert_eq!((&told["name"], &told["resumed"]), (&json!("shout"), &json!(true)), "{told}");
+    assert_eq!(world.lines("sub/args"), ["--model x y", "--model x y"]);
+    assert_eq!(world.lines("sub/env"), vec![format!("/tmp/work in {sub}"); 2]);
+    assert_eq!(world.ok(&["send", "skill:loud", "hello", "--response"]), "HELLO");
+    let after = world.json(&["list"]);
+    for field in ["name", "agent_id", "role", "skills", "folder", "type"] {
+        assert_eq!((&before[0][field], &before[1][field]), (&after[0][field], &after[1][field]), "{field}");
+    }
+    assert!(world.ok(&["inbox", "review"]).contains("for later"), "its mail is there");
+}
+
+#[test]
+fn what_cannot_be_started_again_says_why() {
+    let world = world();
+    world.ok(&["fake", "-d"]);
+    starts(&world, 1);
+    let id = world.json(&["list"])[0]["agent_id"].as_str().unwrap().to_owned();
+    world.synapse(&["start", "fake"]).fails(5, &["already runs", "synapse attach fake"]);
+    world.run("shout", "cat", &[]);
+    world.synapse(&["start", "shout"]).fails(5, &["already runs", "synapse status shout"]);
+    world.synapse(&["start", "nobody"]).fails(5, &["nobody"]);
+    std::fs::create_dir(world.file("sub")).unwrap();
+    let sub = world.file("sub").display().to_string();
+    world.ok(&["fake", "-d", "--name", "far", "--cwd", &sub]);
+    let joined = world.program(&["join", "--name", "guest"]);
+    world.wait_until("all run", || running(&world) == 4);
+    reboot(&world);
+    drop(joined);
+    std::fs::remove_dir_all(&sub).unwrap();
+    let told = world.synapse(&["start", "far", "--json"]).exits(1);
+    assert!(told.stderr.contains("folder_gone") && told.stderr.contains("is gone"), "{told}");
+    std::os::unix::fs::symlink(world.folder(), &sub).unwrap();
+    world.synapse(&["start", "far"]).fails(1, &["symbolic link"]);
+    world.synapse(&["start", "guest"]).fails(5, &["joined", "synapse join"]);
+    std::fs::remove_file(world.file("fake-cli")).unwrap();
+    world.synapse(&["start", &id]).fails(127, &["fake-cli"]);
+    world.synapse(&["start", &id, "--attach"]).fails(2, &["not a terminal"]);
+    let rows = world.json(&["list", "--all"]);
+    let start = |name: &str| {
+        rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap()["start"].clone()
+    };
+    assert_eq!((start("guest"), start("far")), (json!(null), json!(null)), "{rows}");
+    let shown = world.ok(&["list", "--all"]);
+    assert!(shown.contains("cannot be started again: start the program that joined"), "{shown}");
+}
+
+#[test]
+fn a_person_may_attach_to_what_starts_again() {
+    let world = world();
+    world.ok(&["fake", "-d"]);
+    starts(&world, 1);
+    reboot(&world);
+    let mut person = viewer(&world, &["start", "fake", "-a"]);
+    person.wait_for("ready");
+    person.keys("\u{2}d");
+    let (status, text) = person.end();
+    assert!(status.success(), "{text}");
+    assert_eq!(running(&world), 1);
+}
+
+/// X-2: the words of a CLI that resume its session do so under the agent that had it.
+#[test]
+fn a_cli_that_resumes_its_session_is_the_same_agent() {
+    let world = world();
+    world.ok(&["fake", "-d"]);
+    starts(&world, 1);
+    let id = world.json(&["list"])[0]["agent_id"].clone();
+    world.send("fake", "for later", &[]);
+    for (n, words) in [&["--resume"][..], &["--continue"], &["resume", "--last"]].iter().enumerate() {
+        reboot(&world);
+        world.ok(&[&["fake", "-d"], *words].concat());
+        assert_eq!(starts(&world, n + 2)[n + 1], words.join(" "));
+        let rows = world.json(&["list", "--all"]);
+        assert_eq!((rows.as_array().unwrap().len(), &rows[0]["agent_id"]), (1, &id), "{rows}");
+        assert!(world.ok(&["inbox", "fake"]).contains("for later"), "the mailbox is the same");
+    }
 }

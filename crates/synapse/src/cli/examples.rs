@@ -7,6 +7,14 @@ Examples:
   synapse attach claude                                 its terminal, here; Ctrl-b d leaves it running
   synapse attach claude --read-only";
 
+pub(super) const START: &str = "\
+Examples:
+  synapse start claude                                  in the background, as it was; `synapse list --all` has the names
+  synapse start review --attach                         and show its terminal here
+
+The CLI begins a new conversation unless the flags it had say otherwise; `synapse claude --continue` goes on with the \
+last one, as the same agent.";
+
 pub(super) const SCREEN: &str = "\
 Examples:
   synapse screen claude

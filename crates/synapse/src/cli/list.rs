@@ -55,6 +55,12 @@ pub(super) struct Row {
     pub running: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spooled: Option<usize>,
+    /// The command that starts it again, if it is stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+    /// Why there is no such command.
+    #[serde(skip)]
+    pub no_start: Option<String>,
     /// An agent elsewhere, by its name here; what its card says of it is its own word.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub remote: bool,
@@ -163,6 +169,11 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
     for (n, line) in table.lines().enumerate() {
         lines.push(line.to_owned());
         let Some(row) = n.checked_sub(1).and_then(|n| rows.get(n)) else { continue };
+        match (&row.start, &row.no_start) {
+            (Some(command), _) => lines.push(show::paint("2", &format!("  start it again: {command}"))),
+            (None, Some(why)) => lines.push(show::paint("2", &format!("  cannot be started again: {why}"))),
+            (None, None) => {}
+        }
         if let Some(pending) = &row.pending {
             lines.push(show::paint("2", &format!("  {}", pending.commands())));
         }
@@ -216,6 +227,8 @@ fn running(roll: &Roll, entry: &Entry, here: &Place) -> Row {
         cli_version: entry.cli_version.clone(),
         cli_tested: entry.cli_tested,
         spooled: None,
+        start: None,
+        no_start: None,
         remote: false,
     }
 }
@@ -245,6 +258,8 @@ fn seen_from_sandbox(roll: &Roll, one: &Candidate) -> Row {
         cli_version: None,
         cli_tested: None,
         spooled: None,
+        start: None,
+        no_start: None,
         remote: false,
     }
 }
@@ -276,6 +291,8 @@ fn elsewhere(remote: &Remote) -> Row {
         cli_version: None,
         cli_tested: None,
         spooled: None,
+        start: None,
+        no_start: None,
         remote: true,
     }
 }
@@ -288,6 +305,13 @@ fn known_only(roll: &Roll, known: &Known) -> Row {
     if let Some(n @ 1..) = spooled {
         why.push_str(&format!(", {n} new in its spool"));
     }
+    // From a sandbox it is not seen what an agent was started with.
+    let start = roll.sandboxed().is_none().then(|| super::start::command_for(roll, known));
+    let (start, no_start) = match start {
+        Some(Ok(command)) => (Some(command), None),
+        Some(Err(why)) => (None, Some(why)),
+        None => (None, None),
+    };
     let failed = ended.as_ref().is_some_and(|ended| ended.failed);
     let state = if failed { AgentState::Error } else { AgentState::Offline };
     Row {
@@ -312,6 +336,8 @@ fn known_only(roll: &Roll, known: &Known) -> Row {
         cli_version: None,
         cli_tested: None,
         spooled,
+        start,
+        no_start,
         remote: false,
     }
 }

@@ -249,6 +249,8 @@ mod tests {
             cli_version: None,
             cli_tested: None,
             spooled: None,
+            start: None,
+            no_start: None,
             remote: false,
         }
     }

@@ -54,7 +54,7 @@ pub(super) fn of_agent(facts: &AgentFacts, now: u64) -> Reason {
         return Reason::new(
             "not_running",
             format!("{label} is not running{mail}"),
-            "start it again with the `synapse run` or `join` that started it; mail for it is kept",
+            format!("`synapse start {label}`, or start the program that joined; mail for it is kept"),
         );
     }
     match (&facts.node, facts.stopped) {

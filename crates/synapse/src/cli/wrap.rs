@@ -3,6 +3,7 @@
 mod another;
 mod words;
 
+pub(super) use another::shortest;
 pub(super) use words::ask_for_json;
 
 use super::{TypeWhen, Who};
@@ -14,16 +15,17 @@ use crate::tells;
 use crate::viewer::{self, Left, Person};
 use another::{Answer, Running, Wanted};
 use std::collections::BTreeMap;
+use std::env::VarError;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use synapse_core::ids::AgentType;
 use synapse_holder::terminal::wire::Role;
 use synapse_node::Hand;
-use synapse_node::launch::InTerminal;
+use synapse_node::launch::{InTerminal, Tells};
 use synapse_store::home::Home;
-use synapse_terminal::Size;
 use synapse_terminal::profile::Env;
+use synapse_terminal::{Profile, Size};
 use words::Words;
 
 /// A first word that is no command of ours may name a profile.
@@ -219,17 +221,15 @@ fn already_running(who: &Who, chosen: &Chosen, how: &How) -> Result<Option<Runni
 /// Starts it in a terminal as large as that of the person, if there is one.
 pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Result<Started, Fail> {
     let kind = chosen.kind();
-    let Chosen { found, argv, given: _, notices: _, type_when } = chosen;
+    let Chosen { found, argv, given, notices: _, type_when } = chosen;
     check_program(&argv[0], who.cwd.as_deref())?;
-    let size = match rustix::termios::tcgetwinsize(std::io::stdout()) {
-        Ok(size) if person.is_some() => (size.ws_col.max(1), size.ws_row.max(1)),
-        _ => (Size::DETACHED.columns(), Size::DETACHED.rows()),
-    };
+    let size = size(person);
     let folder = who.cwd.clone().unwrap_or_else(|| Path::new(".").to_owned());
     let terminal = InTerminal {
-        env: environment(&found.profile.env),
+        env: with_places(environment(&found.profile.env)),
         tells: tells::choose(&found.profile, &argv, &folder),
         argv: argv.clone(),
+        given,
         profile: found.text,
         project_profile: found.project.map(|part| part.text),
         profile_folder: std::env::current_dir().ok(),
@@ -245,6 +245,56 @@ pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Resul
         wish.kind = kind;
     }
     launch::start(&Home::from_env()?, wish)
+}
+
+/// The same program once more, with what its profile says today. Its user's words, and where its settings and
+/// sessions are, stay as they were.
+pub(super) fn renewed(
+    before: &InTerminal,
+    folder: &Path,
+    person: Option<&Person>,
+) -> Result<InTerminal, Fail> {
+    let home = Home::from_env()?;
+    let asked_in = before.profile_folder.as_deref().filter(|asked_in| asked_in.is_dir()).unwrap_or(folder);
+    let name = Profile::parse(&before.profile)
+        .map_err(|e| Fail::new(fail::ERROR, "not_startable", format!("its profile is damaged: {e}")))?
+        .name;
+    let (found, notices) = profiles::find(&home, asked_in, &name)?;
+    profiles::warn(&notices);
+    let found = found.ok_or_else(|| {
+        Fail::refused(format!(
+            "its profile {name} is gone\nhint: `synapse profile list` shows those there are"
+        ))
+    })?;
+    let profile = &found.profile;
+    let argv = match &before.given {
+        Some(given) => [vec![profile.command.clone()], tells::known_args(profile), given.clone()].concat(),
+        None => before.argv.clone(),
+    };
+    let tells = match &before.tells {
+        log @ Tells::SessionLog { .. } => log.clone(),
+        _ => tells::choose(profile, &argv, folder),
+    };
+    let size = size(person);
+    Ok(InTerminal {
+        env: as_before(environment(&profile.env), &before.env),
+        tells,
+        argv,
+        profile: found.text,
+        project_profile: found.project.map(|part| part.text),
+        columns: size.0,
+        rows: size.1,
+        colours: person.and_then(Person::colours),
+        ..before.clone()
+    })
+}
+
+/// Of the person's window, if there is one.
+fn size(person: Option<&Person>) -> (u16, u16) {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if person.is_some() => (size.ws_col.max(1), size.ws_row.max(1)),
+        _ => (Size::DETACHED.columns(), Size::DETACHED.rows()),
+    }
 }
 
 /// Refuses to type messages into a shell unless the user said so in as many words.
@@ -341,6 +391,49 @@ pub(super) fn environment(of_profile: &Env) -> BTreeMap<String, Option<String>> 
         env.insert("LANG".into(), Some("C.UTF-8".into()));
     }
     env.extend(of_profile.set.iter().map(|(name, value)| (name.clone(), Some(value.clone()))));
+    env
+}
+
+/// Variables that say where a CLI has its settings and sessions. None of them is a secret.
+const PLACES: [&str; 12] = [
+    "AIDER_CHAT_HISTORY_FILE",
+    "CLAUDE_CONFIG_DIR",
+    "CLINE_DATA_DIR",
+    "CLINE_DIR",
+    "CLINE_SESSION_DATA_DIR",
+    "CODEX_HOME",
+    "COPILOT_HOME",
+    "GEMINI_CLI_HOME",
+    "OPENCODE_CONFIG_DIR",
+    "QWEN_HOME",
+    "QWEN_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+];
+
+/// With these variables as they are now, so that a later start has them too.
+pub(super) fn with_places(mut env: BTreeMap<String, Option<String>>) -> BTreeMap<String, Option<String>> {
+    for name in PLACES.iter().filter(|name| !env.contains_key(**name)).collect::<Vec<_>>() {
+        // One that is not set is noted too: it was a choice as well.
+        match std::env::var(name) {
+            Ok(value) => env.insert((*name).to_owned(), Some(value)),
+            Err(VarError::NotPresent) => env.insert((*name).to_owned(), None),
+            Err(VarError::NotUnicode(_)) => None,
+        };
+    }
+    env
+}
+
+/// With these variables as they were at an earlier start.
+pub(super) fn as_before(
+    mut env: BTreeMap<String, Option<String>>,
+    before: &BTreeMap<String, Option<String>>,
+) -> BTreeMap<String, Option<String>> {
+    env.extend(
+        before
+            .iter()
+            .filter(|(name, _)| PLACES.contains(&name.as_str()))
+            .map(|(k, v)| (k.clone(), v.clone())),
+    );
     env
 }
 
