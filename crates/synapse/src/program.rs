@@ -28,6 +28,17 @@ pub fn as_installed(path: &Path) -> PathBuf {
     }
 }
 
+/// A program that a shell would find by this name.
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| may_run(file))
+}
+
+pub fn may_run(file: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    file.is_file() && access(file, Access::EXEC_OK).is_ok()
+}
+
 pub fn write_down(dir: &AgentDir, program: &Path) -> Result<(), FileError> {
     files::write_private(&dir.program(), program.as_os_str().as_bytes())
 }

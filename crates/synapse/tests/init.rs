@@ -4,13 +4,42 @@
 
 use serde_json::json;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
 use std::process::Command;
+use synapse_testkit::pty::Pty;
 use synapse_testkit::{Ran, World, world::python};
 
 const LESSON: &str = "synapse send <AGENT>";
 
 fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+/// Where the CLIs of a test are, and no others.
+fn path(world: &World) -> PathBuf {
+    world.folder().with_file_name("bin")
+}
+
+fn install(world: &World, clis: &[&str]) {
+    std::fs::create_dir_all(path(world)).unwrap();
+    for cli in clis {
+        let file = path(world).join(cli);
+        std::fs::write(&file, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+fn init(world: &World, args: &[&str]) -> Ran {
+    let mut command = world.command(args);
+    Ran::new(args, command.env("PATH", path(world)).output().unwrap())
+}
+
+fn ok(world: &World, args: &[&str]) -> String {
+    init(world, args).ok().out()
+}
+
+fn json_of(world: &World, args: &[&str]) -> serde_json::Value {
+    init(world, &[args, &["--json"]].concat()).ok().json()
 }
 
 fn mode(world: &World, name: &str) -> u32 {
@@ -24,23 +53,23 @@ fn set_mode(world: &World, name: &str, mode: u32) {
 #[test]
 fn a_lesson_is_shown_then_written_then_taken_out() {
     let world = world();
-    let shown = world.ok(&["init", "--dry-run"]);
+    let shown = ok(&world, &["init", "--dry-run"]);
     assert!(shown.contains("+++") && shown.contains(LESSON), "{shown}");
     assert!(!world.file("AGENTS.md").exists(), "a dry run writes nothing");
-    world.synapse(&["init"]).fails(2, &["--yes", "nothing was written"]);
+    init(&world, &["init"]).fails(2, &["--yes", "nothing was written"]);
     assert!(!world.file("AGENTS.md").exists(), "nor does a pipe that nobody can be asked through");
 
-    assert!(world.ok(&["init", "--yes"]).contains("created"));
+    assert!(ok(&world, &["init", "--yes"]).contains("created"));
     assert!(world.read("AGENTS.md").contains(LESSON));
     let before = world.read("AGENTS.md");
-    assert!(world.ok(&["init", "--yes"]).contains("nothing to change"));
-    assert!(world.ok(&["init"]).contains("nothing to change"), "and then nothing is asked");
+    assert!(ok(&world, &["init", "--yes"]).contains("nothing to change"));
+    assert!(ok(&world, &["init"]).contains("nothing to change"), "and then nothing is asked");
     assert_eq!(world.read("AGENTS.md"), before);
 
-    let rows = world.json(&["init", "--remove", "--yes"]);
+    let rows = json_of(&world, &["init", "--remove", "--yes"]);
     assert_eq!((&rows[0]["action"], &rows[0]["written"]), (&json!("deleted"), &json!(true)));
     assert!(!world.file("AGENTS.md").exists(), "it was made for the lesson alone");
-    assert_eq!(world.json(&["init", "--remove", "--yes"]), json!([]));
+    assert_eq!(json_of(&world, &["init", "--remove", "--yes"]), json!([]));
 }
 
 #[test]
@@ -50,7 +79,7 @@ fn files_that_are_there_are_used_and_given_back() {
     world.write("CLAUDE.md", claude);
     world.write("GEMINI.md", gemini);
     set_mode(&world, "CLAUDE.md", 0o640);
-    world.ok(&["init", "--yes"]);
+    ok(&world, &["init", "--yes"]);
     assert!(!world.file("AGENTS.md").exists());
     let taught = world.read("CLAUDE.md");
     assert!(
@@ -59,12 +88,12 @@ fn files_that_are_there_are_used_and_given_back() {
     assert_eq!(mode(&world, "CLAUDE.md"), 0o640);
     // An older lesson becomes today's, and what was written around it stays.
     world.write("GEMINI.md", "a\n\n<!-- synapse:begin before=1 -->\nold\n<!-- synapse:end -->\nb\n");
-    let updated = world.ok(&["init", "--yes", "--cli", "gemini"]);
+    let updated = ok(&world, &["init", "--yes", "--cli", "gemini"]);
     assert!(updated.contains("-old") && updated.contains("updated"), "{updated}");
     assert!(
         world.read("GEMINI.md").starts_with("a\n\n<!--") && world.read("GEMINI.md").ends_with("-->\nb\n")
     );
-    world.ok(&["init", "--remove", "--yes"]);
+    ok(&world, &["init", "--remove", "--yes"]);
     assert_eq!(world.read("CLAUDE.md"), claude);
     assert_eq!(world.read("GEMINI.md"), "a\nb\n");
     assert_eq!(mode(&world, "CLAUDE.md"), 0o640);
@@ -77,17 +106,17 @@ fn what_must_not_be_written_is_not() {
     let world = world();
     world.write("AGENTS.md", "mine\n");
     set_mode(&world, "AGENTS.md", 0o444);
-    world.synapse(&["init", "--yes"]).fails(1, &["AGENTS.md", "read-only", "chmod u+w"]);
+    init(&world, &["init", "--yes"]).fails(1, &["AGENTS.md", "read-only", "chmod u+w"]);
     assert_eq!(world.read("AGENTS.md"), "mine\n");
     set_mode(&world, "AGENTS.md", 0o644);
 
     world.write("AGENTS.md", "mine\n<!-- synapse:begin before=1 -->\n");
     for flags in [&["init", "--yes"][..], &["init", "--remove", "--yes"]] {
-        world.synapse(flags).fails(1, &["AGENTS.md", "line 2", "ends nowhere"]);
+        init(&world, flags).fails(1, &["AGENTS.md", "line 2", "ends nowhere"]);
     }
     // One bad file, and none is written.
     world.write("CLAUDE.md", "other\n");
-    world.synapse(&["init", "--yes"]).exits(1);
+    init(&world, &["init", "--yes"]).exits(1);
     assert_eq!(world.read("CLAUDE.md"), "other\n");
     std::fs::remove_file(world.file("CLAUDE.md")).unwrap();
 
@@ -95,11 +124,11 @@ fn what_must_not_be_written_is_not() {
     std::fs::write(&outside, "not yours\n").unwrap();
     std::fs::remove_file(world.file("AGENTS.md")).unwrap();
     symlink(&outside, world.file("AGENTS.md")).unwrap();
-    world.synapse(&["init", "--yes"]).fails(1, &["AGENTS.md", "outside"]);
+    init(&world, &["init", "--yes"]).fails(1, &["AGENTS.md", "outside"]);
     assert_eq!(std::fs::read_to_string(&outside).unwrap(), "not yours\n");
     std::fs::remove_file(&outside).unwrap();
-    world.synapse(&["init", "--yes"]).fails(1, &["leads nowhere"]);
-    world.synapse(&["init", "--cli", "emacs"]).exits(2);
+    init(&world, &["init", "--yes"]).fails(1, &["leads nowhere"]);
+    init(&world, &["init", "--cli", "emacs"]).exits(2);
 }
 
 #[test]
@@ -107,10 +136,10 @@ fn a_link_stays_a_link_and_its_file_has_one_lesson() {
     let world = world();
     world.write("AGENTS.md", "shared\n");
     symlink("AGENTS.md", world.file("CLAUDE.md")).unwrap();
-    world.ok(&["init", "--yes"]);
+    ok(&world, &["init", "--yes"]);
     assert!(world.file("CLAUDE.md").symlink_metadata().unwrap().file_type().is_symlink());
     assert_eq!(world.read("AGENTS.md").matches("synapse:begin").count(), 1);
-    world.ok(&["init", "--remove", "--yes"]);
+    ok(&world, &["init", "--remove", "--yes"]);
     assert_eq!(world.read("AGENTS.md"), "shared\n");
 }
 
@@ -166,8 +195,59 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     let script = world.write("asked.py", SCRIPT);
     for (answer, code) in [("n", 5), ("", 5), ("yes", 0)] {
         let args = [script.to_str().unwrap(), answer, world.exe().to_str().unwrap(), "init"];
-        let ran = world.prepare(Command::new(python()), &args).output().unwrap();
+        let mut command = world.prepare(Command::new(python()), &args);
+        let ran = command.env("PATH", path(&world)).output().unwrap();
         Ran::new(&args, ran).exits(code);
         assert_eq!(world.file("AGENTS.md").exists(), code == 0, "{answer:?}");
     }
+}
+
+/// Finding 13: each CLI that is installed reads a file of its own.
+#[test]
+fn every_installed_cli_is_taught() {
+    let world = world();
+    install(&world, &["claude", "codex", "gemini", "qwen", "git"]);
+    world.write("GEMINI.md", "mine\n");
+    let told = ok(&world, &["init", "--yes"]);
+    for file in ["CLAUDE.md", "AGENTS.md", "GEMINI.md", "QWEN.md"] {
+        assert!(world.read(file).contains(LESSON), "{file}: {told}");
+    }
+    assert!(told.contains("MCP tools for claude, codex, gemini, qwen: synapse init --mcp"), "{told}");
+    assert!(!world.file(".mcp.json").exists(), "tools are only offered");
+    ok(&world, &["init", "--remove", "--yes"]);
+    assert_eq!(world.read("GEMINI.md"), "mine\n");
+    assert!(!world.file("CLAUDE.md").exists() && !world.file("QWEN.md").exists());
+    // Those that are named are named alone.
+    let told = ok(&world, &["init", "--yes", "--cli", "qwen"]);
+    assert!(!world.file("CLAUDE.md").exists() && !told.contains("MCP"), "{told}");
+}
+
+#[test]
+fn a_person_is_offered_the_tools_once() {
+    let world = world();
+    install(&world, &["claude", "codex"]);
+    // What starts a program in a terminal is found by the same path.
+    let folders = std::env::var_os("PATH").unwrap();
+    let setsid = std::env::split_paths(&folders).map(|folder| folder.join("setsid"));
+    symlink(setsid.into_iter().find(|file| file.is_file()).unwrap(), path(&world).join("setsid")).unwrap();
+    let run = |answers: &[(&str, &str)]| {
+        let mut command = world.prepare(Command::new(world.exe()), &["init"]);
+        command.env("PATH", path(&world));
+        let mut person = Pty::start(&command, 100, 40);
+        for (question, answer) in answers {
+            person.wait_for(question);
+            person.forget();
+            person.keys(answer);
+        }
+        person.end()
+    };
+    let offer = "Register the MCP tools of Synapse with claude, codex? [y/N]";
+    let (status, text) = run(&[("Write this? [y/N]", "y\r"), (offer, "n\r")]);
+    assert!(status.success() && text.contains("later: synapse init --mcp"), "{text}");
+    assert!(world.read("CLAUDE.md").contains(LESSON) && !world.file(".mcp.json").exists());
+    let (status, text) = run(&[(offer, "y\r")]);
+    assert!(status.success() && text.contains("created"), "{text}");
+    assert!(world.read(".mcp.json").contains("serve") && world.read(".codex/config.toml").contains("serve"));
+    let (status, text) = run(&[]);
+    assert!(status.success() && !text.contains("MCP tools"), "{text}");
 }

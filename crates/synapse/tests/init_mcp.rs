@@ -21,9 +21,8 @@ fn init(world: &World, args: &[&str]) -> Ran {
         symlink(world.exe(), bin.join("synapse")).unwrap();
         std::fs::create_dir(world.file("home")).unwrap();
     }
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut command = world.command(&[&["init"], args].concat());
-    command.env("PATH", path).env("HOME", world.file("home"));
+    command.env("PATH", bin).env("HOME", world.file("home"));
     for own in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"] {
         command.env_remove(own);
     }
@@ -154,4 +153,25 @@ fn what_must_not_be_written_is_not() {
     init(&world, &["--mcp", "gemini", "--yes"]).fails(1, &["link", "outside"]);
     assert_eq!(std::fs::read_to_string(elsewhere.path().join("settings.json")).unwrap(), "{}\n");
     init(&world, &["--mcp", "copilot", "--yes"]).fails(2, &["copilot"]);
+}
+
+/// Finding 13: `--mcp` alone is for those that are installed.
+#[test]
+fn without_names_the_installed_clis_are_registered() {
+    let world = world();
+    init(&world, &["--mcp", "--yes"]).fails(2, &["on PATH", "synapse init --mcp=claude"]);
+    for cli in ["claude", "qwen", "aider"] {
+        symlink("/bin/sh", world.file("bin").join(cli)).unwrap();
+    }
+    let rows = init(&world, &["--mcp", "--yes", "--json"]).ok().json();
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
+    for name in [".mcp.json", ".qwen/settings.json"] {
+        assert_eq!(json_of(&world, name)["mcpServers"]["synapse"]["args"], json!(["mcp", "serve"]), "{name}");
+    }
+    init(&world, &["--mcp=codex,opencode", "--yes"]).ok();
+    assert!(world.file(".codex/config.toml").exists() && world.file("opencode.json").exists());
+    init(&world, &["--mcp", "--remove", "--yes"]).ok();
+    for name in FILES.into_iter().chain([".qwen"]) {
+        assert!(!world.file(name).exists(), "{name}");
+    }
 }

@@ -242,11 +242,13 @@ pub(super) const INIT: &str = "\
 Examples:
   synapse init --dry-run                                show what would be written
   synapse init --cli claude,codex --yes                 in CLAUDE.md and AGENTS.md of this folder
-  synapse init --mcp claude,gemini                      have them start `synapse mcp serve`, by their settings
+  synapse init --mcp                                    register the MCP tools with every CLI that is installed
+  synapse init --mcp=claude,gemini                      only with these
   synapse init --user --remove                          take all of it out of your own files
 
-Without --cli: those of CLAUDE.md, GEMINI.md and AGENTS.md that are there, or else a new AGENTS.md. The lesson \
-stands between two markers; everything else in the file stays as it is, byte for byte.";
+Without --cli: the files of the CLIs that are installed (CLAUDE.md, GEMINI.md, QWEN.md, AGENTS.md) and those of them \
+that are there; if there are none, a new AGENTS.md. The lesson is put between two markers; the rest of the file stays \
+as it is, byte for byte.";
 
 pub(super) const DOCTOR: &str = "\
 Examples:

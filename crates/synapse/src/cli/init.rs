@@ -4,27 +4,33 @@
 //! What is to change is shown before it is written, and a person is asked. Files are replaced whole, with the mode
 //! they had; a link is followed only to a file that lies within the same folder, and stays a link.
 //!
-//! Not here: the block itself (`teach`), the entry in settings (`register`).
+//! Not here: the block itself (`teach`), the entry in settings (`register`), which CLI has which files (`clis`).
+
+mod clis;
+
+pub(super) use clis::AgentCli;
 
 use super::confirm;
 use crate::fail::{self, Done, Fail};
 use crate::register::{self, Form};
 use crate::teach::{self, Left};
 use crate::{diff, program, show};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clis::{McpCli, project_file, user_file};
 use serde::Serialize;
+use std::io::IsTerminal as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use synapse_store::files;
 
 #[derive(Args)]
 pub(super) struct Init {
-    /// For these programs only; default: the files that are there
+    /// Teach these CLIs only; default: those that are installed, and the files that are there
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI")]
     cli: Vec<AgentCli>,
-    /// Tell these programs to start `synapse mcp serve`, in their settings, instead of writing instructions
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI", conflicts_with = "cli")]
-    mcp: Vec<McpCli>,
+    /// Register `synapse mcp serve` in the settings of these CLIs; default: those that are installed
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CLI", num_args = 0..=1, conflicts_with = "cli")]
+    mcp: Option<Vec<McpCli>>,
     /// In your own files, for all projects
     #[arg(long, conflicts_with = "project")]
     user: bool,
@@ -40,69 +46,6 @@ pub(super) struct Init {
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
-}
-
-/// The programs that read instructions from files.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum AgentCli {
-    Claude,
-    Codex,
-    Gemini,
-    Opencode,
-    Copilot,
-}
-
-impl AgentCli {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Copilot];
-}
-
-/// The programs that start servers of tools, by their settings.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum McpCli {
-    Claude,
-    Codex,
-    Gemini,
-    Opencode,
-}
-
-impl McpCli {
-    const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode];
-
-    fn form(self) -> Form {
-        match self {
-            Self::Claude => Form::Claude,
-            Self::Codex => Form::Codex,
-            Self::Gemini => Form::Gemini,
-            Self::Opencode => Form::Opencode,
-        }
-    }
-
-    fn file(self, base: &Path, user: bool) -> PathBuf {
-        match (self, user) {
-            (Self::Claude, false) => base.join(".mcp.json"),
-            // In the folder, if there is one of its own; else beside it.
-            (Self::Claude, true) => {
-                own_folder("CLAUDE_CONFIG_DIR").unwrap_or_else(|| base.to_owned()).join(".claude.json")
-            }
-            (Self::Codex, false) => base.join(".codex/config.toml"),
-            (Self::Codex, true) => {
-                own_folder("CODEX_HOME").unwrap_or_else(|| base.join(".codex")).join("config.toml")
-            }
-            (Self::Gemini, _) => base.join(".gemini/settings.json"),
-            (Self::Opencode, false) => with_comments(base.join("opencode.json")),
-            (Self::Opencode, true) => {
-                let config = own_folder("XDG_CONFIG_HOME").unwrap_or_else(|| base.join(".config"));
-                with_comments(config.join("opencode/opencode.json"))
-            }
-        }
-    }
-}
-
-/// Its settings may be called `.jsonc`.
-fn with_comments(file: PathBuf) -> PathBuf {
-    let other = file.with_extension("jsonc");
-    if other.is_file() && !file.exists() { other } else { file }
 }
 
 /// What is put into a file, or taken out.
@@ -147,8 +90,7 @@ impl What {
 
 /// How the program is started: by its name where that is found, since such files are shared.
 fn command() -> Result<String, String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if std::env::split_paths(&path).any(|folder| folder.join("synapse").is_file()) {
+    if program::on_path("synapse").is_some() {
         return Ok("synapse".to_owned());
     }
     let installed =
@@ -186,39 +128,80 @@ struct Row {
 
 pub(super) fn init(args: &Init, json: bool) -> Done {
     let base = base(args.user)?;
+    let changes = plan_all(&base, wanted(args, &base)?, args)?;
+    if !json {
+        changes.iter().for_each(Change::tell);
+    }
+    let write = changes.iter().any(Change::is_one) && !args.dry_run;
+    if write && !args.yes {
+        confirm("Write this?", "nothing was written", json)?;
+    }
+    if write {
+        write_all(&changes)?;
+    }
+    if json {
+        show::json(&changes.iter().map(|change| change.row(write)).collect::<Vec<_>>());
+        return Ok(());
+    }
+    if write {
+        tell_written(&changes);
+    }
+    if args.mcp.is_none() && args.cli.is_empty() && !args.remove { offer_tools(&base, args) } else { Ok(()) }
+}
+
+fn plan_all(base: &Path, wanted: Vec<(PathBuf, What)>, args: &Init) -> Result<Vec<Change>, Fail> {
     let mut changes: Vec<Change> = Vec::new();
-    for (shown, what) in wanted(args, &base)? {
-        let change = plan(&base, shown, what, args)?;
+    for (shown, what) in wanted {
+        let change = plan(base, shown, what, args)?;
         // CLAUDE.md is often a link to AGENTS.md: one file, one block.
         if changes.iter().all(|known| known.path != change.path) {
             changes.push(change);
         }
     }
-    let some_change = changes.iter().any(Change::is_one);
-    if !json {
-        changes.iter().for_each(Change::tell);
+    Ok(changes)
+}
+
+fn write_all(changes: &[Change]) -> Done {
+    changes.iter().filter(|change| change.is_one()).try_for_each(Change::write)
+}
+
+fn tell_written(changes: &[Change]) {
+    for change in changes.iter().filter(|change| change.is_one()) {
+        show::out(&format!("{} {}", change.action(), change.shown.display()));
     }
-    let write = some_change && !args.dry_run;
-    if write && !args.yes {
-        confirm("Write this?", "nothing was written", json)?;
+}
+
+/// The CLIs that are installed can have the same as tools: asks once at a terminal, elsewhere names the command.
+fn offer_tools(base: &Path, args: &Init) -> Done {
+    let clis = McpCli::installed();
+    let files = clis.iter().map(|cli| (cli.file(base, args.user), What::Server(cli.form())));
+    // Settings that cannot be read are named by the command itself.
+    let planned = plan_all(base, files.collect(), args);
+    if planned.as_ref().is_ok_and(|changes| !changes.iter().any(Change::is_one)) {
+        return Ok(());
     }
-    for change in changes.iter().filter(|change| write && change.is_one()) {
-        change.write()?;
+    let command = if args.user { "synapse init --mcp --user" } else { "synapse init --mcp" };
+    let names = clis.iter().map(|cli| cli.command()).collect::<Vec<_>>().join(", ");
+    let can_ask = std::io::stdin().is_terminal() && show::on_terminal() && !args.yes && !args.dry_run;
+    let Some(changes) = planned.ok().filter(|_| can_ask) else {
+        show::out(&format!("MCP tools for {names}: {command}"));
+        return Ok(());
+    };
+    changes.iter().for_each(Change::tell);
+    if confirm(&format!("Register the MCP tools of Synapse with {names}?"), "", false).is_err() {
+        show::out(&format!("not registered; later: {command}"));
+        return Ok(());
     }
-    if json {
-        show::json(&changes.iter().map(|change| change.row(write)).collect::<Vec<_>>());
-    } else if write {
-        for change in changes.iter().filter(|change| change.is_one()) {
-            show::out(&format!("{} {}", change.action(), change.shown.display()));
-        }
-    }
+    write_all(&changes)?;
+    tell_written(&changes);
     Ok(())
 }
 
 /// Which files, and what of them.
 fn wanted(args: &Init, base: &Path) -> Result<Vec<(PathBuf, What)>, Fail> {
-    if !args.mcp.is_empty() {
-        let files = args.mcp.iter().map(|cli| (cli.file(base, args.user), What::Server(cli.form())));
+    if let Some(named) = &args.mcp {
+        let clis = mcp_clis(named, args.remove)?;
+        let files = clis.iter().map(|cli| (cli.file(base, args.user), What::Server(cli.form())));
         return Ok(files.collect());
     }
     let lessons = if args.user { of_user(args, base) } else { Ok(of_project(args, base)) };
@@ -228,6 +211,21 @@ fn wanted(args: &Init, base: &Path) -> Result<Vec<(PathBuf, What)>, Fail> {
     // Everything of ours goes; that there is no lesson is no reason to leave the rest.
     let lessons = lessons.unwrap_or_default().into_iter().map(|path| (path, What::Lesson));
     Ok(lessons.chain(registered_in(base, args.user)).collect())
+}
+
+/// Those named, or all that are installed; to remove, all that are known.
+fn mcp_clis(named: &[McpCli], remove: bool) -> Result<Vec<McpCli>, Fail> {
+    if remove && named.is_empty() {
+        return Ok(McpCli::ALL.to_vec());
+    }
+    let clis = if named.is_empty() { McpCli::installed() } else { named.to_vec() };
+    if clis.is_empty() {
+        let known = McpCli::ALL.map(McpCli::command).join(", ");
+        return Err(Fail::usage(format!(
+            "no CLI was registered: none of {known} is on PATH\nhint: name one, as in `synapse init --mcp=claude`"
+        )));
+    }
+    Ok(clis)
 }
 
 fn registered_in(base: &Path, user: bool) -> Vec<(PathBuf, What)> {
@@ -258,14 +256,19 @@ pub(super) fn files_of(clis: &[AgentCli], user: bool) -> Result<Vec<PathBuf>, Fa
     Ok(unique(clis.iter().map(|cli| if user { user_file(&base, cli) } else { project_file(&base, cli) })))
 }
 
-/// The files of a project: those asked for, or those that are there, or else the one that most programs read.
+/// The files of a project: those asked for; or those of the CLIs that are installed and those that are there, or else
+/// the one that most CLIs read.
 fn of_project(args: &Init, base: &Path) -> Vec<PathBuf> {
     if !args.cli.is_empty() {
         return unique(args.cli.iter().map(|cli| project_file(base, cli)));
     }
-    let all = ["CLAUDE.md", "GEMINI.md", "AGENTS.md"].map(|name| base.join(name));
-    let there: Vec<PathBuf> = all.iter().filter(|path| path.symlink_metadata().is_ok()).cloned().collect();
-    if there.is_empty() && !args.remove { vec![base.join("AGENTS.md")] } else { there }
+    let is_installed = |cli: &AgentCli| !args.remove && program::on_path(cli.command()).is_some();
+    let installed: Vec<PathBuf> =
+        AgentCli::ALL.iter().filter(|cli| is_installed(cli)).map(|cli| project_file(base, cli)).collect();
+    let all = unique(AgentCli::ALL.iter().map(|cli| project_file(base, cli)));
+    let is_wanted = |path: &PathBuf| installed.contains(path) || path.symlink_metadata().is_ok();
+    let wanted: Vec<PathBuf> = all.into_iter().filter(is_wanted).collect();
+    if wanted.is_empty() && !args.remove { vec![base.join("AGENTS.md")] } else { wanted }
 }
 
 /// The user's own files: those asked for, or those of the programs that have a folder there.
@@ -280,30 +283,6 @@ fn of_user(args: &Init, base: &Path) -> Result<Vec<PathBuf>, Fail> {
         return Err(Fail::usage("none of the agent programs has a folder here yet; name one with --cli"));
     }
     Ok(here)
-}
-
-fn project_file(base: &Path, cli: &AgentCli) -> PathBuf {
-    base.join(match cli {
-        AgentCli::Claude => "CLAUDE.md",
-        AgentCli::Gemini => "GEMINI.md",
-        AgentCli::Codex | AgentCli::Opencode | AgentCli::Copilot => "AGENTS.md",
-    })
-}
-
-fn user_file(base: &Path, cli: &AgentCli) -> PathBuf {
-    let folder = |variable: &str, default: &str| own_folder(variable).unwrap_or_else(|| base.join(default));
-    match cli {
-        AgentCli::Claude => folder("CLAUDE_CONFIG_DIR", ".claude").join("CLAUDE.md"),
-        AgentCli::Codex => folder("CODEX_HOME", ".codex").join("AGENTS.md"),
-        AgentCli::Gemini => base.join(".gemini/GEMINI.md"),
-        AgentCli::Opencode => folder("XDG_CONFIG_HOME", ".config").join("opencode/AGENTS.md"),
-        AgentCli::Copilot => base.join(".copilot/copilot-instructions.md"),
-    }
-}
-
-/// The folder that a variable names.
-fn own_folder(variable: &str) -> Option<PathBuf> {
-    std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute())
 }
 
 fn unique(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {

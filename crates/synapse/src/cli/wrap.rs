@@ -329,11 +329,9 @@ pub(super) fn in_shell(words: &[String]) -> String {
 
 /// Says what a shell would say, before anything is started.
 pub(super) fn check_program(program: &str, folder: Option<&Path>) -> Done {
-    use rustix::fs::{Access, access};
-    let may_run = |file: &Path| file.is_file() && access(file, Access::EXEC_OK).is_ok();
     if program.contains('/') {
         let file = folder.unwrap_or(Path::new(".")).join(program);
-        return match (file.exists(), may_run(&file)) {
+        return match (file.exists(), crate::program::may_run(&file)) {
             (_, true) => Ok(()),
             (true, false) => Err(Fail::new(
                 fail::NOT_EXECUTABLE,
@@ -347,8 +345,7 @@ pub(super) fn check_program(program: &str, folder: Option<&Path>) -> Done {
             }
         };
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if std::env::split_paths(&path).any(|folder| may_run(&folder.join(program))) {
+    if crate::program::on_path(program).is_some() {
         return Ok(());
     }
     Err(Fail::new(
