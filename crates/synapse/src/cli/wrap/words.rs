@@ -129,7 +129,7 @@ fn meant(command: &clap::Command, word: &str) -> Option<(String, String)> {
 pub(super) fn help(profile: &str, command: &str) -> String {
     let command = command.rsplit('/').next().unwrap_or(command);
     let after = format!(
-        "Flags of ours may stand anywhere before `--`. All other words, and all words after `--`, go to {command}.\n\n\
+        "These options may stand anywhere before `--`. All other words, and all words after `--`, go to {command}.\n\n\
          Examples:\n  \
          synapse {profile} -d                    in the background; `synapse attach {profile}` shows it\n  \
          synapse {profile} --new                 another one, if one already runs in this folder\n  \
