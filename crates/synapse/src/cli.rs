@@ -18,6 +18,7 @@ mod examples;
 mod explain;
 mod facts;
 mod follow;
+mod help;
 mod history;
 mod inbox;
 mod init;
@@ -62,24 +63,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 use who::{Network, Who};
 
-/// Lets AI agents of every kind talk to each other: reliably, safely, and with honest receipts.
+/// Let AI agents of every kind message each other
 #[derive(Parser)]
 #[command(
     name = "synapse",
     version,
     max_term_width = 100,
-    after_help = "\
-First steps:
-  synapse demo                                      see it work, in a throw-away home
-  synapse run -d --name shout --exec 'tr a-z A-Z'   make any command an agent, in the background
-  synapse send shout 'hello' --response             give it a task and wait for the answer
-  synapse list                                      who is here
-
-Targets are a name or type (`claude`), with a place (`claude@p2`), a handle (`claude-8100`), the start of an id, a remote, or a URL.
-Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous."
+    after_help = examples::FIRST_STEPS,
+    disable_help_subcommand = true
 )]
 struct Cli {
-    /// Print JSON, for programs
+    /// Print JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
@@ -91,159 +85,162 @@ struct Cli {
 /// What is brought to a node that is called by its URL (REST-8).
 #[derive(Args, Default)]
 struct Calling {
-    /// Believe only this authority (PEM); or SYNAPSE_CA. Default: the public ones
+    /// Trust only this CA certificate (PEM) [or SYNAPSE_CA; default: public CAs]
     #[arg(id = "calling_ca", help_heading = CALLING, long = "ca", global = true, hide_short_help = true, value_name = "FILE")]
     ca: Option<std::path::PathBuf>,
-    /// The certificate to show (PEM); or SYNAPSE_CERT
+    /// Client certificate (PEM) [or SYNAPSE_CERT]
     #[arg(id = "calling_cert", help_heading = CALLING, long = "cert", global = true, hide_short_help = true, value_name = "FILE")]
     cert: Option<std::path::PathBuf>,
-    /// Its key (PEM); or SYNAPSE_KEY
+    /// Key of the client certificate (PEM) [or SYNAPSE_KEY]
     #[arg(id = "calling_key", help_heading = CALLING, long = "key", global = true, hide_short_help = true, value_name = "FILE")]
     key: Option<std::path::PathBuf>,
-    /// The file with the token to bring; or SYNAPSE_TOKEN_FILE
+    /// Read the bearer token from this file [or SYNAPSE_TOKEN_FILE]
     #[arg(id = "calling_token_file", help_heading = CALLING, long = "token-file", global = true, hide_short_help = true, value_name = "FILE")]
     token_file: Option<std::path::PathBuf>,
-    /// The variable that has the token to bring, if no file has it
+    /// Read the bearer token from this environment variable
     #[arg(id = "calling_token_env", help_heading = CALLING, long = "token-env", global = true, hide_short_help = true, value_name = "NAME", conflicts_with = "calling_token_file")]
     token_env: Option<String>,
-    /// A host that the card of an A2A agent may point to besides its own; may be given several times
+    /// Allow the A2A card to name this other host (repeatable)
     #[arg(id = "calling_allow_host", help_heading = CALLING, long = "allow-host", global = true, hide_short_help = true, value_name = "HOST[:PORT]")]
     allow_hosts: Vec<String>,
 }
 
-const CALLING: &str = "Calling a node by URL (https://HOST:PORT), or an A2A agent";
+const CALLING: &str = "Calls by URL (https://HOST:PORT) and to A2A agents";
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a command an agent: one process per task with --exec, or a program in a terminal after `--`
+    /// Run a command or program as an agent
     #[command(after_help = examples::RUN)]
     Run(Run),
-    /// Bring an agent's terminal to this one; Ctrl-b d leaves it
+    /// Attach to an agent's terminal
     #[command(after_help = examples::ATTACH)]
     Attach(attach::Attach),
-    /// Show what an agent's terminal shows
+    /// Print the screen of an agent's terminal
     #[command(after_help = examples::SCREEN)]
     Screen(attach::Screen),
-    /// Start a stopped agent again, with the command, folder and flags it had
+    /// Start a stopped agent again, as it was started before
     #[command(after_help = examples::START)]
     Start(start::Start),
-    /// Record a program's terminal, and the states it was seen in
+    /// Record a terminal and the states detected in it
     #[command(after_help = examples::RECORD)]
     Record(record::Record),
-    /// Look at profiles: what is known of each CLI, and how well it fits a recording
+    /// Show, check and test the profiles of CLIs
     #[command(after_help = examples::PROFILE)]
     Profile(profile::Profile),
-    /// Join as an agent: messages on stdout, answers on stdin, one JSON per line
+    /// Join as an agent over standard input and output (JSONL)
     #[command(after_help = examples::JOIN)]
     Join(Join),
     /// Send a message to an agent
     #[command(after_help = examples::SEND)]
     Send(Send),
-    /// Send a message to all agents, and tell who got it
+    /// Send a message to all running agents
     #[command(after_help = examples::BROADCAST)]
     Broadcast(broadcast::Broadcast),
     /// Interrupt what an agent is doing
     #[command(after_help = examples::INTERRUPT)]
     Interrupt(interrupt::Interrupt),
-    /// Allow what an agent waits for you to approve
+    /// Approve an agent's pending prompt
     #[command(after_help = examples::APPROVE)]
     Approve(approve::Decision),
-    /// Refuse what an agent waits for you to approve
+    /// Deny an agent's pending prompt
     #[command(after_help = examples::DENY)]
     Deny(approve::Decision),
-    /// Press keys in an agent's terminal: Enter, Escape, C-c, F5, …; anything else is text
+    /// Press keys in an agent's terminal
     #[command(after_help = examples::SEND_KEYS)]
     SendKeys(send_keys::SendKeys),
     /// Wait until agents are idle or tasks are done
     #[command(after_help = examples::WAIT)]
     Wait(wait_command::Wait),
-    /// Answer a task, by default the last one you were given
+    /// Reply to a task, by default the last one received
     #[command(after_help = examples::REPLY)]
     Reply(reply::Reply),
-    /// Show the mail that waits
+    /// Show waiting messages and approvals
     #[command(after_help = examples::INBOX)]
     Inbox(inbox::Inbox),
     /// List the agents on this machine
     #[command(visible_alias = "ls", after_help = examples::LIST)]
     List(List),
-    /// Give agents elsewhere a name: any that speak A2A
+    /// Add and manage A2A agents on other hosts
     #[command(subcommand, after_help = examples::REMOTE)]
     Remote(remote::RemoteCommand),
-    /// Serve and check A2A
+    /// Serve an agent over A2A, or check an A2A server
     #[command(subcommand, after_help = examples::A2A)]
     A2a(a2a::A2aCommand),
-    /// Show how an agent is
+    /// Show an agent's state and open tasks
     #[command(after_help = examples::STATUS)]
     Status(status::Status),
-    /// Tell why an agent, a task or a message is where it is, and what to do
+    /// Explain the state of an agent, task or message
     #[command(after_help = examples::EXPLAIN)]
     Explain(explain::Explain),
-    /// Show an agent's log, or what a task has said
+    /// Show an agent's log or the output of a task
     #[command(after_help = examples::LOGS)]
     Logs(logs::Logs),
-    /// Say what the agent you run under is doing; its followers get a note
+    /// Publish what this agent is doing
     #[command(after_help = examples::SHARE)]
     Share(share::Share),
-    /// Hear what an agent shares
+    /// Subscribe to what an agent shares
     #[command(after_help = examples::FOLLOW)]
     Follow(follow::Follow),
-    /// No longer hear what an agent shares
+    /// Unsubscribe from what an agent shares
     #[command(after_help = examples::UNFOLLOW)]
     Unfollow(follow::Unfollow),
-    /// Poke an agent that stopped half-way
+    /// Nudge an agent that has stopped mid-task
     #[command(after_help = examples::WATCH)]
     Watch(watchdog::Watch),
-    /// Look back: what was said, by whom, and what became of it
+    /// Show, search and export past messages
     #[command(after_help = examples::HISTORY)]
     History(history::History),
-    /// Stop a task
+    /// Cancel a task
     #[command(after_help = examples::CANCEL)]
     Cancel(cancel::Cancel),
-    /// Stop an agent and everything it started; its mail stays
+    /// Stop agents and their processes; messages are kept
     #[command(visible_alias = "stop", after_help = examples::KILL)]
     Kill(kill::Kill),
-    /// Show who did what, or check that the log of it is whole
+    /// Show or verify the audit log
     #[command(after_help = examples::AUDIT)]
     Audit(audit::Audit),
-    /// Show and change settings: each value, and where it came from
+    /// Show and change settings
     #[command(after_help = examples::CONFIG)]
     Config(config::Config),
-    /// Allow a project's files to do more than add caution
+    /// Trust a project's settings and profiles
     #[command(after_help = examples::TRUST)]
     Trust(trust::Trust),
-    /// Teach agents, in CLAUDE.md, GEMINI.md or AGENTS.md, how to reach each other
+    /// Teach CLIs how to message each other
     #[command(after_help = examples::INIT)]
     Init(init::Init),
-    /// Give agents the same as tools, over MCP
+    /// Serve Synapse as tools over MCP
     #[command(subcommand, after_help = examples::MCP)]
     Mcp(mcp::Mcp),
-    /// Look whether everything is as it should be, and say what helps
+    /// Diagnose problems and suggest fixes
     #[command(after_help = examples::DOCTOR)]
     Doctor(doctor::Doctor),
-    /// Remove what nobody uses any more: stale files, and agents that did not run for long
+    /// Remove stale files and unused agents
     #[command(after_help = examples::CLEAN)]
     Clean(clean::Clean),
-    /// Restart nodes with the version that is installed now; agents, mail and running commands stay
+    /// Move running agents to the installed version
     #[command(after_help = examples::UPGRADE_AGENTS)]
     UpgradeAgents(upgrade::UpgradeAgents),
-    /// Stop all agents and remove everything that synapse keeps
+    /// Stop all agents and remove all data
     #[command(after_help = examples::UNINSTALL)]
     Uninstall(uninstall::Uninstall),
-    /// Print the completions of a shell
+    /// Print shell completions
     #[command(after_help = examples::COMPLETIONS)]
     Completions(man::Completions),
-    /// Print the manual, or write a page for each command
+    /// Print or write manual pages
     #[command(after_help = examples::MAN)]
     Man(man::Man),
-    /// Replace the secrets by which callers on TCP are known, or see where they are
+    /// Rotate and locate the tokens of HTTP callers
     #[command(subcommand, after_help = examples::TOKEN)]
     Token(token::Token),
-    /// Make and look at certificates for TLS
+    /// Make and inspect TLS certificates
     #[command(subcommand, after_help = examples::CERTS)]
     Certs(certs::Certs),
-    /// See it work: three agents, a streamed task, a kill -9 with mail waiting, nothing lost
+    /// Run a demonstration in a temporary home
     #[command(after_help = examples::DEMO)]
     Demo(Demo),
+    /// Show the help of a command, or all commands with --all
+    #[command(after_help = examples::HELP)]
+    Help(help::Help),
     /// A profile: `synapse claude`, `synapse codex`, …
     #[command(external_subcommand)]
     External(Vec<String>),
@@ -271,19 +268,19 @@ impl From<TypeWhen> for synapse_terminal::quiet::TypeWhen {
 struct Run {
     #[command(flatten)]
     who: Who,
-    /// The command, run by the shell for each task: prompt on stdin, answer on stdout, exit code = outcome
+    /// Run this shell command for each task (prompt on stdin, reply on stdout)
     #[arg(long, value_name = "COMMAND", required_unless_present_any = ["program", "echo"], conflicts_with = "program")]
     exec: Option<String>,
-    /// No command: answer each message with itself, to try things out
+    /// Echo every message back
     #[arg(long, conflicts_with_all = ["exec", "program", "jsonl", "parallel", "time_limit", "output_limit", "history"])]
     echo: bool,
-    /// A program to run in a terminal of its own, with its arguments
+    /// Run this program in its own terminal
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
-    /// The program has no terminal and speaks the Agent Client Protocol, as `gemini --acp` does
+    /// Talk to the program over the Agent Client Protocol, without a terminal
     #[arg(long, requires = "program", conflicts_with_all = ["exec", "echo", "type_when", "jsonl", "history"])]
     acp: bool,
-    /// The command speaks events, one JSON per line, both ways
+    /// Exchange events with the command, one JSON object per line
     #[arg(long)]
     jsonl: bool,
     /// Start another one, even if one with this profile already runs in this folder
@@ -292,19 +289,19 @@ struct Run {
     /// When to type messages to a program whose profile has no composer
     #[arg(long, value_name = "WHEN", requires = "program")]
     type_when: Option<TypeWhen>,
-    /// Tasks at once
+    /// Maximum number of concurrent tasks
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parallel: u16,
-    /// How long one task may take, e.g. 90s, 5m, 1h
+    /// Time limit of a task, e.g. 90s, 5m, 1h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     time_limit: Option<Duration>,
-    /// How much one task may print, bytes
+    /// Output limit of a task, in bytes
     #[arg(long, value_name = "BYTES")]
     output_limit: Option<u64>,
-    /// Earlier turns of the conversation to give with a message
+    /// Include this many earlier turns of the conversation
     #[arg(long, value_name = "TURNS", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=200))]
     history: u16,
-    /// Return when it runs; it goes on in the background
+    /// Run in the background
     #[arg(short, long)]
     detach: bool,
 }
@@ -313,83 +310,83 @@ struct Run {
 struct Join {
     #[command(flatten)]
     who: Who,
-    /// Messages you may have in hand before you report one as seen
+    /// Maximum number of unacknowledged messages
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     window: u16,
-    /// Earlier turns of the conversation to give with a message
+    /// Include this many earlier turns of the conversation
     #[arg(long, value_name = "TURNS", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=200))]
     history: u16,
 }
 
 #[derive(Args)]
 struct Send {
-    /// Who: a name, type, handle, start of an id, `skill:<NAME>`, a remote, or a URL
+    /// Name, type, handle, id prefix, `skill:<NAME>`, remote or URL
     agent: String,
-    /// What; `-` or nothing reads it from stdin
+    /// Text of the message; read from stdin if `-` or omitted
     message: Option<String>,
     /// Read the message from a file
     #[arg(long, value_name = "PATH", conflicts_with = "message")]
     file: Option<std::path::PathBuf>,
-    /// Speak for an agent of yours
+    /// Send on behalf of one of your agents
     #[arg(short, long, value_name = "AGENT")]
     from: Option<String>,
-    /// 1 note, 3 normal, 5 emergency
+    /// Priority from 1 (note) to 5 (emergency)
     #[arg(short, long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=5))]
     priority: u64,
-    /// Wait for the answer and print it
+    /// Wait for the reply and print it
     #[arg(long, overrides_with = "no_response")]
     response: bool,
-    /// Do not wait for an answer (default)
+    /// Do not wait for the reply (default)
     #[arg(long, overrides_with = "response")]
     no_response: bool,
-    /// Answer this task; it always works: it completes the task, or is a message linked to it
+    /// Reply to this task, even if it has already ended
     #[arg(long, value_name = "TASK")]
     reply_to: Option<String>,
-    /// Go on with this task, which asked for input
+    /// Continue this task, which asked for input
     #[arg(long, value_name = "TASK", conflicts_with = "reply_to")]
     task: Option<String>,
-    /// Return when this is proven
+    /// Wait until the message reaches this step
     #[arg(long, value_enum, value_name = "STEP")]
     wait_for: Option<WaitFor>,
-    /// How long to wait, e.g. 30s, 5m; default: 10m
+    /// Maximum time to wait, e.g. 30s, 5m [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
-    /// An id of your own: sending the same id again has no second effect
+    /// Use this message id; sending it again has no effect
     #[arg(long, value_name = "ID")]
     message_id: Option<String>,
-    /// Show the traffic with an A2A agent on stderr, and what is odd in it
+    /// Print the A2A traffic and its oddities to stderr
     #[arg(long)]
     wire: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum WaitFor {
-    /// It is on disk
+    /// The message is on disk
     Stored,
-    /// The agent has been given it
+    /// The agent has been given the message
     Submitted,
-    /// The agent has read it
+    /// The agent has read the message
     Seen,
-    /// The agent has answered
+    /// The agent has replied
     Answer,
 }
 
 #[derive(Args)]
 struct List {
-    /// Also those that are known but not running
+    /// Include agents that are not running
     #[arg(short, long)]
     all: bool,
-    /// Tab-separated, without a head or colours
+    /// Print tab-separated values without a header
     #[arg(long, conflicts_with = "json")]
     plain: bool,
-    /// Stay, and show each change
+    /// Keep running and show each change
     #[arg(short, long)]
     watch: bool,
 }
 
 #[derive(Args)]
 pub struct Demo {
-    /// Keep the throw-away home and say where it is
+    /// Keep the temporary home and print its path
     #[arg(long)]
     pub keep: bool,
 }
@@ -411,7 +408,7 @@ fn duration(raw: &str) -> Result<Duration, String> {
 }
 
 pub fn main() -> ExitCode {
-    let cli = Cli::parse_from(wrap::command_line());
+    let cli = help::parse();
     let json = cli.json || matches!(&cli.command, Command::External(words) if wrap::ask_for_json(words));
     match dispatch(cli) {
         Ok(()) => ExitCode::SUCCESS,
@@ -469,6 +466,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Token(args) => token::token(args, json),
         Command::Certs(args) => certs::certs(args, json),
+        Command::Help(args) => help::help(&args),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }
 }
@@ -493,8 +491,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory as _;
-        Cli::command().debug_assert();
+        help::command().debug_assert();
     }
 
     #[test]

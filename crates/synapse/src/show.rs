@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use synapse_core::header::mark_lookalikes;
 use synapse_core::invisible::{is_ignorable, revealed};
 
-fn colours(is_terminal: bool) -> bool {
+pub fn colours(is_terminal: bool) -> bool {
     is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
 use std::process::Command;
-use synapse_testkit::{Ran, World};
+use synapse_testkit::{Ran, World, golden};
 
 fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
@@ -47,4 +48,23 @@ fn every_command_has_a_page() {
     }
     assert!(pages.contains(&"synapse.1".to_owned()));
     world.synapse(&["man", "--dir", "/proc/none"]).fails(2, &["/proc/none"]);
+}
+
+/// Findings 14 and 26: the page in groups, with the CLIs by name and without the flags of calls by URL.
+#[test]
+fn golden_the_first_page_of_help() {
+    let world = world();
+    let first = world.ok(&["--help"]);
+    golden::check(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/help.txt"),
+        &format!("{first}\n"),
+    );
+    assert!(first.lines().all(|line| line.chars().count() <= 100));
+    assert_eq!(world.ok(&["-h"]), first);
+    assert_eq!(world.ok(&["help"]), first);
+    assert!(!first.contains("upgrade-agents") && world.ok(&["help", "--all"]).contains("upgrade-agents"));
+    assert_eq!(world.ok(&["help", "remote", "add"]), world.ok(&["remote", "add", "--help"]));
+    assert!(world.ok(&["send", "--help"]).contains("--token-file"));
+    assert!(!world.ok(&["list", "--help"]).contains("--token-file"));
+    world.synapse(&["help", "frobnicate"]).fails(2, &["frobnicate", "synapse help --all"]);
 }

@@ -9,10 +9,10 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(super) enum A2aCommand {
-    /// Serve a script or any command as an A2A agent, until Ctrl-C
+    /// Serve a command as an A2A agent until Ctrl-C
     #[command(after_help = examples::A2A_SERVE)]
     Serve(Box<serve::Serve>),
-    /// Check any A2A server: what is not as the protocol has it, and what to change
+    /// Check an A2A server against the specification
     #[command(after_help = examples::A2A_DOCTOR)]
     Doctor(doctor::Doctor),
 }

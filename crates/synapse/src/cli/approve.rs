@@ -12,9 +12,9 @@ use synapse_dialects::terminal::{DecisionAnswer, DecisionRequest, PromptView};
 
 #[derive(Args)]
 pub(super) struct Decision {
-    /// Whose prompt: a name, type, handle, start of an id
+    /// Name, type, handle or id prefix
     agent: String,
-    /// The prompt you mean, as `synapse inbox --approvals` shows it; without it you are shown the prompt and asked
+    /// Hash of the prompt, from `synapse inbox --approvals` [default: show and ask]
     #[arg(long, value_name = "HASH")]
     prompt: Option<String>,
 }

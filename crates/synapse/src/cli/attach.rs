@@ -12,21 +12,21 @@ use synapse_node::{Hand, Launch};
 
 #[derive(Args)]
 pub(super) struct Attach {
-    /// Which
+    /// Name, type, handle or id prefix
     agent: String,
-    /// Only look: your keys and the size of your window do not count
+    /// Only watch: do not send keys or resize
     #[arg(long)]
     read_only: bool,
-    /// Take over from whoever leads
+    /// Take control from the viewer that has it
     #[arg(long, conflicts_with = "read_only")]
     take: bool,
 }
 
 #[derive(Args)]
 pub(super) struct Screen {
-    /// Whose
+    /// Name, type, handle or id prefix
     agent: String,
-    /// As what
+    /// Output format
     #[arg(long, value_enum, default_value_t = ScreenFormat::Text)]
     format: ScreenFormat,
 }
@@ -35,9 +35,9 @@ pub(super) struct Screen {
 pub(super) enum ScreenFormat {
     /// Plain text
     Text,
-    /// Escape sequences that draw it again
+    /// Escape sequences
     Ansi,
-    /// A picture
+    /// SVG picture
     Svg,
 }
 

@@ -30,43 +30,43 @@ pub(super) struct Audit {
 
 #[derive(Subcommand)]
 enum AuditCommand {
-    /// Check that nothing was changed, removed or moved
+    /// Verify that no entry was changed, removed or moved
     Verify(AuditVerify),
 }
 
 #[derive(Args)]
 struct AuditLook {
-    /// Whose log; default: all
+    /// Agent [default: all]
     agent: Option<String>,
-    /// From this time on, or so long ago, e.g. 2026-11-15T09:30:00Z or 10m
+    /// Show entries since this time, e.g. 10m or 2026-11-15T09:30:00Z
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only what this caller did: a part of its name, or the start of its id
+    /// Show only entries of this caller (part of its name, or id prefix)
     #[arg(long, value_name = "WHO")]
     who: Option<String>,
-    /// Only this, e.g. send, reply, cancel, stop
+    /// Show only this action, e.g. send, reply, cancel, stop
     #[arg(long, value_name = "VERB")]
     verb: Option<String>,
-    /// Only what was refused
+    /// Show only refused requests
     #[arg(long)]
     refused: bool,
-    /// The last so many
+    /// Show at most this many, the newest
     #[arg(long, default_value_t = 100)]
     max: usize,
-    /// Go on with what comes
+    /// Keep running and print new entries
     #[arg(short, long)]
     follow: bool,
 }
 
 #[derive(Args)]
 struct AuditVerify {
-    /// Whose log; default: all
+    /// Agent [default: all]
     #[arg(conflicts_with_all = ["all", "file"])]
     agent: Option<String>,
-    /// All logs of this home
+    /// Verify all logs of this home
     #[arg(long, conflicts_with = "file")]
     all: bool,
-    /// A file or a folder that was copied from elsewhere
+    /// Verify a copied file or folder
     #[arg(long, value_name = "PATH")]
     file: Option<std::path::PathBuf>,
 }

@@ -26,30 +26,30 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Args)]
 pub(super) struct Broadcast {
-    /// What; `-` or nothing reads it from stdin
+    /// Text of the message; read from stdin if `-` or omitted
     message: Option<String>,
     /// Read the message from a file
     #[arg(long, value_name = "PATH", conflicts_with = "message")]
     file: Option<std::path::PathBuf>,
-    /// Only agents of this type, or `skill:<NAME>`; `all` is everyone
+    /// Send only to this type or `skill:<NAME>`
     #[arg(long, value_name = "WHO", default_value = "all")]
     to: String,
-    /// Also those that are known but not running: it waits in their spool
+    /// Include agents that are not running
     #[arg(short, long)]
     all: bool,
-    /// 1 note, 3 normal, 5 emergency
+    /// Priority from 1 (note) to 5 (emergency)
     #[arg(short, long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=5))]
     priority: u64,
-    /// Speak for an agent of yours
+    /// Send on behalf of one of your agents
     #[arg(short, long, value_name = "AGENT")]
     from: Option<String>,
-    /// Wait for the answers and print them as they come
+    /// Wait for the replies and print them
     #[arg(long)]
     response: bool,
-    /// How long to wait for answers, e.g. 30s, 5m; default: 10m
+    /// Maximum time to wait, e.g. 30s, 5m [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
-    /// An id of your own: sending the same id again has no second effect
+    /// Use this message id; sending it again has no effect
     #[arg(long, value_name = "ID")]
     message_id: Option<String>,
 }

@@ -17,12 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 #[derive(Args)]
 pub(super) struct Cancel {
-    /// The task's id, or its first eight digits; of a remote, `name/id`
+    /// Task id or its first eight digits; `name/id` for a remote
     task: String,
-    /// The remote or the URL that has the task
+    /// Remote or URL that has the task
     #[arg(long, value_name = "REMOTE")]
     at: Option<String>,
-    /// Why, for the task's history
+    /// Reason to record in the history of the task
     #[arg(long, default_value = "canceled by the user")]
     why: String,
 }

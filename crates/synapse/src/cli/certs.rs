@@ -16,33 +16,34 @@ use synapse_tls::now_s;
 
 #[derive(Subcommand)]
 pub(super) enum Certs {
-    /// A private authority, a certificate for this machine, and one for each client
+    /// Make a private CA, a server and client certificates
     Make(CertsMake),
-    /// Whom a certificate names and until when it holds
+    /// Show the names and the expiry of a certificate
     Show(CertsShow),
 }
 
 #[derive(Args)]
 pub(super) struct CertsMake {
-    /// Where; default: ~/.synapse/certs
+    /// Folder to write to [default: ~/.synapse/certs]
     #[arg(long)]
     dir: Option<std::path::PathBuf>,
-    /// A further name or address of this machine; may be given several times
+    /// Another name or address of this machine (repeatable)
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
-    /// Make a certificate for a client of this name; may be given several times
+    /// Make a certificate for this client (repeatable)
     #[arg(long = "client", value_name = "NAME")]
     clients: Vec<String>,
-    /// How long what is made holds
+    /// Days until the certificates expire
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3_650))]
     days: u32,
-    /// Make certificates anew that are there already; the authority stays
+    /// Replace existing certificates; keep the CA
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Args)]
 pub(super) struct CertsShow {
+    /// Certificate file (PEM)
     file: std::path::PathBuf,
 }
 

@@ -15,19 +15,19 @@ use synapse_store::home::AgentDir;
 
 #[derive(Args)]
 pub(super) struct Clean {
-    /// Agents that did not run for so many days, and that no mail waits for
+    /// Remove agents without mail that did not run for this many days
     #[arg(long, value_name = "DAYS", default_value_t = 90)]
     older_than: u64,
-    /// This agent, whenever it ran last; may be given several times
+    /// Remove this stopped agent (repeatable)
     #[arg(long, value_name = "AGENT")]
     forget: Vec<String>,
-    /// Also the mail that waits for those named
+    /// Also remove the mail of the agents named by --forget
     #[arg(long, requires = "forget")]
     with_mail: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
-    /// Only show what would be removed
+    /// Show what would be removed
     #[arg(long)]
     dry_run: bool,
 }

@@ -25,22 +25,22 @@ pub(super) struct Config {
 
 #[derive(Subcommand)]
 enum What {
-    /// Show each setting, its value, and where that came from
+    /// Show each setting, its value and its source
     Show {
         /// One setting (`a2a.flow`) or a section (`network`)
         key: Option<String>,
     },
-    /// Change settings in a file; its comments and order stay
+    /// Change settings in a file; keep its comments and order
     Set {
-        /// A setting and its value, or several of them; a list is `a,b`
+        /// Settings and their values; a list is `a,b`
         #[arg(value_names = ["KEY", "VALUE"], num_args = 2.., required = true)]
         pairs: Vec<String>,
         #[command(flatten)]
         to: To,
     },
-    /// Take settings out of a file
+    /// Remove settings from a file
     Unset {
-        /// A setting, or a section with all that is in it
+        /// Settings or whole sections
         #[arg(value_name = "KEY", required = true)]
         keys: Vec<String>,
         #[command(flatten)]
@@ -54,10 +54,10 @@ enum What {
 
 #[derive(Args)]
 struct To {
-    /// In your own file (default)
+    /// Change your own file (default)
     #[arg(long)]
     user: bool,
-    /// In the project's file: the nearest one, or a new one in this folder
+    /// Change the project's file, or create it in this folder
     #[arg(long, conflicts_with = "user")]
     project: bool,
 }

@@ -10,7 +10,7 @@ use synapse_store::home::Home;
 
 #[derive(Args)]
 pub(super) struct Doctor {
-    /// Mend what is safe to mend: permissions, and files that nobody uses any more
+    /// Fix permissions and remove stale files
     #[arg(long)]
     fix: bool,
 }

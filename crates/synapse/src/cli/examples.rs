@@ -2,6 +2,21 @@
 //!
 //! A test parses every line that begins with `synapse`, and finds commands that have none.
 
+pub(super) const FIRST_STEPS: &str = "\
+First steps:
+  synapse claude                                    start Claude Code as an agent
+  synapse run -d --name shout --exec 'tr a-z A-Z'   make any command an agent
+  synapse send shout 'hello' --response             send it a message and print the reply
+  synapse list                                      list the agents
+
+An agent is named by its name or type (`claude`, with a folder `claude@p2`), handle, id prefix, remote or URL.
+Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous.";
+
+pub(super) const HELP: &str = "\
+Examples:
+  synapse help send
+  synapse help --all                                    all commands, also rare ones";
+
 pub(super) const ATTACH: &str = "\
 Examples:
   synapse attach claude                                 its terminal, here; Ctrl-b d leaves it running

@@ -23,16 +23,16 @@ use synapse_store::spool::{Found, Spool};
 
 #[derive(Args)]
 pub(super) struct Explain {
-    /// An agent, the id of a task (or its first eight digits), or the id of a message
+    /// Agent, task id (or its first eight digits) or message id
     #[arg(required_unless_present = "recording")]
     what: Option<String>,
-    /// Play this recording (an asciinema cast) instead, and tell every state and the rule behind it
+    /// Explain the states in this recording (asciinema cast) instead
     #[arg(long, value_name = "CAST", conflicts_with = "what")]
     recording: Option<std::path::PathBuf>,
-    /// The profile to go by, or a file that ends in .yaml; default: what the name of the recording begins with
+    /// Profile name or .yaml file [default: from the recording's name]
     #[arg(long, requires = "recording")]
     profile: Option<String>,
-    /// All signals at this moment of the recording
+    /// Show all signals at this second of the recording
     #[arg(long, value_name = "SECONDS", requires = "recording")]
     at: Option<f64>,
 }

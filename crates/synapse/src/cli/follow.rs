@@ -17,25 +17,25 @@ use synapse_dialects::share::{FollowRequest, SharedView};
 
 #[derive(Args)]
 pub(super) struct Follow {
-    /// Whom
+    /// Name, type, handle or id prefix
     #[arg(required_unless_present = "list")]
     agent: Option<String>,
-    /// Whom you follow, among those that run
+    /// List the running agents you follow
     #[arg(long, conflicts_with_all = ["agent", "tail"])]
     list: bool,
-    /// Only print what it shares, until Ctrl-C
+    /// Print what it shares until Ctrl-C, without subscribing
     #[arg(long)]
     tail: bool,
-    /// Follow for an agent of yours; default: the one you run under, or else you
+    /// Subscribe one of your agents [default: this agent, or you]
     #[arg(short, long, value_name = "AGENT")]
     from: Option<String>,
 }
 
 #[derive(Args)]
 pub(super) struct Unfollow {
-    /// Whom
+    /// Name, type, handle or id prefix
     agent: String,
-    /// For an agent of yours; default: the one you run under, or else you
+    /// Unsubscribe one of your agents [default: this agent, or you]
     #[arg(short, long, value_name = "AGENT")]
     from: Option<String>,
 }

@@ -28,68 +28,68 @@ pub(super) struct History {
 
 #[derive(Subcommand)]
 enum What {
-    /// Find words in messages and answers, in any language
+    /// Search messages and replies
     Search(Search),
-    /// Show the whole conversation that a message or task belongs to, as a tree
+    /// Show the conversation of a message or task as a tree
     Show(Show),
-    /// Print everything as JSON, one record per line
+    /// Export everything as JSON, one record per line
     Export(Export),
 }
 
 /// Which time.
 #[derive(Args, Clone, Copy)]
 struct Span {
-    /// From then on: 2h, 30m, 3d (ago), today, 2026-11-16, 2026-11-16T09:30, RFC 3339
+    /// Since this time: 2h, 30m, 3d, today, 2026-11-16, 2026-11-16T09:30
     #[arg(long, value_name = "TIME", value_parser = when::since)]
     since: Option<Timestamp>,
-    /// Up to then; a day counts to its end
+    /// Until this time; a day counts to its end
     #[arg(long, value_name = "TIME", value_parser = when::until)]
     until: Option<Timestamp>,
 }
 
 #[derive(Args)]
 struct List {
-    /// Whose mail; default: everybody's
+    /// Agent [default: all]
     agent: Option<String>,
     #[command(flatten)]
     span: Span,
-    /// Only what this one sent: an agent, `user`, or the name of a caller
+    /// Show only messages from this agent, caller or `user`
     #[arg(long, value_name = "WHO")]
     from: Option<String>,
-    /// Only this task: its id, or its first eight digits
+    /// Show only this task (id or its first eight digits)
     #[arg(long, value_name = "ID")]
     task: Option<String>,
-    /// At most this many, the newest
+    /// Show at most this many, the newest
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max: u32,
 }
 
 #[derive(Args)]
 struct Search {
-    /// Words, all of which must be in it; nothing in them has a special meaning
+    /// Words that must all occur, taken literally
     #[arg(allow_hyphen_values = true)]
     text: String,
-    /// Whose mail; default: everybody's
+    /// Agent [default: all]
     agent: Option<String>,
     #[command(flatten)]
     span: Span,
-    /// At most this many, the newest
+    /// Show at most this many, the newest
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max: u32,
 }
 
 #[derive(Args)]
 struct Show {
-    /// A message or a task: its id, or the first eight characters of it
+    /// Message or task id, or its first eight characters
     id: String,
-    /// As a sequence diagram, in the language of Mermaid
+    /// Print a Mermaid sequence diagram
     #[arg(long)]
     mermaid: bool,
 }
 
 #[derive(Args)]
 struct Export {
-    /// Whose history; default: everybody's
+    /// Agent [default: all]
     agent: Option<String>,
     #[command(flatten)]
     span: Span,

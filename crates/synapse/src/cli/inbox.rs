@@ -19,15 +19,15 @@ use synapse_store::spool::{Found, Spool, SpoolId};
 
 #[derive(Args)]
 pub(super) struct Inbox {
-    /// Whose; default: the agent you run under, or else yours
+    /// Agent [default: this agent, or you]
     agent: Option<String>,
-    /// Only look: what is shown stays unread
+    /// Keep the messages unread
     #[arg(long)]
     peek: bool,
-    /// What agents wait for you to approve, instead of mail
+    /// Show pending approvals instead of messages
     #[arg(long, conflicts_with_all = ["agent", "peek"])]
     approvals: bool,
-    /// At most this many
+    /// Show at most this many
     #[arg(long, default_value_t = 50)]
     max: usize,
 }

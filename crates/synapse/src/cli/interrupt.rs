@@ -11,17 +11,17 @@ use synapse_dialects::share::{InterruptAnswer, InterruptRequest};
 
 #[derive(Args)]
 pub(super) struct Interrupt {
-    /// Who: a name, type, handle, start of an id
+    /// Name, type, handle or id prefix
     agent: String,
-    /// Why, and what to do instead: also sent as a message that is next in its mailbox
+    /// Reason or new instructions, sent as the next message
     message: Option<String>,
-    /// Only interrupt; the message is the reason and nothing else
+    /// Only interrupt; record the message as the reason
     #[arg(long)]
     only: bool,
-    /// Speak for an agent of yours
+    /// Send on behalf of one of your agents
     #[arg(short, long, value_name = "AGENT")]
     from: Option<String>,
-    /// An id of your own: the same id again interrupts nobody twice
+    /// Use this message id; sending it again has no effect
     #[arg(long, value_name = "ID")]
     message_id: Option<String>,
 }

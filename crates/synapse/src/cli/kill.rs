@@ -13,10 +13,10 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 #[derive(Args)]
 pub(super) struct Kill {
-    /// Which
+    /// Names, types, handles or id prefixes
     #[arg(required_unless_present = "all")]
     agents: Vec<String>,
-    /// All that run
+    /// Stop all running agents
     #[arg(long, conflicts_with = "agents")]
     all: bool,
 }

@@ -20,18 +20,18 @@ use synapse_holder::RunDir;
 
 #[derive(Args)]
 pub(super) struct Logs {
-    /// Whose
+    /// Name, type, handle or id prefix
     agent: String,
-    /// Stay, and print what is added
+    /// Keep running and print new lines
     #[arg(short, long)]
     follow: bool,
-    /// The last so many lines
+    /// Show at most this many, the newest
     #[arg(short = 'n', long, value_name = "N", default_value_t = 200)]
     lines: usize,
-    /// Only what is not older than this, e.g. 10m, or since a time like 2026-11-15T09:30:00Z
+    /// Show lines since this time, e.g. 10m or 2026-11-15T09:30:00Z
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<u64>,
-    /// What this task has said, instead of the log
+    /// Show the output of this task instead
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
 }

@@ -2,27 +2,28 @@
 //!
 //! Not here: completing names of agents, which would have to ask the registry at each key.
 
-use super::Cli;
+use super::help::command;
 use crate::fail::{Done, Fail};
 use crate::show;
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 
 #[derive(Args)]
 pub(super) struct Completions {
+    /// Shell
     #[arg(value_enum)]
     shell: clap_complete::Shell,
 }
 
 #[derive(Args)]
 pub(super) struct Man {
-    /// Write one page for each command into this folder
+    /// Write one page per command to this folder
     #[arg(long, value_name = "DIR")]
     dir: Option<std::path::PathBuf>,
 }
 
 pub(super) fn completions(args: &Completions) -> Done {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "synapse", &mut text);
+    clap_complete::generate(args.shell, &mut command(), "synapse", &mut text);
     print(&text);
     Ok(())
 }
@@ -30,13 +31,13 @@ pub(super) fn completions(args: &Completions) -> Done {
 pub(super) fn man(args: &Man) -> Done {
     let Some(dir) = &args.dir else {
         let mut text = Vec::new();
-        clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+        clap_mangen::Man::new(command()).render(&mut text)?;
         print(&text);
         return Ok(());
     };
     let failed = |e: std::io::Error| Fail::usage(format!("{}: {e}", dir.display()));
     std::fs::create_dir_all(dir).map_err(failed)?;
-    clap_mangen::generate_to(Cli::command(), dir).map_err(failed)?;
+    clap_mangen::generate_to(command(), dir).map_err(failed)?;
     show::out(&format!("the pages are in {}; `man -l {0}/synapse.1` shows the first", dir.display()));
     Ok(())
 }

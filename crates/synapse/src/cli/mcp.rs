@@ -13,7 +13,7 @@ use clerk::Desk;
 
 #[derive(Subcommand)]
 pub(super) enum Mcp {
-    /// Serve MCP on standard input and output, until the input ends
+    /// Serve MCP on standard input and output
     ///
     /// Programs start this themselves; `synapse init --mcp claude,codex,gemini,opencode` tells them to. Standard output has
     /// nothing but JSON-RPC, one message a line; what goes wrong is on standard error, more of it with SYNAPSE_LOG=debug.

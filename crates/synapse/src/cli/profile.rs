@@ -20,28 +20,29 @@ pub(super) struct Profile {
 
 #[derive(Subcommand)]
 pub(super) enum ProfileAction {
-    /// All profiles, and where each is from
+    /// List all profiles and their sources
     List,
-    /// One profile as it is written
+    /// Print a profile
     Show {
-        /// Its name or an alias
+        /// Name or alias
         name: String,
     },
-    /// Whether files are profiles; what is wrong, and where
+    /// Check profile files for mistakes
     Check {
+        /// Profile files
         #[arg(required = true)]
         files: Vec<std::path::PathBuf>,
     },
-    /// Try out a program and propose a profile for it
+    /// Try out a program and propose a profile
     Learn(learn::Learn),
-    /// Replay a recording through a profile; with the true states, how well they agree
+    /// Replay a recording and compare the detected states
     Test {
-        /// A profile's name, or a file that ends in .yaml
+        /// Profile name or .yaml file
         profile: String,
-        /// An asciinema cast, version 2
+        /// Recording (asciinema cast, version 2)
         #[arg(long, value_name = "CAST")]
         recording: std::path::PathBuf,
-        /// The true states; default: the .json file beside the recording
+        /// True states [default: the .json file beside the recording]
         #[arg(long, value_name = "JSON")]
         truth: Option<std::path::PathBuf>,
     },

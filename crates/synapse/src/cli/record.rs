@@ -23,25 +23,25 @@ use synapse_terminal::cast::{self, Cast, Stated};
 
 #[derive(Args)]
 pub(super) struct Record {
-    /// An agent that runs; or a program to start, after `--`
+    /// Running agent to record, or a program after `--`
     #[arg(required_unless_present = "program", conflicts_with = "program")]
     agent: Option<String>,
-    /// The cast to write; default: named after the agent or the program, in this folder
+    /// File to write [default: named after the agent or program]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The profile of the program; default: the one of its name
+    /// Profile of the program [default: by its name]
     #[arg(long, requires = "program")]
     profile: Option<String>,
-    /// The name of the agent that the program becomes
+    /// Name of the new agent
     #[arg(long, requires = "program")]
     name: Option<String>,
-    /// Leave out what is typed
+    /// Do not record typed keys
     #[arg(long)]
     no_input: bool,
-    /// Write over files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
-    /// A program to run in a terminal of its own, with its arguments
+    /// Run and record this program in its own terminal
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }

@@ -17,30 +17,30 @@ use synapse_store::remotes::{Bring, Remote};
 
 #[derive(Subcommand)]
 pub(super) enum RemoteCommand {
-    /// Give an agent elsewhere a name; its card is fetched, checked and kept
+    /// Add a remote agent; fetch and check its card
     Add {
-        /// What it is to be called here
+        /// Name to use on this machine
         name: String,
-        /// Its URL, or that of its card
+        /// URL of the agent or of its card
         url: String,
     },
-    /// List them
+    /// List the remotes
     List,
-    /// Show all that is known of one
+    /// Show the details of a remote
     Show {
-        /// Its name
+        /// Remote
         name: String,
     },
-    /// Forget one; nothing changes for the agent itself
+    /// Remove a remote from this machine
     Remove {
-        /// Its name
+        /// Remote
         name: String,
     },
-    /// Fetch the card of one again now, or of all
+    /// Fetch the cards of remotes again
     Refresh {
-        /// Its name
+        /// Remote [default: all]
         name: Option<String>,
-        /// Believe the key that its card is signed with now, or that it is not signed any more
+        /// Accept a changed or missing card signature
         #[arg(long, requires = "name")]
         accept_key: bool,
     },

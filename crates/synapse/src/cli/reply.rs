@@ -11,12 +11,12 @@ use synapse_dialects::api::{ReplyAnswer, ReplyRequest};
 
 #[derive(Args)]
 pub(super) struct Reply {
-    /// What; `-` or nothing reads it from stdin
+    /// Text of the reply; read from stdin if `-` or omitted
     message: Option<String>,
-    /// The task; default: the last one that reached the agent you run under
+    /// Task id [default: the last one this agent received]
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// It could not be done; the message says why
+    /// Mark the task as failed, with the reply as the reason
     #[arg(long)]
     fail: bool,
 }

@@ -9,16 +9,18 @@ use synapse_dialects::terminal::{KeysAnswer, KeysRequest};
 
 #[derive(Args)]
 pub(super) struct SendKeys {
-    /// Whose terminal: a name, type, handle, start of an id
+    /// Name, type, handle or id prefix
     agent: String,
-    /// Enter Escape Tab Space Backspace Delete Insert Up Down Left Right Home End PageUp PageDown F1 to F12, with C- (Ctrl), M- (Alt) or S- (Shift)
-    /// in front; anything else is typed as it is
+    /// Keys such as Enter, Escape, C-c or F5; anything else is typed
+    ///
+    /// Keys are Enter, Escape, Tab, Space, Backspace, Delete, Insert, Up, Down, Left, Right, Home, End, PageUp, PageDown
+    /// and F1 to F12, with C- (Ctrl), M- (Alt) or S- (Shift) in front.
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<String>,
-    /// All of it is text, also what is the name of a key
+    /// Type everything as text, including key names
     #[arg(short, long)]
     literal: bool,
-    /// If a message is being typed there just now, wait for its end
+    /// Wait while a message is being typed there
     #[arg(long)]
     wait: bool,
 }

@@ -10,12 +10,12 @@ use synapse_dialects::share::{ShareRequest, SharedView};
 
 #[derive(Args)]
 pub(super) struct Share {
-    /// What the agent is doing; `-` or nothing reads it from stdin
+    /// What the agent is doing; read from stdin if `-` or omitted
     text: Option<String>,
-    /// Take back what was shared
+    /// Clear what was shared
     #[arg(long, conflicts_with = "text")]
     clear: bool,
-    /// For this agent of yours; default: the one you run under
+    /// Publish for one of your agents [default: this agent]
     #[arg(short, long, value_name = "AGENT")]
     from: Option<String>,
 }

@@ -18,9 +18,9 @@ use synapse_store::spool::Spool;
 
 #[derive(Args)]
 pub(super) struct Status {
-    /// Who, a remote, a task of a remote (`name/id`), or a URL
+    /// Agent, remote, task of a remote (`name/id`) or URL
     agent: String,
-    /// The remote or the URL that has the task, where AGENT is only its id
+    /// Remote or URL that has the task, if AGENT is a task id
     #[arg(long, value_name = "REMOTE")]
     at: Option<String>,
 }

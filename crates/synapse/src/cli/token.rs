@@ -15,22 +15,22 @@ use synapse_store::token::{Replaced, TokenError, TokenFile};
 
 #[derive(Subcommand)]
 pub(super) enum Token {
-    /// Make a new token; the one before it is taken for a while yet
+    /// Replace a token; the old one stays valid for a while
     Rotate {
-        /// Whose; default: yours
+        /// Agent [default: you]
         agent: Option<String>,
-        /// How long the old one is taken, e.g. 10m, 1h, 0s
+        /// How long the old token stays valid, e.g. 10m, 1h, 0s
         #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
         overlap: Duration,
     },
-    /// Show where a token is and until when older ones are taken
+    /// Show where a token is and when old ones expire
     Show {
-        /// Whose; default: yours
+        /// Agent [default: you]
         agent: Option<String>,
-        /// Print the path alone, for scripts
+        /// Print only the path
         #[arg(long)]
         path: bool,
-        /// Print the secret, on a terminal only
+        /// Print the secret (only on a terminal)
         #[arg(long, conflicts_with = "path")]
         reveal: bool,
     },

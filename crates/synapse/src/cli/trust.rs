@@ -22,15 +22,15 @@ use synapse_terminal::profile::PROFILE_BYTES_MAX;
 
 #[derive(Args)]
 pub(super) struct Trust {
-    /// The project's folder; default: this one
+    /// Folder of the project [default: this one]
     folder: Option<PathBuf>,
-    /// List the files that are trusted
+    /// List the trusted files
     #[arg(long, conflicts_with_all = ["folder", "revoke", "yes"])]
     list: bool,
     /// Stop trusting the files of this folder
     #[arg(long, conflicts_with = "yes")]
     revoke: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }

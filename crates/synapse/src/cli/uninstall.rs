@@ -15,10 +15,10 @@ use synapse_store::registry;
 
 #[derive(Args)]
 pub(super) struct Uninstall {
-    /// Keep mail and history: a later start of the same agents has them again
+    /// Keep messages and history for a later installation
     #[arg(long)]
     keep_mail: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }

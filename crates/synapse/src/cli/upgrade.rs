@@ -20,13 +20,13 @@ use synapse_store::registry::{self, Entry};
 
 #[derive(Args)]
 pub(super) struct UpgradeAgents {
-    /// Which
+    /// Names, types, handles or id prefixes
     #[arg(required_unless_present = "all")]
     agents: Vec<String>,
-    /// All that run
+    /// Upgrade all running agents
     #[arg(long, conflicts_with = "agents")]
     all: bool,
-    /// Only say what would be done
+    /// Show what would be done
     #[arg(long)]
     dry_run: bool,
 }

@@ -26,30 +26,30 @@ const TARGETS_MAX: usize = 64;
 
 #[derive(Args)]
 pub(super) struct Wait {
-    /// Agents, or tasks by their id or its first eight digits
+    /// Agents or tasks (id or its first eight digits)
     #[arg(required = true, value_name = "AGENT|TASK")]
     targets: Vec<String>,
-    /// Until one of them is there
+    /// Return when one of them is reached
     #[arg(long, conflicts_with = "all")]
     any: bool,
-    /// Until all of them are there (default)
+    /// Return when all of them are reached (default)
     #[arg(long)]
     all: bool,
-    /// What for; default: `idle` for agents, `done` for tasks
+    /// Wait for this [default: idle for agents, done for tasks]
     #[arg(long, value_enum)]
     until: Option<Until>,
-    /// How long at most, e.g. 30s, 5m; default: 10m
+    /// Maximum time to wait, e.g. 30s, 5m [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum Until {
-    /// The agent has no task and no mail that it will be handed
+    /// The agent has no task and no waiting messages
     Idle,
-    /// The task has ended, in whatever way
+    /// The task has ended, with or without success
     Done,
-    /// The task has an answer
+    /// The task has a reply
     Reply,
 }
 

@@ -38,28 +38,28 @@ const POKES: u32 = 3;
 
 #[derive(Args)]
 pub(super) struct Watch {
-    /// Whom to watch
+    /// Name, type, handle or id prefix
     #[arg(required_unless_present_any = ["list", "stop"])]
     agent: Option<String>,
-    /// How long nothing must have happened, e.g. 90s, 5m
+    /// Nudge after this much inactivity, e.g. 90s, 5m
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     idle: Duration,
-    /// What to say then
+    /// Message to send
     #[arg(long, value_name = "TEXT", default_value = SAY)]
     say: String,
-    /// How often at most
+    /// Maximum number of nudges
     #[arg(long, value_name = "N", default_value_t = POKES, value_parser = clap::value_parser!(u32).range(1..=100))]
     max: u32,
-    /// The least time between two pokes; default: as --idle
+    /// Minimum time between nudges [default: --idle]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     every: Option<Duration>,
-    /// In the background
+    /// Run in the background
     #[arg(short, long)]
     detach: bool,
-    /// Show what is being watched
+    /// List the running watches
     #[arg(long, conflicts_with_all = ["agent", "stop"])]
     list: bool,
-    /// Stop watching: the number of a watch, an agent, or `all`
+    /// Stop a watch: its number, an agent or `all`
     #[arg(long, value_name = "WATCH", conflicts_with = "agent")]
     stop: Option<String>,
 }

@@ -5,40 +5,40 @@ use clap::Args;
 /// What an agent is called and can do.
 #[derive(Args)]
 pub(super) struct Who {
-    /// A name of its own, by which it is found again
+    /// Name of the agent
     #[arg(long)]
     pub(super) name: Option<String>,
-    /// Its type, part of its handle; default: from the command
+    /// Type of the agent, part of its handle [default: from the command]
     #[arg(long = "type", value_name = "TYPE")]
     pub(super) kind: Option<String>,
-    /// Its role, e.g. Developer, Reviewer, Coordinator
+    /// Role, e.g. Developer, Reviewer, Coordinator
     #[arg(long)]
     pub(super) role: Option<String>,
-    /// Something it can do; may be given several times, found as `skill:<NAME>`
+    /// Skill, found as `skill:<NAME>` (repeatable)
     #[arg(long = "skill", value_name = "NAME")]
     pub(super) skills: Vec<String>,
-    /// What it is for, in a sentence or two; its agent card tells it
+    /// Description for the agent card
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
-    /// A2A bindings on its agent card, preferred first: jsonrpc, http, grpc
+    /// A2A bindings on the agent card, preferred first: jsonrpc, http, grpc
     #[arg(long, value_name = "LIST", value_parser = bindings)]
     pub(super) interfaces: Option<Bindings>,
-    /// Media types that it accepts over A2A, e.g. text/plain,image/*
+    /// Media types to accept over A2A, e.g. text/plain,image/*
     #[arg(long, value_name = "LIST", value_parser = media_types)]
     pub(super) input_modes: Option<MediaTypes>,
-    /// Media types that it answers in over A2A, e.g. text/plain,image/png
+    /// Media types to produce over A2A, e.g. text/plain,image/png
     #[arg(long, value_name = "LIST", value_parser = media_types)]
     pub(super) output_modes: Option<MediaTypes>,
-    /// Do not declare streaming, and refuse streams
+    /// Do not offer A2A streaming
     #[arg(long)]
     pub(super) no_streaming: bool,
-    /// Do not declare push notifications, and refuse webhooks
+    /// Do not offer A2A push notifications
     #[arg(long)]
     pub(super) no_push: bool,
-    /// The TCP port; default: the one it had, or the first free from 8100
+    /// TCP port [default: the last one, or the first free from 8100]
     #[arg(long)]
     pub(super) port: Option<u16>,
-    /// The folder it works in; default: this one
+    /// Working folder [default: this one]
     #[arg(long, value_name = "DIR")]
     pub(super) cwd: Option<std::path::PathBuf>,
     #[command(flatten)]
@@ -48,25 +48,25 @@ pub(super) struct Who {
 /// How an agent is reached from other machines (REST-8).
 #[derive(Args, Default)]
 pub(super) struct Network {
-    /// The address to listen on; default: loopback only
+    /// Address to listen on [default: loopback only]
     #[arg(help_heading = "Network", long, value_name = "ADDRESS")]
     pub(super) listen: Option<std::net::IpAddr>,
-    /// A name under which callers know this machine; may be given several times
+    /// Host name that callers use for this machine (repeatable)
     #[arg(help_heading = "Network", long = "host", value_name = "NAME")]
     pub(super) hosts: Vec<String>,
-    /// Where others reach it if something forwards to it; its agent card tells this address
+    /// Public URL behind a proxy, for the agent card
     #[arg(help_heading = "Network", long, value_name = "URL", value_parser = url)]
     pub(super) public_url: Option<String>,
-    /// Speak TLS with this certificate (PEM); `synapse certs make` makes one
+    /// Serve TLS with this certificate (PEM); see `synapse certs make`
     #[arg(help_heading = "Network", long, value_name = "FILE")]
     pub(super) tls_cert: Option<std::path::PathBuf>,
-    /// Its key (PEM), readable by you alone
+    /// Key of the TLS certificate (PEM), readable only by you
     #[arg(help_heading = "Network", long, value_name = "FILE")]
     pub(super) tls_key: Option<std::path::PathBuf>,
-    /// Let in only callers with a certificate of this authority (PEM)
+    /// Require client certificates of this CA (PEM)
     #[arg(help_heading = "Network", long, value_name = "FILE")]
     pub(super) client_ca: Option<std::path::PathBuf>,
-    /// Speak plain HTTP to other machines: everything can be read on the way
+    /// Serve plain HTTP to other machines, without encryption
     #[arg(help_heading = "Network", long)]
     pub(super) insecure: bool,
 }

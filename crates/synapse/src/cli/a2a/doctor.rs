@@ -18,15 +18,15 @@ use synapse_store::remotes::{Bring, Remote};
 
 #[derive(Args)]
 pub(in crate::cli) struct Doctor {
-    /// Its URL, that of its card, or a remote
+    /// URL of the server or of its card, or a remote
     url: String,
-    /// Also look at what becomes of a message. The agent works on it, once for each case
+    /// Also send messages, one per case, and follow the tasks
     #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "hello")]
     send: Option<String>,
-    /// Show what is sent and what comes, without secrets
+    /// Print the traffic, without secrets
     #[arg(long)]
     wire: bool,
-    /// How long all of it may take
+    /// Time limit of the whole check
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
     timeout: Duration,
 }

@@ -9,31 +9,31 @@ use synapse_node::launch::Extension;
 pub(in crate::cli) struct Serve {
     #[command(flatten)]
     who: Who,
-    /// The command, run by the shell for each task: prompt on stdin, answer on stdout, exit code = outcome
+    /// Run this shell command for each task (prompt on stdin, reply on stdout)
     #[arg(long, value_name = "COMMAND", required_unless_present = "echo")]
     exec: Option<String>,
-    /// No command: answer each message with itself, to try a client out
+    /// Echo every message back
     #[arg(long, conflicts_with_all = ["exec", "jsonl", "parallel", "history"])]
     echo: bool,
-    /// The command speaks events, one JSON per line, both ways: it streams, asks, and makes artifacts
+    /// Exchange events with the command, one JSON object per line
     #[arg(long)]
     jsonl: bool,
-    /// Tasks at once
+    /// Maximum number of concurrent tasks
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     parallel: u16,
-    /// Earlier turns of the conversation to give with a message
+    /// Include this many earlier turns of the conversation
     #[arg(long, value_name = "TURNS", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=200))]
     history: u16,
-    /// What callers must bring: the token of this machine's user, or nothing (on this machine alone)
+    /// Require your token from callers, or nothing (loopback only)
     #[arg(long, value_enum, default_value_t = Auth::Token)]
     auth: Auth,
-    /// An extension of the protocol that the program knows; may be given several times
+    /// Declare support for this A2A extension (repeatable)
     #[arg(long = "extension", value_name = "URI")]
     extensions: Vec<String>,
-    /// One that callers must know too
+    /// Require this A2A extension from callers (repeatable)
     #[arg(long = "require-extension", value_name = "URI")]
     required: Vec<String>,
-    /// Return when it runs; it goes on in the background
+    /// Run in the background
     #[arg(short, long)]
     detach: bool,
 }
