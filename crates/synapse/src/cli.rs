@@ -48,6 +48,7 @@ mod token;
 mod trust;
 mod uninstall;
 mod upgrade;
+mod usage;
 mod wait;
 mod wait_command;
 mod watchdog;
@@ -56,7 +57,7 @@ mod wrap;
 
 pub use watchdog::detached as watch_detached;
 
-use crate::fail::Done;
+use crate::fail::{self, Done};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use input::{confirm, text_of};
 use std::process::ExitCode;
@@ -409,11 +410,13 @@ fn duration(raw: &str) -> Result<Duration, String> {
 
 pub fn main() -> ExitCode {
     let cli = help::parse();
+    // An unknown word takes all that follows it as arguments of its own.
+    let is_unknown = matches!(cli.command, Command::External(_));
     let json = cli.json || matches!(&cli.command, Command::External(words) if wrap::ask_for_json(words));
     match dispatch(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fail) => {
-            fail.tell(json);
+            fail.tell(json || is_unknown && fail.code == fail::USAGE && usage::wants_json());
             ExitCode::from(fail.code)
         }
     }

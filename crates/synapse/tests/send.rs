@@ -283,6 +283,6 @@ fn replies_go_by_task_and_always_work() {
     assert!(late.contains("nobody waits") && late.contains("linked"), "{late}");
     let mail = world.ok(&["inbox"]);
     assert!(mail.contains("and one more thing") && mail.contains("bob") && mail.contains(short), "{mail}");
-    assert!(world.ok(&["inbox"]).contains("no mail for you"), "what was shown is read");
+    assert!(world.ok(&["inbox"]).contains("inbox empty"), "what was shown is read");
     world.synapse(&["reply", "hm", "--task", "ffffffff"]).fails(5, &["no task"]);
 }

@@ -5,7 +5,7 @@
 //!
 //! Not here: examples of each command (`cli/examples`).
 
-use super::Cli;
+use super::{Cli, usage};
 use crate::fail::{Done, Fail};
 use crate::show;
 use clap::builder::StyledStr;
@@ -140,8 +140,9 @@ fn show_where_used(command: Command, above: &[&str], calling: &[Arg]) -> Command
 
 /// What was typed; says itself what is wrong, and ends.
 pub(super) fn parse() -> Cli {
-    let matches = command().get_matches_from(super::wrap::command_line());
-    Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
+    let line = super::wrap::command_line();
+    let matches = command().try_get_matches_from(line).unwrap_or_else(|e| usage::exit(&e));
+    Cli::from_arg_matches(&matches).unwrap_or_else(|e| usage::exit(&e))
 }
 
 /// The commands in groups, as text with styles.

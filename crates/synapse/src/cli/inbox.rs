@@ -155,8 +155,11 @@ async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
         }
         report_seen(client, note).await?;
     }
-    if notes.is_empty() && !json {
-        show::out(&format!("no notes for you; {} other messages wait their turn", page.waiting));
+    match (notes.is_empty(), json, page.waiting) {
+        (false, ..) => {}
+        (true, true, _) => show::json(&notes),
+        (true, false, 0) => show::out("inbox empty"),
+        (true, false, n) => show::out(&format!("inbox empty; waiting to be delivered: {n}")),
     }
     Ok(())
 }
@@ -210,12 +213,13 @@ fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
         ]
     };
     match (json, letters.is_empty()) {
-        (true, _) => {
+        (true, true) => show::json(&serde_json::Value::Array(Vec::new())),
+        (true, false) => {
             for ToPerson { from, reply_to, text, .. } in &letters {
                 show::json(&json!({ "from": from, "reply_to": reply_to, "text": text }));
             }
         }
-        (false, true) => show::out("no mail for you; `synapse inbox <AGENT>` looks into an agent's"),
+        (false, true) => show::out("inbox empty; `synapse inbox <AGENT>` shows the messages of an agent"),
         (false, false) => {
             let rows: Vec<_> = letters.iter().map(row).collect();
             show::out(&show::table(&["TASK", "FROM", "MESSAGE"], &rows));

@@ -101,7 +101,9 @@ fn not_running(roll: &Roll, id: &AgentId, json: bool) -> Done {
     let label = roll.label(id);
     let waiting = Spool::open(&roll.home.agent(id).spool())?.waiting()?;
     if json {
-        show::json(&json!({ "agentName": label, "state": "offline", "running": false, "spooled": waiting }));
+        show::json(&with_snake_case(
+            json!({ "agentName": label, "state": "offline", "running": false, "spooled": waiting }),
+        ));
     } else {
         show::out(&format!(
             "{label} is not running; {waiting} new in its spool. Mail for it is kept until it runs again"
@@ -115,10 +117,10 @@ fn not_responding(roll: &Roll, id: &AgentId, why: &str, json: bool) {
     let label = roll.label(id);
     let spooled = Spool::open(&roll.home.agent(id).spool()).and_then(|spool| spool.waiting()).unwrap_or(0);
     if json {
-        show::json(&json!({
+        show::json(&with_snake_case(json!({
             "agentName": label, "state": "unknown", "running": true, "responding": false, "why": why,
             "spooled": spooled,
-        }));
+        })));
         return;
     }
     show::out(&format!("{label} is not responding: {why}"));
@@ -131,14 +133,14 @@ async fn of_there(there: &There, json: bool) -> Done {
     if json {
         let mut value = serde_json::to_value(&status).unwrap_or_default();
         value["running"] = true.into();
-        show::json(&value);
+        show::json(&with_snake_case(value));
         return Ok(());
     }
     let row = |name: &str, text: String| vec![name.to_owned(), text];
     print(&[
         row(
             "agent",
-            format!("{} ({})", show::line(&status.agent_name, 60), show::line(&status.agent_type, 40)),
+            format!("{} ({})", show::cell(&status.agent_name, 60), show::cell(&status.agent_type, 40)),
         ),
         row("state", format!("{} ({})", show::line(&status.state, 20), show::line(&status.why, 60))),
         row("waiting", format!("{} messages", status.waiting)),
@@ -155,6 +157,23 @@ fn print(lines: &[Vec<String>]) {
     }
 }
 
+/// The fields of `GET /status` are in camelCase; programs that read our JSON get them as everywhere else, too.
+pub(super) fn with_snake_case(mut value: serde_json::Value) -> serde_json::Value {
+    let Some(fields) = value.as_object_mut() else { return value };
+    let snake = |name: &str| {
+        name.chars().fold(String::new(), |mut snake, c| {
+            if c.is_ascii_uppercase() {
+                snake.push('_');
+            }
+            snake.push(c.to_ascii_lowercase());
+            snake
+        })
+    };
+    let more: Vec<_> = fields.iter().map(|(name, value)| (snake(name), value.clone())).collect();
+    fields.extend(more);
+    value
+}
+
 pub(super) fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> serde_json::Value {
     let mut value = serde_json::to_value(status).unwrap_or_default();
     value["running"] = true.into();
@@ -164,7 +183,7 @@ pub(super) fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&E
         value["endpoint"] = entry.endpoint.clone().into();
         value["folder"] = entry.working_dir.clone().into();
     }
-    value
+    with_snake_case(value)
 }
 
 fn messages(count: usize) -> String {

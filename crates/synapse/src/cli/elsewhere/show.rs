@@ -28,7 +28,7 @@ pub(in crate::cli) async fn status(of: &Elsewhere, json: bool) -> Done {
             .map(|task| json!({ "task_id": task.id, "task": of.task_ref(&task.id), "state": task.state }))
             .collect();
         show::json(&json!({
-            "agentName": of.label, "remote": true, "card_name": card.name, "description": card.description,
+            "agentName": of.label, "agent_name": of.label, "remote": true, "card_name": card.name, "description": card.description,
             "version": card.version, "skills": card.skills, "streaming": card.streaming,
             "endpoint": of.agent.at.url().to_string(), "binding": of.agent.at.binding(),
             "protocol": of.agent.at.version(), "tasks": tasks, "untrusted": true,

@@ -1,0 +1,53 @@
+//! What a person meets on the first day: words, errors, lists and housekeeping (findings 21 to 33).
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use synapse_testkit::{Ran, World};
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_synapse"))
+}
+
+fn error_of(ran: &Ran) -> Value {
+    serde_json::from_str(ran.stderr.trim()).unwrap_or_else(|e| panic!("{e}: {ran}"))
+}
+
+/// Finding 23.
+#[test]
+fn usage_errors_are_json_where_json_was_asked_for() {
+    let world = world();
+    for args in [
+        &["--json", "send"][..],
+        &["list", "--nothing", "--json"],
+        &["send", "a", "b", "-p", "6", "--json"],
+        &["frobnicate", "--json"],
+        &["--json"],
+    ] {
+        let ran = world.synapse(args).exits(2);
+        let error = error_of(&ran);
+        assert_eq!(error["error"]["code"], "usage", "{args:?}: {error}");
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(!message.is_empty() && !message.contains('\n'), "{args:?}: {message}");
+        assert_eq!(ran.stdout, "", "{args:?}");
+    }
+    // What follows `--` belongs to the program, and people read text.
+    let ran = world.synapse(&["run", "--nothing", "--", "cat", "--json"]).exits(2);
+    assert!(ran.stderr.starts_with("error: unexpected argument '--nothing' found"), "{ran}");
+}
+
+/// Finding 23.
+#[test]
+fn what_is_empty_is_json_too() {
+    let world = world();
+    world.run("shout", "tr a-z A-Z", &[]);
+    assert_eq!(world.json(&["inbox"]), json!([]));
+    assert_eq!(world.ok(&["inbox"]), "inbox empty; `synapse inbox <AGENT>` shows the messages of an agent");
+    assert_eq!(world.json(&["history"]), json!([]));
+    let status = world.json(&["status", "shout"]);
+    for (old, new) in [("agentName", "agent_name"), ("agentId", "agent_id"), ("agentType", "agent_type")] {
+        assert!(status[new].is_string() && status[old] == status[new], "{new}: {status}");
+    }
+    world.ok(&["kill", "shout"]);
+    assert_eq!(world.json(&["status", "shout"])["agent_name"], "shout");
+}
