@@ -60,6 +60,11 @@ pub fn folder(path: &str) -> String {
     }
 }
 
+/// As `line`, for a table or a page: cut only on a terminal, where rows have to fit. In a pipe it is whole.
+pub fn cell(text: &str, width: usize) -> String {
+    line(text, if on_terminal() { width } else { usize::MAX })
+}
+
 /// Cut to so many columns of a screen, where some characters are two wide.
 pub fn fit(text: &str, columns: usize) -> String {
     if visible(text) <= columns {
@@ -71,6 +76,11 @@ pub fn fit(text: &str, columns: usize) -> String {
         used <= columns
     });
     kept.chain(['…']).collect()
+}
+
+/// The same, but whole in a pipe.
+pub fn fit_here(text: &str, columns: usize) -> String {
+    if on_terminal() { fit(text, columns) } else { text.to_owned() }
 }
 
 /// How many columns there are: those of the terminal, or many in a pipe.

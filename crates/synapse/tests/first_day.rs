@@ -51,3 +51,20 @@ fn what_is_empty_is_json_too() {
     world.ok(&["kill", "shout"]);
     assert_eq!(world.json(&["status", "shout"])["agent_name"], "shout");
 }
+
+/// Finding 24.
+#[test]
+fn nothing_is_cut_in_a_pipe_and_the_end_of_a_program_is_explained() {
+    let world = world();
+    let words = "the key of this account was not found in any of the five places where it may be";
+    let script = format!("read line; echo '{words}'; exit 1");
+    world.ok(&["run", "-d", "--name", "frail", "--", "sh", "-c", &script]);
+    world.ok(&["send-keys", "frail", "Enter"]);
+    world.wait_until("its program has ended", || world.json(&["list"]) == json!([]));
+    let listed = world.ok(&["list", "--all"]);
+    assert!(listed.contains(&format!("exit code 1: {words}")), "{listed}");
+    let explained = world.ok(&["explain", "frail"]);
+    for part in ["its program ended", "exit code 1", words, "synapse logs frail"] {
+        assert!(explained.contains(part), "{part}: {explained}");
+    }
+}

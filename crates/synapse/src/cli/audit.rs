@@ -226,7 +226,7 @@ fn tell(found: &[(usize, Line, Value)], logs: &[Log], several: bool, json: bool)
         .map(|(index, line, _)| {
             let mut row = vec![time::show(line.at)];
             if several {
-                row.push(show::line(&logs[*index].label, 24));
+                row.push(show::cell(&logs[*index].label, 24));
             }
             row.extend(columns(line));
             row
@@ -260,18 +260,18 @@ fn columns(line: &Line) -> Vec<String> {
         about.push(format!("and {} more like it", line.more));
     }
     let result = match (&line.code, line.status) {
-        (Some(code), Some(status)) => show::paint("31", &format!("{status} {}", show::line(code, 30))),
-        (Some(code), None) => show::paint("31", &show::line(code, 30)),
+        (Some(code), Some(status)) => show::paint("31", &format!("{status} {}", show::cell(code, 30))),
+        (Some(code), None) => show::paint("31", &show::cell(code, 30)),
         (_, Some(status)) => status.to_string(),
         _ => String::new(),
     };
     let ms = line.took_us.map(|us| format!("{:.1}", us as f64 / 1000.0)).unwrap_or_default();
     vec![
-        show::line(&line.who, 24),
+        show::cell(&line.who, 24),
         proof,
-        show::line(&line.door, 12),
-        show::line(&line.verb, 20),
-        show::line(&about.join(", "), 60),
+        show::cell(&line.door, 12),
+        show::cell(&line.verb, 20),
+        show::cell(&about.join(", "), 60),
         result,
         ms,
     ]
@@ -341,25 +341,25 @@ fn told(reports: &[(String, Report)], json: bool) -> Done {
 }
 
 fn in_words(label: &str, report: &Report) -> String {
-    let label = show::line(label, 80);
+    let label = show::cell(label, 80);
     let mut text = match &report.problem {
         Some(problem) => {
-            format!("{label}: {}, line {}: {}", show::line(&problem.file, 80), problem.line, problem.what)
+            format!("{label}: {}, line {}: {}", show::cell(&problem.file, 80), problem.line, problem.what)
         }
         None => match &report.span {
             Some((first, last)) => {
                 format!(
                     "{label}: ok, {} lines, from {} to {}",
                     report.lines,
-                    show::line(first, 40),
-                    show::line(last, 40)
+                    show::cell(first, 40),
+                    show::cell(last, 40)
                 )
             }
             None => format!("{label}: ok, {} lines", report.lines),
         },
     };
     for note in &report.notes {
-        text.push_str(&format!("\n  {}, line {}: {}", show::line(&note.file, 80), note.line, note.what));
+        text.push_str(&format!("\n  {}, line {}: {}", show::cell(&note.file, 80), note.line, note.what));
     }
     if report.problem.is_none() {
         text.push_str(&format!("\n  the last is {} {}", report.end.seq, report.end.hash));

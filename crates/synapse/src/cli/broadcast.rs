@@ -265,7 +265,7 @@ fn tell(told: Told, json: bool) -> Done {
             let task = one.task_id.as_deref().and_then(|task| task.get(..8)).unwrap_or("-");
             let status = if one.duplicate && one.status == "stored" { "stored before" } else { &one.status };
             let why = one.error.as_ref().map_or("", |error| error.message.as_str());
-            vec![one.name.clone(), show::state(status), task.to_owned(), show::line(why, 80)]
+            vec![one.name.clone(), show::state(status), task.to_owned(), show::cell(why, 80)]
         })
         .collect();
     show::out(&show::table(&["AGENT", "MESSAGE", "TASK", "WHY"], &rows));

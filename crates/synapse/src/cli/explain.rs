@@ -362,7 +362,7 @@ fn heading(explained: &Explained) -> String {
         (kind, Some(task), _) => {
             format!("{kind} of {}, task {}", explained.agent, &task[..8.min(task.len())])
         }
-        (kind, None, Some(id)) => format!("{kind} {} for {}", show::line(id, 64), explained.agent),
+        (kind, None, Some(id)) => format!("{kind} {} for {}", show::cell(id, 64), explained.agent),
         (kind, ..) => kind.to_owned(),
     }
 }
@@ -377,11 +377,11 @@ fn page(explained: &Explained, now: u64) -> String {
     let since =
         explained.since.as_ref().map_or_else(String::new, |at| format!(", for {}", reason::ago(at, now)));
     let asks = explained.reason.pending.as_ref().filter(|_| explained.kind == "agent");
-    let why = asks.map_or_else(|| show::line(&explained.why, 80), |pending| pending.asks(80));
+    let why = asks.map_or_else(|| show::cell(&explained.why, 80), |pending| pending.asks(80));
     field("state", format!("{} ({why}){since}", show::state(&explained.state)));
-    field("because", show::paint("1", &show::line(&explained.reason.because, 200)));
+    field("because", show::paint("1", &show::cell(&explained.reason.because, 200)));
     if !explained.reason.help.is_empty() {
-        field("next", show::line(&explained.reason.help, 300));
+        field("next", show::cell(&explained.reason.help, 300));
     }
     if let (Some(port), Some(false)) = (explained.port, explained.port_open) {
         field(
@@ -394,7 +394,7 @@ fn page(explained: &Explained, now: u64) -> String {
     }
     if let Some(context) = &explained.context {
         let since = reason::ago(&context.since, now);
-        field("shares", format!("{} (for {since})", show::line(&context.text, 120)));
+        field("shares", format!("{} (for {since})", show::cell(&context.text, 120)));
     }
     if let Some(place) = explained.place.as_ref().filter(|place| place.place != "handed") {
         let tries = format!("{} of {} tries", place.tries, Limits::default().tries_max);
@@ -413,7 +413,7 @@ fn page(explained: &Explained, now: u64) -> String {
     }
     let skipped = explained.timeline.len().saturating_sub(LINES_MAX);
     for (n, one) in explained.timeline.iter().skip(skipped).enumerate() {
-        let why = one.why.as_ref().map_or_else(String::new, |why| format!("  {}", show::line(why, 80)));
+        let why = one.why.as_ref().map_or_else(String::new, |why| format!("  {}", show::cell(why, 80)));
         field(
             if n == 0 { "history" } else { "" },
             format!("{}  +{:>7} ms  {}{why}", one.at, one.after_ms, one.what),
@@ -428,11 +428,11 @@ fn page(explained: &Explained, now: u64) -> String {
 }
 
 fn ahead(one: &Waits, now: u64) -> String {
-    let held = one.held.as_ref().map_or_else(String::new, |why| format!(", held: {}", show::line(why, 50)));
+    let held = one.held.as_ref().map_or_else(String::new, |why| format!(", held: {}", show::cell(why, 50)));
     format!(
         "{} from {}, priority {}, waiting {}{held}",
         &one.task_id[..8.min(one.task_id.len())],
-        show::line(&one.from, 30),
+        show::cell(&one.from, 30),
         one.send_priority,
         reason::ago(&one.since, now)
     )

@@ -9,6 +9,7 @@ use synapse_dialects::share::SharedView;
 use synapse_dialects::status::StatusView;
 use synapse_dialects::terminal::{PromptView, TerminalView};
 use synapse_peer::CallError;
+use synapse_store::ended::Ended;
 use synapse_store::registry::{Entry, NodeProcess, Place};
 use synapse_store::spool::Spool;
 
@@ -32,6 +33,8 @@ pub struct AgentFacts {
     pub unasked: Option<String>,
     /// Letters that its node has not taken in yet.
     pub spooled: usize,
+    /// How its program ended, of an agent that does not run.
+    pub ended: Option<Ended>,
     /// What its node says, or why it says nothing.
     pub node: Result<NodeFacts, String>,
 }
@@ -73,6 +76,7 @@ pub(super) async fn gather(roll: &Roll, id: &AgentId, patience: Duration) -> Age
         stopped,
         unasked: roll.sandbox_silence().map(str::to_owned),
         spooled: spool.and_then(|spool| spool.waiting()).unwrap_or(0),
+        ended: if held { None } else { Ended::load(&roll.home.agent(id)) },
         node,
     }
 }

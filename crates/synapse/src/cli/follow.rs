@@ -91,7 +91,7 @@ async fn list(roll: &Roll, from: Option<String>, json: bool) -> Done {
             continue;
         }
         let (since, text) = shared.context.as_ref().map_or(("-", "nothing"), |c| (&c.since, &c.text));
-        rows.push(vec![roll.label(&entry.agent_id), since.to_owned(), show::line(text, 80)]);
+        rows.push(vec![roll.label(&entry.agent_id), since.to_owned(), show::cell(text, 80)]);
         views.push(shared);
     }
     if json {

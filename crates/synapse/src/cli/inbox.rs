@@ -118,13 +118,13 @@ fn tell_page(page: &InboxPage, label: &str, json: bool) {
         .map(|m| {
             let text = m.text.as_deref().unwrap_or_default();
             let held =
-                m.held.as_deref().map_or_else(String::new, |why| format!("  ({})", show::line(why, 60)));
+                m.held.as_deref().map_or_else(String::new, |why| format!("  ({})", show::cell(why, 60)));
             vec![
                 show::line(m.task_id.get(..8).unwrap_or("?"), 8),
-                show::line(&m.from.shown(), 32),
+                show::cell(&m.from.shown(), 32),
                 // On the scale on which people send.
                 m.priority.div_ceil(2).to_string(),
-                format!("{}{held}", show::line(text, 80)),
+                format!("{}{held}", show::cell(text, 80)),
             ]
         })
         .collect();
@@ -208,8 +208,8 @@ fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
     let row = |letter: &ToPerson| {
         vec![
             letter.reply_to.get(..8).unwrap_or("").to_owned(),
-            show::line(&letter.from.shown(), 32),
-            show::line(&letter.text, 100),
+            show::cell(&letter.from.shown(), 32),
+            show::cell(&letter.text, 100),
         ]
     };
     match (json, letters.is_empty()) {

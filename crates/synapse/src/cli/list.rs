@@ -143,7 +143,7 @@ pub(super) fn plain(row: &Row, now: u64) -> String {
         &row.folder,
         row.context.as_deref().unwrap_or_default(),
     ];
-    cells.map(|cell| show::line(cell, usize::MAX)).join("\t")
+    cells.map(|cell| show::cell(cell, usize::MAX)).join("\t")
 }
 
 /// One line for each agent, and one more for what it shares.
@@ -157,9 +157,9 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
                 row.kind.clone(),
                 show::state(&row.state),
                 since,
-                row.pending.as_ref().map_or_else(|| show::line(&row.why, 32), |pending| pending.asks(60)),
+                row.pending.as_ref().map_or_else(|| show::cell(&row.why, 32), |pending| pending.asks(60)),
                 row.handle.clone().unwrap_or_else(|| "-".into()),
-                show::line(&show::folder(&row.folder), 40),
+                show::cell(&show::folder(&row.folder), 40),
             ]
         })
         .collect();
@@ -179,13 +179,13 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
         }
         if let Some(context) = &row.context {
             let since = row.context_since_ms.map_or(0, |at| now.saturating_sub(at));
-            let text = format!("  shares, {} ago: {}", show::ago(since), show::line(context, 90));
+            let text = format!("  shares, {} ago: {}", show::ago(since), show::cell(context, 90));
             lines.push(show::paint("2", &text));
         }
         if let (Some(version), Some(false)) = (&row.cli_version, row.cli_tested) {
             lines.push(show::paint(
                 "2",
-                &format!("  untested version: {} {}", row.kind, show::line(version, 40)),
+                &format!("  untested version: {} {}", row.kind, show::cell(version, 40)),
             ));
         }
     }

@@ -91,7 +91,7 @@ impl Pending {
 
     /// What it asks for, for a terminal.
     pub(super) fn asks(&self, chars_max: usize) -> String {
-        show::line(&self.asks, chars_max)
+        show::cell(&self.asks, chars_max)
     }
 
     /// The commands that decide it.

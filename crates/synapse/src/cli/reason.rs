@@ -49,13 +49,22 @@ pub(super) fn of_agent(facts: &AgentFacts, now: u64) -> Reason {
     if !facts.held {
         let mail = match facts.spooled {
             0 => String::new(),
-            n => format!(", and {n} new in its spool"),
+            n => format!("; new messages waiting for it: {n}"),
         };
-        return Reason::new(
-            "not_running",
-            format!("{label} is not running{mail}"),
-            format!("`synapse start {label}`, or start the program that joined; mail for it is kept"),
-        );
+        let again = format!("`synapse start {label}`, or start the program that joined; mail for it is kept");
+        return match &facts.ended {
+            // Its program ended by itself, and the log may have more than its last words.
+            Some(ended) => Reason::new(
+                "not_running",
+                format!(
+                    "{label} is not running: its program ended {} ago with {}{mail}",
+                    show::ago(now.saturating_sub(ended.at_ms)),
+                    show::cell(&ended.why, 160)
+                ),
+                format!("`synapse logs {label}` shows its log; {again}"),
+            ),
+            None => Reason::new("not_running", format!("{label} is not running{mail}"), again),
+        };
     }
     match (&facts.node, facts.stopped) {
         (Ok(node), _) => of_node(label, node, now),
@@ -99,7 +108,7 @@ fn of_node(label: &str, node: &NodeFacts, now: u64) -> Reason {
     if let Some(untyped) = node.terminal.as_ref().and_then(|terminal| terminal.untyped.as_ref()) {
         return of_untyped(label, node, untyped);
     }
-    let why = show::line(&status.why, 60);
+    let why = show::cell(&status.why, 60);
     let first = node.tasks.iter().find(|task| task.state == "working");
     let task = first.map_or_else(|| "<TASK>".to_owned(), |task| task.short_id.clone());
     match status.state.as_str() {
@@ -151,17 +160,17 @@ fn of_untyped(label: &str, node: &NodeFacts, untyped: &str) -> Reason {
         1 => ", and 1 message waits".to_owned(),
         n => format!(", and {n} messages wait"),
     };
-    let because = format!("mail for {label} {}{waits}", show::line(untyped, 160));
+    let because = format!("mail for {label} {}{waits}", show::cell(untyped, 160));
     Reason::new("no_profile", because, format!("the agent reads it with `synapse inbox {label}`"))
 }
 
 fn of_idle(label: &str, node: &NodeFacts, since: &str, now: u64) -> Reason {
     if let Some(paused) = node.terminal.as_ref().and_then(|terminal| terminal.paused.as_ref()) {
         let said = paused.said.as_deref().or(paused.until.as_deref());
-        let until = said.map_or_else(String::new, |said| format!(" until {}", show::line(said, 60)));
+        let until = said.map_or_else(String::new, |said| format!(" until {}", show::cell(said, 60)));
         return Reason::new(
             "paused",
-            format!("{label} is paused{until}: its {} is reached", show::line(&paused.limit, 40)),
+            format!("{label} is paused{until}: its {} is reached", show::cell(&paused.limit, 40)),
             format!("mail waits until then; `synapse attach {label}` if you know better"),
         );
     }
@@ -184,7 +193,7 @@ fn of_held(label: &str, node: &NodeFacts, state: &str) -> Reason {
     let mail = node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased;
     let (what, why) = match held(node) {
         Some(why) => {
-            (if mail == 1 { "message waits" } else { "messages wait" }, format!(": {}", show::line(why, 80)))
+            (if mail == 1 { "message waits" } else { "messages wait" }, format!(": {}", show::cell(why, 80)))
         }
         None => {
             (if mail == 1 { "message is on its way" } else { "messages are on their way" }, String::new())
@@ -212,7 +221,7 @@ pub(super) fn of_task(
     let (label, short) = (&facts.label, &task.short_id);
     if let "completed" | "failed" | "canceled" | "rejected" = task.state.as_str() {
         let end = task.history.last();
-        let why = end.map_or_else(String::new, |end| format!(": {}", show::line(&end.why, 120)));
+        let why = end.map_or_else(String::new, |end| format!(": {}", show::cell(&end.why, 120)));
         let help = if task.state == "completed" { "" } else { "send it again if it is still wanted" };
         return Reason::new("ended", format!("task {short} is {}{why}", task.state), help);
     }
@@ -279,7 +288,7 @@ fn of_waiting(facts: &AgentFacts, receipt: Option<&ReceiptView>, now: u64) -> Re
         return match receipt.and_then(|receipt| receipt.held.as_deref()) {
             Some(why) => Reason::new(
                 "held",
-                format!("{queue}, and {label} takes no message now: {}", show::line(why, 80)),
+                format!("{queue}, and {label} takes no message now: {}", show::cell(why, 80)),
                 format!("`synapse attach {label}` shows its terminal"),
             ),
             None => Reason::new("queued", format!("{queue}, and {label} is about to take it"), ""),
@@ -318,7 +327,7 @@ fn last_return(receipt: Option<&ReceiptView>) -> String {
     let marks = receipt.map_or(&[][..], |receipt| receipt.trail.as_slice());
     let back = marks.iter().rev().find(|mark| mark.what == "returned");
     back.and_then(|mark| mark.why.as_deref())
-        .map_or_else(String::new, |why| format!(" ({})", show::line(why, 80)))
+        .map_or_else(String::new, |why| format!(" ({})", show::cell(why, 80)))
 }
 
 /// Idle, and with nothing that it took or is about to be handed (CLI-9, `wait --until idle`).
@@ -333,6 +342,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
     use synapse_core::ids::AgentId;
+    use synapse_store::ended::Ended;
 
     const NOW: u64 = 1_794_735_300_000;
     const SINCE: &str = "2026-11-15T09:30:00.000Z";
@@ -341,6 +351,7 @@ mod tests {
         AgentFacts {
             id: AgentId::from_bytes([1; 32]),
             label: "ana".into(),
+            ended: None,
             entry: None,
             port_open: None,
             held,
@@ -389,8 +400,14 @@ mod tests {
     /// CLI-11: each cause by its name, and the words that a person reads.
     #[test]
     fn why_an_agent_does_nothing() {
+        let ended = Ended { failed: true, why: "exit code 1: no key".into(), at_ms: NOW - 300_000 };
         let cases = [
-            (facts(false, Err("")), "not_running", "2 new in its spool"),
+            (facts(false, Err("")), "not_running", "waiting for it: 2"),
+            (
+                AgentFacts { ended: Some(ended), ..facts(false, Err("")) },
+                "not_running",
+                "its program ended 5 min ago with exit code 1: no key",
+            ),
             (facts(true, Err("no such socket")), "no_answer", "no such socket"),
             (
                 facts(true, Ok(node("busy", 0, 0, &[task("working")]))),

@@ -194,13 +194,13 @@ fn list(home: &Home, json: bool) -> Done {
     }
     let row = |one: &Remote| {
         let view = view(one);
-        let cell = |name: &str, width| show::line(view[name].as_str().unwrap_or_default(), width);
+        let cell = |name: &str, width| show::cell(view[name].as_str().unwrap_or_default(), width);
         vec![
             one.name.to_string(),
             cell("card_name", 40),
             cell("speaks", 20),
             cell("signature", 30),
-            show::line(&one.url, 80),
+            show::cell(&one.url, 80),
         ]
     };
     let rows: Vec<_> = all.iter().map(row).collect();
@@ -255,7 +255,7 @@ fn tell(one: &Remote, json: bool) -> Done {
     ];
     for (name, field) in rows {
         if let Some(text) = view[field].as_str().filter(|text| !text.is_empty()) {
-            show::out(&format!("{}  {}", show::paint("2", &format!("{name:7}")), show::line(text, 100)));
+            show::out(&format!("{}  {}", show::paint("2", &format!("{name:7}")), show::cell(text, 100)));
         }
     }
     Ok(())

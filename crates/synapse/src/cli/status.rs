@@ -80,7 +80,7 @@ pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done 
                 "{} {} for {}",
                 task.short_id,
                 show::state(&task.state),
-                show::line(&task.requester.shown(), 40)
+                show::cell(&task.requester.shown(), 40)
             ),
         ]);
     }
@@ -142,9 +142,9 @@ async fn of_there(there: &There, json: bool) -> Done {
             "agent",
             format!("{} ({})", show::cell(&status.agent_name, 60), show::cell(&status.agent_type, 40)),
         ),
-        row("state", format!("{} ({})", show::line(&status.state, 20), show::line(&status.why, 60))),
+        row("state", format!("{} ({})", show::cell(&status.state, 20), show::cell(&status.why, 60))),
         row("waiting", format!("{} messages", status.waiting)),
-        row("id", show::line(&status.agent_id, 64)),
+        row("id", show::cell(&status.agent_id, 64)),
         row("endpoint", there.to_string()),
     ]);
     Ok(())

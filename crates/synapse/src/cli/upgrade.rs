@@ -229,13 +229,13 @@ fn tell(row: &Row) {
     let name = &row.name;
     let line = match row.outcome {
         "current" => format!("{name} is of this version ({})", row.to),
-        "would_restart" => format!("{name} would be restarted: {} → {}", show::line(&row.from, 32), row.to),
-        "restarted" => format!("{name} restarted: {} → {}", show::line(&row.from, 32), row.to),
+        "would_restart" => format!("{name} would be restarted: {} → {}", show::cell(&row.from, 32), row.to),
+        "restarted" => format!("{name} restarted: {} → {}", show::cell(&row.from, 32), row.to),
         _ => format!("{name}: {}", show::safe(row.why.as_deref().unwrap_or_default())),
     };
     show::out(&line);
     if let Some(holder) = &row.holder {
-        let holder = show::line(holder, 32);
+        let holder = show::cell(holder, 32);
         let hint =
             format!("  its holder is still {holder}; `synapse kill {name}` and `synapse run` renew it");
         show::out(&show::paint("2", &hint));

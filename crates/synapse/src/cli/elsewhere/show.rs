@@ -36,17 +36,17 @@ pub(in crate::cli) async fn status(of: &Elsewhere, json: bool) -> Done {
         return Ok(());
     }
     let mut rows = vec![
-        ("agent", format!("{} ({}, elsewhere)", show::line(&of.label, 200), show::line(&card.name, 60))),
-        ("about", show::line(&card.description, 80)),
-        ("version", show::line(&card.version, 40)),
-        ("skills", show::line(&card.skills.join(", "), 80)),
+        ("agent", format!("{} ({}, elsewhere)", show::cell(&of.label, 200), show::cell(&card.name, 60))),
+        ("about", show::cell(&card.description, 80)),
+        ("version", show::cell(&card.version, 40)),
+        ("skills", show::cell(&card.skills.join(", "), 80)),
         ("speaks", of.agent.at.to_string()),
         ("streams", if card.streaming { "yes" } else { "no" }.to_owned()),
     ];
     for task in &tasks {
         rows.push((
             "task",
-            format!("{} {}", show::line(&of.task_ref(&task.id), 200), show::state(task.state)),
+            format!("{} {}", show::cell(&of.task_ref(&task.id), 200), show::state(task.state)),
         ));
     }
     for (name, text) in rows.iter().filter(|(_, text)| !text.is_empty()) {
@@ -70,7 +70,7 @@ pub(in crate::cli) async fn cancel(of: &Elsewhere, id: &str, json: bool) -> Done
         match tokio::time::timeout(PATIENCE, followed).await {
             Ok(done) => done.map_err(|e| of.fail(&e))?,
             Err(_) => {
-                let (task, s) = (show::line(&of.task_ref(id), 200), PATIENCE.as_secs());
+                let (task, s) = (show::cell(&of.task_ref(id), 200), PATIENCE.as_secs());
                 let message = format!("{} was told to stop {task}, and has not within {s} s", of.label);
                 return Err(Fail::new(fail::TIMED_OUT, "timed_out", message));
             }
@@ -79,7 +79,7 @@ pub(in crate::cli) async fn cancel(of: &Elsewhere, id: &str, json: bool) -> Done
     if json {
         show::json(&all_told(of, None, &picture));
     } else {
-        show::out(&format!("task {} is {}", show::line(&of.task_ref(id), 200), picture.state().name()));
+        show::out(&format!("task {} is {}", show::cell(&of.task_ref(id), 200), picture.state().name()));
     }
     Ok(())
 }
@@ -92,7 +92,7 @@ fn tell(of: &Elsewhere, picture: &Picture, json: bool) {
     let id = picture.task_id().unwrap_or_default();
     show::out(&format!(
         "task {} is {}",
-        show::line(&of.task_ref(id), 200),
+        show::cell(&of.task_ref(id), 200),
         show::state(picture.state().name())
     ));
     let is_over = picture.state().is_terminal();

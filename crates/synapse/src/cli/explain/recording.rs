@@ -65,7 +65,7 @@ fn as_json(ms: u64, verdict: &Verdict) -> serde_json::Value {
 
 fn in_words(verdict: &Verdict) -> String {
     let state = show::state_column(verdict.state.name(), 8);
-    format!("{state}  by {:<7}  {}", verdict.source.name(), show::line(&verdict.why, 100))
+    format!("{state}  by {:<7}  {}", verdict.source.name(), show::cell(&verdict.why, 100))
 }
 
 fn moment(recording: &Recording, profile: Profile, at: u64, json: bool) -> Done {
@@ -104,7 +104,7 @@ fn page(watch: &Watch, at: u64) -> String {
             show::state_column(reading.sees.name(), 7),
             seconds(reading.since.0),
             rank.confidence(),
-            show::line(&reading.why, 80)
+            show::cell(&reading.why, 80)
         ));
     }
     lines.join("\n")

@@ -16,7 +16,7 @@ pub(super) fn lines(agent: &str, view: &TerminalView, now: u64) -> Vec<(&'static
         let until = said.map_or_else(|| "it does not say until when".into(), |said| format!("until {said}"));
         lines.push((
             "paused",
-            format!("{}: {} reached", show::line(&until, 80), show::line(&paused.limit, 40)),
+            format!("{}: {} reached", show::cell(&until, 80), show::cell(&paused.limit, 40)),
         ));
     }
     if let Some(since) = &view.wedged_since {
@@ -30,7 +30,7 @@ pub(super) fn lines(agent: &str, view: &TerminalView, now: u64) -> Vec<(&'static
             show::state_column(&one.says, 7),
             ago(&one.since, now),
             one.confidence,
-            show::line(&one.why, 80)
+            show::cell(&one.why, 80)
         );
         lines.push((if n == 0 { "signals" } else { "" }, text));
     }
@@ -40,9 +40,9 @@ pub(super) fn lines(agent: &str, view: &TerminalView, now: u64) -> Vec<(&'static
     lines.extend(view.prompt.iter().flat_map(|prompt| asked(agent, prompt)));
     lines.push(("tells", tells(&view.tells, now)));
     let from = if view.profile_from.is_empty() { String::new() } else { format!("({})", view.profile_from) };
-    lines.push(("profile", format!("{} {}", view.profile, show::line(&from, 120))));
+    lines.push(("profile", format!("{} {}", view.profile, show::cell(&from, 120))));
     if let Some(fault) = &view.profile_fault {
-        let text = format!("what is there now is not used: {}", show::line(fault, 300));
+        let text = format!("what is there now is not used: {}", show::cell(fault, 300));
         lines.push(("", show::paint("31", &text)));
     }
     lines.push(("version", version(view)));
@@ -72,15 +72,15 @@ pub(super) fn asked(agent: &str, prompt: &PromptView) -> Vec<(&'static str, Stri
 pub(super) fn notified(result: &NotifierResult, now: u64) -> String {
     let NotifierResult { program, why, stderr, at_ms, failed, .. } = result;
     let said = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
-    let text = show::line(&format!("{program} {why}{said}"), 200);
+    let text = show::cell(&format!("{program} {why}{said}"), 200);
     let text = format!("{} ago: {text}", show::ago(now.saturating_sub(*at_ms)));
     if *failed { show::paint("31", &text) } else { text }
 }
 
 fn tells(tells: &TellsView, now: u64) -> String {
-    let why = if tells.why.is_empty() { String::new() } else { format!(", {}", show::line(&tells.why, 120)) };
+    let why = if tells.why.is_empty() { String::new() } else { format!(", {}", show::cell(&tells.why, 120)) };
     let last = match (&tells.last_event, &tells.last_event_at) {
-        (Some(last), Some(at)) => format!(", the last {} ago: {}", ago(at, now), show::line(last, 60)),
+        (Some(last), Some(at)) => format!(", the last {} ago: {}", ago(at, now), show::cell(last, 60)),
         _ => String::new(),
     };
     match (tells.way.as_str(), tells.events) {
@@ -92,7 +92,7 @@ fn tells(tells: &TellsView, now: u64) -> String {
 
 fn version(view: &TerminalView) -> String {
     let Some(version) = &view.version else { return "not known".into() };
-    let version = show::line(version, 40);
+    let version = show::cell(version, 40);
     match view.tested {
         Some(false) => {
             format!(

@@ -73,7 +73,7 @@ fn table(lines: &[HistoryLine]) -> String {
         let at = synapse_dialects::time::read("accepted_at", &message.accepted_at).unwrap_or_default();
         rows.push(vec![
             when::show(at, &zone),
-            format!("{} → {}", show::line(&message.from.shown(), 32), line.record.to_label),
+            format!("{} → {}", show::cell(&message.from.shown(), 32), line.record.to_label),
             message.task_id.get(..8).unwrap_or_default().to_owned(),
             show::state(&line.outcome.state),
             first_line(message.text.as_deref().unwrap_or_default()),
@@ -91,7 +91,7 @@ fn table(lines: &[HistoryLine]) -> String {
     let before: usize = (0..4).map(|n| widest(n).max(5) + 2).sum();
     let room = show::columns().saturating_sub(before).max(20);
     for row in &mut rows {
-        row[4] = show::fit(&row[4], room);
+        row[4] = show::fit_here(&row[4], room);
     }
     show::table(&["TIME", "FROM → TO", "TASK", "STATE", "MESSAGE"], &rows)
 }
@@ -100,6 +100,6 @@ fn table(lines: &[HistoryLine]) -> String {
 fn first_line(text: &str) -> String {
     const CHARS_MAX: usize = 400;
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let first = show::line(lines.next().unwrap_or_default(), CHARS_MAX);
+    let first = show::cell(lines.next().unwrap_or_default(), CHARS_MAX);
     if lines.next().is_some() && !first.ends_with('…') { format!("{first} …") } else { first }
 }

@@ -110,12 +110,12 @@ fn table(hits: &[(Timestamp, SearchHit)]) -> String {
     for (at, hit) in hits {
         let (who, task) = match &hit.record {
             HistoryRecord::Message(message) => {
-                let from = show::line(&message.message.from.shown(), 32);
+                let from = show::cell(&message.message.from.shown(), 32);
                 (format!("{from} → {}", message.to_label), &message.message.task_id)
             }
             HistoryRecord::Ended(ended) => {
-                let to = show::line(&ended.task.requester.label, 32);
-                (format!("{} ⇢ {to}", show::line(&ended.by, 32)), &ended.task.task_id)
+                let to = show::cell(&ended.task.requester.label, 32);
+                (format!("{} ⇢ {to}", show::cell(&ended.by, 32)), &ended.task.task_id)
             }
             HistoryRecord::Agent(_) | HistoryRecord::Artifact(_) => continue,
         };

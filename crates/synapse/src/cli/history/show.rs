@@ -175,20 +175,20 @@ fn drawn(messages: &[ConversationMessage]) -> String {
     for (message, (head, below)) in messages.iter().zip(tree::branches(&depths)) {
         let view = &message.line.record.message;
         let at = synapse_dialects::time::read("accepted_at", &view.accepted_at).unwrap_or_default();
-        let who = format!("{} → {}", show::line(&view.from.shown(), 40), message.line.record.to_label);
+        let who = format!("{} → {}", show::cell(&view.from.shown(), 40), message.line.record.to_label);
         let task = view.task_id.get(..8).unwrap_or_default();
         let state = show::state(&message.line.outcome.state);
         lines.push(format!("{head}{}  {task}  {state}  {}", show::paint("1", &who), when::show(at, &zone)));
         lines.extend(text(view.text.as_deref().unwrap_or_default()).map(|line| format!("{below}{line}")));
         let receipt = format!("{below}{}", receipt(&message.trail));
-        lines.push(show::paint("2", &show::fit(&receipt, show::columns())));
+        lines.push(show::paint("2", &show::fit_here(&receipt, show::columns())));
         let outcome = &message.line.outcome;
         if let Some(answer) = outcome.answer.as_ref().filter(|answer| !answer.text.trim().is_empty()) {
             let said = text(&answer.text).enumerate();
             lines.extend(said.map(|(n, line)| format!("{below}{} {line}", if n == 0 { "↳" } else { " " })));
         } else if let (Some(why), "failed" | "rejected" | "canceled") = (&outcome.why, outcome.state.as_str())
         {
-            lines.push(format!("{below}↳ {}", show::line(why, 400)));
+            lines.push(format!("{below}↳ {}", show::cell(why, 400)));
         }
     }
     lines.join("\n")
@@ -212,7 +212,7 @@ fn receipt(trail: &[MarkView]) -> String {
         .iter()
         .map(|mark| {
             let why =
-                mark.why.as_deref().map_or_else(String::new, |why| format!(" ({})", show::line(why, 60)));
+                mark.why.as_deref().map_or_else(String::new, |why| format!(" ({})", show::cell(why, 60)));
             match time(mark).since_ms(first) {
                 0 => format!("{}{why}", mark.what),
                 ms @ ..10_000 => format!("{}{why} +{ms} ms", mark.what),
