@@ -68,3 +68,24 @@ fn nothing_is_cut_in_a_pipe_and_the_end_of_a_program_is_explained() {
         assert!(explained.contains(part), "{part}: {explained}");
     }
 }
+
+/// Finding 25.
+#[test]
+fn n_limits_every_list() {
+    let world = world();
+    world.run("shout", "tr a-z A-Z", &[]);
+    for text in ["one", "two", "three"] {
+        world.ok(&["send", "shout", text, "--response"]);
+    }
+    let rows = |args: &[&str]| world.json(args).as_array().unwrap().len();
+    for flag in ["-n", "--limit", "--max"] {
+        assert_eq!(rows(&["history", flag, "2"]), 2, "{flag}");
+        let found = world.json(&["history", "search", "t", flag, "1"]);
+        assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{flag}");
+        assert_eq!(world.ok(&["audit", "--json", flag, "2"]).lines().count(), 2, "{flag}");
+        world.ok(&["inbox", "shout", flag, "2"]);
+    }
+    for flag in ["-n", "--limit", "--lines"] {
+        assert!(world.ok(&["logs", "shout", flag, "1"]).lines().count() <= 1, "{flag}");
+    }
+}

@@ -51,8 +51,8 @@ struct AuditLook {
     #[arg(long)]
     refused: bool,
     /// Show at most this many, the newest
-    #[arg(long, default_value_t = 100)]
-    max: usize,
+    #[arg(short = 'n', long, alias = "max", value_name = "N", default_value_t = 100)]
+    limit: usize,
     /// Keep running and print new entries
     #[arg(short, long)]
     follow: bool,
@@ -130,7 +130,7 @@ fn look(args: &AuditLook, json: bool) -> Done {
         follower.read(|line, raw| {
             if filter.takes(&line) {
                 last.push_back((index, line, raw));
-                if last.len() > args.max {
+                if last.len() > args.limit {
                     last.pop_front();
                 }
             }
@@ -138,7 +138,7 @@ fn look(args: &AuditLook, json: bool) -> Done {
         found.extend(last);
     }
     found.sort_by_key(|(_, line, _)| line.at);
-    let surplus = found.len().saturating_sub(args.max);
+    let surplus = found.len().saturating_sub(args.limit);
     found.drain(..surplus);
     let several = args.agent.is_none();
     tell(&found, &logs, several, json);

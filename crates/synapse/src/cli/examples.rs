@@ -228,7 +228,7 @@ Examples:
 pub(super) const INBOX: &str = "\
 Examples:
   synapse inbox                                         yours, or that of the agent you run under
-  synapse inbox shout --peek --max 5";
+  synapse inbox shout --peek -n 5";
 
 pub(super) const LIST: &str = "\
 Examples:

@@ -60,8 +60,8 @@ struct List {
     #[arg(long, value_name = "ID")]
     task: Option<String>,
     /// Show at most this many, the newest
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    max: u32,
+    #[arg(short = 'n', long, alias = "max", value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
 }
 
 #[derive(Args)]
@@ -74,8 +74,8 @@ struct Search {
     #[command(flatten)]
     span: Span,
     /// Show at most this many, the newest
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    max: u32,
+    #[arg(short = 'n', long, alias = "max", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
 }
 
 #[derive(Args)]

@@ -28,8 +28,8 @@ pub(super) struct Inbox {
     #[arg(long, conflicts_with_all = ["agent", "peek"])]
     approvals: bool,
     /// Show at most this many
-    #[arg(long, default_value_t = 50)]
-    max: usize,
+    #[arg(short = 'n', long, alias = "max", value_name = "N", default_value_t = 50)]
+    limit: usize,
 }
 
 /// Messages up to this priority are notes.
@@ -40,7 +40,7 @@ pub(super) async fn inbox(args: Inbox, calling: &Calling, json: bool) -> Done {
         return super::approve::list(json).await;
     }
     if let Some(there) = There::named(args.agent.as_deref().unwrap_or_default(), calling)? {
-        let path = format!("/api/v1/inbox?max={}", args.max);
+        let path = format!("/api/v1/inbox?max={}", args.limit);
         let page = there.ask(async |client| client.get(&path).await).await?;
         tell_page(&page, &there.to_string(), json);
         return Ok(());
@@ -62,9 +62,9 @@ pub(super) async fn inbox(args: Inbox, calling: &Calling, json: bool) -> Done {
         Some(id) => {
             // Reading is seeing, for the agent itself; a person looks over its shoulder.
             let take = own == Some(id) && !args.peek;
-            of_agent(&roll, id, take, args.max, json).await
+            of_agent(&roll, id, take, args.limit, json).await
         }
-        None => of_person(&roll, args.peek, args.max, json),
+        None => of_person(&roll, args.peek, args.limit, json),
     }
 }
 

@@ -26,8 +26,8 @@ pub(super) struct Logs {
     #[arg(short, long)]
     follow: bool,
     /// Show at most this many, the newest
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 200)]
-    lines: usize,
+    #[arg(short = 'n', long, alias = "lines", value_name = "N", default_value_t = 200)]
+    limit: usize,
     /// Show lines since this time, e.g. 10m or 2026-11-15T09:30:00Z
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<u64>,
@@ -56,7 +56,7 @@ pub(super) async fn logs(args: Logs, json: bool) -> Done {
     let mut text = read_tail(&logfile::old(&path), TAIL_BYTES_MAX).unwrap_or_default();
     let (now, mut place) = read_whole(&path)?;
     text.extend(now);
-    let wanted = Wanted { since_ms: args.since, lines: args.lines };
+    let wanted = Wanted { since_ms: args.since, lines: args.limit };
     for line in wanted.of(&String::from_utf8_lossy(&text)) {
         say(line, json);
     }

@@ -16,7 +16,7 @@ pub(super) fn list(args: &List, json: bool) -> Done {
     let shelf = Shelf::open(args.agent.as_deref())?;
     let from = args.from.as_deref().map(|raw| shelf.sender(raw)).transpose()?;
     let wanted = Wanted { from, ..wanted(args.span) };
-    let max = args.max as usize;
+    let max = args.limit as usize;
     let mut found: Vec<(&Book, Past)> = Vec::new();
     for book in &shelf.books {
         let page = match &task {

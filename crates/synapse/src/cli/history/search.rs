@@ -17,7 +17,7 @@ const SNIPPET_CHARS: usize = 160;
 pub(super) fn search(args: &Search, json: bool) -> Done {
     let query = Query::parse(&args.text).map_err(|bad| Fail::usage(bad.to_string()))?;
     let shelf = Shelf::open(args.agent.as_deref())?;
-    let max = args.max as usize;
+    let max = args.limit as usize;
     let wish = Wish { max, since: args.span.since, until: args.span.until };
     let (mut found, mut cuts) = (Vec::new(), Vec::new());
     for book in &shelf.books {
@@ -62,7 +62,7 @@ fn why_not_all(cuts: &[Cut], max: usize) -> Option<String> {
             "{count} places that nearly fit were looked at and there are more; add a rarer word, or --since and --until"
         )),
         (None, None) if !cuts.is_empty() => {
-            Some(format!("these are the newest {max}; there may be more: --max, --since, or another word"))
+            Some(format!("these are the newest {max}; there may be more: --limit, --since, or another word"))
         }
         (None, None) => None,
     }
