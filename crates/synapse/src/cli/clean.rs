@@ -9,15 +9,17 @@ use crate::fail::{self, Done, Fail};
 use crate::{remove, show};
 use clap::Args;
 use serde::Serialize;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use synapse_core::ids::AgentId;
-use synapse_store::home::AgentDir;
 
 #[derive(Args)]
 pub(super) struct Clean {
     /// Remove agents without mail that did not run for this many days
     #[arg(long, value_name = "DAYS", default_value_t = 90)]
     older_than: u64,
+    /// Remove all stopped agents without mail
+    #[arg(long)]
+    stopped: bool,
     /// Remove this stopped agent (repeatable)
     #[arg(long, value_name = "AGENT")]
     forget: Vec<String>,
@@ -52,7 +54,7 @@ pub(super) fn clean(args: &Clean, json: bool) -> Done {
         if json {
             show::json(&Vec::<Row>::new());
         } else {
-            show::out("there is nothing to remove");
+            show::out("there is nothing to remove; `synapse clean --stopped` removes stopped agents, too");
         }
         return Ok(());
     }
@@ -139,20 +141,19 @@ fn agents(roll: &Roll, args: &Clean) -> Result<Vec<(AgentId, String)>, Fail> {
     for known in &roll.known {
         let dir = roll.home.agent(&known.id);
         let runs = roll.scan.agents.iter().any(|entry| entry.agent_id == known.id);
-        let Some(idle) = idle_for(&dir).filter(|idle| !runs && *idle >= age && !is_named(&known.id, &gone))
-        else {
+        if runs || is_named(&known.id, &gone) {
             continue;
+        }
+        let idle = remove::idle_for(&dir);
+        let why = match idle {
+            Some(idle) if idle >= age => format!("it did not run for {} days", idle.as_secs() / 86_400),
+            _ if args.stopped => "it is stopped".to_owned(),
+            _ if remove::is_passing(&dir, known) => "it ran once, for less than a minute".to_owned(),
+            _ => continue,
         };
         if remove::mail_of(&dir).is_ok_and(remove::Mail::is_none) {
-            gone.push((known.id, format!("it did not run for {} days", idle.as_secs() / 86_400)));
+            gone.push((known.id, why));
         }
     }
     Ok(gone)
-}
-
-/// Since when nothing was written for the agent; none if that cannot be told.
-fn idle_for(dir: &AgentDir) -> Option<Duration> {
-    let files = [dir.journal(), dir.log(), dir.known(), dir.spool().join("new")];
-    let dates = files.iter().filter_map(|path| path.metadata().and_then(|found| found.modified()).ok());
-    SystemTime::now().duration_since(dates.max()?).ok()
 }
