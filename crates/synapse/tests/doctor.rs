@@ -251,8 +251,8 @@ fn nodes_ports_and_programs_are_looked_at() {
         .collect();
     for (said, expected) in programs.iter().zip([
         "claude: 9.9 (Test)",
-        "codex does not tell its version: it fails",
-        "gemini does not tell its version: no answer within 3 s",
+        "codex does not tell its version: `--version` fails",
+        "gemini does not tell its version: no answer within 10 s",
         "opencode is not installed",
         "copilot is not installed",
     ]) {

@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const NAMES: [&str; 5] = ["claude", "codex", "gemini", "opencode", "copilot"];
-const PATIENCE: Duration = Duration::from_secs(3);
+/// All are asked at the same time, and a CLI on Node.js takes seconds to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 /// More than any version; a program that says more is not answering the question.
 const SAID_BYTES_MAX: u64 = 4096;
@@ -69,8 +70,8 @@ fn ask(program: &Path) -> Said {
     match (status, line) {
         (None, _) => Said::Nothing(format!("no answer within {} s", PATIENCE.as_secs())),
         (Some(true), Some(line)) => Said::Version(line),
-        (Some(true), None) => Said::Nothing("it says nothing".to_owned()),
-        (Some(false), _) => Said::Nothing("it fails".to_owned()),
+        (Some(true), None) => Said::Nothing("`--version` prints nothing".to_owned()),
+        (Some(false), _) => Said::Nothing("`--version` fails".to_owned()),
     }
 }
 
