@@ -23,7 +23,7 @@ pub enum Refusal {
     TooLarge { bytes: usize, max: usize },
     #[error("message id {message} was already used for another content; use a new id")]
     Conflict { message: MessageId },
-    #[error("no task {task:?} is known here; `synapse inbox` lists what is")]
+    #[error("unknown task {task:?}; `synapse history` lists messages and their tasks")]
     NoSuchTask { task: String },
     #[error("{task:?} could be several tasks; use more digits of the id")]
     AmbiguousTask { task: String },

@@ -133,3 +133,11 @@ fn agents_that_were_only_tried_leave_the_list() {
     assert_eq!(listed(), ["with-mail"]);
     assert!(!world.agent_dir(&agents[0].id).exists());
 }
+
+/// Finding 30.
+#[test]
+fn an_unknown_task_points_to_the_history() {
+    let world = world();
+    world.run("shout", "tr a-z A-Z", &[]);
+    world.synapse(&["cancel", "0123abcd"]).fails(5, &["unknown task", "synapse history"]);
+}

@@ -113,7 +113,7 @@ say('completed', text='painted ' + colour['text'] + ' for ' + colour['from']['la
         assert!(history.contains(state), "{history}");
     }
     world.synapse(&["send", "painter", "blue", "--task", &task]).fails(5, &["already completed"]);
-    world.synapse(&["send", "painter", "blue", "--task", "ffffffff"]).fails(5, &["no task"]);
+    world.synapse(&["send", "painter", "blue", "--task", "ffffffff"]).fails(5, &["unknown task"]);
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn a_wrong_name_is_refused_and_the_right_one_suggested() {
     world.synapse(&["status", "shoot"]).fails(5, &["did you mean shout"]);
     world.synapse(&["kill", "shoot"]).fails(5, &["did you mean shout"]);
     world.synapse(&["inbox", "shoot"]).fails(5, &["did you mean shout"]);
-    world.synapse(&["cancel", "0123abcd"]).fails(5, &["no task"]);
+    world.synapse(&["cancel", "0123abcd"]).fails(5, &["unknown task"]);
 }
 
 #[test]
@@ -284,5 +284,5 @@ fn replies_go_by_task_and_always_work() {
     let mail = world.ok(&["inbox"]);
     assert!(mail.contains("and one more thing") && mail.contains("bob") && mail.contains(short), "{mail}");
     assert!(world.ok(&["inbox"]).contains("inbox empty"), "what was shown is read");
-    world.synapse(&["reply", "hm", "--task", "ffffffff"]).fails(5, &["no task"]);
+    world.synapse(&["reply", "hm", "--task", "ffffffff"]).fails(5, &["unknown task"]);
 }

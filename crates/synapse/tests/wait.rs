@@ -58,7 +58,7 @@ fn what_cannot_be_waited_for_is_said_at_once() {
     world.run("cat", "cat", &[]);
     world.synapse(&["wait", "cat", "--until", "done"]).fails(2, &["is an agent"]);
     world.synapse(&["wait", "ffffffff", "--until", "idle"]).fails(2, &["for agents"]);
-    world.synapse(&["wait", "ffffffff"]).fails(5, &["no task"]);
+    world.synapse(&["wait", "ffffffff"]).fails(5, &["unknown task"]);
     world.synapse(&["wait", "catt"]).fails(5, &["did you mean", "cat"]);
     world.synapse(&["wait"]).exits(2);
     let task = world.send("cat", "hi", &[]);
