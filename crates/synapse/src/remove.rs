@@ -131,6 +131,8 @@ const OWN: &[&str] = &[
     "certs",
     "holders",
     "hostname",
+    // Of an agent that works in the user's own folder.
+    "outbox",
     "profiles",
     "registry",
     "remotes",
@@ -142,7 +144,7 @@ const OWN: &[&str] = &[
     "watches",
 ];
 /// What mail and history are made of: in the home, and in the folder of an agent.
-const MAIL: &[&str] = &["agents", "user", "hostname"];
+const MAIL: &[&str] = &["agents", "user", "hostname", "outbox"];
 const MAIL_OF_AGENT: &[&str] = &[
     "journal.db",
     "journal.db-wal",
@@ -206,8 +208,15 @@ pub fn remove_home(home: &Home, ids: &[AgentId], plan: &Plan, keep_mail: bool) -
         }
         return Ok(());
     }
-    // Fails if something is left, which then stays.
+    // Each fails if something is left, such as entries of other tools, which then stays.
     let _ = std::fs::remove_dir(home.root());
+    let registry = home.registry_dir();
+    let _ = std::fs::remove_dir(registry);
+    if let Some(shared) =
+        registry.parent().filter(|parent| parent.file_name().is_some_and(|name| name == ".a2a"))
+    {
+        let _ = std::fs::remove_dir(shared);
+    }
     Ok(())
 }
 

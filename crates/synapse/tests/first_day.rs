@@ -141,3 +141,18 @@ fn an_unknown_task_points_to_the_history() {
     world.run("shout", "tr a-z A-Z", &[]);
     world.synapse(&["cancel", "0123abcd"]).fails(5, &["unknown task", "synapse history"]);
 }
+
+/// Finding 31: in the home of a user who chose no other, the registry is beside it.
+#[test]
+fn nothing_is_left_of_a_default_home() {
+    let world = world();
+    let synapse = |args: &[&str]| {
+        let mut command = world.command(args);
+        command.env_remove("SYNAPSE_HOME").env("HOME", world.folder());
+        Ran::new(args, command.output().unwrap()).ok()
+    };
+    synapse(&["run", "-d", "--name", "shout", "--exec", "tr a-z A-Z"]);
+    assert!(world.file(".a2a/registry").exists() && world.file(".synapse").exists());
+    synapse(&["uninstall", "--yes"]);
+    assert!(!world.file(".synapse").exists() && !world.file(".a2a").exists());
+}
