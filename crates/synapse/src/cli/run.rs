@@ -159,9 +159,18 @@ fn listen(said: Network) -> Result<Listen, Fail> {
     })
 }
 
-/// `./tools/review.py --fast` is a `review`.
+/// `./tools/review.py --fast` is a `review`, also after `env` and assignments.
 fn kind_of(command: &str) -> AgentType {
-    let program = command.split_whitespace().next().unwrap_or_default();
+    let is_assignment = |word: &&str| {
+        let name = word.split_once('=').map_or("", |(name, _)| name);
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let mut words = command.split_whitespace().skip_while(is_assignment).peekable();
+    if words.peek() == Some(&"env") {
+        words.next();
+    }
+    let program = words.find(|word| !is_assignment(word)).unwrap_or_default();
     let file = program.rsplit('/').next().unwrap_or_default();
     let stem = file.split('.').next().unwrap_or_default().to_ascii_lowercase();
     AgentType::parse(&stem).unwrap_or_else(|_| AgentType::parse("exec").expect("a plain word is a type"))
@@ -279,6 +288,10 @@ mod tests {
             ("cat", "cat"),
             ("./tools/Review.py --x", "review"),
             ("/usr/bin/python3 a.py", "python3"),
+            ("MODE=fast LANG=C ./tools/review.py", "review"),
+            ("env A=1 B=2 cat", "cat"),
+            ("A='x y' cat", "exec"),
+            ("A=1", "exec"),
             ("'a b'", "exec"),
             ("", "exec"),
         ];
