@@ -161,7 +161,7 @@ pub fn parts(field: &str, value: Value) -> Result<Vec<Part>, Refusal> {
     };
     let empty = parts.iter().all(|p| matches!(&p.piece, Piece::Text(text) if text.trim().is_empty()));
     if empty {
-        return Err(Refusal::bad_field(field, "it says nothing"));
+        return Err(Refusal::bad_field(field, "it is empty"));
     }
     Ok(parts)
 }

@@ -142,6 +142,16 @@ fn an_unknown_task_points_to_the_history() {
     world.synapse(&["cancel", "0123abcd"]).fails(5, &["unknown task", "synapse history"]);
 }
 
+/// Words of the first day.
+#[test]
+fn an_empty_message_is_named() {
+    let world = world();
+    world.run("shout", "tr a-z A-Z", &[]);
+    for args in [&["send", "shout", ""][..], &["send", "shout", " \n"], &["broadcast", ""]] {
+        world.synapse(args).fails(2, &["the message is empty"]);
+    }
+}
+
 /// Finding 31: in the home of a user who chose no other, the registry is beside it.
 #[test]
 fn nothing_is_left_of_a_default_home() {

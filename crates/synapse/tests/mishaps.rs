@@ -57,7 +57,7 @@ fn a_program_that_ends_at_once_is_heard_and_keeps_its_mail() {
     let why = row["why"].as_str().unwrap();
     assert!(why.contains("exit code 9") && why.contains("no key found"), "{why}");
     world.ok(&["send", "unseen", "are you there?"]);
-    assert!(world.ok(&["inbox", "unseen"]).contains("1 new in its spool"));
+    assert!(world.ok(&["inbox", "unseen"]).contains("waiting for it: 1"));
     // Started again, it is what it is now.
     world.write("echo.py", ECHO);
     let mail = world.ok(&["run", "-d", "--name", "unseen", "--type", "sh", "--", python(), "echo.py"]);

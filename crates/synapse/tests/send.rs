@@ -170,7 +170,7 @@ fn mail_for_a_stopped_agent_is_kept_and_arrives() {
     let stored = world.ok(&["send", "ledger", "while you were out"]);
     assert!(stored.contains("not running") && stored.contains("stored"), "{stored}");
     let status = world.ok(&["status", "ledger"]);
-    assert!(status.contains("not running") && status.contains("1 new"), "{status}");
+    assert!(status.contains("not running") && status.contains("new messages: 1"), "{status}");
     world.synapse(&["send", "ledger", "anybody?", "--response"]).fails(4, &["not running"]);
     let spooled = world.json(&["send", "ledger", "third", "--message-id", "third"]);
     assert_eq!(spooled["status"], "spooled");

@@ -73,7 +73,7 @@ fn only_the_agent_itself_or_the_person_may_share_for_it() {
     );
     world.synapse(&["share", "what?"]).fails(2, &["--from"]);
     world.synapse(&["share", &"x".repeat(5_000), "--from", "ana"]).fails(5, &["5000 bytes", "4096"]);
-    world.synapse(&["share", "  ", "--from", "ana"]).fails(2, &["says nothing"]);
+    world.synapse(&["share", "  ", "--from", "ana"]).fails(2, &["is empty"]);
     world.ok(&["kill", "ana"]);
     world.synapse(&["share", "x", "--from", "ana"]).fails(4, &["not running"]);
     world.synapse(&["follow", "ana"]).fails(4, &["not running"]);

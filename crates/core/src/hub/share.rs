@@ -28,7 +28,7 @@ impl Hub {
                 return Err(Refusal::TooLarge { bytes, max });
             }
             if text.trim().is_empty() {
-                return Err(Refusal::bad_field("text", "it says nothing"));
+                return Err(Refusal::bad_field("text", "it is empty"));
             }
         }
         let before = self.state.contexts.get(&agent).map(|context| &context.text);

@@ -50,6 +50,16 @@ pub struct NodeFacts {
     pub prompt: Option<PromptView>,
 }
 
+/// A person who looks at a list wants to know what the agent does, not by which sign that was seen; `explain` has it.
+pub(super) fn why_for_people<'a>(state: &str, why: &'a str) -> &'a str {
+    let is_sign = ["hook, ", "title, ", "screen, ", "status, "].iter().any(|sign| why.starts_with(sign));
+    match state {
+        "idle" if is_sign => "ready",
+        "busy" if is_sign => "working",
+        _ => why,
+    }
+}
+
 pub(super) async fn gather(roll: &Roll, id: &AgentId, patience: Duration) -> AgentFacts {
     let held = roll.is_held(id);
     let spool = Spool::open(&roll.home.agent(id).spool());

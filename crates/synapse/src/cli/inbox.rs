@@ -87,7 +87,7 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
             show::json(&json!({ "agent_id": id, "running": false, "spooled": waiting, "messages": [] }));
         } else {
             show::out(&format!(
-                "{label} is not running; {waiting} new in its spool, the rest in its journal. Start it to see them"
+                "{label} is not running; new messages waiting for it: {waiting}. Start it to see all"
             ));
         }
         return Ok(());

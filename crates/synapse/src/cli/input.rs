@@ -6,7 +6,7 @@ use crate::fail::{Done, Fail};
 pub(super) fn confirm(question: &str, if_not: &str, json: bool) -> Done {
     use std::io::{BufRead as _, IsTerminal as _, Write as _};
     if json || !std::io::stdin().is_terminal() || !crate::show::err_on_terminal() {
-        return Err(Fail::usage(format!("{if_not}; say that it may be with --yes")));
+        return Err(Fail::usage(format!("{if_not}; pass --yes to confirm")));
     }
     let _ = write!(std::io::stderr(), "{question} [y/N] ");
     let mut answer = String::new();
@@ -23,7 +23,7 @@ pub(super) fn text_of(message: Option<String>, file: Option<&std::path::Path>) -
     /// As much as the settings can allow; what is allowed now is checked by whoever stores it.
     const BYTES_MAX: u64 = 32 << 20;
     let text = match (message, file) {
-        (Some(text), _) if text != "-" => return Ok(text),
+        (Some(text), _) if text != "-" => return not_empty(text),
         (_, Some(path)) => {
             let opened = std::fs::File::open(path);
             let file = opened.map_err(|e| Fail::usage(format!("{} cannot be read: {e}", path.display())))?;
@@ -44,5 +44,15 @@ pub(super) fn text_of(message: Option<String>, file: Option<&std::path::Path>) -
         // Never cut: half of a text may mean something else.
         return Err(Fail::too_large(format!("the message has more than {BYTES_MAX} bytes")));
     }
-    String::from_utf8(text).map_err(|_| Fail::usage("the message is not UTF-8 text"))
+    not_empty(String::from_utf8(text).map_err(|_| Fail::usage("the message is not UTF-8 text"))?)
+}
+
+/// As a node would refuse it, in words for the command line.
+fn not_empty(text: String) -> Result<String, Fail> {
+    if !text.trim().is_empty() {
+        return Ok(text);
+    }
+    let mut fail = Fail::from(synapse_core::Refusal::bad_field("message", "it is empty"));
+    "the message is empty".clone_into(&mut fail.info.message);
+    Err(fail)
 }

@@ -1,7 +1,7 @@
 //! `synapse list`: who is here. Reads the registry only, so that it is quick with a hundred agents.
 
-use super::List;
 use super::pending::Pending;
+use super::{List, facts};
 use crate::agents::Roll;
 use crate::fail::Done;
 use crate::{remove, show};
@@ -159,7 +159,10 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
                 row.kind.clone(),
                 show::state(&row.state),
                 since,
-                row.pending.as_ref().map_or_else(|| show::cell(&row.why, 32), |pending| pending.asks(60)),
+                row.pending.as_ref().map_or_else(
+                    || show::cell(facts::why_for_people(&row.state, &row.why), 32),
+                    |pending| pending.asks(60),
+                ),
                 row.handle.clone().unwrap_or_else(|| "-".into()),
                 show::cell(&show::folder(&row.folder), 40),
             ]
@@ -305,7 +308,7 @@ fn known_only(roll: &Roll, known: &Known) -> Row {
     let ended = Ended::load(&dir);
     let mut why = ended.as_ref().map_or_else(|| "not running".to_owned(), |ended| ended.why.clone());
     if let Some(n @ 1..) = spooled {
-        why.push_str(&format!(", {n} new in its spool"));
+        why.push_str(&format!(", new messages: {n}"));
     }
     // From a sandbox it is not seen what an agent was started with.
     let start = roll.sandboxed().is_none().then(|| super::start::command_for(roll, known));

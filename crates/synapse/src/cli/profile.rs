@@ -214,7 +214,12 @@ fn tell_score(score: &Score, json: bool) -> Done {
         show::json(&serde_json::to_value(score).unwrap_or_default());
         return Ok(());
     }
-    show::out(&format!("agreement       {:.1} % of {} samples", 100.0 * score.agreement, score.samples));
+    if score.samples == 0 {
+        show::out("agreement       nothing to compare: the recording has no samples");
+    } else {
+        let percent = 100.0 * score.agreement;
+        show::out(&format!("agreement       {percent:.1} % of {} samples", score.samples));
+    }
     show::out(&format!(
         "waiting missed  {} ms, of it seen as idle {} ms",
         score.waiting_missed_ms, score.waiting_as_idle_ms

@@ -60,7 +60,10 @@ pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done 
             format!(
                 "{} ({}), since {}",
                 show::state(&status.state),
-                show::line(status.asks.as_ref().unwrap_or(&status.why), 100),
+                show::cell(
+                    status.asks.as_deref().unwrap_or(facts::why_for_people(&status.state, &status.why)),
+                    100
+                ),
                 status.since
             ),
         ],
@@ -106,7 +109,7 @@ fn not_running(roll: &Roll, id: &AgentId, json: bool) -> Done {
         ));
     } else {
         show::out(&format!(
-            "{label} is not running; {waiting} new in its spool. Mail for it is kept until it runs again"
+            "{label} is not running; new messages: {waiting}. They are kept until it runs again"
         ));
     }
     Ok(())
@@ -124,7 +127,7 @@ fn not_responding(roll: &Roll, id: &AgentId, why: &str, json: bool) {
         return;
     }
     show::out(&format!("{label} is not responding: {why}"));
-    show::out(&format!("{spooled} new in its spool. Mail for it is kept until it responds again"));
+    show::out(&format!("new messages: {spooled}. They are kept until it responds again"));
 }
 
 /// What anybody may see of a node elsewhere; its tasks are shown to those who may read them.

@@ -318,10 +318,9 @@ async fn read_inbox(roll: &Roll, args: ReadInbox) -> Outcome {
     let shown: Vec<&MessageView> =
         if is_read { inbox::notes_of(&page) } else { page.messages.iter().collect() };
     let mut text = match (shown.len(), is_read) {
-        (0, true) => format!(
-            "no notes for you; {} other messages wait their turn",
-            page.waiting - page.notes.min(page.waiting)
-        ),
+        (0, true) => {
+            format!("inbox empty; waiting to be delivered: {}", page.waiting - page.notes.min(page.waiting))
+        }
         (0, false) => format!("no mail waits for {}", roll.label(&id)),
         (n, _) => format!("{n} messages for {}, each in the words of its sender:", roll.label(&id)),
     };
