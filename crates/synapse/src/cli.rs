@@ -11,6 +11,7 @@ mod broadcast;
 mod cancel;
 mod certs;
 mod clean;
+mod complete;
 mod config;
 mod doctor;
 mod elsewhere;
@@ -55,6 +56,7 @@ mod watchdog;
 mod who;
 mod wrap;
 
+pub use complete::names as complete;
 pub use watchdog::detached as watch_detached;
 
 use crate::fail::{self, Done};

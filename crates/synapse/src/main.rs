@@ -1,7 +1,7 @@
 //! `synapse`: parse, run, exit code.
 //!
-//! The processes under an agent (`__hold`, `__node`, `__run`, `__hook`, `__teach`, `__tty`, `__demo`) are this same binary on short paths of their
-//! own, taken before anything else is set up.
+//! The processes under an agent (`__hold`, `__node`, `__run`, `__hook`, `__teach`, `__tty`, `__demo`), and what
+//! completions ask (`__complete`), are this same binary on short paths of their own, taken before anything else is set up.
 
 mod agents;
 mod cli;

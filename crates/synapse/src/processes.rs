@@ -29,6 +29,7 @@ pub fn inner(name: &str, mut args: impl Iterator<Item = OsString>) -> Option<Exi
         "__node" => Some(id().map_or(ExitCode::from(2), |id| node(&id))),
         "__watch" => Some(crate::cli::watch_detached(first.unwrap_or_default().to_str().unwrap_or_default())),
         "__tty" => Some(crate::learn::run_in_terminal(&first.unwrap_or_default(), args)),
+        "__complete" => Some(crate::cli::complete(first.unwrap_or_default().to_str().unwrap_or_default())),
         "__demo" => Some(crate::demo::program(first.unwrap_or_default().to_str().unwrap_or_default())),
         _ => None,
     }

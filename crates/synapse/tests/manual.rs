@@ -50,6 +50,36 @@ fn every_command_has_a_page() {
     world.synapse(&["man", "--dir", "/proc/none"]).fails(2, &["/proc/none"]);
 }
 
+/// Finding 27: bash asks the binary for names, where a name may stand.
+#[test]
+fn bash_completes_agents_and_clis() {
+    let world = world();
+    world.run("shout", "tr a-z A-Z", &[]);
+    world.run("gone", "cat", &[]);
+    world.ok(&["kill", "gone"]);
+    world.write("synapse.bash", &world.ok(&["completions", "bash"]));
+    std::os::unix::fs::symlink(world.exe(), world.file("synapse")).unwrap();
+    let complete = |words: &str, cword: usize| {
+        let script = format!(
+            "PATH=\"$PWD:$PATH\"; source ./synapse.bash; COMP_WORDS=({words}); COMP_CWORD={cword}; \
+             _synapse_with_names synapse \"${{COMP_WORDS[{cword}]}}\" synapse; echo \" ${{COMPREPLY[*]}} \""
+        );
+        let output = world.prepare(Command::new("bash"), &["-c", &script]).output().unwrap();
+        Ran::new(&["bash", &script], output).ok().stdout.trim_end_matches('\n').to_owned()
+    };
+    assert_eq!(complete("synapse cla", 1), " claude ");
+    assert_eq!(complete("synapse send sh", 2), " shout ");
+    assert_eq!(complete("synapse kill shout s", 3), " shout ");
+    assert_eq!(complete("synapse send shout sh", 3), "  ", "the second word is the message");
+    let all = complete("synapse attach ''", 2);
+    assert!(all.contains(" shout ") && !all.contains("<AGENT>") && !all.contains("gone"), "{all}");
+    assert!(complete("synapse run --na", 2).contains("--name"));
+    for (shell, asks) in [("zsh", "_synapse_agents'"), ("fish", "(synapse __complete agents")] {
+        let script = world.ok(&["completions", shell]);
+        assert!(script.contains(asks) && script.contains("synapse __complete clis"), "{shell}");
+    }
+}
+
 /// Findings 14 and 26: the page in groups, with the CLIs by name and without the flags of calls by URL.
 #[test]
 fn golden_the_first_page_of_help() {

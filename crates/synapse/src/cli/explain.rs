@@ -24,7 +24,7 @@ use synapse_store::spool::{Found, Spool};
 #[derive(Args)]
 pub(super) struct Explain {
     /// Agent, task id (or its first eight digits) or message id
-    #[arg(required_unless_present = "recording")]
+    #[arg(required_unless_present = "recording", value_name = "AGENT|TASK|MESSAGE")]
     what: Option<String>,
     /// Explain the states in this recording (asciinema cast) instead
     #[arg(long, value_name = "CAST", conflicts_with = "what")]

@@ -1,6 +1,6 @@
 //! `synapse completions` and `synapse man`: both are made from the command line itself, so they cannot differ from it.
 //!
-//! Not here: completing names of agents, which would have to ask the registry at each key.
+//! Not here: names of agents in completions (`cli/complete`).
 
 use super::help::command;
 use crate::fail::{Done, Fail};
@@ -22,9 +22,7 @@ pub(super) struct Man {
 }
 
 pub(super) fn completions(args: &Completions) -> Done {
-    let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut command(), "synapse", &mut text);
-    print(&text);
+    print(super::complete::script(args.shell, command()).as_bytes());
     Ok(())
 }
 
