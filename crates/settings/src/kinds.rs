@@ -3,6 +3,10 @@
 //! Invariant: a `Value` that came out of `Kind::check` fits its kind.
 //! Not here: which setting has which kind (`keys`), where a value stood (`document`).
 
+mod value;
+
+pub use value::Value;
+
 use crate::keys::{APPROVE, VERBS};
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv6Addr};
@@ -40,18 +44,6 @@ pub enum Kind {
     Line,
     /// A program and its arguments, as they are started; no shell reads them.
     Command,
-}
-
-/// A checked value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    Text(String),
-    Bool(bool),
-    Number(u64),
-    List(Vec<String>),
-    Path(PathBuf),
-    /// A program and its arguments; empty: none.
-    Command(Vec<String>),
 }
 
 /// A value as it stands in a file, before anything is believed.
@@ -265,67 +257,6 @@ impl Kind {
                 Raw::List(words.map(|word| Raw::Text(word.to_owned())).collect())
             }
             _ => Raw::Text(text.to_owned()),
-        }
-    }
-}
-
-impl Value {
-    pub(crate) fn text(self) -> String {
-        match self {
-            Self::Text(text) => text,
-            _ => String::new(),
-        }
-    }
-
-    pub(crate) fn number(self) -> u64 {
-        match self {
-            Self::Number(number) => number,
-            _ => 0,
-        }
-    }
-
-    pub(crate) fn small(self) -> u32 {
-        u32::try_from(self.number()).unwrap_or(u32::MAX)
-    }
-
-    pub(crate) fn truth(self) -> bool {
-        self == Self::Bool(true)
-    }
-
-    pub(crate) fn list(self) -> Vec<String> {
-        match self {
-            Self::List(list) | Self::Command(list) => list,
-            _ => Vec::new(),
-        }
-    }
-
-    pub(crate) fn path(self) -> PathBuf {
-        match self {
-            Self::Path(path) => path,
-            _ => PathBuf::new(),
-        }
-    }
-
-    pub fn to_json(&self) -> serde_json::Value {
-        match self {
-            Self::Text(text) => text.as_str().into(),
-            Self::Bool(truth) => (*truth).into(),
-            Self::Number(number) => (*number).into(),
-            Self::List(list) | Self::Command(list) => list.as_slice().into(),
-            Self::Path(path) => path.to_string_lossy().into(),
-        }
-    }
-
-    /// As a person reads and types it.
-    pub fn shown(&self) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Bool(truth) => truth.to_string(),
-            Self::Number(number) => number.to_string(),
-            Self::List(list) if list.is_empty() => "[]".into(),
-            Self::List(list) => list.join(","),
-            Self::Command(_) => self.to_json().to_string(),
-            Self::Path(path) => path.display().to_string(),
         }
     }
 }
