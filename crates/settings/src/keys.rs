@@ -12,6 +12,7 @@ mod project_may;
 pub use project_may::ProjectMay;
 
 use crate::kinds::{Kind, Value};
+use crate::prefix::{NO_PREFIX, PrefixKey};
 use crate::{BINDINGS, Flow, Settings};
 use synapse_core::routes::distance;
 
@@ -303,6 +304,17 @@ pub static KEYS: &[Key] = &[
         write: |s, _, value| s.terminal.notices = value.truth(),
     },
     Key {
+        path: "terminal.prefix",
+        kind: Kind::PrefixKey,
+        guarded: false,
+        project: ProjectMay::OnceTrusted,
+        help: "The key before a command to an attached terminal: `d` detaches, `t` takes the keyboard, `m` delivers waiting mail",
+        read: |s| {
+            Some(Value::Text(s.terminal.prefix.map_or_else(|| NO_PREFIX.to_owned(), |key| key.to_string())))
+        },
+        write: |s, _, value| s.terminal.prefix = PrefixKey::parse(&value.text()),
+    },
+    Key {
         path: "rights.*",
         kind: Kind::Verbs,
         guarded: true,
@@ -578,6 +590,8 @@ mod tests {
             (ProjectMay::TurnOn, Bool(true), Bool(false), false),
             (ProjectMay::TurnOff, Bool(true), Bool(false), true),
             (ProjectMay::TurnOff, Bool(false), Bool(true), false),
+            (ProjectMay::OnceTrusted, Number(1), Number(2), false),
+            (ProjectMay::OnceTrusted, Number(1), Number(1), true),
             (ProjectMay::Never, Number(1), Number(1), false),
         ] {
             assert_eq!(may.allows(Some(&old), &new), allowed, "{may:?} {old:?} {new:?}");

@@ -8,6 +8,7 @@ mod value;
 pub use value::Value;
 
 use crate::keys::{APPROVE, VERBS};
+use crate::prefix::{NO_PREFIX, PrefixKey};
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -44,6 +45,8 @@ pub enum Kind {
     Line,
     /// A program and its arguments, as they are started; no shell reads them.
     Command,
+    /// A key with Ctrl, or none.
+    PrefixKey,
 }
 
 /// A value as it stands in a file, before anything is believed.
@@ -131,6 +134,10 @@ impl Kind {
                  name on the PATH, or a path that begins with / or ~/"
                     .into()
             }
+            Self::PrefixKey => {
+                "Ctrl and a key, such as C-b, C-] or ctrl-a, or none; C-h, C-i, C-j, C-m and C-[ are other keys"
+                    .into()
+            }
         }
     }
 
@@ -154,6 +161,7 @@ impl Kind {
             Self::MediaTypes => list("image/png"),
             Self::Url => text("https://agents.example.org/review"),
             Self::Line => text("Example Corporation"),
+            Self::PrefixKey => text("C-a"),
             Self::Command => Value::Command(vec!["/usr/local/bin/tell-me".to_owned(), "--sound".to_owned()]),
         }
     }
@@ -177,6 +185,11 @@ impl Kind {
             },
             (Self::Url, Raw::Text(text)) => parse_url(text).map(Value::Text).ok_or_else(other),
             (Self::Line, Raw::Text(text)) if is_line(text) => Ok(Value::Text(text.clone())),
+            (Self::PrefixKey, Raw::Text(text)) if text == NO_PREFIX => Ok(Value::Text(text.clone())),
+            (Self::PrefixKey, Raw::Text(text)) => match PrefixKey::parse(text) {
+                Some(key) => Ok(Value::Text(key.to_string())),
+                None => Err(other()),
+            },
             (Self::Path, Raw::Text(text)) => match resolve(text, ground) {
                 Ok(path) => Ok(Value::Path(path)),
                 Err(allowed) => Err(Misfit::Other { found: self.found(raw), allowed }),

@@ -51,7 +51,8 @@ pub enum Ignored {
 }
 
 fn why(may: ProjectMay) -> String {
-    format!("a project that is not trusted may {}; `synapse trust` shows what it asks for", may.name())
+    let may = if may == ProjectMay::OnceTrusted { "not set it" } else { may.name() };
+    format!("a project that is not trusted may {may}; `synapse trust` shows what it asks for")
 }
 
 /// One setting as it holds.

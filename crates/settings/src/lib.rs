@@ -19,6 +19,7 @@ pub mod fault;
 pub mod keys;
 pub mod kinds;
 pub mod layers;
+pub mod prefix;
 pub mod project;
 pub mod trust;
 pub mod views;
@@ -27,6 +28,7 @@ pub use disk::{Places, load};
 pub use fault::{Fault, Faults, Wrong};
 pub use keys::{KEYS, Key};
 pub use layers::{Loaded, Origin};
+pub use prefix::PrefixKey;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -321,11 +323,13 @@ pub struct Terminal {
     pub at: bool,
     /// The person is told of mail that waits because they write.
     pub notices: bool,
+    /// The key before a command to the viewer; none if the viewer has no commands.
+    pub prefix: Option<PrefixKey>,
 }
 
 impl Default for Terminal {
     fn default() -> Self {
-        Self { at: true, notices: true }
+        Self { at: true, notices: true, prefix: Some(PrefixKey::default()) }
     }
 }
 

@@ -164,6 +164,10 @@ fn of_kind(kind: Kind) -> Json {
         Kind::Address => json!({ "type": "string", "anyOf": [{ "format": "ipv4" }, { "format": "ipv6" }] }),
         Kind::Url => json!({ "type": "string", "pattern": "^https?://[^/?#@]+(/[^?#]*)?$" }),
         Kind::Line => json!({ "type": "string", "minLength": 1, "maxLength": 100 }),
+        Kind::PrefixKey => json!({
+            "type": "string",
+            "anyOf": [{ "const": "none" }, { "pattern": "^(\\^|[Cc](trl)?-|[Cc]trl\\+)[A-GK-LN-Za-gk-ln-z@\\\\\\]^_]$" }]
+        }),
         Kind::Command => json!({ "type": "array", "items": { "type": "string" }, "maxItems": 64 }),
         Kind::MediaTypes => {
             json!({ "type": "array", "items": { "type": "string" }, "minItems": 1, "uniqueItems": true })

@@ -196,13 +196,17 @@ fn careful_rules_of_a_project_are_taken_up_while_it_runs() {
 #[test]
 fn settings_of_a_project_shorten_no_history() {
     let rig = Clone::new();
-    rig.world.write(".synapse/settings.json", "{\"history\": {\"days\": 7}, \"terminal\": {\"at\": false}}");
+    let project = r#"{"history": {"days": 7}, "terminal": {"at": false, "prefix": "none"}}"#;
+    rig.world.write(".synapse/settings.json", project);
     let ran = rig.synapse(&["run", "-d", "--name", "x", "--exec", "cat"]);
     assert!(ran.stderr.contains("settings.json:1: history.days is ignored"), "{ran}");
+    let refused = "terminal.prefix is ignored: a project that is not trusted may not set it";
+    assert!(ran.stderr.contains(refused), "{ran}");
     let value = |key: &str| rig.world.json(&["config", "show", key])["value"].clone();
     assert_eq!((value("history.days"), value("terminal.at")), (30.into(), false.into()));
+    assert_eq!(value("terminal.prefix"), "C-\\");
     rig.synapse(&["trust", "--yes"]).ok();
-    assert_eq!(value("history.days"), 7);
+    assert_eq!((value("history.days"), value("terminal.prefix")), (7.into(), "none".into()));
 }
 
 /// Finding M6: whatever is started for an agent does not have the secret; the node has.

@@ -14,6 +14,8 @@ pub enum ProjectMay {
     Raise,
     TurnOn,
     TurnOff,
+    /// Nothing before the user trusts the file, then any value.
+    OnceTrusted,
 }
 
 impl ProjectMay {
@@ -26,7 +28,7 @@ impl ProjectMay {
             (Self::Raise, Value::Number(new)) => matches!(old, Some(Value::Number(old)) if old < new),
             (Self::TurnOn, Value::Bool(new)) => *new,
             (Self::TurnOff, Value::Bool(new)) => !*new,
-            (Self::Raise | Self::TurnOn | Self::TurnOff, _) => false,
+            (Self::Raise | Self::TurnOn | Self::TurnOff | Self::OnceTrusted, _) => false,
         }
     }
 
@@ -38,6 +40,7 @@ impl ProjectMay {
             Self::Raise => "only raise it",
             Self::TurnOn => "only turn it on",
             Self::TurnOff => "only turn it off",
+            Self::OnceTrusted => "once trusted",
         }
     }
 }

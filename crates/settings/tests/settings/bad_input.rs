@@ -60,6 +60,7 @@ fn mangled(kind: Kind) -> Vec<&'static str> {
             "[\"IMAGE/PNG\", \"image/png\"]",
             "true",
         ],
+        Kind::PrefixKey => &["\"b\"", "\"C-i\"", "\"C-bb\"", "\"M-b\"", "\"None\"", "2", "[\"C-b\"]"],
         Kind::Command => &[
             "\"tell me\"",
             "[\"\"]",
