@@ -2,8 +2,12 @@
 //!
 //! Three built-in agents: `shout` answers in capitals and notes each message in a ledger, `counter` streams
 //! its progress, `planner` asks `shout` on somebody's behalf. Exits 0 only if every step held.
-//! Not here: the agents themselves (`programs`).
+//!
+//! Invariant: however it ends, short of SIGKILL, its agents end and its home is removed.
+//! Not here: the agents themselves (`programs`), what ends it early (`interruption`).
 
+mod cleanup;
+mod interruption;
 mod programs;
 
 pub use programs::program;
@@ -11,18 +15,26 @@ pub use programs::program;
 use crate::cli::Demo;
 use crate::fail::{self, Done, Fail};
 use crate::show;
+use interruption::Interruption;
 use serde_json::Value;
 use std::cell::Cell;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use synapse_core::ids::AgentId;
 use synapse_store::home::Home;
 use synapse_store::registry;
 
 const DEADLINE: Duration = Duration::from_secs(20);
+/// How long the start of an agent may go on after an interruption: half started, it could not be found.
+const START_TIME: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
 
 pub fn demo(args: &Demo, json: bool) -> Done {
+    // Before there is anything to leave behind.
+    let interruption = Interruption::watch()?;
     let root = std::env::temp_dir().join(format!("synapse-demo-{}", std::process::id()));
     synapse_store::files::private_dir(&root)?;
     let stage = Stage {
@@ -31,15 +43,19 @@ pub fn demo(args: &Demo, json: bool) -> Done {
         json,
         began: Instant::now(),
         last: Cell::default(),
+        interruption,
     };
     let held = stage.play();
-    let _ = stage.synapse(&["kill", "--all"]);
-    if args.keep {
-        stage.say(&format!("the home of this demo is {}", stage.root.display()));
-    } else {
-        let _ = std::fs::remove_dir_all(&stage.root);
+    let cleaned = stage.clean_up(args.keep);
+    if stage.interruption.is_there() {
+        use std::io::Write as _;
+        // Perhaps to a terminal that is gone.
+        let _ = writeln!(std::io::stderr(), "demo interrupted; its agents are stopped");
+        cleaned?;
+        return stage.interruption.check();
     }
     held?;
+    cleaned?;
     stage.say(&format!("every promise held, in {:.1} s", stage.began.elapsed().as_secs_f64()));
     Ok(())
 }
@@ -51,6 +67,7 @@ struct Stage {
     began: Instant,
     /// The last command told, its numbers left out.
     last: Cell<Option<String>>,
+    interruption: Interruption,
 }
 
 impl Stage {
@@ -63,6 +80,23 @@ impl Stage {
         self.impersonate()?;
         self.kill_and_recover()?;
         self.wrong_name()
+    }
+
+    /// Ends the agents, and removes the home unless it is to be kept.
+    fn clean_up(&self, keep: bool) -> Done {
+        let failed = |why: String| Err(Fail::new(fail::ERROR, "demo_failed", why));
+        if !cleanup::end_agents(&self.home) {
+            let root = self.root.display();
+            return failed(format!(
+                "agents of the demo are still running\nhint: SYNAPSE_HOME={root} synapse kill --all"
+            ));
+        }
+        if keep {
+            self.say(&format!("the home of this demo is {}", self.root.display()));
+        } else if !cleanup::remove(&self.root) {
+            return failed(format!("the home of the demo is not removed: {}", self.root.display()));
+        }
+        Ok(())
     }
 
     fn start(&self) -> Done {
@@ -232,7 +266,33 @@ impl Stage {
         for inherited in ["SYNAPSE_TASK_ID", "SYNAPSE_CHAIN"] {
             command.env_remove(inherited);
         }
-        Ok(command.stdin(Stdio::null()).output()?)
+        self.interruption.check()?;
+        // In a group of its own: Ctrl-C is for the demo, which then ends its agents in order.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn()?;
+        let process = synapse_holder::ProcessMark::of(child.id());
+        let (done, output) = channel();
+        std::thread::Builder::new()
+            .name("command".into())
+            .spawn(move || drop(done.send(child.wait_with_output())))?;
+        let mut interrupted: Option<Instant> = None;
+        loop {
+            match output.recv_timeout(PAUSE) {
+                Ok(output) => {
+                    self.interruption.check()?;
+                    return Ok(output?);
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.failed("a command was lost", "")),
+                Err(RecvTimeoutError::Timeout) if !self.interruption.is_there() => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    let since = interrupted.get_or_insert_with(Instant::now).elapsed();
+                    if args.first() != Some(&"run") || since > START_TIME {
+                        process.as_ref().map(synapse_holder::ProcessMark::kill);
+                        return self.interruption.check().and(Err(self.failed("interrupted", "")));
+                    }
+                }
+            }
+        }
     }
 
     /// The command as a person would type it, once for many alike.
@@ -242,7 +302,7 @@ impl Stage {
         let line = args.iter().map(quoted).collect::<Vec<_>>().join(" ");
         let (like, last) = (line.replace(|c: char| c.is_ascii_digit(), ""), self.last.take());
         if !self.json && last.as_deref() != Some(&like) {
-            show::out(&show::paint("2", &format!("  $ synapse {line}")));
+            self.interruption.print(&show::paint("2", &format!("  $ synapse {line}")));
         }
         self.last.set(Some(like));
     }
@@ -264,13 +324,14 @@ impl Stage {
 
     fn wait(&self, what: &str, mut holds: impl FnMut() -> bool) -> Done {
         while !holds() {
+            self.interruption.check()?;
             if self.began.elapsed() > DEADLINE {
                 return Err(self.failed(
                     &format!("{what}: not within {} s", DEADLINE.as_secs()),
                     &self.ledger().join("\n"),
                 ));
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(PAUSE);
         }
         Ok(())
     }
@@ -278,14 +339,14 @@ impl Stage {
     /// What comes now, in a line.
     fn step(&self, what: &str) {
         if !self.json {
-            show::out(&show::paint("1", what));
+            self.interruption.print(&show::paint("1", what));
         }
     }
 
     /// What a command said.
     fn quote(&self, text: &str) {
         for line in text.lines().filter(|_| !self.json) {
-            show::out(&format!("    {}", show::safe(line)));
+            self.interruption.print(&format!("    {}", show::safe(line)));
         }
     }
 
@@ -320,9 +381,10 @@ impl Stage {
 
     fn say(&self, text: &str) {
         if self.json {
-            show::json(&serde_json::json!({ "step": text, "ms": self.began.elapsed().as_millis() as u64 }));
+            let step = serde_json::json!({ "step": text, "ms": self.began.elapsed().as_millis() as u64 });
+            self.interruption.print(&step.to_string());
         } else {
-            show::out(text);
+            self.interruption.print(text);
         }
     }
 }

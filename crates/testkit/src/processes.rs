@@ -20,6 +20,11 @@ pub fn terminate(pid: u32) {
     signal(pid, Signal::TERM);
 }
 
+/// As Ctrl-C.
+pub fn interrupt(pid: u32) {
+    signal(pid, Signal::INT);
+}
+
 /// As a terminal that vanishes.
 pub fn hang_up(pid: u32) {
     signal(pid, Signal::HUP);
