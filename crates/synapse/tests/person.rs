@@ -71,11 +71,21 @@ fn the_terminal_is_as_it_was_on_every_way_out() {
     // What the person does, the exit code, and what is said.
     type Way = (&'static str, fn(&mut Pty), i32, &'static str);
     let ways: [Way; 5] = [
-        ("detached", |pty| pty.keys("\u{2}d"), 0, "goes on"),
+        ("detached", |pty| pty.keys("\u{2}d"), 0, "detached; back with `synapse attach detached`"),
         ("ended", |pty| pty.keys("q"), 3, ""),
         ("killed", |pty| pty.keys("k"), 128 + 9, ""),
-        ("terminated", |pty| processes::terminate(pty.pid()), 128 + 15, "goes on"),
-        ("hung-up", |pty| processes::hang_up(pty.pid()), 128 + 1, "goes on"),
+        (
+            "terminated",
+            |pty| processes::terminate(pty.pid()),
+            128 + 15,
+            "detached; back with `synapse attach terminated`",
+        ),
+        (
+            "hung-up",
+            |pty| processes::hang_up(pty.pid()),
+            128 + 1,
+            "detached; back with `synapse attach hung-up`",
+        ),
     ];
     for (name, leave, code, said) in ways {
         let mut pty = viewer(&world, &["run", "--name", name, "--", python, "modes.py"]);
@@ -128,7 +138,7 @@ fn keys_and_output_pass_untouched() {
     // As a kitty sends it, the prefix is the prefix too.
     pty.keys("\u{1b}[98;5ud");
     let (status, text) = pty.end();
-    assert!(status.success() && text.contains("raw goes on"), "{text}");
+    assert!(status.success() && text.contains("detached; back with `synapse attach raw`"), "{text}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub(super) fn attach(args: Attach) -> Done {
         Err(e) => return Err(e.into()),
     };
     match left {
-        Left::Detached => show::out(&format!("{label} goes on")),
+        Left::Detached => show::out(&super::wrap::detached(&label)),
         Left::Ended(code) => show::out(&format!("{label} has ended with code {code}")),
         Left::Signaled(_) | Left::Lost | Left::Refused(_) => return super::wrap::tell_left(&label, &left),
     }

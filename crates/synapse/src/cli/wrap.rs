@@ -439,12 +439,12 @@ pub(super) fn tell_left(name: &str, left: &Left) -> Done {
         Left::Ended(0) => Ok(()),
         Left::Ended(code) => Err(Fail::ended(u8::try_from(*code).unwrap_or(1))),
         Left::Detached => {
-            show::out(&format!("{name} goes on; `synapse attach {name}` brings it back"));
+            show::out(&detached(name));
             Ok(())
         }
         Left::Signaled(signal) => {
             // Perhaps to a terminal that is gone.
-            eprint_quietly(&format!("{name} goes on; `synapse attach {name}` brings it back"));
+            eprint_quietly(&detached(name));
             Err(Fail::ended(u8::try_from(128 + signal).unwrap_or(fail::ERROR)))
         }
         Left::Refused(why) => Err(Fail::refused(format!(
@@ -456,6 +456,11 @@ pub(super) fn tell_left(name: &str, left: &Left) -> Done {
             format!("the terminal of {name} is gone; `synapse list` tells whether it still runs"),
         )),
     }
+}
+
+/// How to come back.
+pub(super) fn detached(name: &str) -> String {
+    format!("detached; back with `synapse attach {name}`")
 }
 
 fn eprint_quietly(line: &str) {
