@@ -26,7 +26,7 @@ fn shell(world: &World) -> Pty {
 /// What was switched on in a person's terminal and not off again.
 fn left_on(text: &str) -> Vec<&'static str> {
     // tidy: table
-    const MODES: [(&str, &str, &str); 9] = [
+    const MODES: [(&str, &str, &str); 10] = [
         ("alternate screen", "\u{1b}[?1049h", "\u{1b}[?1049l"),
         ("mouse", "\u{1b}[?1000h", "\u{1b}[?1000l"),
         ("mouse drag", "\u{1b}[?1002h", "\u{1b}[?1002l"),
@@ -34,6 +34,7 @@ fn left_on(text: &str) -> Vec<&'static str> {
         ("focus", "\u{1b}[?1004h", "\u{1b}[?1004l"),
         ("paste", "\u{1b}[?2004h", "\u{1b}[?2004l"),
         ("keyboard", "\u{1b}[>1u", "\u{1b}[<1u"),
+        ("modified keys", "\u{1b}[>4;2m", "\u{1b}[>4m"),
         ("hidden cursor", "\u{1b}[?25l", "\u{1b}[?25h"),
         ("application keys", "\u{1b}[?1h", "\u{1b}[?1l"),
     ];
@@ -52,7 +53,7 @@ fn wait_until_off(pty: &Pty) {
 const MODES_ON: &str = r#"
 import os, sys, tty, signal, time
 tty.setraw(0)
-os.write(1, b"\x1b[?1049h\x1b[?1000h\x1b[?1002h\x1b[?1006h\x1b[?1004h\x1b[?2004h\x1b[>1u\x1b[?25l\x1b[?1hall is on")
+os.write(1, b"\x1b[?1049h\x1b[?1000h\x1b[?1002h\x1b[?1006h\x1b[?1004h\x1b[?2004h\x1b[>1u\x1b[>4;2m\x1b[?25l\x1b[?1hall is on")
 while True:
     key = os.read(0, 10000)
     if key == b"q": sys.exit(3)

@@ -17,6 +17,8 @@ pub struct Strip {
     /// Within a frame that the terminal is to show at once (mode 2026).
     in_frame: bool,
     keyboard: Keyboard,
+    /// The program asked for keys with modifiers as sequences (xterm's `modifyOtherKeys`).
+    modified_keys: bool,
 }
 
 /// Longer sequences are no queries: images, clipboards.
@@ -91,6 +93,10 @@ impl Strip {
         }
         out.push_str(LEAVE);
         out.push_str(&self.keyboard.take_back(false));
+        // Only if it is on: not every terminal knows it.
+        if self.modified_keys {
+            out.push_str("\u{1b}[>4m");
+        }
         out
     }
 
@@ -110,7 +116,10 @@ impl Strip {
             b"\x1b[?1049l" | b"\x1b[?1047l" | b"\x1b[?47l" => self.switch(false),
             b"\x1bc" => {
                 (self.on_alternate, self.in_frame) = (false, false);
-                self.keyboard = Keyboard::default();
+                (self.keyboard, self.modified_keys) = (Keyboard::default(), false);
+            }
+            [0x1b, b'[', b'>', b'4', level @ .., b'm'] => {
+                self.modified_keys = matches!(level, b";1" | b";2" | b";3");
             }
             [0x1b, b'[', b'?', modes @ .., end @ (b'h' | b'l')]
                 if modes.split(|byte| *byte == b';').any(|mode| mode == b"2026") =>
