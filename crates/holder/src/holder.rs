@@ -123,17 +123,32 @@ pub fn hold(
     depth::descend()?;
     let reaper = Reaper::stand()?;
     let mut terminal = terminal.map(|start| start().map_err(HoldError::Program)).transpose()?;
+    let ended = hold_until_end(&reaper, &mut node, terminal.as_mut());
+    if let Some(terminal) = &mut terminal {
+        terminal.stopped(if matches!(ended, Ok(Ended::CannotRun)) { CANNOT_RUN } else { "" });
+    }
+    ended
+}
+
+/// Opens the agent's terminal and starts its program.
+pub type StartTerminal = Box<dyn FnOnce() -> io::Result<Terminal>>;
+
+fn hold_until_end(
+    reaper: &Reaper,
+    node: &mut impl FnMut() -> Command,
+    mut terminal: Option<&mut Terminal>,
+) -> Result<Ended, HoldError> {
     let mut delay = None;
     let mut is_first = true;
     loop {
         let started = Instant::now();
         let death = match start(node()) {
-            Ok(pid) => match watch_node(&reaper, pid, terminal.as_mut())? {
+            Ok(pid) => match watch_node(reaper, pid, terminal.as_deref_mut())? {
                 Over::Node(death) => death,
                 Over::Paused => continue,
-                Over::Told => return stop(&reaper, Some(pid)),
+                Over::Told => return stop(reaper, Some(pid)),
                 Over::Program(death) => {
-                    stop(&reaper, Some(pid))?;
+                    stop(reaper, Some(pid))?;
                     return Ok(Ended::Program(death));
                 }
             },
@@ -160,19 +175,16 @@ pub fn hold(
         };
         say(&format!("the node {death} after {:?}; next start in {wait:?}", started.elapsed()));
         delay = Some(wait);
-        match watch(&reaper, None, Some(Instant::now() + wait), terminal.as_mut())? {
+        match watch(reaper, None, Some(Instant::now() + wait), terminal.as_deref_mut())? {
             Over::Paused | Over::Node(_) => {}
-            Over::Told => return stop(&reaper, None),
+            Over::Told => return stop(reaper, None),
             Over::Program(death) => {
-                stop(&reaper, None)?;
+                stop(reaper, None)?;
                 return Ok(Ended::Program(death));
             }
         }
     }
 }
-
-/// Opens the agent's terminal and starts its program.
-pub type StartTerminal = Box<dyn FnOnce() -> io::Result<Terminal>>;
 
 /// What follows from a node's death.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -314,6 +326,8 @@ fn say(line: &str) {
     let _ = writeln!(io::stderr(), "holder: {line}");
 }
 
+/// Why viewers see the terminal close when the node will not be started again.
+const CANNOT_RUN: &str = "its node cannot run";
 const LOCK_NAME: &str = "holder.lock";
 
 /// The node was asked to stop, and did.

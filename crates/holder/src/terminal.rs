@@ -58,6 +58,8 @@ pub struct Terminal {
 pub(crate) enum Order {
     /// The program ended so.
     Ended(Death),
+    /// The agent is stopped, for this reason; none if somebody asked for it.
+    Stopped(String),
     /// The program stopped itself (Ctrl-Z).
     Suspended,
     /// This process is the node, and no other is; none while there is no node.
@@ -96,8 +98,18 @@ impl Terminal {
 
     /// The program is dead: the clients hear the rest of its output, and then how it ended.
     pub fn ended(&mut self, death: Death) {
-        self.order(Order::Ended(death));
+        self.close(Order::Ended(death));
+    }
+
+    /// The agent was stopped and its program with it: viewers hear the rest of its output, and that. Does nothing after
+    /// `ended`.
+    pub fn stopped(&mut self, why: &str) {
+        self.close(Order::Stopped(why.to_owned()));
+    }
+
+    fn close(&mut self, order: Order) {
         if let Some(desk) = self.desk.take() {
+            self.order(order);
             let _ = desk.join();
         }
     }

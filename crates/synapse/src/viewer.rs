@@ -46,7 +46,9 @@ pub enum Left {
     Signaled(i32),
     /// The program ended: exit code, or 128 and the signal.
     Ended(i32),
-    /// Whoever holds the terminal is gone.
+    /// The agent was stopped, and its program with it. The reason; empty if somebody asked for it.
+    Stopped(String),
+    /// The holder is gone.
     Lost,
     /// The holder does not let us in; says why.
     Refused(String),
@@ -113,7 +115,8 @@ pub fn view(person: Person, home: &Home, agent: AgentId, role: Role) -> io::Resu
             Err(_) => break Ok(Left::Lost),
         }
     };
-    viewer.restore();
+    // A program that ended by itself has left the cursor where the shell may go on.
+    viewer.restore(!matches!(left, Ok(Left::Ended(_) | Left::Refused(_))));
     left
 }
 
@@ -184,12 +187,13 @@ impl Viewer {
         self.line.close();
     }
 
-    fn restore(&self) {
+    /// Gives the terminal back; `below` what the program has drawn, if it is still there.
+    fn restore(&self, below: bool) {
         let _ = self.uncover();
         let mut shown = self.shown();
         // Nothing of ours comes after this.
         shown.is_away = true;
-        let leave = shown.leave();
+        let leave = shown.leave(below.then(Person::window));
         drop(shown);
         self.person().restore(&leave);
     }
@@ -234,7 +238,9 @@ impl Viewer {
         let _ = self.uncover();
         let mut shown = self.shown();
         if !std::mem::replace(&mut shown.is_away, true) {
-            let leave = shown.leave();
+            // A program that stopped itself has made room for the shell.
+            let below = !self.program_sleeps.load(Ordering::SeqCst);
+            let leave = shown.leave(below.then(Person::window));
             self.person().restore(&leave);
         }
         drop(shown);
@@ -364,6 +370,7 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
             Tell::Ended { code, signaled } => {
                 return Ok(Left::Ended(if signaled { 128 + code } else { code }));
             }
+            Tell::Stopped(why) => return Ok(Left::Stopped(why)),
             Tell::Refused(why) => return Ok(Left::Refused(why)),
             Tell::Notice(words) if messages::are_notices_wanted(&viewer.home) => {
                 notice(viewer, words, MAIL_TIME)

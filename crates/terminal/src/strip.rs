@@ -105,6 +105,11 @@ impl Strip {
         self.held.is_empty() && !self.in_string
     }
 
+    /// Whether what was passed ends on the alternate screen.
+    pub fn is_on_alternate(&self) -> bool {
+        self.on_alternate
+    }
+
     /// Whether what was passed ends within a frame.
     pub fn is_in_frame(&self) -> bool {
         self.in_frame

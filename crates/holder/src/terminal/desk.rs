@@ -53,6 +53,15 @@ const REOPENED: Duration = Duration::from_secs(1);
 /// Nobody looks: programs cut their footers in windows smaller than this.
 const UNSEEN: (u16, u16) = (120, 40);
 
+/// How the program came to its end.
+#[derive(Debug, Clone)]
+enum End {
+    /// By itself.
+    Program(Death),
+    /// With its agent, which was stopped for this reason; none if somebody asked for it.
+    Stopped(String),
+}
+
 pub(super) struct Desk {
     master: OwnedFd,
     socket: UnixListener,
@@ -78,7 +87,7 @@ pub(super) struct Desk {
     /// Keys of people, while the node has the keyboard.
     held: Vec<u8>,
     keyboard_until: Option<Instant>,
-    ended: Option<(Death, Instant)>,
+    ended: Option<(End, Instant)>,
     /// All that was printed before the end is read.
     emptied: bool,
     farewell_said: bool,
@@ -180,8 +189,12 @@ impl Desk {
     }
 
     fn is_done(&self) -> bool {
-        let Some((_, since)) = self.ended else { return false };
+        let Some((end, since)) = &self.ended else { return false };
         let heard = self.clients.iter().all(|client| client.waiting() == 0 || client.resting() > FAREWELL);
+        // Whoever stopped the agent waits for the holder.
+        if matches!(end, End::Stopped(_)) {
+            return self.farewell_said && heard || since.elapsed() > FAREWELL;
+        }
         // Whoever started a program that ended at once is still on the way to look at it.
         let awaited =
             !self.was_viewed && since.duration_since(self.began) < AT_ONCE && since.elapsed() < AT_ONCE;
@@ -191,8 +204,8 @@ impl Desk {
     /// When to look again though nothing moves.
     fn wake_at(&self, now: Instant) -> Option<Instant> {
         let deadlines = self.clients.iter().filter_map(Client::deadline).chain(self.keyboard_until);
-        let farewell = self.ended.map(|(_, since)| {
-            let due = since + if self.farewell_said && !self.was_viewed { AT_ONCE } else { LAST_WORDS };
+        let farewell = self.ended.as_ref().map(|(_, since)| {
+            let due = *since + if self.farewell_said && !self.was_viewed { AT_ONCE } else { LAST_WORDS };
             // Somebody still reads, or what was printed does: now and then is enough.
             if due > now { due } else { now + LAST_WORDS }
         });
@@ -265,9 +278,8 @@ impl Desk {
         while matches!(rustix::io::read(&self.ears, &mut rings), Ok(read) if read > 0) {}
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Ended(death) => {
-                    self.ended = Some((death, Instant::now()));
-                }
+                Order::Ended(death) => self.ended = Some((End::Program(death), Instant::now())),
+                Order::Stopped(why) => self.ended = Some((End::Stopped(why), Instant::now())),
                 Order::Node(node) => self.node = node,
                 // The person whose program it is gets the shell back; the others look on.
                 Order::Suspended => {
@@ -342,7 +354,7 @@ impl Desk {
 
     /// Once all it printed is read; what it left behind may hold its end of the terminal open for longer.
     fn say_farewell(&mut self) {
-        let Some((death, since)) = self.ended else { return };
+        let Some((end, since)) = self.ended.clone() else { return };
         let patience = if self.emptied { LAST_WORDS } else { LAST_WORDS_MAX };
         if self.farewell_said || !(self.closed_since.is_some() || since.elapsed() >= patience) {
             return;
@@ -354,7 +366,7 @@ impl Desk {
             }
         }
         for client in self.clients.iter_mut().filter(|client| client.role.is_some()) {
-            client.tell(&ended(death));
+            end.tell(client);
         }
     }
 
@@ -400,10 +412,49 @@ struct Ready {
     others: bool,
 }
 
-fn ended(death: Death) -> Tell {
-    let (code, signaled) = match death {
-        Death::Exited(code) => (code, false),
-        Death::Signaled(number) => (number, true),
-    };
-    Tell::Ended { code, signaled }
+impl End {
+    /// The last word to a client. A node is stopped before its program; a recording of it just ends.
+    fn tell(&self, client: &mut Client) {
+        const TERMINATED: i32 = 15;
+        let (code, signaled) = match self {
+            Self::Stopped(why) if client.is_viewer() && client.level >= 2 => {
+                return client.tell(&Tell::Stopped(why.clone()));
+            }
+            Self::Stopped(_) if !client.is_viewer() => return,
+            Self::Stopped(_) => (TERMINATED, true),
+            Self::Program(Death::Exited(code)) => (*code, false),
+            Self::Program(Death::Signaled(number)) => (*number, true),
+        };
+        client.tell(&Tell::Ended { code, signaled });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clients::Guest;
+    use super::super::wire::{Frames, receive};
+    use super::*;
+
+    /// A viewer of an older version ends as if its program was terminated.
+    #[test]
+    fn viewers_hear_that_the_agent_was_stopped_as_far_as_they_know_it() {
+        let terminated = Tell::Ended { code: 15, signaled: true };
+        for (role, level, expected) in [
+            (Role::Viewer, 2, Some(Tell::Stopped("why".into()))),
+            (Role::Reader, 2, Some(Tell::Stopped("why".into()))),
+            (Role::Leader, 1, Some(terminated.clone())),
+            (Role::Viewer, 0, Some(terminated)),
+            (Role::Recorder, 2, None),
+            (Role::Node, 2, None),
+        ] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let mut client = Client::new(ours, Guest::nobody(1)).unwrap();
+            (client.role, client.level) = (Some(role), level);
+            End::Stopped("why".into()).tell(&mut client);
+            client.flush(Instant::now());
+            drop(client);
+            let told = receive(&mut theirs, &mut Frames::default()).unwrap();
+            assert_eq!(told, expected, "{role:?} {level}");
+        }
+    }
 }

@@ -16,8 +16,8 @@ pub const FRAME_BYTES_MAX: usize = 2 << 20;
 /// Longest content of a client's first frame, its hello. Later versions have room to say more in it.
 pub(super) const HELLO_BYTES_MAX: usize = 64;
 
-/// What this version of a client understands: 1 brought `Tell::Refused` and `Tell::Viewer`.
-pub const LEVEL: u8 = 1;
+/// What this version of a client understands: 1 brought `Tell::Refused` and `Tell::Viewer`, 2 `Tell::Stopped`.
+pub const LEVEL: u8 = 2;
 
 /// From a client to the holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +161,8 @@ pub enum Tell {
     Refused(String),
     /// What a viewer did; told to the node, which writes it down.
     Viewer(Box<ViewerEvent>),
+    /// The agent was stopped and its program with it; says why if nobody asked for it. Nothing follows.
+    Stopped(String),
     /// The program ended; nothing follows.
     Ended {
         code: i32,
@@ -326,6 +328,7 @@ impl Tell {
             Self::Notice(words) => frame(out, b'N', &[words.as_bytes()]),
             Self::Yield => frame(out, b'Y', &[]),
             Self::Refused(why) => frame(out, b'F', &[why.as_bytes()]),
+            Self::Stopped(why) => frame(out, b'Q', &[why.as_bytes()]),
             Self::Viewer(event) => frame(out, b'V', &[&serde_json::to_vec(event).unwrap_or_default()]),
             Self::Ended { code, signaled } => {
                 frame(out, b'E', &[&code.to_le_bytes(), &[u8::from(*signaled)]])
@@ -361,6 +364,7 @@ impl Tell {
             b'N' => String::from_utf8(content).ok().map(Self::Notice),
             b'Y' => Some(Self::Yield),
             b'F' => String::from_utf8(content).ok().map(Self::Refused),
+            b'Q' => String::from_utf8(content).ok().map(Self::Stopped),
             b'V' => serde_json::from_slice(&content).ok().map(Self::Viewer),
             b'E' => front::<4>(&content).and_then(|(code, rest)| {
                 let ([signaled], _) = front::<1>(rest)?;
@@ -441,6 +445,7 @@ mod tests {
     use super::super::visitors::{ViewerAct, Visitor};
     use super::*;
 
+    // tidy: table
     #[test]
     // tidy: table
     fn every_frame_comes_back_whatever_the_pieces() {
@@ -494,6 +499,8 @@ mod tests {
                 at_ms: 9,
                 dropped: 2,
             })),
+            Tell::Stopped(String::new()),
+            Tell::Stopped("the node cannot run".into()),
             Tell::Ended { code: -1, signaled: true },
         ];
         let (mut said, mut told) = (Vec::new(), Vec::new());

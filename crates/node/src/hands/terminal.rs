@@ -386,7 +386,7 @@ impl<'a> Sitting<'a> {
                 return false;
             }
             Tell::Picture(_) | Tell::Leads(_) | Tell::Suspended | Tell::State { .. } => {}
-            Tell::Composer { .. } | Tell::Notice(_) => {}
+            Tell::Composer { .. } | Tell::Notice(_) | Tell::Stopped(_) => {}
         }
         true
     }

@@ -67,6 +67,7 @@ pub(super) fn attach(args: Attach) -> Done {
     };
     match left {
         Left::Detached => show::out(&super::wrap::detached(&label)),
+        Left::Stopped(why) => show::out(&super::wrap::stopped(&label, &why)),
         Left::Ended(code) => show::out(&format!("{label} has ended with code {code}")),
         Left::Signaled(_) | Left::Lost | Left::Refused(_) => return super::wrap::tell_left(&label, &left),
     }

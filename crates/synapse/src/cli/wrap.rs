@@ -447,20 +447,36 @@ pub(super) fn tell_left(name: &str, left: &Left) -> Done {
             eprint_quietly(&detached(name));
             Err(Fail::ended(u8::try_from(128 + signal).unwrap_or(fail::ERROR)))
         }
-        Left::Refused(why) => Err(Fail::refused(format!(
-            "{name} runs, but cannot be attached to: {why}\nhint: synapse screen {name}"
-        ))),
+        Left::Stopped(why) => {
+            eprint_quietly(&stopped(name, why));
+            Err(Fail::ended(TERMINATED))
+        }
+        Left::Refused(why) => {
+            Err(Fail::refused(format!("cannot attach to {name}: {why}\nhint: synapse screen {name}")))
+        }
         Left::Lost => Err(Fail::new(
             fail::ERROR,
             "terminal_lost",
-            format!("the terminal of {name} is gone; `synapse list` tells whether it still runs"),
+            format!(
+                "lost the terminal of {name}: the process that keeps it has died\nhint: synapse list --all"
+            ),
         )),
     }
 }
 
+/// As shells tell of a program that was ended by SIGTERM.
+const TERMINATED: u8 = 128 + 15;
+
 /// How to come back.
 pub(super) fn detached(name: &str) -> String {
     format!("detached; back with `synapse attach {name}`")
+}
+
+/// Why the terminal closed, though its program did not end by itself.
+pub(super) fn stopped(name: &str, why: &str) -> String {
+    let why =
+        if why.is_empty() { "by `synapse kill` or a signal".to_owned() } else { format!("because {why}") };
+    format!("{name} was stopped {why}; its terminal is closed")
 }
 
 fn eprint_quietly(line: &str) {

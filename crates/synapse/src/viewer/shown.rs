@@ -4,7 +4,7 @@
 
 use super::person;
 use std::io;
-use synapse_terminal::Strip;
+use synapse_terminal::{Screen, Size, Strip};
 
 /// What this terminal shows. Whoever writes to it has the lock.
 #[derive(Default)]
@@ -17,7 +17,12 @@ pub(super) struct Shown {
     has_begun: bool,
     /// What was shown last ends within a character.
     is_cut: bool,
+    /// The end of what was shown, to find out how far below the cursor it reaches.
+    recent: Vec<u8>,
 }
+
+/// Many frames of an inline program.
+const RECENT_BYTES_MAX: usize = 64 << 10;
 
 impl Shown {
     pub(super) fn draw(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -28,6 +33,7 @@ impl Shown {
         self.strip.pass(bytes, &mut shown);
         if !shown.is_empty() {
             self.is_cut = ends_within_a_character(&shown);
+            self.remember(&shown);
         }
         person::write_all(&shown)
     }
@@ -53,14 +59,42 @@ impl Shown {
         if !std::mem::replace(&mut self.has_begun, true) || self.is_away {
             return Ok(());
         }
-        let leave = self.leave();
+        let leave = self.leave(None);
         person::write_all(leave.as_bytes())
     }
 
-    /// Undoes all that was shown.
-    pub(super) fn leave(&mut self) -> String {
-        std::mem::take(&mut self.strip).leave()
+    /// Undoes all that was shown. On the main screen it stays there; in a window of this size, the cursor goes below it,
+    /// so that the next line is not written into a composer.
+    pub(super) fn leave(&mut self, window: Option<(u16, u16)>) -> String {
+        let (strip, recent) = (std::mem::take(&mut self.strip), std::mem::take(&mut self.recent));
+        let mut leave = strip.leave();
+        if let Some(window) = window.filter(|_| !strip.is_on_alternate()) {
+            leave.push_str(&go_below(&recent, window));
+        }
+        leave
     }
+
+    fn remember(&mut self, shown: &[u8]) {
+        let shown = &shown[shown.len().saturating_sub(RECENT_BYTES_MAX)..];
+        if self.recent.len() + shown.len() > 2 * RECENT_BYTES_MAX {
+            self.recent.drain(..self.recent.len().saturating_sub(RECENT_BYTES_MAX));
+        }
+        self.recent.extend_from_slice(shown);
+    }
+}
+
+/// Moves the cursor to an empty line below what these bytes have drawn. Only the way from the cursor counts: on which
+/// row of the terminal they began is not known.
+fn go_below(recent: &[u8], (columns, rows): (u16, u16)) -> String {
+    let mut screen = Screen::new(Size::new(columns, rows), 0);
+    screen.feed(recent, &mut Vec::new());
+    let (row, column) = screen.cursor();
+    let is_used = |row: &usize| !screen.row(*row).trim().is_empty();
+    let Some(lowest) = (row..screen.rows().len()).rfind(is_used) else {
+        return if column == 0 { String::new() } else { "\r\n".to_owned() };
+    };
+    let down = if lowest > row { format!("\u{1b}[{}B", lowest - row) } else { String::new() };
+    format!("{down}\r\n")
 }
 
 /// Whether bytes of a character are still to come.
@@ -74,4 +108,37 @@ fn ends_within_a_character(bytes: &[u8]) -> bool {
         0xf0.. => behind < 3,
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursor_goes_below_what_is_drawn() {
+        for (drawn, expected) in [
+            ("", ""),
+            ("$ ", "\r\n"),
+            ("one\r\ntwo\r\n", ""),
+            ("one\r\ntwo", "\r\n"),
+            ("+--+\r\n| >|\r\n+--+\r\nfooter\u{1b}[2A\u{1b}[3G", "\u{1b}[2B\r\n"),
+            // Rows that were erased are empty.
+            ("a\r\nb\r\nc\u{1b}[2A\r\u{1b}[J", ""),
+            ("\u{1b}[2J\u{1b}[8;1Hlast\u{1b}[H", "\u{1b}[7B\r\n"),
+        ] {
+            assert_eq!(go_below(drawn.as_bytes(), (20, 10)), expected, "{drawn:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut shown = Shown::default();
+        for _ in 0..10 {
+            shown.remember(&[b'x'; 50_000]);
+        }
+        shown.remember(b"end");
+        assert!(shown.recent.len() <= 2 * RECENT_BYTES_MAX && shown.recent.ends_with(b"xend"));
+        shown.remember(&[b'y'; 1 << 20]);
+        assert!(shown.recent.len() <= 2 * RECENT_BYTES_MAX, "{}", shown.recent.len());
+    }
 }

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 
 use super::super::wire::{Ask, Composer, Role, Tell};
-use super::{Desk, FIT_PAUSE, INPUT_BYTES_MAX, NARROW, UNSEEN, ended};
+use super::{Desk, FIT_PAUSE, INPUT_BYTES_MAX, NARROW, UNSEEN};
 
 impl Desk {
     pub(super) fn asked(&mut self, n: usize, ask: Ask) {
@@ -145,8 +145,8 @@ impl Desk {
             self.clients[n].tell(state);
         }
         self.was_viewed |= role != Role::Node;
-        if let Some((death, _)) = self.ended.filter(|_| self.farewell_said) {
-            self.clients[n].tell(&ended(death));
+        if let Some((end, _)) = self.ended.as_ref().filter(|_| self.farewell_said) {
+            end.tell(&mut self.clients[n]);
         }
         self.tell_who_leads();
         self.fit();
