@@ -115,7 +115,7 @@ enum Command {
     /// Run a command or program as an agent
     #[command(after_help = examples::RUN)]
     Run(Run),
-    /// Attach to an agent's terminal
+    /// Attach to an agent's terminal; Ctrl-\ d detaches
     #[command(after_help = examples::ATTACH)]
     Attach(attach::Attach),
     /// Print the screen of an agent's terminal

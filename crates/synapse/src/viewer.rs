@@ -14,16 +14,19 @@ mod job;
 mod keys;
 mod line;
 mod person;
+mod prefix;
 mod shown;
 
 pub use at::{Message, Name};
 pub use person::Person;
+pub use prefix::warn as warn_of_prefix;
 
 use crate::cli::send::at::{self as messages, Outcome};
 use at::{At, Said};
 use bottom::Bottom;
 use keys::{Heard, Keys};
 use line::Line;
+use prefix::Prefix;
 use rustix::process::Signal;
 use shown::Shown;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
@@ -67,10 +70,8 @@ const SENDING_MAX: usize = 16;
 /// A terminal that takes nothing more does not keep us from ending.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-const LOOKING_ON: &str = "another viewer has the keyboard, you look on. Ctrl-b t takes it, Ctrl-b d leaves";
-
-const GONE: &str = "dropped: the program asks for a decision, and this could have been the answer";
-const TOO_MANY: &str = "not sent: too many messages wait for their answer; try again when one has come";
+const DROPPED: &str = "dropped: the program asks a question, and this text could have answered it";
+const TOO_MANY: &str = "not sent: too many messages are unanswered; try again after the next answer";
 
 /// Shows the terminal of an agent until something ends it.
 pub fn view(person: Person, home: &Home, agent: AgentId, role: Role) -> io::Result<Left> {
@@ -89,6 +90,7 @@ pub fn view(person: Person, home: &Home, agent: AgentId, role: Role) -> io::Resu
         bottom: Mutex::default(),
         sending: AtomicUsize::new(0),
         program_sleeps: AtomicBool::new(false),
+        prefix: Prefix::of(home),
         home: home.clone(),
         agent,
     });
@@ -139,6 +141,7 @@ struct Viewer {
     sending: AtomicUsize,
     /// The program stopped itself; it goes on when we do.
     program_sleeps: AtomicBool,
+    prefix: Prefix,
     home: Home,
     /// Whose terminal it is.
     agent: AgentId,
@@ -274,7 +277,7 @@ impl Viewer {
 
 /// Keys of the person, on their way to the program.
 fn listen(viewer: &Arc<Viewer>, early: &[u8]) {
-    let (mut buffer, mut keys) = ([0; 4096], Keys::default());
+    let (mut buffer, mut keys) = ([0; 4096], Keys::new(viewer.prefix.0));
     let mut stays = heard(viewer, keys.hear(early));
     while stays {
         let read = match rustix::io::read(io::stdin(), &mut buffer) {
@@ -306,7 +309,7 @@ fn typed(viewer: &Arc<Viewer>, bytes: &[u8]) -> bool {
     let stays = said.into_iter().all(|said| match said {
         Said::Pass(bytes) => viewer.line.ask_or_wait(&Ask::Input(bytes)),
         Said::Send(message) => send_message(viewer, message).is_ok(),
-        Said::Lost => notice(viewer, GONE.to_owned(), NEWS_TIME).is_ok(),
+        Said::Lost => notice(viewer, DROPPED.to_owned(), NEWS_TIME).is_ok(),
     });
     stays && viewer.show_line().is_ok()
 }
@@ -353,7 +356,7 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
                 if !leads {
                     viewer.at().looks_on();
                     let _ = viewer.show_line();
-                } else if viewer.bottom().withdraw(LOOKING_ON) {
+                } else if viewer.bottom().withdraw(&viewer.prefix.looking_on()) {
                     viewer.line.ask(&Ask::Again);
                 }
                 if leads || viewer.role == Role::Reader { Ok(()) } else { look_on(viewer) }
@@ -373,7 +376,7 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
             Tell::Stopped(why) => return Ok(Left::Stopped(why)),
             Tell::Refused(why) => return Ok(Left::Refused(why)),
             Tell::Notice(words) if messages::are_notices_wanted(&viewer.home) => {
-                notice(viewer, words, MAIL_TIME)
+                notice(viewer, viewer.prefix.complete(words), MAIL_TIME)
             }
             Tell::Notice(_)
             | Tell::Yield
@@ -397,7 +400,7 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
 /// Tells the person that another one has the keyboard.
 fn look_on(viewer: &Arc<Viewer>) -> io::Result<()> {
     viewer.shown().draw_over(b"\x07")?;
-    notice(viewer, LOOKING_ON.to_owned(), NOTICE_TIME)
+    notice(viewer, viewer.prefix.looking_on(), NOTICE_TIME)
 }
 
 /// Tells the person something for a while; then what that covered is drawn again.

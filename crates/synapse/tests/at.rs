@@ -141,7 +141,7 @@ fn nothing_of_it_answers_a_prompt() {
         world.send("a", "ASK me", &[]);
         person.wait_for("Esc: drop it");
         person.keys("\u{1b}");
-        person.wait_for("dropped: the program asks for a decision");
+        person.wait_for("dropped: the program asks a question");
         world.wait_until("it still waits", || world.ok(&["list"]).contains("waiting"));
         for nothing in ["approved", "denied"] {
             assert!(cli.all(nothing).is_empty(), "{:?}", cli.log());
@@ -215,7 +215,7 @@ fn a_person_who_keeps_mail_waiting_is_told_and_can_let_it_come() {
         world.send("a", "for the draft", &[]);
         person.wait_for("1 waiting: you have a draft in the composer");
         // A draft is left alone whatever is pressed.
-        person.keys("\u{2}m\u{7f}");
+        person.keys("\u{1c}m\u{7f}");
         assert!(cli.was_given(1)[0].contains("for the draft"));
         let mut count = 1;
         world.wait_until("one comes before the pause after a key is over", || {
@@ -226,11 +226,11 @@ fn a_person_who_keeps_mail_waiting_is_told_and_can_let_it_come() {
             world.send("a", "let me in", &[]);
             // If this took too long, it came by itself.
             let told = world.wait_for("a notice, or it has come", || match person.text() {
-                shown if shown.contains("1 waiting: you are typing. Ctrl-b m lets it come now") => Some(true),
+                shown if shown.contains("1 waiting: you are typing. Ctrl-\\ m delivers it now") => Some(true),
                 _ => (cli.given().len() > count).then_some(false),
             });
             if told {
-                person.keys("\u{2}m");
+                person.keys("\u{1c}m");
             }
             count += 1;
             cli.was_given(count);

@@ -61,7 +61,7 @@ fn heavy_all_of_it_is_shown_in_order_and_the_screen_is_right() {
     assert!(numbers.eq(0..LINES), "lines are missing or out of order");
     ends_with_the_flood(&world, 30);
     // Nobody there, and a node that dies in the middle: the screen is true again at the end.
-    person.keys("x\u{2}d");
+    person.keys("x\u{1c}d");
     person.end();
     world.kill_node("flood");
     ends_with_the_flood(&world, 40);

@@ -79,7 +79,7 @@ fn nothing_is_written_into_the_frame_of_an_inline_program() {
     type Leave = fn(&World, &mut Pty);
     let ways: [(&str, Leave, &str); 4] = [
         ("killed", |world, _| drop(world.ok(&["kill", "killed"])), "killed was stopped by"),
-        ("detached", |_, pty| pty.keys("\u{2}d"), "detached; back with `synapse attach detached`"),
+        ("detached", |_, pty| pty.keys("\u{1c}d"), "detached; back with `synapse attach detached`"),
         ("closed", |_, pty| processes::terminate(pty.pid()), "detached; back with `synapse attach closed`"),
         ("lost", |world, _| processes::kill9(world.agent("lost").pid), "error: lost the terminal of lost"),
     ];

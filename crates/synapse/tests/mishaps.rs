@@ -162,7 +162,7 @@ fn a_terminal_that_hangs_is_passed_over_and_catches_up() {
     stuck.go_on();
     stuck.wait_for("all 2 done");
     // It is a viewer like before: it leads again when the other has left.
-    driver.keys("\u{2}d");
+    driver.keys("\u{1c}d");
     driver.end();
     world.wait_until("its size counts again", || {
         world.agent("flood").get("/api/v1/terminal").json()["columns"] == 100
@@ -201,17 +201,21 @@ fn a_second_viewer_looks_on_is_told_so_and_may_take_the_keyboard() {
     let mut first = viewer(&world, &["run", "--name", "tui", "--", python(), "echo.py"]);
     first.wait_for("ready.");
     let mut second = viewer(&world, &["attach", "tui"]);
-    second.wait_for("another viewer has the keyboard, you look on");
+    second.wait_for("another viewer has the keyboard: Ctrl-\\ t takes it, Ctrl-\\ d detaches");
     // Its keys do nothing but remind it.
     second.forget();
     second.keys("x");
-    second.wait_for("you look on");
+    second.wait_for("has the keyboard");
     first.keys("a");
     first.wait_for("key 61.");
     second.wait_for("key 61.");
-    assert!(!first.text().contains("you look on") && !first.text().contains("key 78."), "{}", first.text());
+    assert!(
+        !first.text().contains("has the keyboard") && !first.text().contains("key 78."),
+        "{}",
+        first.text()
+    );
     // It takes over, the first is told, and has it back when the second leaves.
-    second.keys("\u{2}t");
+    second.keys("\u{1c}t");
     first.wait_for("another viewer has the keyboard");
     second.keys("b");
     second.wait_for("key 62.");
@@ -219,11 +223,11 @@ fn a_second_viewer_looks_on_is_told_so_and_may_take_the_keyboard() {
     third.wait_for("key 62.");
     second.forget();
     second.keys("x");
-    second.wait_for("you look on");
+    second.wait_for("has the keyboard");
     third.keys("c");
     third.wait_for("key 63.");
     for pty in [&mut third, &mut second] {
-        pty.keys("\u{2}d");
+        pty.keys("\u{1c}d");
         pty.status();
     }
     first.keys("d");

@@ -292,7 +292,7 @@ fn bell_can_be_turned_off() {
     person.wait_for("cli waits for you (synapse approve cli): asks to run: touch other.txt");
     assert_eq!(bells(&person), 1);
     assert!(!person.text().contains("notes.txt"));
-    person.keys("\u{2}d");
+    person.keys("\u{1c}d");
 }
 
 /// Bytes of ours within an image or a title would end it, and the rest of it would be shown as text.

@@ -72,7 +72,7 @@ fn the_terminal_is_as_it_was_on_every_way_out() {
     // What the person does, the exit code, and what is said.
     type Way = (&'static str, fn(&mut Pty), i32, &'static str);
     let ways: [Way; 5] = [
-        ("detached", |pty| pty.keys("\u{2}d"), 0, "detached; back with `synapse attach detached`"),
+        ("detached", |pty| pty.keys("\u{1c}d"), 0, "detached; back with `synapse attach detached`"),
         ("ended", |pty| pty.keys("q"), 3, ""),
         ("killed", |pty| pty.keys("k"), 128 + 9, ""),
         (
@@ -107,7 +107,7 @@ fn the_terminal_is_as_it_was_on_every_way_out() {
         let on = left_on(&String::from_utf8_lossy(bytes));
         if all.iter().all(|mode| on.contains(mode)) { Ok(()) } else { Err(format!("{on:?}")) }
     });
-    later.keys("\u{2}d");
+    later.keys("\u{1c}d");
     let (_, text) = later.end();
     assert_eq!(left_on(&text), Vec::<&str>::new(), "{text:?}");
 }
@@ -123,11 +123,12 @@ fn keys_and_output_pass_untouched() {
         "\u{1b}[<0;10;5M\u{1b}[<0;10;5m", // mouse
         "\u{1b}[I",                       // focus
         "\u{1b}[O",
-        "\u{1b}[97;5u",                            // kitty: Ctrl-a
-        "\u{1b}[57441;2:3u",                       // and the release of Shift
-        "\u{1b}[200~two\rlines \u{2}d\u{1b}[201~", // a paste with a Ctrl-b d in it
+        "\u{1b}[97;5u",                             // kitty: Ctrl-a
+        "\u{1b}[57441;2:3u",                        // and the release of Shift
+        "\u{1b}[200~two\rlines \u{1c}d\u{1b}[201~", // a paste with the prefix key in it
         "\u{1b}OA\u{1b}[1;5C",
         "\u{3}",
+        "\u{2}d", // the prefix of tmux
         "\u{1a}",
         "\u{1b}",
         "é世🦀",
@@ -137,7 +138,7 @@ fn keys_and_output_pass_untouched() {
         pty.wait_for(&format!("got {hex}."));
     }
     // As a kitty sends it, the prefix is the prefix too.
-    pty.keys("\u{1b}[98;5ud");
+    pty.keys("\u{1b}[92;5ud");
     let (status, text) = pty.end();
     assert!(status.success() && text.contains("detached; back with `synapse attach raw`"), "{text}");
 }
@@ -202,7 +203,7 @@ fn without_a_shell_nothing_stays_stopped() {
     pty.keys("y");
     pty.wait_for("got 79.");
     // Stopped while nobody is there, it goes on for whoever comes.
-    pty.keys("\u{2}d");
+    pty.keys("\u{1c}d");
     pty.end();
     let program = processes::below(world.agent("tui").pid)
         .into_iter()
@@ -303,7 +304,7 @@ fn a_program_is_told_the_colours_of_the_person() {
     silent.keys("x");
     silent.wait_for("typed 78.");
     world.wait_until("one that tells nothing changes nothing", || shown(dark));
-    silent.keys("\u{2}d");
+    silent.keys("\u{1c}d");
     silent.end();
     let mut person = start(&["attach", "ask"], Colours::Light);
     person.wait_for("told");

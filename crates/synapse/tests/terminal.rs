@@ -59,10 +59,10 @@ fn a_person_notices_nothing_and_may_leave_and_come_back() {
     first.wait_for("size 90x20");
     first.keys("\u{1b}[A");
     first.wait_for("key 1b5b41");
-    // Ctrl-b twice is a Ctrl-b.
-    first.keys("\u{2}\u{2}");
-    first.wait_for("key 02");
-    first.keys("\u{2}d");
+    // The prefix key twice sends it once.
+    first.keys("\u{1c}\u{1c}");
+    first.wait_for("key 1c");
+    first.keys("\u{1c}d");
     let (status, text) = first.end();
     assert!(status.success() && text.ends_with("detached; back with `synapse attach tui`\r\n"), "{text:?}");
     world.wait_until("unseen, the window is not small", || screen(&world, "tui").contains("size 120x40"));

@@ -19,6 +19,9 @@ pub(super) const HELLO_BYTES_MAX: usize = 64;
 /// What this version of a client understands: 1 brought `Tell::Refused` and `Tell::Viewer`, 2 `Tell::Stopped`.
 pub const LEVEL: u8 = 2;
 
+/// How a notice ends that mail waits for the person to stop typing; the viewer knows the key that delivers it now.
+pub const MAIL_WAITS_FOR_KEYS: &str = "you are typing";
+
 /// From a client to the holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {

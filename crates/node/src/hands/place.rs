@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 use synapse_core::agents::AgentState;
-use synapse_holder::terminal::wire::{Ask, Composer};
+use synapse_holder::terminal::wire::{Ask, Composer, MAIL_WAITS_FOR_KEYS};
 use synapse_terminal::composer::Holds;
 use synapse_terminal::turn::{Held, Sight};
 use tokio::time::Instant;
@@ -65,10 +65,7 @@ impl Place {
         }
         self.mail = mail;
         let (waiting, why) = self.mail.as_deref()?.split_once(": ")?;
-        let yours = [
-            (Held::Typing, "you are typing. Ctrl-b m lets it come now"),
-            (Held::Draft, "you have a draft in the composer"),
-        ];
+        let yours = [(Held::Typing, MAIL_WAITS_FOR_KEYS), (Held::Draft, "you have a draft in the composer")];
         let (_, words) = yours.into_iter().find(|(held, _)| held.to_string() == why)?;
         Some(Ask::Notice(format!("{waiting}: {words}")))
     }

@@ -59,6 +59,7 @@ pub(super) fn attach(args: Attach) -> Done {
         (_, true) => Role::Leader,
         _ => Role::Viewer,
     };
+    viewer::warn_of_prefix(&roll.home);
     let left = match viewer::view(Person::meet()?, &roll.home, id, role) {
         Ok(left) => left,
         // The socket of a holder that was killed.

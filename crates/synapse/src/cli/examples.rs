@@ -19,8 +19,15 @@ Examples:
 
 pub(super) const ATTACH: &str = "\
 Examples:
-  synapse attach claude                                 its terminal, here; Ctrl-b d leaves it running
-  synapse attach claude --read-only";
+  synapse attach claude                                 its terminal, here; Ctrl-\\ d detaches
+  synapse attach claude --read-only
+  synapse config set terminal.prefix C-b                another prefix key than Ctrl-\\
+
+Keys: the prefix key (setting terminal.prefix, by default Ctrl-\\), and then
+  d                detach; the agent keeps running
+  t                take the keyboard from another viewer
+  m                deliver mail that waits because you are typing
+  the prefix key   send the prefix key itself to the program";
 
 pub(super) const START: &str = "\
 Examples:

@@ -80,6 +80,9 @@ fn record_program(args: Record, json: bool) -> Done {
     files.warn(json);
     chosen.warn();
     let attach = io::stdin().is_terminal() && io::stdout().is_terminal();
+    if attach {
+        viewer::warn_of_prefix(&Home::from_env()?);
+    }
     let person = attach.then(Person::meet).transpose()?;
     let who = Who {
         name: args.name.clone(),

@@ -198,6 +198,9 @@ fn start(who: Who, chosen: Chosen, how: &How) -> Done {
     }
     // Before the terminal is the program's.
     chosen.warn();
+    if attach {
+        viewer::warn_of_prefix(&Home::from_env()?);
+    }
     // Before it is started: it may ask for our colours at once.
     let person = attach.then(Person::meet).transpose()?;
     let started = launch(who, chosen, person.as_ref())?;
