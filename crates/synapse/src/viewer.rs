@@ -1,10 +1,10 @@
-//! The viewer: brings an agent's terminal to this one, and the keys of this one to it.
+//! The viewer: shows an agent's terminal in this one, and sends the keys typed here to it.
 //!
-//! It holds nothing: closing it, losing it or killing it changes nothing for the agent. Queries of the program are
-//! taken out of what is shown, since they are answered already. A viewer that was let go because it did not read
-//! connects again and is drawn anew; what was typed meanwhile waits for that. `@agent …` at an empty composer is a
-//! message for that agent; what comes of it is told on the last line.
-//! Invariant: however it is left, the terminal is as it was before.
+//! It keeps no state of the agent: closing, losing or killing it changes nothing for the agent. It removes the
+//! program's queries from the output, because the node answers them. If the holder drops it for reading too slowly, it
+//! reconnects and redraws; keys typed meanwhile wait for that. `@agent …` at an empty composer is a message for that
+//! agent; the last line shows its receipt or answer.
+//! Invariant: however the viewer ends, it restores the terminal.
 //! Not here: which agent (`cli::attach`), the terminal itself (`synapse-holder`).
 
 mod alerts;
@@ -40,34 +40,34 @@ use synapse_core::ids::AgentId;
 use synapse_holder::terminal::wire::{Ask, Frames, LEVEL, Role, Tell, receive, send};
 use synapse_store::home::{Home, socket_address};
 
-/// How a look at a terminal ended.
+/// How a viewer ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left {
-    /// The person went away; the agent goes on.
+    /// The person detached; the agent keeps running.
     Detached,
-    /// A signal ended the viewer; the agent goes on.
+    /// A signal ended the viewer; the agent keeps running.
     Signaled(i32),
-    /// The program ended: exit code, or 128 and the signal.
+    /// The program ended: exit code, or 128 plus the signal.
     Ended(i32),
     /// The agent was stopped, and its program with it. The reason; empty if somebody asked for it.
     Stopped(String),
     /// The holder is gone.
     Lost,
-    /// The holder does not let us in; says why.
+    /// The holder denied access; the reason.
     Refused(String),
 }
 
-/// A viewer is let go when it does not read; after so many times something is wrong.
+/// The holder drops viewers that read too slowly; after so many reconnects something is wrong.
 const LOST_MAX: usize = 100;
-/// How long a word of ours covers the last line.
+/// How long a notice about the keyboard covers the last line.
 const NOTICE_TIME: Duration = Duration::from_millis(1500);
-/// And how long what came of a message does.
+/// How long the result of a message covers it.
 const NEWS_TIME: Duration = Duration::from_secs(6);
-/// And how long that mail waits does.
+/// How long the notice about waiting mail covers it.
 const MAIL_TIME: Duration = Duration::from_secs(3);
-/// Messages of the person that are on their way at once; their answers may take long.
+/// Messages of the person in flight at once; answers may take long.
 const SENDING_MAX: usize = 16;
-/// A terminal that takes nothing more does not keep us from ending.
+/// How long the viewer waits for a terminal that accepts no more output before it exits.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 const DROPPED: &str = "dropped: the program asks a question, and this text could have answered it";

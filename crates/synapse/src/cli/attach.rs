@@ -1,4 +1,4 @@
-//! `synapse attach`, `synapse screen`: an agent's terminal, live or as it is now.
+//! `synapse attach`, `synapse screen`: shows an agent's terminal, live or once.
 
 use crate::agents::Roll;
 use crate::fail::{Done, Fail};
@@ -12,19 +12,19 @@ use synapse_node::{Hand, Launch};
 
 #[derive(Args)]
 pub(super) struct Attach {
-    /// Name, type, handle or id prefix
+    /// Agent whose terminal to attach to
     agent: String,
-    /// Only watch: do not send keys or resize
+    /// Only watch: your keys and the size of your window do not count
     #[arg(long)]
     read_only: bool,
-    /// Take control from the viewer that has it
+    /// Take the keyboard from the viewer that has it
     #[arg(long, conflicts_with = "read_only")]
     take: bool,
 }
 
 #[derive(Args)]
 pub(super) struct Screen {
-    /// Name, type, handle or id prefix
+    /// Agent whose screen to print
     agent: String,
     /// Output format
     #[arg(long, value_enum, default_value_t = ScreenFormat::Text)]
@@ -35,15 +35,18 @@ pub(super) struct Screen {
 pub(super) enum ScreenFormat {
     /// Plain text
     Text,
-    /// Escape sequences
+    /// Escape sequences that redraw it
     Ansi,
-    /// SVG picture
+    /// SVG image
     Svg,
 }
 
 pub(super) fn attach(args: Attach) -> Done {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-        return Err(Fail::usage("attach needs a terminal; `synapse screen` prints what the agent shows"));
+        let name = &args.agent;
+        return Err(Fail::usage(format!(
+            "cannot attach to {name}: standard input or output is not a terminal\nhint: synapse screen {name}"
+        )));
     }
     let roll = Roll::call()?;
     let id = roll.find_one(&args.agent)?.id;
@@ -75,7 +78,7 @@ pub(super) fn attach(args: Attach) -> Done {
     Ok(())
 }
 
-/// That there is nothing to see, and what helps instead.
+/// Why there is nothing to attach to, with a command that works instead.
 pub(super) fn no_terminal(roll: &Roll, id: &AgentId) -> Fail {
     let label = roll.label(id);
     let text = std::fs::read(roll.home.agent(id).launch()).unwrap_or_default();
@@ -87,7 +90,7 @@ pub(super) fn no_terminal(roll: &Roll, id: &AgentId) -> Fail {
         ));
     }
     Fail::refused(format!(
-        "{label} has no terminal here; only programs started with `synapse run -- …` or by a profile have one"
+        "{label} has no terminal: it was not started as a program in one\nhint: synapse run -- PROGRAM, or a profile such as synapse claude"
     ))
 }
 
