@@ -45,8 +45,8 @@ pub struct ListAgents {
 #[serde(deny_unknown_fields)]
 #[schemars(crate = "schemars")]
 pub struct SendMessage {
-    /// Who gets it: a name, a type (`claude`), a handle (`claude-8100`), the start of an id, `skill:<NAME>` for one agent that
-    /// can do something, or `broadcast` for all that run.
+    /// Who gets it: a name or a type (`claude`), either with a folder (`claude@p2`), a handle (`claude-8100`), the start of
+    /// an id, `skill:<NAME>` for one agent that can do something, or `broadcast` for all that run.
     #[schemars(length(min = 1))]
     pub to: String,
     /// What you have to say. Name paths, line numbers, commits and commands, and say what you want back.

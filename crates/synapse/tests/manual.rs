@@ -96,5 +96,5 @@ fn golden_the_first_page_of_help() {
     assert_eq!(world.ok(&["help", "remote", "add"]), world.ok(&["remote", "add", "--help"]));
     assert!(world.ok(&["send", "--help"]).contains("--token-file"));
     assert!(!world.ok(&["list", "--help"]).contains("--token-file"));
-    world.synapse(&["help", "frobnicate"]).fails(2, &["frobnicate", "synapse help --all"]);
+    world.synapse(&["help", "frobnicate"]).fails(2, &["frobnicate", "synapse --help"]);
 }

@@ -16,7 +16,7 @@ case \"$*\" in
 esac
 echo \"$@\" >> args
 echo \"${CODEX_HOME-unset} in $PWD\" >> env
-echo ready
+echo welcome
 exec cat
 ";
 
@@ -148,8 +148,8 @@ fn a_person_is_asked_whether_to_attach() {
     };
     let mut person = asked(&["fake"]);
     person.keys("\r");
-    person.wait_for("ready");
-    person.keys("\u{2}d");
+    person.wait_for("welcome");
+    person.keys("\u{1c}d");
     let (status, text) = person.end();
     assert!(status.success(), "{text}");
     assert_eq!((running(&world), world.lines("args").len()), (1, 1), "{text}");
@@ -169,8 +169,8 @@ fn a_person_is_asked_whether_to_attach() {
     let mut person = asked(&["fake", "--model", "y"]);
     person.keys("n\r");
     assert_eq!(starts(&world, 2)[1], "--model y");
-    person.wait_for("ready");
-    person.keys("\u{2}d");
+    person.wait_for("welcome");
+    person.keys("\u{1c}d");
     person.end();
     assert_eq!(running(&world), 2);
 }
@@ -265,8 +265,8 @@ fn a_person_may_attach_to_what_starts_again() {
     starts(&world, 1);
     reboot(&world);
     let mut person = viewer(&world, &["start", "fake", "-a"]);
-    person.wait_for("ready");
-    person.keys("\u{2}d");
+    person.wait_for("welcome");
+    person.keys("\u{1c}d");
     let (status, text) = person.end();
     assert!(status.success(), "{text}");
     assert_eq!(running(&world), 1);

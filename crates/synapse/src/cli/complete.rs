@@ -20,7 +20,7 @@ pub fn names(what: &str) -> ExitCode {
     }
     .unwrap_or_default();
     // Scripts split them at blanks.
-    names.retain(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)));
+    names.retain(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@/#".contains(c)));
     names.sort();
     names.dedup();
     if !names.is_empty() {

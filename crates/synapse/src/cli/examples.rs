@@ -9,7 +9,7 @@ First steps:
   synapse send shout 'hello' --response             send it a message and print the reply
   synapse list                                      list the agents
 
-An agent is named by its name or type (`claude`, with a folder `claude@p2`), handle, id prefix, remote or URL.
+Name agents by name or type (`claude`), with a folder (`claude@p2`), handle, id, remote or URL.
 Exit codes: 0 ok, 1 error, 2 usage, 3 the task failed, 4 timed out, 5 refused or ambiguous.";
 
 pub(super) const HELP: &str = "\

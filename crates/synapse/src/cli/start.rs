@@ -45,7 +45,7 @@ pub(super) fn start(args: &Start, json: bool) -> Done {
     }
     let roll = Roll::call()?;
     let id = roll.find_one(&args.agent)?.id;
-    let label = called(&roll, &id);
+    let label = roll.label(&id);
     if roll.is_held(&id) {
         return Err(already_runs(&roll, &id, &label));
     }
@@ -65,12 +65,6 @@ pub(super) fn start(args: &Start, json: bool) -> Done {
     };
     let left = viewer::view(person, &roll.home, id, Role::Viewer)?;
     wrap::tell_left(&started.label, &left)
-}
-
-/// What the shortest command calls it.
-fn called(roll: &Roll, id: &AgentId) -> String {
-    let known = roll.known.iter().find(|known| known.id == *id);
-    known.map_or_else(|| roll.label(id), |known| wrap::shortest(roll, known))
 }
 
 fn already_runs(roll: &Roll, id: &AgentId, label: &str) -> Fail {
@@ -178,6 +172,6 @@ pub(super) fn command_for(roll: &Roll, known: &Known) -> Result<String, String> 
         (None, _) => Err("what it was started with is not known".to_owned()),
         (Some(launch), _) if launch.hand == "mailbox" => Err("start the program that joined".to_owned()),
         (_, Some(why)) => Err(format!("its folder {why}")),
-        (Some(_), None) => Ok(format!("synapse start {}", wrap::shortest(roll, known))),
+        (Some(_), None) => Ok(format!("synapse start {}", roll.label(&known.id))),
     }
 }

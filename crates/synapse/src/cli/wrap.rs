@@ -3,7 +3,6 @@
 mod another;
 mod words;
 
-pub(super) use another::shortest;
 pub(super) use words::ask_for_json;
 
 use super::{TypeWhen, Who};

@@ -29,7 +29,6 @@ pub(super) struct Running {
     roll: Roll,
     id: AgentId,
     kind: AgentType,
-    /// What the shortest command calls it.
     label: String,
     /// Further ones, by what they are called.
     others: Vec<String>,
@@ -59,8 +58,8 @@ impl Running {
         // The plain one first, then the one that was started last.
         found.sort_by_key(|known| (known.suffix.is_some(), std::cmp::Reverse(known.last_started_ms)));
         let Some(first) = found.first() else { return Ok(None) };
-        let (id, kind, label) = (first.id, first.kind.clone(), shortest(&roll, first));
-        let others = found.iter().skip(1).map(|known| shortest(&roll, known)).collect();
+        let (id, kind, label) = (first.id, first.kind.clone(), roll.label(&first.id));
+        let others = found.iter().skip(1).map(|known| roll.label(&known.id)).collect();
         Ok(Some(Self { roll, id, kind, label, others }))
     }
 
@@ -128,12 +127,4 @@ impl Running {
         let left = viewer::view(Person::meet()?, &self.roll.home, self.id, Role::Viewer)?;
         super::tell_left(&self.label, &left)
     }
-}
-
-/// The type if that means this agent alone; otherwise as it is always called.
-pub(in super::super) fn shortest(roll: &Roll, known: &Known) -> String {
-    let is_meant = |word: &str| roll.find_one(word).is_ok_and(|found| found.id == known.id);
-    let named = known.name.as_ref().map(ToString::to_string);
-    let mut words = named.into_iter().chain([known.kind.to_string()]);
-    words.find(|word| is_meant(word)).unwrap_or_else(|| roll.label(&known.id))
 }
