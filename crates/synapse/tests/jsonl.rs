@@ -62,6 +62,24 @@ say('completed', text='done')";
     assert_eq!(ids, ["a.txt", "b.txt", "artifact-3", "artifact-3", "artifact-4"], "{all}");
 }
 
+/// Measured (16): the answer of an agent that makes artifacts and says nothing else was empty.
+#[test]
+fn artifacts_are_the_answer_where_there_is_no_other() {
+    let world = world();
+    let script = "
+say('artifact', artifact_id='c', text='one ', last=False)
+say('artifact', artifact_id='c', text='two', append=True)
+say('artifact', artifact_id='d', text='three')
+say('completed')";
+    world.run_lines("maker", script, &[]);
+    assert_eq!(world.ok(&["send", "maker", "make", "--response"]), "one two\nthree");
+    let told = world.json(&["send", "maker", "make", "--response"]);
+    assert_eq!(told["answer"]["text"], "one two\nthree", "{told}");
+    assert_eq!(told["answer"]["content"]["parts"].as_array().unwrap().len(), 3, "{told}");
+    world.run_lines("quiet", "say('completed')", &[]);
+    assert_eq!(world.json(&["send", "quiet", "hush", "--response"])["answer"], serde_json::Value::Null);
+}
+
 #[test]
 fn artifacts_of_every_kind_are_kept_with_the_task() {
     let world = world();

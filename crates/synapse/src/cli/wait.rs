@@ -9,6 +9,7 @@ use crate::show;
 use std::time::Duration;
 use synapse_core::ids::{AgentId, TaskId};
 use synapse_core::receipt::Step;
+use synapse_core::record::Said;
 use synapse_dialects::api::{AnswerView, TaskView};
 use synapse_dialects::event::EventView;
 use synapse_dialects::message::MessageAccepted;
@@ -176,6 +177,10 @@ impl Follower<'_> {
                             Some(Reached::Asks(asked)) if !self.ears.stop_when_asked => {
                                 self.say(&asked.hint(&self.whom, &self.task[..8.min(self.task.len())]));
                             }
+                            Some(Reached::Ended { state, why, answer: None }) if state == "completed" => {
+                                let answer = self.artifacts(place).await;
+                                return Ok(Reached::Ended { state, why, answer });
+                            }
                             Some(reached) => return Ok(reached),
                             None => {}
                         }
@@ -242,6 +247,13 @@ impl Follower<'_> {
         None
     }
 
+    /// What the task made, for an agent that answers with artifacts alone.
+    async fn artifacts(&self, place: &Place<'_>) -> Option<AnswerView> {
+        let mut client = place.connect().await.ok()?;
+        let task = client.get::<TaskView>(&format!("/api/v1/tasks/{}", self.task)).await.ok()?;
+        answer_of(task.artifacts)
+    }
+
     async fn still_asks(&self, place: &Place<'_>) -> bool {
         let Ok(mut client) = place.connect().await else { return false };
         let task = client.get::<TaskView>(&format!("/api/v1/tasks/{}", self.task)).await;
@@ -251,6 +263,21 @@ impl Follower<'_> {
     fn say(&self, text: &str) {
         (self.ears.hear)(text);
     }
+}
+
+/// Artifacts as one answer: each begins on a line of its own, and chunks of one follow each other.
+fn answer_of(artifacts: Vec<serde_json::Value>) -> Option<AnswerView> {
+    let (mut text, mut parts) = (String::new(), Vec::new());
+    for made in artifacts {
+        let Ok(Said::Artifact { content, append, .. }) = serde_json::from_value(made) else { continue };
+        let content = AnswerView::of(&content);
+        if !append && !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&content.text);
+        parts.extend(content.content["parts"].as_array().cloned().unwrap_or_default());
+    }
+    (!parts.is_empty()).then(|| AnswerView { text, content: serde_json::json!({ "parts": parts }) })
 }
 
 /// Tries again while the node is between two lives.
