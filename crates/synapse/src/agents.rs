@@ -86,7 +86,7 @@ impl Roll {
     }
 
     /// Labels and targets as they are in any folder: for programs, which may use them in another one.
-    pub fn from_anywhere(self) -> Self {
+    pub fn without_place(self) -> Self {
         Self { near: NearFolders::default(), ..self }
     }
 

@@ -75,7 +75,7 @@ impl Row {
 
 pub(super) fn list(args: &List, json: bool) -> Done {
     let roll = Roll::call()?;
-    let roll = if json || args.plain { roll.from_anywhere() } else { roll };
+    let roll = if json || args.plain { roll.without_place() } else { roll };
     let now = synapse_node::driver::now().0;
     let rows = rows(&roll, args.all);
     if json {

@@ -36,7 +36,7 @@ pub(super) async fn live(args: List, json: bool) -> Done {
     };
     loop {
         let (roll, _) = Roll::look(home.clone());
-        let roll = if json || args.plain { roll.from_anywhere() } else { roll };
+        let roll = if json || args.plain { roll.without_place() } else { roll };
         let now = synapse_node::driver::now().0;
         let rows = list::rows(&roll, args.all);
         let pause = view.show(&rows, now);
