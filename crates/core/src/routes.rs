@@ -103,6 +103,16 @@ impl Candidate {
         self.forms().into_iter().find(means_it).unwrap_or_else(|| self.id.short())
     }
 
+    /// The shortest form that names this agent among these others, for a caller in any folder: where folder and fit
+    /// would have to decide, a place is added.
+    pub fn call_it_anywhere(&self, among: &[Self]) -> String {
+        let means_it = |form: &String| {
+            let found = least(fitting(form, among), |(one, _)| !one.live);
+            moved(form, among).is_none() && matches!(found.as_slice(), [(one, _)] if one.id == self.id)
+        };
+        self.forms().into_iter().find(means_it).unwrap_or_else(|| self.id.short())
+    }
+
     /// By what it may be called, the shortest first.
     fn forms(&self) -> Vec<String> {
         let mut labels = vec![self.plain_label()];
@@ -241,11 +251,18 @@ fn moved<'a>(name: &str, among: &'a [Candidate]) -> Option<(&'a Candidate, &'a C
 
 /// Who is called so: the running before the stopped, the near before others, names before types.
 fn best<'a>(name: &str, among: &'a [Candidate], near: &NearFolders) -> Vec<&'a Candidate> {
-    let (label, place) = split_place(name);
-    let fitting = among.iter().filter(|c| place.is_none_or(|place| is_at(&c.folder, place)));
-    let fitting = fitting.filter_map(|c| c.fit(label).map(|fit| (c, fit)));
-    let found = least(fitting, |(c, fit)| (!c.live, near.rank(&c.folder), *fit));
+    let found = least(fitting(name, among), |(c, fit)| (!c.live, near.rank(&c.folder), *fit));
     found.into_iter().map(|(c, _)| c).collect()
+}
+
+/// All that this name fits, and how.
+fn fitting<'a>(name: &str, among: &'a [Candidate]) -> impl Iterator<Item = (&'a Candidate, Fit)> {
+    let (label, place) = split_place(name);
+    let fits = move |c: &'a Candidate| {
+        let fit = c.fit(label).filter(|_| place.is_none_or(|place| is_at(&c.folder, place)))?;
+        Some((c, fit))
+    };
+    among.iter().filter_map(fits).collect::<Vec<_>>().into_iter()
 }
 
 /// All that share the least key.
@@ -465,6 +482,10 @@ mod tests {
         }
         let called = |n: usize, from: &NearFolders| world[n].call_it(&world, from);
         assert_eq!(called(4, &p1), "claude");
+        // In another folder a name may mean another agent.
+        let anywhere: Vec<_> = world.iter().map(|one| one.call_it_anywhere(&world)).collect();
+        assert_eq!(anywhere[6], "opencode-8106", "of two in one folder only the name wins, and only there");
+        assert_eq!((&*anywhere[4], &*anywhere[2], &*anywhere[0]), ("claude@p1", "codex", "shout@p1"));
         assert_eq!(called(4, &deep), "claude@p1");
         assert_eq!(called(5, &deep), "claude#1");
         assert_eq!(called(0, &nowhere), "shout@p1");
@@ -512,6 +533,8 @@ mod tests {
             let near = near(&FOLDERS[here..]);
             for one in &world {
                 let form = Target::Named(one.call_it(&world, &near));
+                proptest::prop_assert_eq!(resolve(&form, &world, &near), Ok(vec![one.id]));
+                let form = Target::Named(one.call_it_anywhere(&world));
                 proptest::prop_assert_eq!(resolve(&form, &world, &near), Ok(vec![one.id]));
             }
         }

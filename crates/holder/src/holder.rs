@@ -125,7 +125,11 @@ pub fn hold(
     let mut terminal = terminal.map(|start| start().map_err(HoldError::Program)).transpose()?;
     let ended = hold_until_end(&reaper, &mut node, terminal.as_mut());
     if let Some(terminal) = &mut terminal {
-        terminal.stopped(if matches!(ended, Ok(Ended::CannotRun)) { CANNOT_RUN } else { "" });
+        terminal.stopped(match &ended {
+            Ok(Ended::CannotRun) => CANNOT_RUN,
+            Ok(_) => "",
+            Err(_) => "its holder failed; `synapse logs` has the reason",
+        });
     }
     ended
 }

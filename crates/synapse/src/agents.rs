@@ -38,6 +38,8 @@ pub struct Roll {
     pub candidates: Vec<Candidate>,
     /// Whose agents come first: those of this folder and its parents, up to the repository's root.
     pub near: NearFolders,
+    /// Labels are for use in any folder.
+    is_anywhere: bool,
     /// Where a sandbox hides the home, the sockets or the processes of others from us.
     sandbox: Sandbox,
     /// By which way a node was last reached.
@@ -71,7 +73,8 @@ impl Roll {
                 let (scan, known, candidates) =
                     (told.scan.clone(), told.known.clone(), told.candidates.clone());
                 let (near, way) = (near_here(), std::sync::Mutex::default());
-                Ok((Self { home, scan, known, candidates, near, sandbox, way }, Vec::new()))
+                let is_anywhere = false;
+                Ok((Self { home, scan, known, candidates, near, is_anywhere, sandbox, way }, Vec::new()))
             }
         }
     }
@@ -82,12 +85,13 @@ impl Roll {
         let (known, problems) = Known::all(&home);
         let candidates = registry::merge(&scan, &known);
         let (near, way) = (near_here(), std::sync::Mutex::default());
-        (Self { home, scan, known, candidates, near, sandbox: Sandbox::None, way }, problems)
+        let (is_anywhere, sandbox) = (false, Sandbox::None);
+        (Self { home, scan, known, candidates, near, is_anywhere, sandbox, way }, problems)
     }
 
     /// Labels and targets as they are in any folder: for programs, which may use them in another one.
     pub fn without_place(self) -> Self {
-        Self { near: NearFolders::default(), ..self }
+        Self { is_anywhere: true, ..self }
     }
 
     pub fn is_held(&self, id: &AgentId) -> bool {
@@ -140,6 +144,31 @@ impl Roll {
         Ok(found)
     }
 
+    /// The stopped agent that a target means, or any if no stopped one fits.
+    pub fn find_stopped(&self, raw: &str) -> Result<&Candidate, Fail> {
+        let target = Target::parse(raw).map_err(|bad| Refusal::bad_field("target", bad.to_string()))?;
+        let stopped: Vec<Candidate> =
+            self.candidates.iter().filter(|one| !one.live && !self.is_held(&one.id)).cloned().collect();
+        match routes::resolve(&target, &stopped, &self.near) {
+            Ok(ids) => {
+                let found = self.candidates.iter().find(|one| ids.first() == Some(&one.id));
+                found.map_or_else(|| self.find_one(raw), Ok)
+            }
+            Err(NoRoute::Ambiguous { choices }) => Err(choices::ambiguous(self, &target, &choices)),
+            Err(_) => self.find_one(raw),
+        }
+    }
+
+    /// An agent of the user's to speak for, by its id: a node would read a name without our folder. One that is unknown
+    /// here is left for the node to refuse.
+    pub fn speaker(&self, raw: &str) -> Result<String, Fail> {
+        match self.find_one(raw) {
+            Ok(found) => Ok(found.id.to_string()),
+            Err(fail) if fail.info.code == "ambiguous_target" => Err(fail),
+            Err(_) => Ok(raw.to_owned()),
+        }
+    }
+
     pub fn find_one(&self, raw: &str) -> Result<&Candidate, Fail> {
         match self.find(raw)?[..] {
             [one] => Ok(one),
@@ -150,7 +179,13 @@ impl Roll {
     /// What to call an agent in this folder.
     pub fn label(&self, id: &AgentId) -> String {
         let candidate = self.candidates.iter().find(|c| c.id == *id);
-        candidate.map_or_else(|| id.short(), |c| c.call_it(&self.candidates, &self.near))
+        candidate.map_or_else(
+            || id.short(),
+            |c| match self.is_anywhere {
+                true => c.call_it_anywhere(&self.candidates),
+                false => c.call_it(&self.candidates, &self.near),
+            },
+        )
     }
 
     /// The outbox of the agent we run under, if there is one.

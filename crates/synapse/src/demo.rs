@@ -49,9 +49,9 @@ pub fn demo(args: &Demo, json: bool) -> Done {
     let cleaned = stage.clean_up(args.keep);
     if stage.interruption.is_there() {
         use std::io::Write as _;
+        cleaned?;
         // Perhaps to a terminal that is gone.
         let _ = writeln!(std::io::stderr(), "demo interrupted; its agents are stopped");
-        cleaned?;
         return stage.interruption.check();
     }
     held?;

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use synapse_core::ids::AgentId;
 use synapse_store::home::{AgentDir, Home};
-use synapse_store::known::Known;
 use synapse_store::spool::Spool;
 use synapse_store::{check, files};
 
@@ -46,28 +45,11 @@ pub fn mail_of(dir: &AgentDir) -> Result<Mail, String> {
     Ok(Mail { spooled, waiting, open_tasks: state.tasks.len() })
 }
 
-/// Since when nothing was written for the agent; none if that cannot be told.
+/// How long ago the agent's files were last written; none if that cannot be told.
 pub fn idle_for(dir: &AgentDir) -> Option<Duration> {
-    SystemTime::now().duration_since(last_written(dir)?).ok()
-}
-
-fn last_written(dir: &AgentDir) -> Option<SystemTime> {
     let files = [dir.journal(), dir.log(), dir.known(), dir.spool().join("new")];
     let dates = files.iter().filter_map(|path| path.metadata().and_then(|found| found.modified()).ok());
-    dates.max()
-}
-
-/// An agent that does not run, was started once, ended within a minute, and has no mail: a try. It is listed for ten
-/// minutes more.
-pub fn is_passing(dir: &AgentDir, known: &Known) -> bool {
-    const RAN_MAX: Duration = Duration::from_secs(60);
-    const LISTED: Duration = Duration::from_secs(600);
-    let started = SystemTime::UNIX_EPOCH + Duration::from_millis(known.last_started_ms);
-    let ran = last_written(dir).and_then(|end| end.duration_since(started).ok());
-    known.first_seen_ms == known.last_started_ms
-        && ran.is_some_and(|ran| ran < RAN_MAX)
-        && idle_for(dir).is_some_and(|idle| idle > LISTED)
-        && mail_of(dir).is_ok_and(Mail::is_none)
+    SystemTime::now().duration_since(dates.max()?).ok()
 }
 
 /// Removes an agent with its mail and its history.

@@ -133,3 +133,34 @@ fn second_agent_of_a_folder_is_called_by_its_number() {
     let all = p1.ok(&["list", "--all"]);
     assert!(all.contains("claude#1") && all.contains("claude#2"), "{all}");
 }
+
+/// A stopped agent of this folder is started, whatever runs elsewhere.
+#[test]
+fn start_means_the_stopped_agent_of_this_folder() {
+    let Folders { world, p1, p2 } = folders();
+    for folder in [&p1, &p2] {
+        start(folder, &["--type", "claude"]);
+    }
+    p1.ok(&["kill", "claude"]);
+    p1.ok(&["start", "claude"]);
+    assert_eq!(names(&world.json(&["list"])), ["claude@p1", "claude@p2"]);
+    p1.synapse(&["start", "claude"]).fails(5, &["already runs"]);
+}
+
+/// Who speaks is the agent that the name means here, although a node would read the name without a folder.
+#[test]
+fn speaker_is_the_agent_of_this_folder() {
+    let Folders { world, p1, p2 } = folders();
+    start(&p1, &["--type", "claude"]);
+    start(&p2, &["--name", "claude"]);
+    world.run("who", "echo $SYNAPSE_SENDER", &[]);
+    let said = |from: &World| from.ok(&["send", "who", "hi", "--from", "claude", "--response"]);
+    assert_eq!(said(&p2), "claude (by user)");
+    let unnamed = said(&p1);
+    assert!(unnamed.starts_with("claude-") && unnamed.ends_with(" (by user)"), "{unnamed}");
+    // And programs are told names that mean the same agent in each folder.
+    for name in names(&world.json(&["list"])) {
+        let place = goes_to(&world, name);
+        assert_eq!((goes_to(&p1, name), goes_to(&p2, name)), (place.clone(), place), "{name}");
+    }
+}

@@ -94,7 +94,7 @@ pub(super) async fn broadcast(args: Broadcast, json: bool) -> Done {
     let request = MessageRequest {
         message: text.into(),
         priority: Some(args.priority),
-        from: args.from,
+        from: args.from.as_deref().map(|raw| roll.speaker(raw)).transpose()?,
         message_id: Some(message_id.clone()),
         response_expected: Some(wait_for == WaitFor::Answer),
         chain: Some(chain.unwrap_or(whole)),

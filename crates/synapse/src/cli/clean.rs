@@ -115,7 +115,7 @@ fn tell(rows: &[Row], dry_run: bool, json: bool) -> Done {
 fn agents(roll: &Roll, args: &Clean) -> Result<Vec<(AgentId, String)>, Fail> {
     let mut gone = Vec::new();
     for raw in &args.forget {
-        let one = roll.find_one(raw)?;
+        let one = roll.find_stopped(raw)?;
         let label = roll.label(&one.id);
         if one.live {
             return Err(Fail::refused(format!("{label} runs; stop it first: `synapse kill {label}`")));
@@ -148,7 +148,6 @@ fn agents(roll: &Roll, args: &Clean) -> Result<Vec<(AgentId, String)>, Fail> {
         let why = match idle {
             Some(idle) if idle >= age => format!("it did not run for {} days", idle.as_secs() / 86_400),
             _ if args.stopped => "it is stopped".to_owned(),
-            _ if remove::is_passing(&dir, known) => "it ran once, for less than a minute".to_owned(),
             _ => continue,
         };
         if remove::mail_of(&dir).is_ok_and(remove::Mail::is_none) {

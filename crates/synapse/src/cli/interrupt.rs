@@ -30,17 +30,18 @@ pub(super) async fn interrupt(args: Interrupt, json: bool) -> Done {
     let roll = Roll::call()?;
     let to = roll.find_one(&args.agent)?;
     let label = roll.label(&to.id);
+    let from = args.from.as_deref().map(|raw| roll.speaker(raw)).transpose()?;
     let message_id = args.message_id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
     let chain = std::env::var("SYNAPSE_CHAIN").ok().and_then(|raw| serde_json::from_str(&raw).ok());
     let message = args.message.clone().filter(|_| !args.only);
     if !to.live {
-        return not_running(&roll, to, message, args.from, message_id, json).await;
+        return not_running(&roll, to, message, from, message_id, json).await;
     }
     let request = InterruptRequest {
         why: args.message,
         message_id: message.as_ref().map(|_| message_id),
         message: message.map(Into::into),
-        from: args.from,
+        from,
         response_expected: None,
         chain,
     };

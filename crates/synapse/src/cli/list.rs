@@ -4,7 +4,7 @@ use super::pending::Pending;
 use super::{List, facts};
 use crate::agents::Roll;
 use crate::fail::Done;
-use crate::{remove, show};
+use crate::show;
 use serde::Serialize;
 use synapse_core::agents::AgentState;
 use synapse_core::routes::Candidate;
@@ -127,9 +127,7 @@ pub(super) fn rows(roll: &Roll, all: bool) -> Vec<Row> {
 }
 
 fn stopped(roll: &Roll) -> impl Iterator<Item = &Known> {
-    let here = |known: &&Known| roll.scan.agents.iter().any(|e| e.agent_id == known.id);
-    let known = roll.known.iter().filter(move |known| !here(known));
-    known.filter(|known| !remove::is_passing(&roll.home.agent(&known.id), known))
+    roll.known.iter().filter(|k| !roll.scan.agents.iter().any(|e| e.agent_id == k.id))
 }
 
 /// Name, type, state, seconds in it, why, handle, folder, context; separated by tabs.

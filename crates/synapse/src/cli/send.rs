@@ -43,11 +43,11 @@ pub(super) async fn send(args: Send, calling: &Calling, json: bool) -> Done {
         let sending = sending(&roll, args, text, wait_for)?;
         return elsewhere::send::send(to, sending, json).await;
     }
-    let mut request = MessageRequest {
-        from: args.from.clone(),
-        task_id: args.task,
-        ..request(text, args.priority, wait_for)
+    let from = match (&args.from, &called) {
+        (Some(raw), Called::Here) => Some(roll.speaker(raw)?),
+        (from, _) => from.clone(),
     };
+    let mut request = MessageRequest { from, task_id: args.task, ..request(text, args.priority, wait_for) };
     request.message_id = args.message_id.or(request.message_id);
     // A wrong message is refused here as it would be there, whoever runs.
     request_to_core(request.clone())?;

@@ -44,7 +44,7 @@ pub(super) fn start(args: &Start, json: bool) -> Done {
         return Err(Fail::usage("standard input and output are not a terminal; leave out --attach"));
     }
     let roll = Roll::call()?;
-    let id = roll.find_one(&args.agent)?.id;
+    let id = roll.find_stopped(&args.agent)?.id;
     let label = roll.label(&id);
     if roll.is_held(&id) {
         return Err(already_runs(&roll, &id, &label));
@@ -56,6 +56,9 @@ pub(super) fn start(args: &Start, json: bool) -> Done {
         return Err(no_terminal(&roll, &id));
     }
     crate::profiles::warn_of_settings(&roll.home, &launch.working_dir);
+    if args.attach {
+        viewer::warn_of_prefix(&roll.home);
+    }
     let person = args.attach.then(Person::meet).transpose()?;
     launch.hand = renewed(&launch, person.as_ref(), &label)?;
     let started = launch::start_again(&roll.home, launch)?;
@@ -121,11 +124,16 @@ fn check_starter(roll: &Roll, launch: &Launch, label: &str, yes: bool, json: boo
         return Ok(());
     }
     let role = launch.role.as_ref().map_or_else(String::new, |role| format!(", with the role {role}"));
+    // All of it: what is left out here could be what matters.
     eprintln!(
-        "{label} was started by the agent {}{role}, with this command:\n  {}",
+        "{label} was started by the agent {}{role}, in {}, with this command:\n  {}",
         roll.label(&starter),
-        show::line(&command_of(&launch.hand), 400)
+        show::safe(&launch.working_dir.display().to_string()),
+        show::safe(&command_of(&launch.hand))
     );
+    for (name, value) in wrap::restored(&launch.hand) {
+        eprintln!("  with {name}={}", show::safe(&value));
+    }
     confirm("Start it as an agent of yours?", &format!("{label} was not started"), json)
 }
 

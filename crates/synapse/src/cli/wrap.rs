@@ -1,8 +1,10 @@
 //! `synapse claude`, `synapse run -- COMMAND`: a program in a terminal that outlives this one.
 
 mod another;
+mod places;
 mod words;
 
+pub(super) use places::{as_before, restored, with_places};
 pub(super) use words::ask_for_json;
 
 use super::{TypeWhen, Who};
@@ -14,7 +16,6 @@ use crate::tells;
 use crate::viewer::{self, Left, Person};
 use another::{Answer, Running, Wanted};
 use std::collections::BTreeMap;
-use std::env::VarError;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -390,49 +391,6 @@ pub(super) fn environment(of_profile: &Env) -> BTreeMap<String, Option<String>> 
         env.insert("LANG".into(), Some("C.UTF-8".into()));
     }
     env.extend(of_profile.set.iter().map(|(name, value)| (name.clone(), Some(value.clone()))));
-    env
-}
-
-/// Variables that say where a CLI has its settings and sessions. None of them is a secret.
-const PLACES: [&str; 12] = [
-    "AIDER_CHAT_HISTORY_FILE",
-    "CLAUDE_CONFIG_DIR",
-    "CLINE_DATA_DIR",
-    "CLINE_DIR",
-    "CLINE_SESSION_DATA_DIR",
-    "CODEX_HOME",
-    "COPILOT_HOME",
-    "GEMINI_CLI_HOME",
-    "OPENCODE_CONFIG_DIR",
-    "QWEN_HOME",
-    "QWEN_RUNTIME_DIR",
-    "XDG_CONFIG_HOME",
-];
-
-/// With these variables as they are now, so that a later start has them too.
-pub(super) fn with_places(mut env: BTreeMap<String, Option<String>>) -> BTreeMap<String, Option<String>> {
-    for name in PLACES.iter().filter(|name| !env.contains_key(**name)).collect::<Vec<_>>() {
-        // One that is not set is noted too: it was a choice as well.
-        match std::env::var(name) {
-            Ok(value) => env.insert((*name).to_owned(), Some(value)),
-            Err(VarError::NotPresent) => env.insert((*name).to_owned(), None),
-            Err(VarError::NotUnicode(_)) => None,
-        };
-    }
-    env
-}
-
-/// With these variables as they were at an earlier start.
-pub(super) fn as_before(
-    mut env: BTreeMap<String, Option<String>>,
-    before: &BTreeMap<String, Option<String>>,
-) -> BTreeMap<String, Option<String>> {
-    env.extend(
-        before
-            .iter()
-            .filter(|(name, _)| PLACES.contains(&name.as_str()))
-            .map(|(k, v)| (k.clone(), v.clone())),
-    );
     env
 }
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path as FsPath, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use synapse_core::ids::AgentId;
-use synapse_core::routes::{Candidate, NearFolders};
+use synapse_core::routes::Candidate;
 use synapse_dialects::level::{self, Levels};
 use synapse_node::ancestry::{self, Kin};
 use synapse_store::OpenError;
@@ -172,10 +172,7 @@ struct Agents {
 impl Agents {
     fn label(&self, id: &AgentId) -> String {
         let found = self.candidates.iter().find(|candidate| candidate.id == *id);
-        found.map_or_else(
-            || id.short(),
-            |candidate| candidate.call_it(&self.candidates, &NearFolders::default()),
-        )
+        found.map_or_else(|| id.short(), |candidate| candidate.call_it_anywhere(&self.candidates))
     }
 }
 

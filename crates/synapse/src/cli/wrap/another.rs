@@ -124,6 +124,7 @@ impl Running {
     }
 
     pub(super) fn attach(&self) -> Done {
+        viewer::warn_of_prefix(&self.roll.home);
         let left = viewer::view(Person::meet()?, &self.roll.home, self.id, Role::Viewer)?;
         super::tell_left(&self.label, &left)
     }
