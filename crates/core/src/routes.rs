@@ -1,8 +1,8 @@
 //! Routes: which agents a target means.
 //!
 //! Matching is exact, never by substring. Of several matches the running come before the stopped, then those of the
-//! caller's folder before others, then a given name before a type. Several that are equal are an answer that lists
-//! them, no match is one that names the nearest.
+//! caller's folder before others, then a given name before a type. A tie returns all candidates; no match
+//! returns the nearest names.
 //! Not here: where candidates come from (a hub's own agents, or the registry on disk), which folders are near.
 
 use crate::ids::{AgentId, AgentType, Label};

@@ -45,7 +45,7 @@ pub fn mail_of(dir: &AgentDir) -> Result<Mail, String> {
     Ok(Mail { spooled, waiting, open_tasks: state.tasks.len() })
 }
 
-/// How long ago the agent's files were last written; none if that cannot be told.
+/// How long ago the agent's files were last written; `None` if unknown.
 pub fn idle_for(dir: &AgentDir) -> Option<Duration> {
     let files = [dir.journal(), dir.log(), dir.known(), dir.spool().join("new")];
     let dates = files.iter().filter_map(|path| path.metadata().and_then(|found| found.modified()).ok());

@@ -53,7 +53,7 @@ pub(super) fn of_agent(facts: &AgentFacts, now: u64) -> Reason {
         };
         let again = format!("`synapse start {label}`, or start the program that joined; mail for it is kept");
         return match &facts.ended {
-            // Its program ended by itself, and the log may have more than its last words.
+            // The program exited by itself; the log may hold more than its last output.
             Some(ended) => Reason::new(
                 "not_running",
                 format!(
