@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixKey(char);
 
-/// In a file, there is no prefix key.
+/// The value that turns the prefix key off.
 pub const NO_PREFIX: &str = "none";
 
 impl Default for PrefixKey {

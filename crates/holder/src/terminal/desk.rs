@@ -191,7 +191,7 @@ impl Desk {
     fn is_done(&self) -> bool {
         let Some((end, since)) = &self.ended else { return false };
         let heard = self.clients.iter().all(|client| client.waiting() == 0 || client.resting() > FAREWELL);
-        // Whoever stopped the agent waits for the holder.
+        // The command that stopped the agent waits for the holder.
         if matches!(end, End::Stopped(_)) {
             return self.farewell_said && heard || since.elapsed() > FAREWELL;
         }

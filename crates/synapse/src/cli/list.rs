@@ -58,7 +58,7 @@ pub(super) struct Row {
     /// The command that starts it again, if it is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// Why there is no such command.
+    /// Why it cannot be started again.
     #[serde(skip)]
     pub no_start: Option<String>,
     /// An agent elsewhere, by its name here; what its card says of it is its own word.

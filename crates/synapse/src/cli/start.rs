@@ -29,12 +29,12 @@ const LAUNCH_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Args)]
 pub(super) struct Start {
-    /// A stopped agent
+    /// Agent to start
     agent: String,
     /// Attach to its terminal
     #[arg(short, long)]
     attach: bool,
-    /// Do not ask before starting what another agent had started
+    /// Start it without asking, even if another agent had started it
     #[arg(short, long)]
     yes: bool,
 }

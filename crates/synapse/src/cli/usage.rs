@@ -1,4 +1,4 @@
-//! Mistakes on the command line, as clap finds them; as JSON for whoever asked for JSON.
+//! Usage errors found by clap, printed as JSON if `--json` was given.
 
 use crate::fail::Fail;
 use clap::error::{Error, ErrorKind};
