@@ -32,6 +32,10 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
             eprintln!("round {n} of {}: {}", wish.rounds, talks.join(", "));
             rounds.extend(talks_of(&synapse, agents, &talks, n, wish)?);
         }
+        // After each round: many of them take hours, and a run that breaks off keeps what it has.
+        if wish.write {
+            page::write(root, wish.size, wish.load, &rounds)?;
+        }
     }
     let mut failed = rounds.iter().filter(|round| !round.is_good()).count();
     let repeated = if wish.retry { repeat_failed(&synapse, agents, &rounds, wish)? } else { Vec::new() };
@@ -44,9 +48,6 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
             println!("\nwhat failed, once more");
             print!("{}", report::table(version.trim(), &repeated));
         }
-    }
-    if wish.write {
-        page::write(root, wish.size, wish.load, &rounds)?;
     }
     if failed > 0 {
         bail!("{failed} rounds failed");
