@@ -47,6 +47,10 @@ struct Wish {
     keep: bool,
     /// The table goes into the docs.
     write: bool,
+    /// Rounds are added to those in the docs instead of replacing them.
+    add: bool,
+    /// How many CLIs run side by side.
+    at_once: usize,
     /// Columns and rows of the person's terminal.
     size: (u16, u16),
     /// What the step `sizes` makes of it half-way.
@@ -56,6 +60,9 @@ struct Wish {
 }
 
 const ROUNDS_MAX: usize = 1_000;
+/// CLIs wait more than they work. With many more of them at once, the rounds would measure the machine.
+const AT_ONCE: usize = 3;
+const AT_ONCE_MAX: usize = 20;
 /// The size of a person's terminal unless another is asked for.
 const SIZE: (u16, u16) = (120, 40);
 
@@ -71,6 +78,8 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
         retry: false,
         keep: false,
         write: false,
+        add: false,
+        at_once: AT_ONCE,
         size: SIZE,
         resize_to: None,
         inside: false,
@@ -85,6 +94,8 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
             "--load" => wish.load = true,
             "--retry" => wish.retry = true,
             "--write" => wish.write = true,
+            "--add" => wish.add = true,
+            "--at-once" => wish.at_once = number(words.next(), "--at-once", AT_ONCE_MAX)?,
             "--only" => {
                 let names = words.next().context("--only needs names, such as exact,hostile")?;
                 wish.only = names.split(',').map(known_step).collect::<anyhow::Result<_>>()?;
@@ -102,19 +113,22 @@ fn wish(words: &[String]) -> anyhow::Result<Wish> {
                 let names = words.next().context("--agents needs names, such as codex,claude")?;
                 wish.clis = names.split(',').map(catalog::find).collect::<anyhow::Result<_>>()?;
             }
-            "--rounds" => {
-                let rounds = words.next().and_then(|word| word.parse().ok());
-                wish.rounds = rounds
-                    .filter(|rounds| (1..=ROUNDS_MAX).contains(rounds))
-                    .with_context(|| format!("--rounds needs a number from 1 to {ROUNDS_MAX}"))?;
-            }
+            "--rounds" => wish.rounds = number(words.next(), "--rounds", ROUNDS_MAX)?,
             _ => bail!("`{word}` is not a word of real-agents"),
         }
     }
     if wish.write && (wish.watch_only || !wish.only.is_empty()) {
         bail!("--write needs a whole run: leave out --only and --watch-only");
     }
+    if wish.add && !wish.write {
+        bail!("--add needs --write");
+    }
     Ok(wish)
+}
+
+fn number(word: Option<&String>, flag: &str, max: usize) -> anyhow::Result<usize> {
+    let number = word.and_then(|word| word.parse().ok()).filter(|number| (1..=max).contains(number));
+    number.with_context(|| format!("{flag} needs a number from 1 to {max}"))
 }
 
 fn size(word: &str) -> Option<(u16, u16)> {
@@ -245,6 +259,8 @@ mod tests {
         assert_eq!(check("--agents qwen@0.1.2").unwrap().clis[0].version, "0.1.2");
         assert!(check("--agents quen@1").unwrap_err().contains("qwen@0.15.10"));
         assert!(check("--only exact --write").unwrap_err().contains("whole run"));
+        assert!(check("--add").unwrap_err().contains("--write"));
+        assert_eq!(check("--at-once 6").unwrap().at_once, 6);
         assert!(check("--watch-only --quick").unwrap_err().contains("--quick"));
     }
 }

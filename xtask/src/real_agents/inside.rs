@@ -19,10 +19,11 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
     shell::show(root, &["ip", "link", "set", "lo", "up"], &[]).context("bringing loopback up")?;
     let synapse = root.join("target/debug/synapse");
     let version = shell::read(root, &[&synapse.to_string_lossy(), "--version"])?;
+    let page = wish.write.then(|| page::Page::open(root, wish.add)).transpose()?;
     let _load = wish.load.then(Load::begin);
     let mut rounds = Vec::new();
     for n in 1..=wish.rounds {
-        for clis in wish.clis.chunks(AT_ONCE) {
+        for clis in wish.clis.chunks(wish.at_once) {
             let names: Vec<&str> = clis.iter().map(|cli| cli.name).collect();
             eprintln!("round {n} of {}: {}", wish.rounds, names.join(", "));
             rounds.extend(side_by_side(&synapse, agents, clis, n, wish)?);
@@ -32,9 +33,9 @@ pub(super) fn run(root: &Path, agents: &Path, wish: &Wish) -> anyhow::Result<()>
             eprintln!("round {n} of {}: {}", wish.rounds, talks.join(", "));
             rounds.extend(talks_of(&synapse, agents, &talks, n, wish)?);
         }
-        // After each round: many of them take hours, and a run that breaks off keeps what it has.
-        if wish.write {
-            page::write(root, wish.size, wish.load, &rounds)?;
+        // Ten rounds of all CLIs take hours. A run that is interrupted keeps its finished rounds.
+        if let Some(page) = &page {
+            page.write(root, wish.size, wish.load, &rounds)?;
         }
     }
     let mut failed = rounds.iter().filter(|round| !round.is_good()).count();
@@ -68,9 +69,6 @@ fn repeat_failed(synapse: &Path, agents: &Path, rounds: &[Round], wish: &Wish) -
     }
     Ok(repeated)
 }
-
-/// They wait more than they work; more of them at once would only measure the machine.
-const AT_ONCE: usize = 3;
 
 fn side_by_side(
     synapse: &Path,

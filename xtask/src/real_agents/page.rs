@@ -19,7 +19,8 @@ const ROWS: &str = "docs/real-clis.json";
 
 const HEAD: &str = "# Real CLIs
 
-Written by `cargo xtask real-agents --write`; do not edit. A run replaces the rows of its own CLIs.
+Written by `cargo xtask real-agents --write`; do not edit. A run replaces the rows of its own CLIs,
+or adds its rounds to them (`--add`).
 
 Each CLI runs in the version shown, wrapped by Synapse, against a mock model on this machine whose
 log is the truth. [CONTRIBUTING.md](../CONTRIBUTING.md#real-clis) says what each case checks. A cell
@@ -41,26 +42,56 @@ struct Row {
     states: (usize, usize),
 }
 
-/// Puts what came of a run on the page.
-pub(super) fn write(root: &Path, size: (u16, u16), load: bool, rounds: &[Round]) -> anyhow::Result<()> {
-    let path = root.join(ROWS);
-    let mut rows: Vec<Row> = match fs::read_to_string(&path) {
-        Ok(text) => serde_json::from_str(&text).with_context(|| format!("reading {ROWS}"))?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(error).with_context(|| format!("reading {ROWS}")),
-    };
-    merge(&mut rows, rows_of(size, load, rounds));
-    let text = serde_json::to_string_pretty(&rows).context("writing rows")?;
-    fs::write(&path, text + "\n").with_context(|| format!("writing {ROWS}"))?;
-    fs::write(root.join(PAGE), page(&rows)).with_context(|| format!("writing {PAGE}"))
+/// The rows that were on the page before this run.
+pub(super) struct Page {
+    before: Vec<Row>,
+    /// Whether rounds of this run are added to those of earlier runs, or replace them.
+    add: bool,
 }
 
-fn merge(rows: &mut Vec<Row>, new: Vec<Row>) {
-    for row in new {
-        rows.retain(|old| (&old.name, old.size) != (&row.name, row.size));
+impl Page {
+    pub fn open(root: &Path, add: bool) -> anyhow::Result<Self> {
+        let before = match fs::read_to_string(root.join(ROWS)) {
+            Ok(text) => serde_json::from_str(&text).with_context(|| format!("reading {ROWS}"))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error).with_context(|| format!("reading {ROWS}")),
+        };
+        Ok(Self { before, add })
+    }
+
+    /// Writes the page with all rounds of this run so far.
+    pub fn write(&self, root: &Path, size: (u16, u16), load: bool, rounds: &[Round]) -> anyhow::Result<()> {
+        let rows = merge(&self.before, rows_of(size, load, rounds), self.add);
+        let text = serde_json::to_string_pretty(&rows).context("writing rows")?;
+        fs::write(root.join(ROWS), text + "\n").with_context(|| format!("writing {ROWS}"))?;
+        fs::write(root.join(PAGE), page(&rows)).with_context(|| format!("writing {PAGE}"))
+    }
+}
+
+fn merge(before: &[Row], new: Vec<Row>, add: bool) -> Vec<Row> {
+    let mut rows = before.to_vec();
+    for mut row in new {
+        let is_same = |old: &Row| (&old.name, old.size) == (&row.name, row.size);
+        let old = rows.iter().position(is_same).map(|place| rows.remove(place));
+        if let Some(old) = old.filter(|old| add && old.load == row.load) {
+            row.add(&old);
+        }
         rows.push(row);
     }
     rows.sort_by(|a, b| (&a.name, a.size).cmp(&(&b.name, b.size)));
+    rows
+}
+
+impl Row {
+    /// Adds the rounds of an earlier run.
+    fn add(&mut self, old: &Self) {
+        self.rounds += old.rounds;
+        self.states = (self.states.0 + old.states.0, self.states.1 + old.states.1);
+        for (name, (done, all)) in &old.cases {
+            let case = self.cases.entry(name.clone()).or_default();
+            *case = (case.0 + done, case.1 + all);
+        }
+    }
 }
 
 fn rows_of(size: (u16, u16), load: bool, rounds: &[Round]) -> Vec<Row> {
@@ -71,7 +102,8 @@ fn rows_of(size: (u16, u16), load: bool, rounds: &[Round]) -> Vec<Row> {
         let cases = steps.into_iter().map(|step| (step.to_owned(), passed(step, &of))).collect();
         let cells = || of.iter().flat_map(|round| &round.cells);
         let states = (cells().map(|cell| cell.right).sum(), cells().map(|cell| cell.samples).sum());
-        let rounds = of.iter().map(|round| round.n).max().unwrap_or_default();
+        // A talk is a round of its own for each kind of talk.
+        let rounds = of.iter().map(|round| round.n).collect::<BTreeSet<_>>().len();
         Row { name, size, rounds, load, cases, states }
     };
     names.into_iter().map(row).collect()
@@ -159,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn run_replaces_only_the_rows_of_its_own_clis() {
+    fn run_replaces_or_adds_to_only_the_rows_of_its_own_clis() {
         let row = |name: &str, size, rounds| Row {
             name: name.into(),
             size,
@@ -168,10 +200,18 @@ mod tests {
             cases: BTreeMap::from([("exact".into(), (rounds, rounds))]),
             states: (0, 0),
         };
-        let mut rows = vec![row("codex 1", (80, 24), 2), row("claude 2", (80, 24), 2)];
-        merge(&mut rows, vec![row("codex 1", (80, 24), 10), row("codex 1", (120, 40), 3)]);
-        let kept: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.size.0, row.rounds)).collect();
-        assert_eq!(kept, [("claude 2", 80, 2), ("codex 1", 80, 10), ("codex 1", 120, 3)]);
+        let before = [row("codex 1", (80, 24), 2), row("claude 2", (80, 24), 2)];
+        let new = || vec![row("codex 1", (80, 24), 10), row("codex 1", (120, 40), 3)];
+        let rounds = |rows: &[Row]| -> Vec<_> {
+            rows.iter().map(|row| (row.name.clone(), row.size.0, row.rounds)).collect()
+        };
+        let (claude, codex) = (|n| ("claude 2".to_owned(), 80, n), |size, n| ("codex 1".to_owned(), size, n));
+        let rows = merge(&before, new(), false);
+        assert_eq!(rounds(&rows), [claude(2), codex(80, 10), codex(120, 3)]);
+        assert_eq!(rows[1].cases["exact"], (10, 10));
+        let rows = merge(&before, new(), true);
+        assert_eq!(rounds(&rows), [claude(2), codex(80, 12), codex(120, 3)]);
+        assert_eq!(rows[1].cases["exact"], (12, 12));
         let text = serde_json::to_string(&rows).unwrap();
         assert_eq!(serde_json::from_str::<Vec<Row>>(&text).unwrap(), rows);
     }
