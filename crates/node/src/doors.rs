@@ -1,7 +1,10 @@
-//! Doors: thin. Read a request, call a dialect, ask the driver, write the answer.
+//! The HTTP server of a node: its router, and what every request passes through.
 //!
-//! Every request passes `admit` first: origin, caller, size. Routes are annotated where they are written, and
-//! tests compare `/openapi.json` with what is served (`describe`).
+//! A door is a thin handler: it reads a request, calls a dialect, asks the driver and writes the
+//! response.
+//! Every request passes `admit` first, which checks its origin, its caller and its size. Each
+//! handler carries its own route annotation, and tests compare `/openapi.json` with the served
+//! routes (`describe`).
 
 mod a2a;
 mod api;
@@ -61,18 +64,18 @@ use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-/// What every door can reach.
+/// State shared by all doors.
 pub struct App {
     pub handle: Handle,
-    /// Whether what the agent says may be a message without a task.
+    /// Whether an answer of the agent may be a message without a task.
     pub answers_directly: bool,
     /// The agent's terminal, if it has one.
     pub seat: Option<Seat>,
-    /// What is known of a program over ACP.
+    /// The state of the agent's ACP program, if it has one.
     pub acp: Option<AcpDesk>,
     pub gate: Gate,
     pub agent: Agent,
-    /// Whose agents come first when one is named here.
+    /// The folders whose agents are preferred when a target names more than one.
     pub near: NearFolders,
     pub shown: Shown,
     pub metrics: Arc<Metrics>,
@@ -80,16 +83,16 @@ pub struct App {
     pub home: Home,
     pub settings: crate::settings::Current,
     pub stop: CancellationToken,
-    /// Whether the stop is to be followed by a new node of the same agent.
+    /// Whether to start a new node of the same agent after the stop.
     pub restart: AtomicBool,
     pub body_bytes_max: usize,
-    /// Turns of bodies that are larger than that.
+    /// Permits for request bodies larger than `body_bytes_max`.
     pub uploads: Arc<Semaphore>,
-    /// Large answers that are under way.
+    /// The budget of large responses that are still being written.
     pub unread: unread::UnreadAnswers,
-    /// Who follows events, and how many streams of them.
+    /// The followers of events, and their number of streams.
     pub followers: Arc<crate::follow::Followers>,
-    /// Files that came with messages.
+    /// Files received with messages.
     pub attachments: Attachments,
     pub audit: Audit,
     pub cards: Cards,
@@ -99,7 +102,7 @@ pub struct App {
 pub type Shared = Arc<App>;
 
 impl App {
-    /// Asks the archive, off the async threads: it may have to wait for a disk.
+    /// Queries the archive on a blocking thread, since it may have to wait for the disk.
     pub async fn archive<T: Send + 'static>(
         self: &Arc<Self>,
         ask: impl FnOnce(&History) -> Result<T, JournalError> + Send + 'static,
@@ -112,7 +115,8 @@ impl App {
         answer.map_err(|e| Refusal::NotStored { why: e.to_string() })
     }
 
-    /// Earlier turns of a message's conversation. A program can work without them, so a store that cannot be read is logged.
+    /// Returns earlier turns of a message's conversation. A program can work without them, so a
+    /// read error is only logged.
     pub(crate) async fn turns_before(self: &Arc<Self>, letter: &Letter, max: usize) -> Vec<TurnView> {
         if max == 0 {
             return Vec::new();
@@ -125,7 +129,7 @@ impl App {
         })
     }
 
-    /// Tells a program of this machine where the files of its message are.
+    /// Adds the local paths of a message's files, for a program on this machine.
     pub(crate) fn show_files(&self, view: &mut MessageView, body: &Body) {
         let Ok(content) = body.content() else { return };
         let shown = view.content.as_mut().and_then(|shown| shown.get_mut("parts")?.as_array_mut());
@@ -136,7 +140,7 @@ impl App {
         }
     }
 
-    /// Tells the driver of other rules, if the settings have changed.
+    /// Sends new rules to the driver if the settings have changed.
     pub fn look_at_settings(&self) {
         if let Some(rules) = self.gate.refresh() {
             self.handle.tell(synapse_core::effect::Input::Rules((*rules).clone()));
@@ -165,7 +169,7 @@ pub fn router(app: Shared) -> Router {
         .with_state(app)
 }
 
-/// Doors that an annotation cannot describe: `describe` and its `a2a.json` do.
+/// The routes that no annotation can describe; `describe` and its `a2a.json` describe them.
 fn by_hand() -> [(&'static str, MethodRouter<Shared>); 4] {
     [
         (a2a::rpc::PATH_WITH_SLASH, routing::post(a2a::rpc::serve)),
@@ -212,23 +216,23 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(a2a::rpc::serve))
 }
 
-/// What the annotations say.
+/// Returns the OpenAPI document generated from the annotations.
 fn generated() -> utoipa::openapi::OpenApi {
     described().into_openapi()
 }
 
-/// The description of all of it, made when first asked for.
+/// Returns the complete OpenAPI document.
 pub fn description() -> serde_json::Value {
     describe::document(generated())
 }
 
-/// Before all else: whatever becomes of it is written down (REST-9).
+/// Wraps every request, so that its outcome is always written to the audit log (REST-9).
 async fn admit(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let (method, uri, audit) = (request.method().clone(), request.uri().clone(), app.audit.clone());
     a2a::grpc::finish(audit.request(method, uri, look_at(app, request, next)).await)
 }
 
-/// First of all: where does this come from, who is it, and is it too large to be read?
+/// Checks the origin, the caller and the size of a request, then passes it to its door.
 async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     app.look_at_settings();
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::unknown);
@@ -246,7 +250,7 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     let admitted = match may_enter(&app, &peer, &request, bytes_max) {
         Ok(()) => match app.gate.caller(&peer, request.headers()).await {
             Ok(Caller::Stranger) if spoken.is_some() => app.gate.anyone(&peer).await,
-            // What anybody may read does not depend on who asks.
+            // Public content does not depend on the caller.
             Err(Refusal::SystemLimit { .. }) if is_public(&peer, request.method(), request.uri().path()) => {
                 Ok(Caller::Stranger)
             }
@@ -291,8 +295,8 @@ async fn look_at(app: Shared, mut request: Request, next: Next) -> Response {
     answer
 }
 
-/// A refusal whose request has a body that nobody read: the connection is of no more use. One of HTTP/2 does not
-/// depend on it.
+/// Refuses a request without reading its body. An HTTP/1.1 connection is closed, since the body is
+/// still on it; HTTP/2 keeps the connection.
 fn last_answer(spoken: Option<Spoken>, refusal: Refusal, is_http1: bool) -> Response {
     closing(refuse(spoken, refusal), is_http1)
 }
@@ -304,7 +308,8 @@ fn closing(mut answer: Response, is_http1: bool) -> Response {
     answer
 }
 
-/// Nothing of the request counts if its head is not clear: over A2A that is another fault than a bad parameter.
+/// Refuses a request with an ambiguous head. In A2A this is an invalid request, not an invalid
+/// parameter.
 fn bad_head(app: &App, spoken: Option<Spoken>, refusal: Refusal, is_http1: bool) -> Response {
     let answer = match spoken {
         Some(spoken) => {
@@ -320,7 +325,7 @@ fn bad_head(app: &App, spoken: Option<Spoken>, refusal: Refusal, is_http1: bool)
     answer
 }
 
-/// In the form that the caller reads.
+/// Puts a refusal into the form that the caller reads.
 fn refuse(spoken: Option<Spoken>, refusal: Refusal) -> Response {
     match spoken {
         Some(spoken) => {
@@ -341,8 +346,9 @@ fn bad_origin(spoken: Option<Spoken>, why: String) -> Response {
     answer
 }
 
-/// Every answer says of which version it is, and what a browser may do with it: take it for nothing else than it
-/// is, show it to no page of another origin, and keep it only if the door says so (L19).
+/// Adds the headers of every response: our version, and what a browser may do with it. A
+/// browser must not sniff the content type, must not share the response with other origins, and
+/// caches it only if the door allows it (L19).
 fn sign(headers: &mut HeaderMap) {
     headers.insert(level::VERSION_HEADER, HeaderValue::from_static(level::VERSION));
     headers.insert(level::LEVEL_HEADER, HeaderValue::from(level::OWN.newest));
@@ -351,8 +357,8 @@ fn sign(headers: &mut HeaderMap) {
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
-/// The refusal of a caller whose version does not understand ours. How we are may be asked by all, and all may
-/// stop or restart us: that is what upgrades.
+/// Refuses a caller whose version does not understand ours. Every version may read the status and
+/// may stop or restart the node, because an upgrade needs that.
 fn other_version(request: &Request) -> Option<Response> {
     const FOR_ALL: &[&str] = &["/status", "/healthz", "/openapi.json", "/api/v1/stop", "/api/v1/restart"];
     let given = request.headers().get(level::LEVEL_HEADER)?.to_str().unwrap_or("?");
@@ -369,7 +375,7 @@ fn other_version(request: &Request) -> Option<Response> {
     Some((status, axum::Json(refusal)).into_response())
 }
 
-/// From where it comes, and how much of it: known before the body is read.
+/// Checks what is known before the body is read: the address, the origin and the declared length.
 fn may_enter(app: &App, peer: &Peer, request: &Request, bytes_max: usize) -> Result<(), Refusal> {
     app.gate.check_address(peer)?;
     app.gate.check_origin(peer, request.headers())?;
@@ -383,7 +389,7 @@ fn may_enter(app: &App, peer: &Peer, request: &Request, bytes_max: usize) -> Res
     }
 }
 
-/// Reads a body within its bounds of size and time.
+/// Reads a body within its limits of size and time.
 pub(crate) async fn read_body(app: &App, body: axum::body::Body) -> Result<bytes::Bytes, Refusal> {
     const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
     use http_body_util::BodyExt as _;
@@ -403,7 +409,7 @@ pub(crate) async fn read_body(app: &App, body: axum::body::Body) -> Result<bytes
     }
 }
 
-/// A refusal on its way out.
+/// A refusal as an HTTP response.
 pub struct Refused(pub Refusal);
 
 impl From<Refusal> for Refused {
@@ -428,7 +434,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// An answer of another kind than was asked for would be a bug; it is told as one.
+/// Reports an answer of the wrong kind from the driver, which is a bug.
 pub(crate) fn unexpected() -> Refused {
     Refused(Refusal::NotStored { why: "the node answered something else; see its log".into() })
 }

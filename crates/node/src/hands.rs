@@ -1,8 +1,9 @@
-//! Hands: what does an agent's work. Each is a link to the core that serves a task until it ends.
+//! Hands: what does an agent's work. Each is a link to the core and serves a task until it ends.
 //!
-//! `exec` starts one process per task under a runner that outlives this node; `lines` speaks with programs
-//! that stream events. `echo` is one without a program. `terminal` watches a program in a terminal, and `typist` types
-//! messages into it. `acp` speaks with a program that has no terminal, over the Agent Client Protocol.
+//! `exec` starts one process per task, under a runner that outlives this node; `lines` speaks with
+//! programs that stream events. `echo` needs no program. `terminal` watches a program in a
+//! terminal, and `typist` types messages into it. `acp` speaks the Agent Client Protocol with a
+//! program that has no terminal.
 
 pub mod acp;
 mod answers;

@@ -1,8 +1,8 @@
-//! A2A over HTTP: JSON-RPC, HTTP+JSON and gRPC, thin above one engine.
+//! A2A over HTTP: JSON-RPC, HTTP+JSON and gRPC, as thin layers above one engine.
 //!
-//! All bindings have the same operations; each has its own envelope, paths and form of errors. JSON-RPC and HTTP+JSON
-//! speak 1.0 and 0.3 at the same places; the version that a caller asks for tells which (V7, V11). Over gRPC each has a
-//! service of its own.
+//! All bindings have the same operations; each has its own envelope, paths and error format.
+//! JSON-RPC and HTTP+JSON serve 1.0 and 0.3 at the same paths; the requested version selects one
+//! (V7, V11). gRPC has one service for each version.
 
 pub(super) mod grpc;
 mod old;
@@ -28,37 +28,39 @@ use synapse_a2a::{json_rpc, pb};
 
 const VERSION: &str = "a2a-version";
 
-/// The version that a caller speaks: in a header, or where headers cannot be set, in the query (V6).
+/// Returns the protocol version of a request: from the header, or from the query where a client
+/// cannot set headers (V6).
 fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> {
     let in_header = headers.get(VERSION).map(|value| value.to_str().unwrap_or("?").to_owned());
     let asked = in_header.or_else(|| query(uri, "A2A-Version"));
     Version::parse(asked.as_deref())
 }
 
-/// The version that is named in the query; none if there is none, or one that is not spoken.
+/// Returns the version named in the query; `None` if it is absent or not supported.
 pub(super) fn version_in_query(uri: &Uri) -> Option<Version> {
     Version::parse(Some(&query(uri, "A2A-Version")?)).ok()
 }
 
-/// A parameter of the query, decoded.
+/// Returns a decoded query parameter.
 fn query(uri: &Uri, name: &str) -> Option<String> {
     let pairs = form_urlencoded::parse(uri.query()?.as_bytes());
     pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// Where a broken stream ended; something else there is as if nothing was.
+/// Returns where a broken stream ended. A header that cannot be parsed is ignored.
 fn last_mark(headers: &HeaderMap) -> Option<Mark> {
     Mark::parse(headers.get("last-event-id")?.to_str().ok()?)
 }
 
 async fn body_of(app: &Shared, body: Body, encoding: Encoding) -> Result<Upload, Fault> {
     let read = uploads::read(app, body, encoding).await.map_err(|refusal| Fault::of(&refusal));
-    // Until it is understood, it may be anything, and so also credentials.
+    // Until the request is parsed, it may contain anything, including credentials.
     crate::audit::note(|facts| facts.veil(true));
     read
 }
 
-/// `room` is what a large body takes; it is given back when its files are stored, long before the task ends.
+/// `room` is the memory reserved for a large body. It is released once the files are stored, long
+/// before the task ends.
 async fn perform(
     engine: &Engine,
     version: Version,
@@ -89,7 +91,7 @@ fn event_json(response: &pb::StreamResponse, version: Version, form: Form) -> Re
     }
 }
 
-/// One event of a stream, its data made by the binding.
+/// Formats one event of a stream; the binding supplies its data.
 fn event_text(event: Event, data: impl Fn(Result<&pb::StreamResponse, &Fault>) -> Value) -> Piece {
     match event {
         Event::Told { mark, response, room } => {
@@ -108,17 +110,17 @@ fn answer(status: u16, value: &Value, content_type: &'static str) -> Response {
     response
 }
 
-/// How a request speaks A2A, and so in which form it is to be refused (E2, E21).
+/// The A2A binding of a request, and so the format of its errors (E2, E21).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spoken {
     Rpc,
     Rest(Version),
-    /// Calls of gRPC are answered as such wherever they go.
+    /// gRPC calls get gRPC errors on every path.
     Grpc,
 }
 
 impl Spoken {
-    /// None if it is no A2A.
+    /// Returns `None` if the request is not A2A.
     pub(super) fn of(request: &Request<Body>) -> Option<Self> {
         match request.uri().path() {
             _ if grpc::is_call(request) => Some(Self::Grpc),
@@ -130,7 +132,7 @@ impl Spoken {
         }
     }
 
-    /// How it encodes files.
+    /// Returns how this binding encodes files.
     pub(super) fn encoding(self) -> Encoding {
         match self {
             Self::Rest(Version::V03) => Encoding::Base64Twice,
@@ -138,7 +140,7 @@ impl Spoken {
         }
     }
 
-    /// For a caller that was not let in.
+    /// Formats the refusal of a request that was not admitted.
     pub(super) fn refuse(self, fault: Fault) -> Response {
         match self {
             Self::Rpc => {
@@ -151,7 +153,7 @@ impl Spoken {
     }
 }
 
-/// Which extensions hold for what was asked.
+/// Adds the active extensions to a response.
 pub(super) fn tell_extensions(app: &Shared, called: &Called, headers: &mut HeaderMap) {
     let active = called.active(&app.cards).unwrap_or_default().join(", ");
     if let Some(value) = HeaderValue::from_str(&active).ok().filter(|_| !active.is_empty()) {
@@ -159,7 +161,7 @@ pub(super) fn tell_extensions(app: &Shared, called: &Called, headers: &mut Heade
     }
 }
 
-/// What every faulty answer has, whatever its form.
+/// Adds the headers that every error response has, in any format.
 fn with_fault(mut response: Response, fault: &Fault) -> Response {
     if fault.kind == Kind::Unauthenticated {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

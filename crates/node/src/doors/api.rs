@@ -1,4 +1,5 @@
-//! `/api/v1`: receipts, tasks, replies, cancels, agents. Open ones from memory, ended ones from the archive.
+//! `/api/v1`: receipts, tasks, replies, cancels, agents. Open tasks come from memory, ended ones
+//! from the archive.
 
 use super::extract::Path;
 use super::{Refused, Shared, read_body, unexpected};
@@ -47,7 +48,7 @@ pub(super) async fn receipt(
     }
 }
 
-/// A caller may use the id it brought.
+/// Translates an id chosen by the caller into ours; returns any other id unchanged.
 async fn own_name(app: &Shared, caller: &Caller, id: MessageId) -> Result<MessageId, Refusal> {
     let key = Key { who: caller.sender().who, tenant: None, message: id.clone() }.text();
     let found = app.archive(move |history| history.message_by_key(&key)).await?;
@@ -149,7 +150,8 @@ pub(super) async fn reply(
     }
 }
 
-/// Who says it: the agent whose task it is, a person for that agent, or a third that may report on any task.
+/// Returns the author of a reply: the agent that has the task, a person on its behalf, or another
+/// caller that may report on any task.
 fn author(app: &Shared, caller: &Caller) -> Sender {
     if !caller.is_person() && caller.agent() != Some(app.agent.id) {
         return caller.sender();

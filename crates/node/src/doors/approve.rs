@@ -1,7 +1,8 @@
-//! `GET /api/v1/prompt`, `POST /api/v1/approve`: what an agent waits for, and a person's word on it.
+//! `GET /api/v1/prompt`, `POST /api/v1/approve`: the prompt that an agent waits for, and a person's
+//! decision.
 //!
-//! Only the user decides, on the Unix socket, from a process that no agent started, and only the prompt that
-//! the decision names.
+//! Only the user decides, on the Unix socket, from a process that no agent started. A
+//! decision names the hash of its prompt and applies to no other prompt.
 
 use super::{Refused, Shared, read_body};
 use crate::hands::terminal::Seat;
@@ -35,7 +36,8 @@ pub(super) async fn prompt(
     view(seat).map(Json).ok_or_else(|| nothing_waits().into())
 }
 
-/// A prompt that is only half drawn would have another hash a moment later.
+/// Waits until the screen is settled. A half-drawn prompt would have a different hash a moment
+/// later.
 async fn settled(seat: &Seat) {
     const PAUSE: Duration = Duration::from_millis(20);
     const LOOKS: usize = 50;
@@ -51,7 +53,7 @@ fn view(seat: &Seat) -> Option<PromptView> {
     shown(&seat.watch())
 }
 
-/// The prompt as callers see it.
+/// Returns the prompt as callers see it.
 pub(super) fn shown(watch: &Watch) -> Option<PromptView> {
     let prompt = watch.prompt()?;
     Some(PromptView {

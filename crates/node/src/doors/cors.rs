@@ -1,7 +1,8 @@
-//! CORS: web pages of origins that the user's settings list may call from a browser (finding A8).
+//! CORS: browser access for web pages whose origin the user's settings list (finding A8).
 //!
-//! Nobody is listed by default. A listed origin still needs a token as every other caller; it is sent in `Authorization`,
-//! never by cookies, so credentials are not allowed and the origin is named, never `*`.
+//! No origin is listed by default. A page on a listed origin still needs a token like any other
+//! caller. The token is sent in `Authorization`, never in a cookie. So credentials are not allowed,
+//! and the response names the origin instead of `*`.
 //! Not here: refusing other origins (`auth::Gate::check_origin`).
 
 use super::App;
@@ -9,22 +10,22 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
-/// What a page may send.
+/// The methods a page may use.
 const METHODS: &str = "GET, POST, DELETE, OPTIONS";
 const REQUEST_HEADERS: &str =
     "Authorization, Content-Type, Accept, A2A-Version, A2A-Extensions, Last-Event-ID, If-None-Match";
-/// What a page may read besides what every page may.
+/// The headers a page may read besides the CORS-safelisted ones.
 const RESPONSE_HEADERS: &str = "A2A-Extensions, ETag, Retry-After, WWW-Authenticate";
-/// How long a browser may remember a preflight, seconds.
+/// How long a browser may cache a preflight, in seconds.
 const MAX_AGE_S: &str = "600";
 
-/// The origin of a request, if the user's settings list it.
+/// Returns the origin of a request if the user's settings list it.
 pub(super) fn listed_origin(app: &App, headers: &HeaderMap) -> Option<HeaderValue> {
     let origin = headers.get(header::ORIGIN)?;
     origin.to_str().ok().filter(|origin| app.gate.lists_origin(origin)).map(|_| origin.clone())
 }
 
-/// The answer to a preflight: browsers send it without credentials, before the request itself.
+/// Answers a preflight, which browsers send without credentials before the request itself.
 pub(super) fn preflight(request: &Request) -> Option<Response> {
     const PRIVATE: HeaderName = HeaderName::from_static("access-control-request-private-network");
     let headers = request.headers();
@@ -43,7 +44,7 @@ pub(super) fn preflight(request: &Request) -> Option<Response> {
     Some(answer)
 }
 
-/// Lets the page read the answer, whatever it is.
+/// Allows a page to read the response, including errors.
 pub(super) fn let_read(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));

@@ -1,10 +1,12 @@
-//! The document at `/openapi.json` (DIR-3, A9).
+//! Builds the document at `/openapi.json` (DIR-3, A9).
 //!
-//! Most of it comes from the annotations of the doors. `general.json` adds what concerns all of them: who may call, how
-//! refusals look. `constraints.json` adds what a field may contain, and `a2a.json` the paths that one handler serves
-//! and no annotation can name. All three are merged as RFC 7396 describes.
+//! Most of it comes from the annotations of the doors. `general.json` adds what applies to all of
+//! them, such as authentication and error responses. `constraints.json` adds the constraints of
+//! fields, and `a2a.json` the paths that share one handler and so cannot be annotated. All three
+//! are merged as RFC 7396 describes.
 //!
-//! Invariant: every route of the router is in the document; the tests below and `schemathesis` check it.
+//! Invariant: every route of the router is in the document; the tests below and `schemathesis`
+//! check it.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -44,7 +46,8 @@ fn read(part: &str) -> Value {
     serde_json::from_str(part).expect("a test reads all three")
 }
 
-/// RFC 7396: objects are merged, `null` removes, anything else replaces.
+/// Merges a patch into a document (RFC 7396): objects are merged, `null` removes, anything else
+/// replaces.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -64,7 +67,8 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// What every operation has: a tag, its security where that differs, and its refusals.
+/// Adds what every operation has: a tag, its security if it differs from the default, and its error
+/// responses.
 fn complete(path: &str, operation: &mut Value) {
     operation["tags"] = json!([tag(path)]);
     if let Some(security) = security(path) {
@@ -100,7 +104,8 @@ fn tag(path: &str) -> &'static str {
     }
 }
 
-/// Where it is not that of the whole document; `auth::is_public` has the same list.
+/// Returns the security of a path where it differs from the default; `auth::is_public` has the same
+/// list.
 fn security(path: &str) -> Option<Value> {
     match path {
         "/healthz" | "/openapi.json" => Some(json!([])),
@@ -110,7 +115,7 @@ fn security(path: &str) -> Option<Value> {
     }
 }
 
-/// The refusals of an operation, by their status.
+/// Returns the error responses of an operation by status.
 fn refusals(path: &str, has_body: bool) -> Vec<(String, Value)> {
     if path.starts_with(REST) {
         return a2a_refusals();
@@ -133,7 +138,7 @@ fn refusals(path: &str, has_body: bool) -> Vec<(String, Value)> {
         all.push(shared(413, "TooLarge"));
     }
     if [RPC, RPC_WITH_SLASH].contains(&path) {
-        // What has nothing to do with the call itself is refused with a status, in the envelope of JSON-RPC.
+        // Errors outside the call itself have an HTTP status and a JSON-RPC envelope.
         let answer = json!({ "$ref": "#/components/schemas/RpcAnswer" });
         for (status, response) in &mut all {
             if !matches!(status.as_str(), "400" | "426") {
@@ -147,7 +152,7 @@ fn refusals(path: &str, has_body: bool) -> Vec<(String, Value)> {
     all
 }
 
-/// Each kind of fault has its status in both versions of A2A.
+/// Returns one response for each HTTP status that a fault has in either version of A2A.
 fn a2a_refusals() -> Vec<(String, Value)> {
     let mut statuses: Vec<u16> =
         Kind::ALL.iter().flat_map(|kind| [kind.codes().http, v03::rest::status(*kind)]).collect();
@@ -179,8 +184,8 @@ mod tests {
         paths.iter().flat_map(named).collect()
     }
 
-    /// Finding A9: every route of the router is in the document. Annotated routes are by construction; the others are in
-    /// one table, and nothing else may add a route.
+    /// Finding A9: every route of the router is in the document. Annotated routes are there by
+    /// construction; the others are in one table, and nothing else may add a route.
     #[test]
     fn every_route_is_in_the_document() {
         let described = operations(&whole());
@@ -197,7 +202,7 @@ mod tests {
         assert_eq!(doors.matches(".route(").count(), 1, "routes are added in `by_hand` or with `routes!`");
     }
 
-    /// Finding A9: nothing is described that the A2A door does not serve.
+    /// Finding A9: the document describes no path that the A2A door does not serve.
     #[test]
     fn described_a2a_paths_exist() {
         let served: BTreeSet<(String, String)> = synapse_a2a::rest::rows()
@@ -209,7 +214,7 @@ mod tests {
         }
     }
 
-    /// The names of parameters do not matter.
+    /// Replaces the names of path parameters, which may differ.
     fn shape(path: &str) -> String {
         let piece = |piece: &str| match piece.split_once('}') {
             Some((_, word)) if piece.starts_with('{') => format!("{{}}{word}"),
@@ -218,7 +223,7 @@ mod tests {
         path.split('/').map(piece).collect::<Vec<_>>().join("/")
     }
 
-    /// Finding A9: constraints are for schemas and fields that exist.
+    /// Finding A9: every constraint names an existing schema and field.
     #[test]
     fn constraints_fit_the_generated_schemas() {
         let generated = serde_json::to_value(super::super::generated()).unwrap();
@@ -238,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Finding A9: who may call is said for every operation, and refusals have our form.
+    /// Finding A9: every operation has security and error responses in our format.
     #[test]
     fn every_operation_has_security_and_refusals() {
         let document = whole();

@@ -1,7 +1,7 @@
-//! `/api/v1/events`: everything that happens, as server-sent events, from any point on.
+//! `/api/v1/events`: all events as server-sent events, from any point on.
 //!
-//! The id of an event is its place in the journal. `Last-Event-ID` (or `after`) goes on where a watcher left
-//! off; a gap that was pruned is said (`follow`).
+//! The id of an event is its sequence number in the journal. A watcher resumes with `Last-Event-ID`
+//! (or `after`). If events after it were pruned, the stream reports the gap (`follow`).
 
 use super::extract::Query;
 use super::{Refused, Shared};
@@ -88,8 +88,8 @@ fn text_of(item: Item) -> Piece {
     }
 }
 
-/// What is written at once, and the room that it takes up in the queue of its reader until the next piece is asked for.
-/// So nothing more is loaded for a reader that has not even taken this.
+/// A chunk of a response, and the room it takes up in the queue of its reader until the next chunk
+/// is requested. So nothing more is loaded for a reader that has not taken this one.
 pub(super) struct Piece {
     bytes: bytes::Bytes,
     room: Option<Arc<OwnedSemaphorePermit>>,
@@ -107,12 +107,12 @@ impl From<String> for Piece {
     }
 }
 
-/// A response that is written line by line as they come.
+/// Returns a response that is written line by line as lines arrive.
 pub(super) fn lines_response(lines: mpsc::Receiver<String>, content_type: &'static str) -> Response {
     streamed(lines, |line| line, content_type)
 }
 
-/// A response that is written item by item as they come.
+/// Returns a response that is written item by item as items arrive.
 pub(super) fn streamed<T: Send + 'static, P: Into<Piece> + 'static>(
     items: mpsc::Receiver<T>,
     text: impl Fn(T) -> P + Send + Unpin + 'static,
@@ -128,17 +128,17 @@ pub(super) fn streamed<T: Send + 'static, P: Into<Piece> + 'static>(
 
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
-/// After so long without an event a comment is sent: whoever stands between may close what is silent, and a reader that
-/// is gone is noticed.
+/// The interval without events after which a comment is sent. It keeps proxies from closing an idle
+/// connection, and it reveals a reader that is gone.
 const QUIET: Duration = Duration::from_secs(20);
 const COMMENT: &[u8] = b": still here\n\n";
 
 struct Written<T, F> {
     items: mpsc::Receiver<T>,
     text: F,
-    /// When to say that nothing happens, where that can be said.
+    /// When to send the next comment, if the format has comments.
     quiet: Option<Pin<Box<Sleep>>>,
-    /// Of the last piece.
+    /// The room of the last chunk.
     room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -150,7 +150,7 @@ impl<T: Send, P: Into<Piece>, F: Fn(T) -> P + Unpin> http_body::Body for Written
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
-        // The last piece has been taken.
+        // The reader has taken the last chunk.
         self.room = None;
         let frame = match self.items.poll_recv(cx) {
             Poll::Ready(None) => return Poll::Ready(None),
@@ -166,7 +166,7 @@ impl<T: Send, P: Into<Piece>, F: Fn(T) -> P + Unpin> http_body::Body for Written
         };
         if let Some(quiet) = &mut self.quiet {
             quiet.as_mut().reset(Instant::now() + QUIET);
-            // It has to be looked at once to wake us.
+            // The timer must be polled once to register the waker.
             let _ = quiet.as_mut().poll(cx);
         }
         Poll::Ready(Some(Ok(http_body::Frame::data(frame))))
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(next().await.unwrap(), "data: 2\n\n");
         drop(items);
         assert_eq!(next().await, None);
-        // Lines of another kind have no comments.
+        // Other line formats have no comments.
         let (items, stream) = mpsc::channel::<String>(4);
         let mut body = lines_response(stream, "application/x-ndjson").into_body();
         let waited = tokio::time::timeout(QUIET * 5, body.frame()).await;

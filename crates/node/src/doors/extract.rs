@@ -1,6 +1,7 @@
-//! Parameters of paths and queries, refused in our own form where they cannot be read.
+//! Extractors for path and query parameters with our own error format.
 //!
-//! axum's own extractors answer with plain text; here every refusal is an `ErrorBody` that names the parameter.
+//! axum's extractors answer with plain text; here every refusal is an `ErrorBody` that names the
+//! parameter.
 
 use super::Refused;
 use axum::extract::FromRequestParts;
@@ -8,7 +9,7 @@ use http::request::Parts;
 use serde::de::DeserializeOwned;
 use synapse_core::Refusal;
 
-/// The parameters of the query.
+/// The query parameters.
 pub(super) struct Query<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
@@ -20,7 +21,8 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// axum says `Failed to deserialize query string: max: invalid digit found in string`.
+/// Splits axum's text, such as `Failed to deserialize query string: max: invalid digit found in
+/// string`.
 fn bad_query(text: &str) -> Refusal {
     let why = text.split_once("query string: ").map_or(text, |(_, why)| why);
     match why.split_once(": ") {
@@ -29,7 +31,7 @@ fn bad_query(text: &str) -> Refusal {
     }
 }
 
-/// The parameter of the path.
+/// The path parameter.
 pub(super) struct Path(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Path {

@@ -1,4 +1,5 @@
-//! `/api/v1/files/{task}/{sha256}`: a file that came with a message, for whoever may see its task (finding A8).
+//! `/api/v1/files/{task}/{sha256}`: a file received with a message, for callers that may see its
+//! task (finding A8).
 
 use super::extract::Query;
 use super::{Refused, Shared, unexpected};
@@ -47,7 +48,7 @@ pub(super) async fn file(
     found.map_err(|fault| refused(fault, task))
 }
 
-/// A fault of A2A in the form of this door. A tenant that cannot exist has no such task either.
+/// Maps an A2A fault to a refusal of this door. An invalid tenant has no such task either.
 fn refused(fault: Fault, task: String) -> Refused {
     let refusal = match fault.kind {
         Kind::TaskNotFound | Kind::Params => Refusal::NoSuchTask { task },
@@ -78,7 +79,8 @@ async fn read(
     let mut response = Response::new(Body::new(FileBody::new(opened)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(file.bytes));
-    // Never as what it says it is: a page of an agent's own origin must not be made of what a caller sent.
+    // Never with the sender's media type: its content must not become a web page on the agent's
+    // origin.
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -88,7 +90,8 @@ async fn read(
     Ok(response)
 }
 
-/// The file piece by piece, each read when the one before it is taken: a slow reader costs a few pieces, and no thread.
+/// The file in chunks. Each is read once the one before it is taken, so a slow reader costs a few
+/// chunks and no thread.
 struct FileBody {
     pieces: mpsc::Receiver<std::io::Result<Bytes>>,
 }

@@ -1,4 +1,5 @@
-//! The mailbox from outside: look into it, take from it, or stay and be handed each message (`synapse join`).
+//! The mailbox over HTTP: list it, take from it, or stay connected and receive each message
+//! (`synapse join`).
 
 use super::extract::Query;
 use super::{App, Refused, Shared, read_body, unexpected};
@@ -109,7 +110,8 @@ pub(super) async fn stream(
     };
     let (lines, body) = tokio::sync::mpsc::channel::<String>(window + 8);
     tokio::spawn(async move {
-        // Lives as long as the connection: when the reader goes, its leases go back.
+        // The guard lives as long as the connection. When the reader disconnects, its leases are
+        // returned.
         let _guard = guard;
         if lines.send(hello.line()).await.is_err() {
             return;

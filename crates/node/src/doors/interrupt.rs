@@ -15,7 +15,7 @@ use synapse_dialects::message::{MessageAccepted, MessageRequest, request_to_core
 use synapse_dialects::parse;
 use synapse_dialects::share::{InterruptAnswer, InterruptRequest, InterruptedTask};
 
-/// The highest of five: an emergency.
+/// The highest of five priorities: an emergency.
 const EMERGENCY: u64 = 5;
 
 /// Interrupt what the agent is doing. A program that listens is told; a plain command is stopped. A message that
@@ -71,5 +71,5 @@ pub(super) async fn interrupt(
     }))
 }
 
-/// It goes into the history of each task.
+/// The length limit of the reason, which is stored in the history of each task.
 const WHY_CHARS_MAX: usize = 400;

@@ -1,7 +1,8 @@
 //! `POST /api/v1/keys`: a person presses keys in an agent's terminal.
 //!
-//! Only the user, on the Unix socket, from a process that no agent started: a key can approve anything. Who pressed
-//! which keys is in the audit log; of a text only how long it was, since it may be a secret.
+//! Only the user may do this, on the Unix socket, from a process that no agent started: a key can
+//! approve anything. The audit log records who pressed which keys. Of typed text it records
+//! only the length, since it may be a secret.
 
 use super::{Refused, Shared, read_body};
 use crate::audit;

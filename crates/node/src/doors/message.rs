@@ -49,7 +49,7 @@ pub(super) async fn send(
     Ok(Json(MessageAccepted { why, ..MessageAccepted::stored(first, latest) }))
 }
 
-/// The agent that is meant, if it is not ours.
+/// Returns the agent that the target names, if it is not ours.
 pub(super) fn elsewhere(app: &Shared, target: &Target) -> Result<Option<AgentId>, Refusal> {
     if *target == Target::Here {
         return Ok(None);
@@ -63,7 +63,8 @@ pub(super) fn elsewhere(app: &Shared, target: &Target) -> Result<Option<AgentId>
     }
 }
 
-/// Into the other's spool: on disk, whether it runs or not.
+/// Writes the message to the other agent's spool. It is then on disk, whether that agent runs or
+/// not.
 fn relay(
     app: &Shared,
     caller: Caller,

@@ -1,4 +1,5 @@
-//! How the node is, and how it ends: `/status`, `/healthz`, `/metrics`, `/openapi.json`, `/api/v1/stop`, `/api/v1/restart`.
+//! Status and lifecycle of the node: `/status`, `/healthz`, `/metrics`, `/openapi.json`,
+//! `/api/v1/stop`, `/api/v1/restart`.
 
 use super::{Refused, Shared, a2a};
 use crate::hands::terminal::Seat;
@@ -47,7 +48,7 @@ pub(super) async fn status(
     })
 }
 
-/// The lowest rows of what its terminal shows (PTY-8).
+/// Returns the lowest rows of the terminal's screen (PTY-8).
 fn visible_tail(seat: &Seat) -> String {
     const ROWS: usize = 20;
     synapse_terminal::rules::lowest(&seat.watch().screen().rows(), ROWS)

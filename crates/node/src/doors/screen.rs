@@ -1,4 +1,5 @@
-//! `GET /api/v1/screen`, `GET /api/v1/terminal`: what an agent's terminal shows, and why we think it does what it does.
+//! `GET /api/v1/screen`, `GET /api/v1/terminal`: what an agent's terminal shows, and the evidence
+//! for its state.
 
 use super::extract::Query;
 use super::{Refused, Shared};
@@ -109,7 +110,7 @@ fn paused(paused: &Paused) -> PausedView {
     }
 }
 
-/// How messages get to the program.
+/// Describes how messages reach the program.
 fn way_in(seat: &Seat, watch: &Watch) -> String {
     if watch.types_lines() {
         return "typed at its cursor as one line while its screen is quiet (--type-when), and proven by what it shows"

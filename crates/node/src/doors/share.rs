@@ -1,7 +1,8 @@
-//! What this agent shares of its work, and who follows it (PTY-10): `/api/v1/shared`, `/api/v1/follow`.
+//! What this agent shares about its work, and who follows it (PTY-10): `/api/v1/shared`,
+//! `/api/v1/follow`.
 //!
-//! A follower gets a note of priority 1 into its spool before the sharer hears that it was shared. The note's id
-//! is made of what was shared and when, so that sharing the same again tells nobody twice.
+//! A note of priority 1 is in each follower's spool before the sharer gets its response. The note's
+//! id is derived from the shared text and its time, so a repeated share notifies nobody twice.
 
 use super::{Refused, Shared, read_body, unexpected};
 use crate::{audit, post};
@@ -94,7 +95,7 @@ fn view(app: &Shared, context: Option<&Context>, followers: &[Sender]) -> Shared
     }
 }
 
-/// A note to each follower, on disk when this returns.
+/// Writes a note to each follower; the notes are on disk when this returns.
 async fn tell(
     app: &Shared,
     context: Context,

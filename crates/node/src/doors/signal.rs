@@ -1,8 +1,9 @@
-//! `POST /api/v1/signal`: an event of the hooks of this agent's own program.
+//! `POST /api/v1/signal`: an event from the hooks of this agent's own program.
 //!
-//! Only a process under this agent may tell, with the key of this start of its program. That keeps out other agents,
-//! people and what is left of an earlier start; it does not keep out the tools that the agent runs, so an event
-//! is evidence for a state and nothing more (see `synapse_terminal::fold`).
+//! Only a process below this agent may report events, and only with the key of the current start of
+//! its program. That excludes other agents, people and processes of an earlier start. It does not
+//! exclude the tools that the agent runs, so an event is only evidence for a state (see
+//! `synapse_terminal::fold`).
 
 use super::{Refused, Shared, read_body};
 use crate::driver::now;
@@ -32,7 +33,7 @@ pub(super) async fn signal(
         return Err(Refusal::NotAllowed { who: caller.label(), verb, need }.into());
     }
     let body = read_body(&app, body).await?;
-    // It has the key of the hooks in it.
+    // The body contains the key of the hooks.
     crate::audit::note(crate::audit::Facts::only_length);
     let request: SignalRequest = parse::json(&body)?;
     let seat = app.seat.as_ref().ok_or_else(|| super::screen::no_terminal(&app))?;

@@ -1,5 +1,6 @@
-//! `POST /api/v1/stream`: many messages over one request. A line in is a message as `/message` takes it, a line
-//! out is its answer, in the same order, each after its commit. For bridges and hubs that send all day.
+//! `POST /api/v1/stream`: many messages over one request. Each line in is a message as `/message`
+//! takes it. Each line out is its answer, in the same order and after its commit. Meant for bridges
+//! and hubs that send continuously.
 
 use super::{Shared, events};
 use crate::audit::{self, Record};
@@ -17,16 +18,16 @@ use synapse_dialects::error::ErrorBody;
 use synapse_dialects::message::{self, MessageAccepted};
 use tokio::sync::{mpsc, oneshot};
 
-/// Messages of one stream that may be on their way to the disk.
+/// Messages of one stream that may be waiting for their commit.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// How much is gathered before it is sent.
+/// Answers are batched into chunks of this size.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// What is known of a line: refused at once, or on its way.
+/// The state of a line: refused at once, or waiting for its answer.
 type Coming = Result<oneshot::Receiver<Heard>, Refusal>;
 
-/// What comes, and what is to be written down of it.
+/// A line's state and its audit record.
 type Asked = (Coming, Record);
 
 /// Send many messages to this agent: one JSON per line in, one answer per line out, in order.
@@ -51,7 +52,7 @@ pub(super) async fn stream(
         while let Some((coming, record)) = next.take() {
             let mut text = String::new();
             let mut told = vec![push_line(&mut text, heard(coming).await, record)];
-            // One commit answers many: what is already there goes out in one piece.
+            // One commit answers many messages, so all answers that are ready go out in one chunk.
             while text.len() < PIECE_BYTES
                 && let Ok((coming, record)) = answers.try_recv()
             {
@@ -131,7 +132,7 @@ async fn heard(coming: Coming) -> Heard {
     }
 }
 
-/// The answer if it is there already, or else the wait for it.
+/// Returns the answer if it is ready, or else the receiver that waits for it.
 fn ready(coming: Coming) -> Result<Heard, Coming> {
     use oneshot::error::TryRecvError;
     match coming {
@@ -144,7 +145,7 @@ fn ready(coming: Coming) -> Result<Heard, Coming> {
     }
 }
 
-/// The answer, and what is written down.
+/// Appends the answer as a line and returns the audit line.
 fn push_line(text: &mut String, heard: Heard, mut record: Record) -> Option<synapse_dialects::audit::Line> {
     if let Ok((Answer::Accepted(taken), _)) = &heard
         && let Some(first) = taken.first()

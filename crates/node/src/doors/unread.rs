@@ -1,10 +1,11 @@
-//! Bounds what large answers take up until their callers have read them (finding M8).
+//! Bounds the memory of large responses until their callers have read them (finding M8).
 //!
-//! Every answer larger than `SMALL` holds its size of one budget until it is written. While the budget is used up, reads
-//! are refused: a caller that asks for much and reads nothing makes others wait for room, not the machine for memory.
+//! A response larger than `SMALL` holds a share of one budget, equal to its size, until it is
+//! written. While the budget is used up, reads are refused. So a caller that requests much and
+//! reads nothing makes others wait for room; it does not exhaust the memory of the machine.
 //!
-//! A stream that begins with a large task holds its size too. Not here: the events after it, of which a stream holds a
-//! bounded piece (`events`), and the number of streams (`follow`).
+//! A stream that begins with a large task holds a share too. Not here: the later events of a
+//! stream, which buffers a bounded chunk of them (`events`), and the number of streams (`follow`).
 
 use axum::body::Body;
 use axum::response::Response;
@@ -17,11 +18,12 @@ use std::time::Duration;
 use synapse_core::Refusal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// All answers that are under way, kilobytes.
+/// The budget for all responses being written, in kilobytes.
 const BUDGET_KB: u32 = 128 << 10;
-/// Smaller ones are bounded by the number of connections.
+/// Smaller responses are bounded by the number of connections.
 const SMALL: u64 = 256 << 10;
-/// What has done more than read is not refused when it is done; it waits so long for room.
+/// A request that changed something cannot be refused afterwards; its response waits this long for
+/// room.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
@@ -34,20 +36,23 @@ impl Default for UnreadAnswers {
 }
 
 impl UnreadAnswers {
-    /// Room for so many bytes, until it is dropped; none for few. A refusal if there is none left.
+    /// Reserves room for this many bytes until the permit is dropped. Small sizes need none.
+    /// Refuses if no room is left.
     pub fn reserve(&self, bytes: usize) -> Result<Option<Arc<OwnedSemaphorePermit>>, Refusal> {
         let Some(wanted) = wanted_kb(bytes as u64) else { return Ok(None) };
         let room = self.0.clone().try_acquire_many_owned(wanted).map_err(|_| Refusal::AnswersUnread)?;
         Ok(Some(Arc::new(room)))
     }
 
-    /// As `reserve`, after something was done that cannot be refused any more: waits for a while instead.
+    /// Like `reserve`, but waits a while for room: the operation is done and can no longer be
+    /// refused.
     pub async fn reserve_patiently(&self, bytes: usize) -> Option<Arc<OwnedSemaphorePermit>> {
         let room = self.0.clone().acquire_many_owned(wanted_kb(bytes as u64)?);
         Some(Arc::new(tokio::time::timeout(PATIENCE, room).await.ok()?.ok()?))
     }
 
-    /// The answer, counted until it is written; a refusal if there is no room and the request only read.
+    /// Counts a response until it is written. Refuses it if there is no room and the request was a
+    /// GET.
     pub(super) async fn count(&self, method: &Method, answer: Response) -> Result<Response, Refusal> {
         let Some(wanted) = answer.body().size_hint().exact().and_then(wanted_kb) else { return Ok(answer) };
         let room = match self.0.clone().try_acquire_many_owned(wanted) {
@@ -62,7 +67,7 @@ impl UnreadAnswers {
     }
 }
 
-/// The share of a large answer.
+/// Returns the share of a large response, in kilobytes.
 fn wanted_kb(bytes: u64) -> Option<u32> {
     (bytes > SMALL).then(|| u32::try_from(bytes >> 10).unwrap_or(u32::MAX).min(BUDGET_KB))
 }
@@ -84,7 +89,8 @@ impl http_body::Body for CountedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        // Asked for once more after its last piece: only then that piece is written, and its room is free.
+        // So hyper polls once more after the last chunk. Only then is that chunk written, and its
+        // room released.
         false
     }
 
@@ -101,7 +107,8 @@ mod tests {
         Response::new(Body::from(vec![b'x'; bytes]))
     }
 
-    /// Finding M8: reads are refused while answers of others wait to be read; small answers and done work are not.
+    /// Finding M8: reads are refused while others leave responses unread; small responses and
+    /// completed operations are not.
     #[tokio::test(start_paused = true)]
     async fn large_answers_share_one_budget() {
         let unread = UnreadAnswers::default();

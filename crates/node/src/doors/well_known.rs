@@ -1,6 +1,8 @@
-//! `/.well-known/…`: what anybody may know of the agent, without a secret (A1, A2, A24, DIR-2).
+//! `/.well-known/…`: public information about the agent, without authentication (A1, A2, A24,
+//! DIR-2).
 //!
-//! Web pages may read them if the user lists their origin, here as everywhere (`cors`).
+//! Web pages may read it only if the user's settings list their origin, as for every other path
+//! (`cors`).
 
 use super::Shared;
 use crate::card::{self, Called, Made, Which};
@@ -12,7 +14,8 @@ use jiff::fmt::rfc2822;
 use synapse_a2a::check::Version;
 use synapse_a2a::{Fault, jcs};
 
-/// Long enough that nobody asks at every message, short enough that a change is known soon.
+/// Long enough that clients do not fetch it for every message, short enough that a change spreads
+/// soon.
 const MAX_AGE: &str = "public, max-age=300";
 
 /// The agent card of A2A 1.0. With `?A2A-Version=1.0` or `0.3` it has the fields of that version alone. Anybody may ask.
@@ -27,7 +30,8 @@ pub(super) async fn agent_card(
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    // Not by the header: the JavaScript SDK sends it, and its verifier loses the schemes of a card without fields of 0.3.
+    // The `A2A-Version` header is ignored: the JavaScript SDK sends it, and its verifier loses the
+    // security schemes of a card without 0.3 fields.
     let which = card::for_version(&app, super::a2a::version_in_query(&uri));
     answer(card::document(&app, &called, which).await, &headers)
 }
@@ -72,7 +76,7 @@ fn answer(made: Result<std::sync::Arc<Made>, Fault>, asked: &HeaderMap) -> Respo
     response
 }
 
-/// RFC 9110, 13.2.2: the tag counts; the time only where no tag is given.
+/// Compares the `ETag`; the modification time counts only if no tag is given (RFC 9110, 13.2.2).
 fn is_known(made: &Made, asked: &HeaderMap) -> bool {
     let mut tags = asked.get_all(header::IF_NONE_MATCH).iter().peekable();
     if tags.peek().is_some() {

@@ -1,10 +1,13 @@
-//! The ACP hand: an agent without a terminal, whose program is spoken with over the Agent Client Protocol.
+//! The ACP hand: serves an agent without a terminal by speaking the Agent Client Protocol with its
+//! program.
 //!
-//! One program, one session, one turn at a time. Each message is a prompt; what the agent says until the turn ends is the
-//! answer. Permission requests wait for a person as the prompts of a terminal do.
+//! One program, one session, one turn at a time. Each message is a prompt; what the agent says
+//! until the turn ends is the answer. Permission requests wait for a person as the prompts of a
+//! terminal do.
 //!
-//! The program lives as long as this node, and the agent ends with its program, as in a terminal. After a crash of the
-//! node the next one starts the program anew, with a new session: of what was in hand it says that it is unknown.
+//! The program lives as long as this node, and the agent ends with its program, as in a terminal.
+//! After a crash of the node, the next node restarts the program with a new session, and marks the
+//! messages that were being processed as unknown.
 //! Not here: what lines mean (`session`), the process (`program`), tasks and receipts (`job`).
 
 mod desk;
@@ -40,12 +43,12 @@ use tokio::time::Instant;
 
 /// How long a program may take to open a session.
 const STARTS_WITHIN: Duration = Duration::from_secs(180);
-/// How long a turn may go on after it was canceled; then its task ends without it.
+/// How long a canceled turn may continue; after that its task ends without it.
 const CANCELS_WITHIN: Duration = Duration::from_secs(10);
-/// How long what a program wrote before its exit is read.
+/// How long to read the remaining output of a program that has exited.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
 
-/// After so many lines others have their turn.
+/// The number of events handled before yielding to other tasks.
 const TURNS: u64 = 16;
 
 pub struct AcpHand {
@@ -56,7 +59,7 @@ pub struct AcpHand {
     pub desk: AcpDesk,
 }
 
-/// The hand at work.
+/// A running ACP conversation.
 struct Talk {
     app: Shared,
     desk: AcpDesk,
@@ -67,22 +70,22 @@ struct Talk {
     program: Program,
     job: Option<Job>,
     stopping: Option<Stopping>,
-    /// From before a crash: to be given once more.
+    /// Messages from before a crash that are to be delivered again.
     again: VecDeque<(Arc<Letter>, Body)>,
-    /// When the session has to be open.
+    /// The deadline for opening the session.
     starts_until: Option<Instant>,
-    /// What the core was last told.
+    /// What was last reported to the core.
     gate: Option<Option<String>>,
     shown: Option<(AgentState, String)>,
 }
 
-/// Why a talk ends.
+/// Why the conversation ends.
 enum End {
     /// The node stops.
     Stopped,
     /// The program has exited, or closed its output.
     Exited,
-    /// It cannot be spoken with any more, and why.
+    /// The program can no longer be used, and why.
     Broken(String),
 }
 
@@ -97,7 +100,7 @@ enum Happened {
     Exited,
     Ordered(ToHand),
     Decided(Decision),
-    /// Whether a line was written; if not, its program is about to be found dead.
+    /// Whether a line was written. If not, the program is about to exit.
     Written(bool),
     Due,
     Stopped,
@@ -148,10 +151,10 @@ impl AcpHand {
         let Talk { program, job, again, link, .. } = talk;
         let how = program.end().await;
         self.desk.show(None);
-        // What ended it may have ended its program first.
+        // Whatever stopped the node may have ended its program first.
         let end = if self.app.stop.is_cancelled() { End::Stopped } else { end };
         let (why, failed) = match end {
-            // What is in hand is for the next node to tell.
+            // The next node reports on the messages that are still being processed.
             End::Stopped => return,
             End::Exited => (how.clone(), how != "exit code 0"),
             End::Broken(why) => (why, true),
@@ -161,7 +164,7 @@ impl AcpHand {
         self.end(&why, failed).await;
     }
 
-    /// The agent ends with its program. Saves how it ended, for `synapse list --all`.
+    /// Ends the agent with its program. Saves how the program ended, for `synapse list --all`.
     async fn end(&self, why: &str, failed: bool) {
         tracing::warn!(why, "its program has ended, and so does the agent");
         let ended = Ended { failed, why: why.to_owned(), at_ms: now().0 };
@@ -171,15 +174,15 @@ impl AcpHand {
         let state = if failed { AgentState::Error } else { AgentState::Offline };
         let why = format!("its program has ended: {why}");
         self.app.handle.tell(Input::Presence { agent: self.app.agent.id, state, why });
-        // When this returns, followers have been sent everything that came before.
+        // When this returns, followers have been sent all earlier events.
         let _ = self.app.ask(job::hand(&self.app, LinkId(0)), Command::Tasks { max: 1 }).await;
         self.app.stop.cancel();
     }
 
-    /// Our own MCP server is the agent's: it runs below it, so what it does, the agent does.
+    /// Our MCP server runs below the agent's program, so its calls count as calls of the agent.
     fn setup(&self) -> Setup {
         let mut env = vec![("SYNAPSE_AGENT_ID".to_owned(), self.app.agent.id.to_string())];
-        // Some programs give their servers only a few of their own variables.
+        // Some programs pass only a few of their variables to their servers.
         for name in ["SYNAPSE_HOME", "HOME", "PATH"] {
             env.extend(std::env::var(name).ok().map(|value| (name.to_owned(), value)));
         }
@@ -200,10 +203,10 @@ impl AcpHand {
 }
 
 impl Talk {
-    /// Until it is over.
+    /// Handles events until the conversation ends.
     async fn go_on(&mut self) -> End {
         for n in 1u64.. {
-            // A program that writes without a pause must not keep all others waiting.
+            // A program that writes without a pause must not starve other tasks.
             if n.is_multiple_of(TURNS) {
                 tokio::task::yield_now().await;
             }
@@ -254,7 +257,7 @@ impl Talk {
         }
     }
 
-    /// It has exited; what it wrote before that counts.
+    /// Reads what the program wrote before it exited.
     async fn read_last(&mut self) -> Result<(), End> {
         let until = Instant::now() + LAST_LINES_WITHIN;
         while let Ok(Some(piece)) = tokio::time::timeout_at(until, self.program.lines.next()).await {
@@ -321,7 +324,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Tells the core and the doors what has changed.
+    /// Reports changes to the core and the doors.
     fn tell(&mut self) {
         let held = match (&self.job, self.session.is_open(), self.session.has_turn()) {
             (Some(job), ..) => Some(format!("message {} is in hand", job.letter.task.short())),

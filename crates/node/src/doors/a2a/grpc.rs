@@ -1,9 +1,10 @@
-//! gRPC: the services `lf.a2a.v1.A2AService` and, for 0.3, `a2a.v1.A2AService`, over HTTP/2 on the port and the socket of
-//! everything else (R1–R6).
+//! gRPC: the services `lf.a2a.v1.A2AService` and, for 0.3, `a2a.v1.A2AService`, over HTTP/2 on the
+//! same port and socket as all other requests (R1–R6).
 //!
-//! Messages are framed and read here by hand, since a call is one body in and one or more messages out; so it has the
-//! bounds, the log and the rights of every other request. What other requests say with their status is said in
-//! `grpc-status`; the status of HTTP is put right last (`finish`), when it is written down what became of the request.
+//! This module frames messages itself, since a call is one body in and one or more messages out. So
+//! calls have the same limits, audit log and rights as every other request. Doors set an HTTP
+//! status as for other requests; `finish` replaces it with 200 after the audit log has recorded it,
+//! because gRPC reports errors in `grpc-status`.
 
 mod events;
 
@@ -29,12 +30,12 @@ use tokio::time::Instant;
 pub(in crate::doors) const ROUTES: [&str; 2] =
     ["/lf.a2a.v1.A2AService/{method}", "/a2a.v1.A2AService/{method}"];
 
-/// A version of the protocol, which over gRPC is a service: its path tells it.
+/// A protocol version; in gRPC each version is a service with its own path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Service(check::Version);
 
 impl Service {
-    /// The service, and the operation that is called.
+    /// Splits a path into the service and the name of the operation.
     fn of(path: &str) -> (Self, &str) {
         match path.strip_prefix(v03::grpc::PREFIX) {
             Some(method) => (Self(check::Version::V03), method),
@@ -42,7 +43,8 @@ impl Service {
         }
     }
 
-    /// Whoever says a version must mean the one that is spoken there. Callers of 0.3 never say one.
+    /// Checks that a requested version is the one this service speaks. Clients of 0.3 never send
+    /// one.
     fn check(self, said: check::Version) -> Result<(), Fault> {
         let message = match self.0 {
             own if own == said => return Ok(()),
@@ -54,7 +56,7 @@ impl Service {
         Err(Fault { field: Some("A2A-Version".into()), ..Fault::new(Kind::Version, message) })
     }
 
-    /// The operation by which a stream is taken up.
+    /// Returns the name of the operation that resumes a stream.
     fn subscribe(self) -> &'static str {
         match self.0 {
             check::Version::V10 => "SubscribeToTask",
@@ -137,7 +139,7 @@ async fn dispatch(
     Ok(perform(&engine, service.0, request, last_mark(headers), room).await?)
 }
 
-/// Whether this is a call of gRPC, and wants to be answered as one.
+/// Whether this is a gRPC call and expects a gRPC response.
 pub(in crate::doors) fn is_call(request: &Request<Body>) -> bool {
     request.version() == Version::HTTP_2 && is_protobuf(request.headers())
 }
@@ -148,7 +150,7 @@ fn is_protobuf(headers: &HeaderMap) -> bool {
     [CONTENT_TYPE, "application/grpc+proto"].iter().any(|own| media.eq_ignore_ascii_case(own))
 }
 
-/// What is no call is told so by plain HTTP, as the protocol says.
+/// Refuses a request that is not a gRPC call, with plain HTTP as the gRPC protocol requires.
 fn no_call(http: Version, headers: &HeaderMap) -> Option<Response> {
     let (status, code, why) = if !is_protobuf(headers) {
         let why = "gRPC is spoken here, in messages of protobuf; Content-Type must be application/grpc";
@@ -163,7 +165,7 @@ fn no_call(http: Version, headers: &HeaderMap) -> Option<Response> {
     Some((status, axum::Json(ErrorBody::new(code, why.to_owned()))).into_response())
 }
 
-/// The whole answer is how it ended.
+/// Builds a response that consists only of its gRPC status.
 pub(in crate::doors) fn refused(status: &Status) -> Response {
     let mut response = answer(Body::empty());
     status.write(response.headers_mut());
@@ -180,7 +182,7 @@ pub(in crate::doors) fn refused(status: &Status) -> Response {
     }
 }
 
-/// A call was answered by a call: to HTTP that is a success, whatever it says.
+/// Sets the HTTP status of a gRPC response to 200, whatever its gRPC status.
 pub(in crate::doors) fn finish(mut response: Response) -> Response {
     if response.headers().get(header::CONTENT_TYPE).is_some_and(|own| own == CONTENT_TYPE) {
         *response.status_mut() = StatusCode::OK;

@@ -1,4 +1,4 @@
-//! What version 0.3 of A2A means otherwise than 1.0, where that is more than another form (L1, L2).
+//! Where version 0.3 of A2A behaves differently from 1.0, beyond the format (L1, L2).
 
 use crate::a2a::{Done, Engine, Event, Mark, Stream};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +17,7 @@ pub(super) async fn perform(engine: &Engine, request: Request, after: Option<Mar
             any_webhook(engine, asked.tenant, asked.task_id).await
         }
         Request::ExtendedCard(_) => engine.perform(request, after).await.map_err(|fault| match fault.kind {
-            // 0.3 has one error for both.
+            // 0.3 has one error for both cases.
             Kind::Unsupported => Fault { kind: Kind::NoExtendedCard, ..fault },
             _ => fault,
         }),
@@ -29,7 +29,8 @@ pub(super) async fn perform(engine: &Engine, request: Request, after: Option<Mar
     }
 }
 
-/// In 0.3 the webhook of a task may be asked for without its name: it is the one that has none of its own, or the first.
+/// Returns a task's webhook without a given name, which 0.3 allows: the one without a name of its
+/// own, or the first.
 async fn any_webhook(engine: &Engine, tenant: String, task: String) -> Result<Done, Fault> {
     let list =
         pb::ListTaskPushNotificationConfigsRequest { tenant, task_id: task.clone(), ..Default::default() };
@@ -45,7 +46,8 @@ async fn any_webhook(engine: &Engine, tenant: String, task: String) -> Result<Do
     Ok(Done::Reply(Reply::Push(configs.swap_remove(nth))))
 }
 
-/// In 1.0 who subscribed to a task hears on when it asks for something; in 0.3 the event that says so is the last.
+/// Ends a subscription with the event that asks for input. In 1.0 the subscriber continues to get
+/// events after it; in 0.3 that event is the last one.
 fn until_final(mut events: Stream) -> Stream {
     let (told, reader) = mpsc::channel(1);
     tokio::spawn(async move {
@@ -64,14 +66,15 @@ fn until_final(mut events: Stream) -> Stream {
     reader
 }
 
-/// Whether a call over JSON-RPC comes from a client of 0.3 that can read its answer only from a stream, errors too.
+/// Whether a JSON-RPC call comes from a 0.3 client that reads its answer, even an error, only from
+/// a stream.
 pub(super) fn reads_events(method: &str, headers: &HeaderMap) -> bool {
     let is_stream = matches!(method, "message/stream" | "tasks/resubscribe");
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     is_stream && accepted.contains(EVENTS)
 }
 
-/// A stream of one event.
+/// Returns a stream with one event.
 pub(super) fn one_event(data: &Value) -> Response {
     let mut response = format!("data: {data}\n\n").into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENTS));

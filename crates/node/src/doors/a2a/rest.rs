@@ -19,7 +19,7 @@ use synapse_a2a::v03::{self, Form};
 use synapse_core::policy::Caller;
 
 const A2A_JSON: &str = "application/a2a+json";
-/// What 0.3 answers with: its media type came later.
+/// The media type of 0.3 responses, which predates `application/a2a+json`.
 const JSON: &str = "application/json";
 pub(super) const PREFIX: &str = "/a2a/v1/";
 
@@ -58,12 +58,13 @@ pub(in crate::doors) async fn serve(
     }
 }
 
-/// 404, or 405 with the verbs that the path does take.
+/// Returns 404, or 405 with the methods that the path accepts.
 fn no_such_path(fault: &Fault, version: Version, method: &Method, uri: &Uri) -> Response {
     let below = uri.path().strip_prefix(PREFIX).unwrap_or_default();
     let mut verbs = rest::verbs(below);
     verbs.extend(v03::rest::verbs(below).into_iter().filter(|verb| !rest::verbs(below).contains(verb)));
-    // The other version may take it with this very method: then it is the version that is wrong.
+    // If the other version accepts this method here, the requested version is wrong, not the
+    // method.
     if verbs.is_empty() || verbs.contains(&method.as_str()) {
         return failed(fault, version);
     }
@@ -128,7 +129,7 @@ async fn dispatch(
     perform(engine, version, request, last_mark(headers), room).await
 }
 
-/// H1: what is no JSON is not read as JSON.
+/// Rejects a body whose media type is not JSON (H1).
 fn check_media(headers: &HeaderMap) -> Result<(), Fault> {
     let Some(given) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let given =

@@ -79,7 +79,8 @@ pub(in crate::doors) async fn serve(
             };
             streamed(events, move |event| event_text(event, &data), "text/event-stream")
         }
-        // The envelope tells what went wrong; HTTP does only for what has nothing to do with the call.
+        // The envelope carries the error. The HTTP status does so only for errors outside the call
+        // itself.
         Err(fault) => {
             let status = match fault.kind {
                 Kind::Unauthenticated | Kind::Denied | Kind::TooLarge | Kind::TooMany | Kind::Stopping => {
@@ -97,11 +98,11 @@ pub(in crate::doors) async fn serve(
     }
 }
 
-/// How a caller reads its answer.
+/// The response format that a caller reads.
 #[derive(Clone, Copy)]
 struct Reader {
     version: Version,
-    /// It mixes the versions, and reads the envelope of 1.0 around what 0.3 answers.
+    /// The caller mixes versions: it reads 0.3 results inside the 1.0 envelope.
     wants_envelope: bool,
 }
 
@@ -130,7 +131,7 @@ async fn dispatch(
     Ok((done, Reader { version, wants_envelope }))
 }
 
-/// Who says 1.0 and calls as in 0.3 is told so.
+/// Adds a hint for a caller that asks for 1.0 but calls a method of 0.3.
 fn hinted(method: &str, fault: Fault) -> Fault {
     match fault.kind {
         Kind::Method if v03::is_method(method) => {

@@ -1,4 +1,5 @@
-//! What the doors see of an agent over ACP: what it asks, which program it is, and the way for a person's word.
+//! The doors' view of an ACP agent: its open question, its program's version, and the channel for
+//! decisions.
 
 use super::question::Question;
 use super::session::NotDecided;
@@ -9,7 +10,7 @@ use synapse_dialects::terminal::PromptView;
 use synapse_store::registry::PendingPrompt;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// More people than this do not decide at once.
+/// The number of decisions that can wait at the same time.
 const DECISIONS_MAX: usize = 8;
 
 #[derive(Clone)]
@@ -18,30 +19,30 @@ pub struct AcpDesk {
     pending: Arc<watch::Sender<Option<PendingPrompt>>>,
     cli: Arc<watch::Sender<Cli>>,
     decisions: mpsc::Sender<Decision>,
-    /// Taken by the hand.
+    /// The receiver of decisions, until the hand takes it.
     decided: Arc<Mutex<Option<mpsc::Receiver<Decision>>>>,
 }
 
-/// Allow or deny, but only the question with this hash.
+/// A decision to allow or deny. It applies only to the question with this hash.
 pub(super) struct Decision {
     pub hash: String,
     pub allow: bool,
     pub reply: oneshot::Sender<Result<(), NotDecided>>,
 }
 
-/// What became of a decision.
+/// The outcome of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decided {
-    /// The program was told.
+    /// The decision was sent to the program.
     Taken,
-    /// It asks for something else now, or for nothing.
+    /// The program now asks something else, or nothing.
     Changed,
-    /// It must not be allowed from here, and why.
+    /// The question must not be approved from here, and why.
     Doubtful(String),
 }
 
 impl AcpDesk {
-    /// None for an agent whose work is done by something else.
+    /// Returns `None` for an agent that does not use ACP.
     pub fn of(hand: &Hand) -> Option<Self> {
         matches!(hand, Hand::Acp(_)).then(Self::new)
     }
@@ -57,22 +58,22 @@ impl AcpDesk {
         }
     }
 
-    /// What it asks.
+    /// Returns the open question.
     pub fn prompt(&self) -> Option<PromptView> {
         self.prompt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same as the registry tells it, now and later.
+    /// Watches the question in the form that the registry shows.
     pub fn pending(&self) -> watch::Receiver<Option<PendingPrompt>> {
         self.pending.subscribe()
     }
 
-    /// What is known of the program's version, now and later.
+    /// Watches what is known of the program's version.
     pub fn cli(&self) -> watch::Receiver<Cli> {
         self.cli.subscribe()
     }
 
-    /// Decides a question; none if nobody is there to tell the program.
+    /// Decides a question. Returns `None` if no hand is there to tell the program.
     pub async fn decide(&self, hash: String, allow: bool) -> Option<Decided> {
         let (reply, heard) = oneshot::channel();
         self.decisions.try_send(Decision { hash, allow, reply }).ok()?;
@@ -91,7 +92,7 @@ impl AcpDesk {
         self.cli.send_replace(Cli { version: Some(version), tested: None });
     }
 
-    /// What it asks from now on.
+    /// Replaces the open question.
     pub(super) fn show(&self, question: Option<&Question>) {
         let view = question.map(|question| question.view.clone());
         *self.prompt.lock().unwrap_or_else(PoisonError::into_inner) = view;

@@ -1,7 +1,8 @@
-//! The events of a task as the messages of a stream, and how the stream ended (R6).
+//! Streams the events of a task as gRPC messages, followed by the status of the stream (R6).
 //!
-//! Messages have no ids. So the head of a stream has the mark of its first event, and its end that of its last: whoever
-//! comes back with the first hears all that followed, and knows how much of it is not new.
+//! gRPC messages have no ids. So the headers carry the id of the first event and the trailers that
+//! of the last. A client that resumes from the first id gets every later event, and can tell which
+//! of them it already has.
 
 use super::{Service, answer, refused, trailers};
 use crate::a2a::{Event, Mark, Stream};
@@ -27,7 +28,8 @@ fn mark_of(mark: Mark) -> Option<HeaderValue> {
     HeaderValue::try_from(mark.to_string()).ok()
 }
 
-/// `goes_on` with one that broke off; `until` is when the caller no longer waits.
+/// Starts the response. `goes_on` means that the client resumes a broken stream; `until` is its
+/// deadline.
 pub(super) async fn told(
     app: Shared,
     service: Service,
@@ -35,7 +37,7 @@ pub(super) async fn told(
     goes_on: bool,
     until: Option<Instant>,
 ) -> Response {
-    // Of one that goes on the first may be a long time coming; of all others it is soon there.
+    // A resumed stream may have no event for a long time; any other stream has one soon.
     let first = match until {
         _ if goes_on => None,
         None => events.recv().await,
@@ -55,28 +57,28 @@ pub(super) async fn told(
     response
 }
 
-/// The events of a task as messages, then how the stream ended.
+/// A body with the events of a task as messages, and the status of the stream as trailers.
 struct Told {
     app: Shared,
     service: Service,
     first: Option<Event>,
     events: Stream,
     late: Option<Pin<Box<Sleep>>>,
-    /// What was told last, and whether a stream may end with it.
+    /// The last event sent, and whether a stream may end with it.
     last: Option<(Mark, End)>,
     is_over: bool,
-    /// Of the event that was told last, until it was taken.
+    /// The room of the last event sent, until the client has taken it.
     room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
-/// What a stream may end with.
+/// Whether a stream may end after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Nothing more happens.
+    /// The task has ended.
     Final,
-    /// Nothing more happens until somebody does something.
+    /// The task waits for input or authentication.
     Pause,
-    /// There is more to come.
+    /// More events follow.
     None,
 }
 
@@ -107,7 +109,8 @@ impl Told {
         Frame::trailers(trailers)
     }
 
-    /// A stream that broke off on our side does not look like one that told all.
+    /// Returns `OK` only for a complete stream. A stream that we broke off ends with an error, so
+    /// that clients can tell.
     fn end(&self) -> Status {
         let is_whole = match self.last {
             Some((_, End::Final)) => true,
@@ -154,7 +157,7 @@ impl http_body::Body for Told {
                     }
                 }
                 Some(Event::Cut(fault)) => told.over(&fault.into()),
-                // The task as it is now follows, and that is how a caller knows.
+                // The current state of the task follows, so the client learns of the gap from that.
                 Some(Event::Gap) => continue,
                 None => {
                     let end = told.end();
