@@ -1,9 +1,11 @@
-//! TLS handshakes: each with a deadline, and only so many at once; the oldest makes room for a new one.
+//! TLS handshakes: each with a deadline, and a limited number at once. A new one replaces the
+//! oldest.
 //!
-//! So whoever opens connections and says nothing keeps nobody else out: a good client is done within
-//! milliseconds, and by the time it would be the oldest it is through.
+//! So a caller that opens connections and stays silent keeps nobody else out: a good client is done
+//! within milliseconds, long before it would be the oldest.
 //!
-//! Not here: certificates and keys (`synapse-tls`), what happens on the connection afterwards (`listen`).
+//! Not here: certificates and keys (`synapse-tls`), what happens on the connection afterwards
+//! (`listen`).
 
 use crate::auth::TlsPeer;
 use std::collections::VecDeque;
@@ -16,11 +18,12 @@ use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// Handshakes under way at once; fewer than connections, so that they cannot take all of those.
+/// The maximum number of handshakes at once; fewer than connections, so that they cannot use up all
+/// of those.
 const AT_ONCE_MAX: usize = 128;
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long and how much we listen to somebody we have refused, so that the reason reaches them: closing with
-/// unread bytes would take it back.
+/// How long and how much to read from a refused client, so that the reason reaches it: closing a
+/// socket with unread bytes would discard the reason.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 10;
 /// The first byte of every TLS connection.
@@ -38,7 +41,7 @@ pub struct Handshakes {
 #[derive(Default)]
 struct UnderWay {
     next: u64,
-    /// Dropping one ends its handshake.
+    /// Dropping a sender ends its handshake.
     all: VecDeque<(u64, oneshot::Sender<()>)>,
 }
 
@@ -47,7 +50,7 @@ impl Handshakes {
         Self { server, under_way: Mutex::default() }
     }
 
-    /// The secured stream, or why there is none.
+    /// Returns the secured stream, or why the handshake failed.
     pub async fn shake(
         self: &Arc<Self>,
         stream: TcpStream,
@@ -70,7 +73,8 @@ impl Handshakes {
             return Err("it closed without a word".into());
         }
         if first[0] != HANDSHAKE_RECORD {
-            // Whoever starts with a letter is likely to speak HTTP; others would not understand the answer.
+            // A client that starts with a letter probably speaks HTTP; others would not understand
+            // the answer.
             let answer = if first[0].is_ascii_uppercase() { PLAIN_ANSWER } else { "" };
             dismiss(stream, answer).await;
             return Err("it does not speak TLS".into());
@@ -86,7 +90,7 @@ impl Handshakes {
         };
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         let certificate = shown.map(|der| Certificate::read(der)).transpose();
-        // Verified, so of an authority we trust, and yet we cannot read it: then it says nothing to us.
+        // It was verified by a trusted CA, and yet we cannot parse it: treat it as an error.
         let certificate = certificate.map_err(|why| format!("its certificate cannot be read: {why}"))?;
         Ok((stream, TlsPeer { hosts: loaded.hosts.clone(), certificate }))
     }
@@ -104,7 +108,7 @@ impl Handshakes {
     }
 }
 
-/// One handshake's place among those under way, given back in whatever way it ends.
+/// A slot among the running handshakes, released however the handshake ends.
 struct Place {
     id: u64,
     of: Arc<Handshakes>,
@@ -117,7 +121,7 @@ impl Drop for Place {
     }
 }
 
-/// Says a last word, and waits a little until it has been heard.
+/// Sends a last answer, and waits a little until the client has read it.
 async fn dismiss(mut stream: TcpStream, last_word: &str) {
     let heard = async {
         stream.write_all(last_word.as_bytes()).await?;

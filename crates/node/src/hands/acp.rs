@@ -6,8 +6,9 @@
 //! terminal do.
 //!
 //! The program lives as long as this node, and the agent ends with its program, as in a terminal.
-//! After a crash of the node, the next node restarts the program with a new session, and marks the
-//! messages that were being processed as unknown.
+//! After a crash of the node, the next node restarts the program with a new session. A message
+//! whose turn was running ends as unknown; one that was only being written is sent once more, with
+//! a mark.
 //! Not here: what lines mean (`session`), the process (`program`), tasks and receipts (`job`).
 
 mod desk;

@@ -1,7 +1,7 @@
-//! The answer of a wrapped agent: what its program told, or else what stands on its screen.
+//! The answer of a wrapped agent: what its program reported, or else the text on its screen.
 //!
-//! Text from a screen is the last resort and marked as such. If something may be missing, the answer says so in its text
-//! and its metadata.
+//! Text from a screen is the last resort and marked as such. If something may be missing, the
+//! answer says so in its text and its metadata.
 
 use synapse_core::message::{Body, Content, Part, Piece};
 use synapse_terminal::Watch;
@@ -10,15 +10,15 @@ use synapse_terminal::prompt::Prompt;
 use synapse_terminal::session_log::LoggedTurn;
 use synapse_terminal::text::Typed;
 
-/// Longest text taken off a screen, characters.
+/// The longest text taken from a screen, in characters.
 const TEXT_CHARS_MAX: usize = 64_000;
 
-/// What a turn ended with.
+/// The answer of a turn.
 pub(super) struct TurnAnswer {
     pub text: String,
     /// `hook`, `server`, `log` or `screen`.
     pub source: &'static str,
-    /// Nothing is known to be missing.
+    /// Whether nothing is known to be missing.
     pub complete: bool,
 }
 
@@ -31,7 +31,7 @@ impl TurnAnswer {
     }
 }
 
-/// What the program told that it answered.
+/// Returns the answer that the program reported.
 pub(super) fn told(answer: &Text, source: &'static str) -> TurnAnswer {
     let mut text = answer.text.clone();
     if !answer.is_whole() {
@@ -40,7 +40,7 @@ pub(super) fn told(answer: &Text, source: &'static str) -> TurnAnswer {
     TurnAnswer { text, source, complete: answer.is_whole() }
 }
 
-/// What the session log of the program has.
+/// Returns the answer found in the program's session log.
 pub(super) fn logged(turn: LoggedTurn) -> TurnAnswer {
     let LoggedTurn { answer: mut text, is_final } = turn;
     let bytes = text.len() as u64;
@@ -53,14 +53,14 @@ pub(super) fn logged(turn: LoggedTurn) -> TurnAnswer {
     answer
 }
 
-/// What stands below our text and above the composer, on the screen and in what has scrolled off it.
+/// Returns the text below our message and above the composer, from the screen and the scrollback.
 pub(super) fn on_screen(watch: &Watch, typed: &Typed) -> TurnAnswer {
     let rows = watch.conversation();
     let bones = |text: &str| -> String { text.chars().filter(|c| !c.is_whitespace()).collect() };
     let (header, ours) = (bones(typed.header()), bones(typed.as_str()));
     let header_at = rows.iter().rposition(|row| bones(row).contains(&header));
     let begins = header_at.map_or(0, |at| at + 1);
-    // The rest of our own text, wrapped.
+    // The rest of our own message, wrapped.
     let own =
         rows[begins..].iter().take_while(|row| !row.trim().is_empty() && ours.contains(&bones(row))).count();
     let said: Vec<&str> = rows[begins + own..].iter().map(|row| row.trim_end()).collect();
@@ -77,7 +77,8 @@ pub(super) fn on_screen(watch: &Watch, typed: &Typed) -> TurnAnswer {
     TurnAnswer { text, source: "screen", complete: header_at.is_some() && !is_cut }
 }
 
-/// A prompt as those who may decide it read it: what is shown, and the hash that a decision must carry.
+/// Formats a prompt for those who may decide it: the question, and the hash that a decision must
+/// carry.
 pub(super) fn question(prompt: &Prompt) -> Body {
     let mut content = Content::text(prompt.question());
     let mut data = serde_json::json!({
@@ -110,7 +111,7 @@ mod tests {
         on_screen(&watch, &Typed::new("[A2A:0b78765b:user]", "tell me all"))
     }
 
-    /// Defect J: of a long answer only the last screen was taken, without a word.
+    /// Defect J: of a long answer only the last screen was taken, without any indication.
     #[test]
     fn long_answer_is_whole_or_says_that_it_is_not() {
         let lines = |n: usize| (1..=n).map(|n| format!("line {n}\n")).collect::<String>();

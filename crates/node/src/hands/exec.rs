@@ -1,8 +1,9 @@
-//! The command agent: one process per task, prompt on stdin and in the environment, answer on stdout.
+//! The command hand: one process per task, prompt on stdin and in the environment, answer on
+//! stdout.
 //!
-//! The process runs under a *runner* (`synapse-holder`) with a folder of its own, so it goes on when this node
-//! dies, and the next node finds it by that folder. A folder is made once per task: however often a message
-//! is handed out, its command starts once.
+//! The process runs under a *runner* (`synapse-holder`) in its own run folder. It survives the
+//! death of this node, and the next node finds it by that folder. A folder is created once per
+//! task: however often a message is delivered, its command starts once.
 //!
 //! Not here: the line protocol (`lines`), ending process trees (`synapse-holder`).
 
@@ -45,17 +46,17 @@ pub struct ExecHand {
     folders: FolderWatcher,
     gate: Arc<StartGate>,
     link: std::sync::OnceLock<LinkId>,
-    /// Runs under way, to reach them with input and stops.
+    /// The active runs, to send them input and stop them.
     under_way: Mutex<HashMap<TaskId, RunDir>>,
 }
 
-/// Where runs are kept, and where their commands run.
+/// Where run folders are kept, and where commands run.
 pub struct Places {
     pub runs: PathBuf,
     pub working_dir: PathBuf,
 }
 
-/// One task in our hand.
+/// One task being executed.
 pub(super) struct Run {
     pub(super) task: TaskId,
     pub(super) message: MessageId,
@@ -64,11 +65,11 @@ pub(super) struct Run {
     child: Option<std::process::Child>,
 }
 
-/// A prompt longer than this is on stdin only: the system bounds what fits into an environment.
+/// A longer prompt is passed only on stdin, because the system limits the size of the environment.
 const PROMPT_IN_ENV_MAX: usize = 64 << 10;
-/// Where a plain command finds earlier turns, in the folder of its run: a JSON object per line.
+/// The file of earlier turns for a plain command, in its run folder: one JSON object per line.
 const HISTORY_FILE: &str = "history.jsonl";
-/// After its last word a program may finish by itself for this long.
+/// How long a program may take to exit by itself after its final message.
 const LAST_WORD_GRACE: Duration = Duration::from_secs(5);
 
 impl ExecHand {
@@ -90,7 +91,8 @@ impl ExecHand {
         for run in adopted {
             tokio::spawn(self.clone().follow(run));
         }
-        // One after the other, and beside the orders: an input that waits for room must not hold up a stop.
+        // Inputs are handled one after the other in their own task: an input that waits for room
+        // must not delay a stop.
         let (inputs, mut waiting) = tokio::sync::mpsc::unbounded_channel::<(Arc<Letter>, Body)>();
         let hand = self.clone();
         tokio::spawn(async move {
@@ -101,7 +103,7 @@ impl ExecHand {
         while let Some(order) = orders.recv().await {
             match order {
                 ToHand::Deliver { letter, body, .. } if letter.follow_up => {
-                    // Never more than are leased to us.
+                    // Bounded by the number of leases we hold.
                     let _ = inputs.send((letter, body));
                 }
                 ToHand::Deliver { letter, body, notes, .. } => {
@@ -110,14 +112,14 @@ impl ExecHand {
                 }
                 ToHand::Stop { task, why } => self.stop(task, &why),
                 ToHand::Interrupt { task, by, why } => self.interrupt(task, by, why),
-                // Only terminals are urged: a command has no turn of its own to end.
+                // Urging is for terminals: a command has no turn to end.
                 ToHand::Urge { .. } => {}
             }
         }
         Ok(())
     }
 
-    /// Tasks that a node before this one began: their folders tell how they stand.
+    /// Adopts tasks that an earlier node began; their folders show their state.
     async fn adopt(&self) -> Result<Vec<Run>, Refusal> {
         let caller = self.caller();
         let (Answer::Tasks(tasks), _) = self.app.ask(caller, Command::Tasks { max: usize::MAX }).await?
@@ -157,7 +159,8 @@ impl ExecHand {
                 let run = Run { task, message: message.clone(), view: Some(view), dir, child };
                 match self.report(&message, Report::Working).await {
                     Ok(()) => self.follow(run).await,
-                    // Canceled meanwhile, or its lease ran out on a very slow machine: nobody wants it.
+                    // Canceled meanwhile, or its lease expired on a very slow machine: the result
+                    // is no longer needed.
                     Err(refusal) => {
                         tracing::warn!(%task, %refusal, "a run that nobody waits for is ended");
                         let _ = past_limits(|| run.dir.cancel()).await;
@@ -168,7 +171,8 @@ impl ExecHand {
             Err(e) => {
                 let why = format!("its command could not be started: {e}");
                 let report = match SystemLimit::of(&e) {
-                    // Before the message is back in the mailbox, or it would be handed out again at once.
+                    // Close the gate before the message returns to the mailbox, or it would be
+                    // delivered again at once.
                     Some(limit) => {
                         self.gate.close(self.link(), &limit.to_string());
                         Report::Held { why: limit.to_string() }
@@ -180,7 +184,7 @@ impl ExecHand {
         }
     }
 
-    /// Makes the folder, or finds it, and sees that a runner has it.
+    /// Creates or finds the run folder, and makes sure that a runner has it.
     fn prepare(
         &self,
         view: &MessageView,
@@ -190,7 +194,8 @@ impl ExecHand {
     ) -> std::io::Result<(RunDir, Option<std::process::Child>)> {
         std::fs::create_dir_all(&self.places.runs)?;
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
-        // Plain text may reach a model; the lines of `--jsonl` name the sender in a field and stay exact.
+        // Plain text may reach a model; the lines of `--jsonl` name the sender in a field and stay
+        // exact.
         let text = mark_lookalikes(&text);
         let input = if self.exec.jsonl {
             ToProgram::Message(Box::new(view.clone())).line().into_bytes()
@@ -198,7 +203,8 @@ impl ExecHand {
             text.as_bytes().to_vec()
         };
         let mut spec = self.spec(view, &text, notes);
-        // A line carries its turns itself; the standard input of a plain command is the message and nothing else.
+        // With `--jsonl` the line contains the turns; the standard input of a plain command is only
+        // the message.
         let turns =
             (self.exec.history > 0 && !self.exec.jsonl).then(|| conversation::as_lines(&view.history));
         if turns.is_some() {
@@ -213,7 +219,7 @@ impl ExecHand {
         match self.spawn_runner(&dir) {
             Ok(child) => Ok((dir, Some(child))),
             Err(e) => {
-                // Nothing has it, and its message may be canceled before it is tried again.
+                // No runner has it, and its message may be canceled before the next attempt.
                 let _ = dir.remove();
                 Err(e)
             }
@@ -225,11 +231,11 @@ impl ExecHand {
         let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
         let own = self.app.home.agent(&self.app.agent.id);
         set("SYNAPSE_AGENT_ID", self.app.agent.id.to_string());
-        // Where its token is, never the token: environments are seen by many.
+        // The path of the token, never the token itself: other processes can read the environment.
         set("SYNAPSE_TOKEN_FILE", own.token().display().to_string());
         set("SYNAPSE_TASK_ID", view.task_id.clone());
         set("SYNAPSE_MESSAGE_ID", view.message_id.clone());
-        // A client may put any character into its id, and no variable can hold this one.
+        // A client id may contain NUL, which an environment variable cannot hold.
         set("SYNAPSE_CLIENT_MESSAGE_ID", view.client_message_id.replace('\0', "\u{fffd}"));
         set("SYNAPSE_CONTEXT_ID", view.context_id.clone());
         set("SYNAPSE_CONVERSATION", view.conversation.clone());
@@ -255,7 +261,7 @@ impl ExecHand {
         }
     }
 
-    /// Stays with a run until it ends, and tells how.
+    /// Follows a run until it ends, and reports the result.
     async fn follow(self: Arc<Self>, mut run: Run) {
         let mut lines = self.exec.jsonl.then(|| Lines::new(&run.dir));
         let mut watch = None;
@@ -278,7 +284,7 @@ impl ExecHand {
                     self.done(&run.message, TaskState::Failed, None, why.into()).await;
                     break;
                 }
-                // Nothing has it, and a limit of the system may keep a runner from ever having it.
+                // No runner has it, and a system limit may keep one from ever taking it.
                 RunState::Prepared if run.child.is_none() && run.dir.is_cancelled() => {
                     self.done(&run.message, TaskState::Canceled, None, "stopped".into()).await;
                     break;
@@ -300,7 +306,7 @@ impl ExecHand {
         self.clear_away(run).await;
     }
 
-    /// The task is over; its process may finish, but not for ever.
+    /// Lets the process of an ended task finish, for a limited time.
     async fn see_out(&self, mut run: Run) {
         if tokio::time::timeout(LAST_WORD_GRACE, self.wait_for_end(&mut run)).await.is_err() {
             let _ = past_limits(|| run.dir.cancel()).await;
@@ -342,7 +348,8 @@ impl ExecHand {
         let report = match handed {
             Ok(()) => Report::Step(Step::Submitted),
             Err(e) => match SystemLimit::of(&e) {
-                // Given back, since its lease may be shorter than the limit lasts. It comes again at once.
+                // Returned, because its lease may be shorter than the limit lasts. The core
+                // delivers it again at once.
                 Some(limit) => {
                     tokio::time::sleep(LIMIT_PAUSE).await;
                     Report::Held { why: limit.to_string() }
@@ -416,7 +423,8 @@ impl ExecHand {
         }
     }
 
-    /// Watches from before the first look, so that nothing between look and wait is missed.
+    /// Waits for a change. The watch begins before the first look, so that no change between look
+    /// and wait is missed.
     async fn wait(&self, run: &Run, watch: &mut Option<RunWatch>) {
         match watch {
             Some(watch) if !watch.runner_is_gone() => watch.news().await,
@@ -425,7 +433,7 @@ impl ExecHand {
                     Ok(RunState::Running { pid }) => Some(pid),
                     _ => run.child.as_ref().map(std::process::Child::id),
                 };
-                // The old one first: it ends the watch of the folder.
+                // Drop the old watch first, because dropping it ends the watch of the folder.
                 *watch = None;
                 *watch = Some(RunWatch::new(&self.folders, run.dir.path(), runner));
             }

@@ -1,7 +1,8 @@
-//! Programs that stream: reads the lines a run has written since last time, and passes each on.
+//! Streaming programs: reads the lines that a run has written since the last read, and passes each
+//! on.
 //!
-//! How far we have read is kept beside the run, so a node that takes over goes on from there; the line that was
-//! being stored when the node died may be told twice, and no other.
+//! The read position is kept beside the run, so the next node continues from there. Only the line
+//! that was being stored when the node died may be reported twice.
 
 use super::exec::{ExecHand, Run};
 use crate::doors::App;
@@ -31,7 +32,8 @@ impl Lines {
         Self { offset, rest: Vec::new(), bookmark }
     }
 
-    /// In one write over what was there, never shorter: whoever is killed in the middle leaves the old or the new.
+    /// Saves the read position with one write of fixed length, so a crash leaves the old or the new
+    /// value.
     fn note(&self) -> std::io::Result<()> {
         use std::os::unix::fs::FileExt as _;
         let file =
@@ -39,7 +41,7 @@ impl Lines {
         file.write_all_at(format!("{:020}", self.offset).as_bytes(), 0)
     }
 
-    /// Passes on what is new; true once the program has said its last word.
+    /// Passes on new lines. Returns true after the program's final message.
     pub(super) async fn pass_on(&mut self, hand: &ExecHand, run: &Run) -> bool {
         loop {
             let at = self.offset + self.rest.len() as u64;
@@ -100,7 +102,7 @@ async fn pass_one(hand: &ExecHand, run: &Run, line: &[u8]) -> bool {
 }
 
 impl App {
-    /// Sends a message from this node's agent to another, by its spool.
+    /// Sends a message from this node's agent to another one through its spool.
     fn send_from_agent(
         &self,
         to: &str,
@@ -125,7 +127,7 @@ impl App {
         Ok(())
     }
 
-    /// As `send_from_agent`, and writes it down.
+    /// Like `send_from_agent`, with a line in the audit log.
     pub(super) async fn say_for_agent(
         &self,
         to: &str,

@@ -1,17 +1,17 @@
-//! What belongs to a message that is typed: files for the agent alone, of which the newest are kept.
+//! Files that belong to typed messages, private to the agent. Only the newest are kept.
 //!
-//! The text, if it is too long to be typed; and how many notes it tells of, so that whoever comes after a crash knows
-//! what was written.
+//! They hold a text that is too long to be typed, and the number of notes a message mentions, so
+//! that after a crash the next node knows what was written.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use synapse_core::ids::TaskId;
 use synapse_store::files;
 
-/// So many files are kept; an agent that has not read one by then will not.
+/// The maximum number of files kept. An agent that has not read one by then will not.
 const FILES_MAX: usize = 100;
 
-/// Writes the text for this task and gives its place.
+/// Writes the text for this task and returns its path.
 pub(super) fn keep(folder: &Path, task: &TaskId, text: &str) -> io::Result<PathBuf> {
     files::private_dir(folder).map_err(io::Error::other)?;
     prune(folder)?;
@@ -20,7 +20,7 @@ pub(super) fn keep(folder: &Path, task: &TaskId, text: &str) -> io::Result<PathB
     Ok(path)
 }
 
-/// Keeps how many notes the message of this task tells of; none if that cannot be kept.
+/// Stores how many notes the message of this task mentions. Returns 0 if that cannot be stored.
 pub(super) fn count(folder: &Path, task: &TaskId, notes: usize) -> usize {
     let path = counts(folder, task);
     if notes == 0 {
@@ -41,7 +41,7 @@ pub(super) fn count(folder: &Path, task: &TaskId, notes: usize) -> usize {
     }
 }
 
-/// How many notes it told of.
+/// Returns how many notes the message mentioned.
 pub(super) fn counted(folder: &Path, task: &TaskId) -> usize {
     let text = std::fs::read_to_string(counts(folder, task)).unwrap_or_default();
     text.trim().parse().unwrap_or(0)

@@ -1,8 +1,10 @@
-//! Listening to OpenCode's own server: which of its sessions work, what it asks the person, and what it was given.
+//! A client of OpenCode's own server: which sessions work, what they ask the person, and which
+//! prompts they received.
 //!
-//! The server is a process of the agent, and may be anything. So: it is called only if the kernel says that the other
-//! end is of this agent, and then with the key of this start; lines and answers are bounded; a line that is too long
-//! or makes no sense is passed over; when it cannot be reached the screen tells, until it can.
+//! The server is a process of the agent and cannot be trusted. So it is called only if the kernel
+//! says that the other end belongs to this agent, and then with the key of this start. Lines and
+//! responses are bounded; a line that is too long or malformed is skipped. While the server is
+//! unreachable, the state comes from the screen.
 //! Not here: what the events mean (`synapse_terminal::opencode`).
 
 use super::terminal::Seat;
@@ -23,24 +25,24 @@ use synapse_terminal::hooks::{Event, Text};
 use synapse_terminal::opencode::{Given, Sessions, last_answer, last_given, last_session};
 use tokio::net::TcpStream;
 
-/// As whom we call; the password is the key of this start of the program.
+/// The user name for the server; the password is the key of this start of the program.
 pub const USER: &str = "synapse";
-/// Longest line that is looked at.
+/// The longest line that is parsed.
 const LINE_BYTES_MAX: usize = 256 << 10;
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 const CALL_MAX: Duration = Duration::from_secs(5);
-/// It sends a heartbeat every ten seconds; without one for so long, it is called again.
+/// The server sends a heartbeat every ten seconds. After this much silence we reconnect.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Whom to listen to.
+/// The server to listen to.
 #[derive(Clone)]
 pub struct Server {
     pub home: Home,
     pub agent: AgentId,
     pub port: u16,
-    /// None if the person chose the port: then it is theirs to guard.
+    /// `None` if the person chose the port; then guarding it is up to them.
     pub key: Option<String>,
     pub seat: Seat,
 }
@@ -48,7 +50,7 @@ pub struct Server {
 type Failed = String;
 
 impl Server {
-    /// Listens for as long as the program runs; ends when it is dropped.
+    /// Listens for as long as the program runs; dropping the future ends it.
     pub async fn listen(self) {
         let mut pause = PAUSE_MIN;
         loop {
@@ -61,9 +63,9 @@ impl Server {
         }
     }
 
-    /// One connection, until it fails.
+    /// Handles one connection until it fails.
     async fn follow(&self, heard: &mut bool) -> Result<std::convert::Infallible, Failed> {
-        // First the stream and then the state: nothing is missed in between.
+        // Open the stream before reading the state, so that nothing is missed in between.
         let mut events = self.get("/event").await?;
         let mut sessions = Sessions::read(
             &self.whole("/session/status").await?,
@@ -73,11 +75,12 @@ impl Server {
         *heard = true;
         self.seat.set_trouble(None);
         self.seat.serves(now(), Some(sessions.says()), sessions.requests());
-        // A message of ours may have come in while nobody listened. What comes meanwhile is newer.
+        // The server may have received a message of ours while nobody listened. Events from
+        // the stream are newer than that.
         let mut earlier = std::pin::pin!(self.last_given());
         let mut wants_earlier = true;
         let mut lines = Lines::default();
-        // Dropped, and so ended, with the connection.
+        // Dropped with the connection, which ends its tasks.
         let mut answers = tokio::task::JoinSet::new();
         loop {
             let frame = tokio::select! {
@@ -110,7 +113,7 @@ impl Server {
         }
     }
 
-    /// What the model said last in a turn that has ended.
+    /// Fetches the model's last text in a turn that has ended.
     async fn fetch_answer(self, session: String) {
         const NEWEST: usize = 20;
         let path = format!("/session/{session}/message?limit={NEWEST}");
@@ -121,7 +124,7 @@ impl Server {
         self.seat.signal(now(), &Event { name, session, answer, ..Event::default() });
     }
 
-    /// It tells that a session was given this: proof that it arrived.
+    /// Reports that a session received this prompt, which proves its arrival.
     fn was_given(&self, Given { session, text }: Given) {
         let prompt = Text { bytes: text.len() as u64, text };
         let (name, prompt) = ("message".to_owned(), Some(prompt));
@@ -142,7 +145,7 @@ impl Server {
         body.map(|body| body.to_bytes()).map_err(|e| format!("{path} of its server: {e}"))
     }
 
-    /// Asks for something, on a connection of its own.
+    /// Sends a GET request on a separate connection.
     async fn get(&self, path: &str) -> Result<Response<Incoming>, Failed> {
         let asked = tokio::time::timeout(CALL_MAX, self.ask(path)).await;
         let answer = asked.map_err(|_| "its server does not answer")??;
@@ -159,7 +162,8 @@ impl Server {
         let there = SocketAddr::from(([127, 0, 0, 1], self.port));
         let stream = TcpStream::connect(there).await.map_err(|e| told(&e))?;
         let home = self.home.clone();
-        // Not of the connection: it may take that up only when something is sent.
+        // Ask about the listener, not the connection: the server may accept that only when data
+        // arrives.
         let looked = tokio::task::spawn_blocking(move || owner::of_listener(&home, there)).await;
         match looked.map_err(|e| told(&e))? {
             Owner::Agents(agents) if agents.first() == Some(&self.agent) => {}
@@ -177,7 +181,7 @@ impl Server {
     }
 }
 
-/// Cuts a stream into lines. One that is too long is passed over to its end.
+/// Splits a stream into lines. A line that is too long is skipped to its end.
 #[derive(Default)]
 struct Lines {
     begun: Vec<u8>,

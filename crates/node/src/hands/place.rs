@@ -1,10 +1,11 @@
-//! What viewers are told of the place where a person writes: whether a key would begin something new there, or could be
-//! the answer to a question.
+//! What viewers are told about the composer: whether a key would begin something new there, or
+//! could be the answer to a question.
 //!
-//! And what they are told of mail that waits because a person writes. What was just typed is not shown yet, so that it is
-//! empty is believed, and said again, a moment after the program has printed something since the last key; or, if it
-//! prints nothing, somewhat later.
-//! Not here: how the composer is read (`synapse-terminal`), what a viewer does with it (the binary).
+//! It also tells them about mail that waits because a person writes. The screen shows typed text
+//! with a delay. So after a key, an empty composer is reported only a moment after the program has
+//! printed something, or somewhat later if it prints nothing.
+//! Not here: how the composer is read (`synapse-terminal`), what a viewer does with it (the
+//! binary).
 
 use std::time::Duration;
 use synapse_core::agents::AgentState;
@@ -15,19 +16,19 @@ use tokio::time::Instant;
 
 /// How long a program that prints may take to show what was typed.
 const ECHO: Duration = Duration::from_millis(150);
-/// How long one that prints nothing may take.
+/// How long a program that prints nothing may take.
 const SILENCE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Place {
     told: Option<Composer>,
-    /// When an empty composer may be believed again.
+    /// When an empty composer can be trusted again.
     pub(super) due: Option<Instant>,
     /// Nothing was printed since the last key.
     is_silent: bool,
-    /// How many typed bytes we were told of.
+    /// The number of bytes typed by people so far.
     typed: u64,
-    /// The mail that was last told of.
+    /// The waiting mail that was last reported.
     mail: Option<String>,
 }
 
@@ -45,7 +46,7 @@ impl Place {
         }
     }
 
-    /// What is to be said now, if anything.
+    /// Returns what to tell the viewers now, if anything.
     pub(super) fn tell(&mut self, seen: Composer) -> Option<Ask> {
         let is_due = self.due.is_none_or(|due| due <= Instant::now());
         if is_due {
@@ -58,7 +59,7 @@ impl Place {
         Some(Ask::Composer { composer: seen, typed: Some(self.typed) })
     }
 
-    /// Mail waits, for a reason: if that is the person at the keyboard, they are told so, once.
+    /// Returns a notice, once, if mail waits because of the person at the keyboard.
     pub(super) fn mail(&mut self, mail: Option<String>) -> Option<Ask> {
         if self.mail == mail {
             return None;
@@ -88,7 +89,7 @@ mod tests {
         Some(Ask::Composer { composer: Composer::Empty, typed: Some(typed) })
     }
 
-    /// What was typed is not on the screen at once: until it can be, an empty composer is not believed.
+    /// Typed text is not on the screen at once; until it can be, an empty composer is not trusted.
     #[tokio::test(start_paused = true)]
     async fn after_a_key_an_empty_composer_is_believed_later() {
         let mut place = Place::default();
@@ -102,7 +103,8 @@ mod tests {
         assert_eq!(place.tell(Composer::Empty), None);
         tokio::time::advance(ECHO).await;
         assert_eq!(place.tell(Composer::Empty), empty(3));
-        // What is not empty is told at once; and what prints nothing is believed after a second.
+        // A composer that is not empty is reported at once; without output, an empty one is trusted
+        // after a second.
         place.typed(1);
         let other = Ask::Composer { composer: Composer::Other, typed: Some(4) };
         assert_eq!(place.tell(Composer::Other), Some(other));

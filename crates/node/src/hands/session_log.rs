@@ -1,12 +1,13 @@
-//! Finding the answer to a message in the session logs of its CLI.
+//! Finds the answer to a message in the session logs of its CLI.
 //!
-//! All sessions of the user are in one folder, and those of two programs may change at the same time. So the log is
-//! chosen by what it says: ours is the one that holds the text we typed, which no other has.
+//! All sessions of the user are in one folder, and two programs may write theirs at the same time.
+//! So the log is chosen by its content: ours contains the text we typed, which no other log has.
 //!
-//! Files of an agent may be anything: only regular files of this user are read, links are not followed, and no more
-//! than the end of each. While an answer is waited for they are looked at ten times a second; a file that has not
-//! changed since is not read again.
-//! Not here: what the lines mean (`synapse_terminal::session_log`), where the folder is (`synapse::tells`).
+//! The files of an agent are not trusted: only regular files of this user are read, links are not
+//! followed, and only the end of each file is read. While an answer is awaited, the logs are
+//! checked ten times a second; a file that has not changed is not read again.
+//! Not here: what the lines mean (`synapse_terminal::session_log`), where the folder is
+//! (`synapse::tells`).
 
 use crate::launch::Tells;
 use rustix::fs::{Mode, OFlags};
@@ -19,20 +20,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use synapse_terminal::session_log::{LogFormat, LoggedTurn};
 
-/// Folders of projects, or of sessions, that are looked at.
+/// The maximum number of project or session folders searched.
 const FOLDERS_MAX: usize = 4_096;
-/// Logs that are read: the ones that changed last.
+/// The maximum number of logs read, those that changed last.
 const LOGS_MAX: usize = 8;
-/// What is read of one. A turn that is longer is read off the screen.
+/// The number of bytes read of each log. The answer of a longer turn is read from the screen.
 const LOG_BYTES_MAX: u64 = 16 << 20;
-/// Results that are remembered, and the longest answer among them.
+/// The maximum number of remembered results, and the longest answer among them.
 const REMEMBERED_MAX: usize = 2 * LOGS_MAX;
 const REMEMBERED_BYTES_MAX: usize = 256 << 10;
-/// The clock of a file system goes in steps: a file that changed within this before it was read may change again and
-/// have the same time.
+/// The resolution of file times. A file that changed this shortly before it was read may change
+/// again and keep the same time.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
-/// The session logs of one CLI. All clones remember together.
+/// The session logs of one CLI. All clones share their memory.
 #[derive(Debug, Clone)]
 pub(super) struct SessionLogs {
     format: LogFormat,
@@ -40,7 +41,7 @@ pub(super) struct SessionLogs {
     remembered: Arc<Mutex<VecDeque<LogResult>>>,
 }
 
-/// What a log had for a header, as long as it has not changed.
+/// What a log had for a header, valid while the log is unchanged.
 #[derive(Debug, Clone)]
 struct LogResult {
     log: PathBuf,
@@ -49,7 +50,7 @@ struct LogResult {
     turn: Option<LoggedTurn>,
 }
 
-/// What changes when a file does.
+/// The metadata that changes when a file does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LogVersion {
     device: u64,
@@ -64,7 +65,7 @@ impl LogVersion {
         Some(Self { device, inode, bytes, modified: about.modified().ok()? })
     }
 
-    /// Whether a later change has another time. A time that lies ahead tells nothing.
+    /// Whether any later change will have another time. Not for a time in the future.
     fn is_distinct(&self, now: SystemTime) -> bool {
         now.duration_since(self.modified).is_ok_and(|age| age > CLOCK_STEP)
     }
@@ -75,7 +76,7 @@ impl SessionLogs {
         Self { format, folder, remembered: Arc::default() }
     }
 
-    /// Those of a program that tells its answers in this way.
+    /// Returns the session logs of a program that reports its answers in this way.
     pub(super) fn of(tells: &Tells) -> Option<Self> {
         match tells {
             Tells::SessionLog { format, folder } => Some(Self::new(*format, folder.clone())),
@@ -83,7 +84,7 @@ impl SessionLogs {
         }
     }
 
-    /// The turn of the last prompt that begins with this header, and the log that holds it. Blocks.
+    /// Returns the turn of the last prompt that begins with this header, and its log. Blocks.
     pub(super) fn turn(&self, header: &str, known: Option<&Path>) -> Option<(LoggedTurn, PathBuf)> {
         if let Some(turn) = known.and_then(|log| self.turn_in(log, header)) {
             return Some((turn, known?.to_owned()));
@@ -91,11 +92,11 @@ impl SessionLogs {
         let newest = self.newest_logs().into_iter();
         let mut found = newest.filter_map(|log| Some((self.turn_in(&log, header)?, log)));
         let turn = found.next()?;
-        // Another session was given the same header. Nobody can tell which of them is ours.
+        // Another session has the same header, so we cannot tell which one is ours.
         found.next().is_none().then_some(turn)
     }
 
-    /// The same in one log.
+    /// Like `turn`, in one log.
     fn turn_in(&self, log: &Path, header: &str) -> Option<LoggedTurn> {
         let (file, about) = open(log)?;
         let version = LogVersion::of(&about)?;
@@ -125,7 +126,7 @@ impl SessionLogs {
         remembered.push_front(result);
     }
 
-    /// The logs that changed last, newest first.
+    /// Returns the logs that changed last, newest first.
     fn newest_logs(&self) -> Vec<PathBuf> {
         if self.format == LogFormat::Aider {
             return aider_logs(&self.folder);
@@ -154,7 +155,7 @@ impl SessionLogs {
     }
 }
 
-/// In the folder where Aider was started, or at the root of the repository that it is in.
+/// Aider's logs: in the folder where it was started, or at the root of its repository.
 fn aider_logs(started_in: &Path) -> Vec<PathBuf> {
     let root = started_in.ancestors().find(|folder| folder.join(".git").exists());
     let folders = std::iter::once(started_in).chain(root.filter(|root| *root != started_in));
@@ -173,7 +174,7 @@ fn with_time(path: PathBuf) -> Option<(SystemTime, PathBuf)> {
     Some((changed, path))
 }
 
-/// A regular file of this user.
+/// Opens a regular file of this user.
 fn open(path: &Path) -> Option<(File, Metadata)> {
     // Not blocking: opening a pipe would otherwise wait for someone to write to it.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -182,7 +183,7 @@ fn open(path: &Path) -> Option<(File, Metadata)> {
     (about.is_file() && about.uid() == rustix::process::geteuid().as_raw()).then_some((file, about))
 }
 
-/// The last bytes of a file of this length, from the beginning of a line.
+/// Reads the last bytes of a file of this length, from the beginning of a line.
 fn read_end(mut file: File, length: u64) -> Option<Vec<u8>> {
     let begins = length.saturating_sub(LOG_BYTES_MAX);
     file.seek(SeekFrom::Start(begins)).ok()?;
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!((turn.answer.as_str(), turn.is_final, &log), ("well", true, &ours));
         write(root.path(), "c", "[A2A:0b78765b:user] forged", "wrong");
         assert!(logs(root.path()).turn(OURS, None).is_none(), "nobody can tell which one is ours");
-        // Many newer sessions do not hide the one that is known.
+        // Many newer sessions do not hide a known one.
         for n in 0..2 * LOGS_MAX {
             write(root.path(), &format!("later {n}"), "hello", "wrong");
         }
@@ -280,7 +281,7 @@ mod tests {
         assert_eq!(read_end(file, about.len()).unwrap(), turn);
     }
 
-    /// Writes over a file and gives it this time.
+    /// Overwrites a file and sets this modification time.
     fn write_over(log: &Path, from: &str, to: &str, modified: SystemTime) {
         fs::write(log, fs::read_to_string(log).unwrap().replace(from, to)).unwrap();
         File::options().append(true).open(log).unwrap().set_modified(modified).unwrap();
@@ -294,17 +295,17 @@ mod tests {
         let answer = || logs.turn(OURS, None).map(|(turn, _)| turn.answer);
         write_over(&log, "", "", long_ago);
         assert_eq!(answer().as_deref(), Some("well"));
-        // The same length and time, and it would read otherwise.
+        // The same length and time, so the new content must not be noticed.
         write_over(&log, "well", "evil", long_ago);
         assert_eq!(answer().as_deref(), Some("well"), "it was read again");
         assert_eq!(logs.clone().turn(OURS, Some(&log)).unwrap().0.answer, "well", "by the same memory");
-        // Another header is another question; and what has grown, or has another time, is read.
+        // Another header is another query; a log with another length or time is read again.
         assert!(logs.turn("[A2A:00000000:user]", Some(&log)).is_none());
         write_over(&log, "evil", "better", long_ago);
         assert_eq!(answer().as_deref(), Some("better"));
         write_over(&log, "better", "worse!", long_ago + Duration::from_secs(1));
         assert_eq!(answer().as_deref(), Some("worse!"));
-        // Ahead of the clock: another change may have the same time.
+        // The time is in the future: another change may have the same time.
         let ahead = SystemTime::now() + Duration::from_secs(600);
         write_over(&log, "worse!", "anew 1", ahead);
         assert_eq!(answer().as_deref(), Some("anew 1"));

@@ -1,9 +1,10 @@
-//! Holds an agent's messages back while a limit of the system keeps its commands from starting.
+//! Holds back an agent's messages while a system limit keeps its commands from starting.
 //!
-//! They stay in the mailbox, uncounted, and `synapse explain` names the limit. After a pause that doubles up to a bound
-//! the next ones are tried.
+//! They stay in the mailbox, uncounted, and `synapse explain` names the limit. The next ones are
+//! tried after a pause that doubles up to a bound.
 //!
-//! Not here: what a limit is (`synapse-holder`), commands that were accepted and wait for their runner (`exec`).
+//! Not here: what a limit is (`synapse-holder`), commands that were accepted and wait for their
+//! runner (`exec`).
 
 use crate::doors::Shared;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,7 @@ impl StartGate {
         Arc::new(Self { app, backoff: Mutex::default() })
     }
 
-    /// Hands nothing more to this link for a while; says for how long.
+    /// Stops delivery on this link for a while, and returns for how long.
     pub(super) fn close(self: &Arc<Self>, link: LinkId, why: &str) -> Duration {
         let pause = {
             let mut backoff = self.lock();
@@ -52,7 +53,7 @@ impl StartGate {
         pause
     }
 
-    /// A command has started: the next pause is a short one again.
+    /// A command has started, so the next pause is short again.
     pub(super) fn reset(&self) {
         let mut backoff = self.lock();
         if !backoff.is_closed {

@@ -1,8 +1,11 @@
-//! The terminal hand: watches the agent's terminal, which the holder keeps, and tells what the agent does.
+//! The terminal hand: watches the agent's terminal, which the holder keeps, and reports what the
+//! agent does.
 //!
-//! It is a client of the holder like any viewer. Output goes into the model; answers to the program's queries and
-//! pictures of the screen go back, so that whoever comes after a crash of this process goes on where it was.
-//! Not here: typing messages into it (later), what the evidence means (`synapse-terminal`).
+//! It is a client of the holder like any viewer. Output goes into the model. Answers to the
+//! program's queries and pictures of the screen go back to the holder, so that the next node
+//! continues from there after a crash.
+//! Not here: typing messages into the terminal (`typist`), what the evidence means
+//! (`synapse-terminal`).
 
 mod disagreement;
 mod drawing;
@@ -44,7 +47,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 pub use typing::Typing;
 
-/// The terminal as doors see it.
+/// The doors' view of the terminal.
 #[derive(Clone)]
 pub struct Seat {
     watch: Arc<Mutex<Watch>>,
@@ -53,33 +56,33 @@ pub struct Seat {
     tells: Arc<Tells>,
     session_logs: Option<SessionLogs>,
     typing: Arc<Typing>,
-    /// What its hooks must bring; none if it has no hooks.
+    /// The key that its hooks must present; `None` if it has no hooks.
     key: Option<Arc<str>>,
-    /// Why its server is not heard.
+    /// Why its server cannot be reached.
     trouble: Arc<Mutex<Option<String>>>,
-    /// What it waits for, as people are told of it.
+    /// The prompt that waits for a person, as people see it.
     pending: Arc<watch::Sender<Option<PendingPrompt>>>,
-    /// Rung when something came in by another way than the terminal.
+    /// Notified when something arrives by another way than the terminal.
     bell: Arc<Notify>,
     pub(super) wishes: mpsc::Sender<Wish>,
-    /// Taken by the typist.
+    /// The receiver of wishes, until the typist takes it.
     pub(super) wished: Arc<Mutex<Option<mpsc::Receiver<Wish>>>>,
 }
 
-/// The profile that holds, and what became of its file.
+/// The active profile, and the state of its file.
 #[derive(Debug, Clone, Default)]
 pub struct Chosen {
     text: String,
-    /// The file, or that it is shipped.
+    /// The path of its file, or that it is built in.
     pub from: String,
-    /// Why what is in the file now is not used.
+    /// Why the current content of the file is not used.
     pub fault: Option<String>,
-    /// How often it was replaced by another.
+    /// How often the profile was replaced.
     changes: u32,
 }
 
 impl Seat {
-    /// `text` is all that the profile was made of.
+    /// `text` is the complete source of the profile.
     pub fn new(profile: Profile, text: String, tells: Tells, typing: Typing, key: Option<String>) -> Self {
         let mut watch = Watch::new(now(), typing.settle(profile), Size::DETACHED, SCROLLBACK);
         watch.set_zone(jiff::tz::TimeZone::system());
@@ -100,12 +103,12 @@ impl Seat {
         }
     }
 
-    /// What the program is made to tell besides what it shows.
+    /// Returns what the program reports besides its screen.
     pub fn tells(&self) -> &Tells {
         &self.tells
     }
 
-    /// Where the program records its sessions, if it does.
+    /// Returns the logs in which the program records its sessions, if it does.
     pub(super) fn session_logs(&self) -> Option<SessionLogs> {
         self.session_logs.clone()
     }
@@ -116,7 +119,7 @@ impl Seat {
         self.key.as_ref().is_some_and(|key| key.as_bytes().ct_eq(given.as_bytes()).into())
     }
 
-    /// An event of the program's hooks.
+    /// Handles an event from the program's hooks.
     pub fn signal(&self, now: Timestamp, event: &Event) {
         self.watch().hooked(now, event);
         self.bell.notify_one();
@@ -126,13 +129,14 @@ impl Seat {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the program's own server says and asks for; nothing while it cannot be reached.
+    /// Takes over what the program's own server reports and asks; nothing while the server cannot
+    /// be reached.
     pub fn serves(&self, now: Timestamp, says: Option<(Sees, String)>, requests: Vec<PermissionRequest>) {
         self.watch().served(now, says, requests);
         self.bell.notify_one();
     }
 
-    /// Why its server is not heard.
+    /// Returns why the program's server cannot be reached.
     pub fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -148,17 +152,17 @@ impl Seat {
         }
     }
 
-    /// What guards the program's server.
+    /// Returns the key that guards the program's server.
     fn key(&self) -> Option<String> {
         self.key.as_deref().map(str::to_owned)
     }
 
-    /// What is known of the program's version, now and later.
+    /// Watches what is known of the program's version.
     pub fn cli(&self) -> watch::Receiver<Cli> {
         self.cli.subscribe()
     }
 
-    /// The program said so when it was asked for its version.
+    /// Stores the version that the program reported.
     pub(super) fn said_version(&self, said: &str) {
         let Some(version) = synapse_terminal::profile::version_in(said) else { return };
         let tested = self.watch().profile().version.is_tested(version);
@@ -170,13 +174,13 @@ pub struct TerminalHand {
     pub agent: AgentId,
     pub dir: AgentDir,
     pub seat: Seat,
-    /// As it was started, to be asked for its version.
+    /// The program as it was started, to ask it for its version.
     pub program: String,
     pub app: Shared,
 }
 
 impl TerminalHand {
-    /// Watches until the program has ended.
+    /// Watches the terminal until the program has ended.
     pub async fn work(self) {
         let withheld = self.app.gate.secret_variables();
         tokio::spawn(version::ask(self.seat.clone(), self.program.clone(), withheld));
@@ -187,7 +191,7 @@ impl TerminalHand {
                 return;
             }
         };
-        // Dropped, and so ended, with this.
+        // Dropped at the end of this function, which ends its tasks.
         let mut listening = tokio::task::JoinSet::new();
         if let Tells::OpencodeServer { port, guarded } = *self.seat.tells() {
             let key = self.seat.key().filter(|_| guarded);
@@ -233,20 +237,20 @@ struct Sitting<'a> {
     announcer: &'a mut Announcer,
     stream: UnixStream,
     frames: Frames,
-    /// Where in the output we are.
+    /// Our position in the output.
     upto: u64,
-    /// The holder has said whether the program ran before. Until then nothing is known of it.
+    /// Whether the holder has said if the program ran before. Until then its state is unknown.
     welcomed: bool,
-    /// Up to where another node has answered the program's queries.
+    /// Up to this position another node has answered the program's queries.
     answered: u64,
     drawn_upto: u64,
-    /// The holder presses keys only if nothing was printed meanwhile, if it is asked to.
+    /// Whether the holder can press keys on the condition that nothing was printed meanwhile.
     guards: bool,
-    /// Such keys, until it says whether they were pressed.
+    /// Keys sent on that condition, until the holder reports whether it pressed them.
     guarded: Option<Vec<u8>>,
-    /// The last picture was made because of how much there was.
+    /// The last picture was drawn because of the amount of output.
     floods: bool,
-    /// When a picture is due if nothing more comes.
+    /// When to draw a picture if no more output arrives.
     picture_at: Option<Instant>,
     shown: Option<(AgentState, String)>,
     place: Place,
@@ -284,7 +288,7 @@ impl<'a> Sitting<'a> {
         }
     }
 
-    /// Until the connection ends; whether the program has ended too.
+    /// Runs until the connection ends. Returns whether the program has ended too.
     async fn work(mut self, recorded: &mut Recorded) -> bool {
         let mut buffer = vec![0; 64 << 10];
         while !self.ended {
@@ -333,18 +337,20 @@ impl<'a> Sitting<'a> {
             Tell::Welcome { columns, rows, upto, answered, lost, guards, typed } => {
                 (self.guards, self.guarded, self.welcomed) = (guards, None, true);
                 (self.upto, self.drawn_upto, self.answered) = (upto, upto, answered);
-                // Only the first node of a program may say that it starts, if it sees all of its output.
+                // Only the first node of a program that sees all of its output may report it as
+                // starting.
                 let is_first = !is_restart() && !self.hand.seat.watch().has_seen();
                 if upto > 0 || answered > 0 || !is_first {
                     self.restart(Size::new(columns, rows), &[]);
                 } else {
                     self.hand.seat.watch().resize(now(), Size::new(columns, rows));
                 }
-                // A person may type before the first node is there: what stands in its line is not known then.
+                // A person may type before the first node connects; the content of the input line
+                // is then unknown.
                 if typed && is_first {
                     self.hand.seat.watch().forget_keys();
                 }
-                // Some of what it printed is gone: only drawing everything again makes the screen true.
+                // Some of the output is lost, so only a full repaint makes the screen correct.
                 return !lost || self.ask(Ask::Repaint).await;
             }
             Tell::Picture(drawn) if !drawn.is_empty() => {
@@ -371,7 +377,7 @@ impl<'a> Sitting<'a> {
             Tell::Resized { columns, rows } => {
                 let seat = self.hand.seat.clone();
                 let resize = move || seat.watch().resize(now(), Size::new(columns, rows));
-                // A large grid takes a while to draw anew; meanwhile others are served.
+                // Reflowing a large grid takes a while, so it runs on a blocking thread.
                 let _ = tokio::task::spawn_blocking(resize).await;
                 self.draw_when_quiet();
             }
@@ -391,7 +397,7 @@ impl<'a> Sitting<'a> {
         true
     }
 
-    /// The agent ends with its program. Saves how it ended, for `synapse list --all`.
+    /// Ends the agent with its program. Saves how the program ended, for `synapse list --all`.
     fn program_ended(&self, code: i32, signaled: bool) {
         let mut why = if signaled { format!("killed by signal {code}") } else { format!("exit code {code}") };
         let failed = signaled || code != 0;
@@ -406,7 +412,8 @@ impl<'a> Sitting<'a> {
         }
     }
 
-    /// Queries that the node before us answered are not answered again: a second answer would arrive as keys.
+    /// Handles output. Queries that an earlier node answered are not answered again: a second
+    /// answer would arrive as keys.
     async fn printed(&mut self, bytes: &[u8]) -> bool {
         let known = usize::try_from(self.answered.saturating_sub(self.upto)).unwrap_or(usize::MAX);
         let (old, new) = bytes.split_at(known.min(bytes.len()));
@@ -418,7 +425,8 @@ impl<'a> Sitting<'a> {
             drop(watch.output(now(), old));
             taken::within(watch.output(now(), new))
         };
-        // All of them at once: half of them would be neither answered nor open.
+        // All answers in one request, since a partial answer leaves the program's queries neither
+        // answered nor open.
         answers.is_empty() || self.ask(Ask::Answer { upto: self.upto, bytes: answers.into_bytes() }).await
     }
 
@@ -426,7 +434,7 @@ impl<'a> Sitting<'a> {
         let mut watch = self.hand.seat.watch();
         let mut next = Watch::resumed(now(), watch.profile().clone(), size, SCROLLBACK, picture);
         next.succeed(now(), &watch);
-        // What was typed meanwhile is not known.
+        // What was typed meanwhile is unknown.
         if is_restart() || watch.has_seen() {
             next.forget_keys();
         }
@@ -436,7 +444,7 @@ impl<'a> Sitting<'a> {
         *watch = next;
     }
 
-    /// Tells the driver, and through the holder whoever records, what the agent does, when that has changed.
+    /// Reports a changed state to the driver, and through the holder to recorders.
     async fn tell(&mut self) -> bool {
         let (state, why) = {
             let watch = self.hand.seat.watch();

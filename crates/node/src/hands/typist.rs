@@ -1,8 +1,10 @@
 //! The typist: carries messages from an agent's mailbox into its terminal, one at a time.
 //!
-//! It opens and closes the gate in the core as the terminal can or cannot be typed to, drives one `Turn` at a time on
-//! what is seen, reports each step with its proof, and stays with a task that wants an answer until its turn has ended.
-//! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder (`terminal`).
+//! It opens and closes the gate in the core as the terminal becomes ready or busy. It drives one
+//! `Turn` at a time from what is on the screen, and reports each step with its proof. It stays with
+//! a task that wants an answer until its turn has ended.
+//! Not here: the decisions (`synapse_terminal::turn`, `interrupt`), the connection to the holder
+//! (`terminal`).
 
 mod back;
 mod denial;
@@ -51,52 +53,52 @@ pub(super) struct Typist {
     wishes: mpsc::Receiver<Wish>,
     keyboard: bool,
     person_at: Option<Timestamp>,
-    /// The person has said since their last key that they do not type on.
+    /// Since their last key, the person has said that they do not type on.
     yields: bool,
-    /// Since when the composer is seen empty.
+    /// Since when the composer has been empty.
     empty_since: Option<Timestamp>,
-    /// What the core was last told of the gate.
+    /// The gate as last reported to the core.
     gate: Option<Option<String>>,
     job: Option<Job>,
     stopping: Option<Stopping>,
     deciding: Option<(Deciding, oneshot::Sender<Decided>)>,
     pressing: Option<keys::Wanted>,
-    /// The last that was submitted, until its turn is stopped; then it may come back.
+    /// The last submitted text, until its turn is stopped; after that it may come back.
     last: Option<Typed>,
     /// The last one-way message, until its turn has ended.
     one_way: Option<OneWay>,
     left: Option<Leftover>,
     misses: Misses,
-    /// When to look again though nothing happens.
+    /// When to look again even if nothing happens.
     pub(super) wake: Option<Timestamp>,
-    /// Something was put down: what was seen before that counts no more.
+    /// Something was stored, so what was seen before is out of date.
     look_again: bool,
-    /// What was last seen of the place where its person writes.
+    /// The last seen state of the composer.
     pub(super) composer: Composer,
 }
 
-/// A message in our hands.
+/// The message being processed.
 struct Job {
     letter: Arc<Letter>,
     turn: Turn,
     stage: Stage,
-    /// It was typed before, and nobody knows whether it arrived.
+    /// It was typed before, and it is unknown whether it arrived.
     again: bool,
-    /// Since when it cannot be typed, though it was handed to us.
+    /// Since when it cannot be typed, although it was delivered to us.
     held_since: Option<Timestamp>,
-    /// So many notes it tells of.
+    /// The number of notes it mentions.
     notes: usize,
     /// Whether its sender waits for an answer.
     expects: Expects,
-    /// What continues the same task, to be typed when the turn has ended.
+    /// Messages that continue the same task, to be typed when the turn has ended.
     later: VecDeque<(Arc<Letter>, Body)>,
-    /// The last prompt of its turn was denied.
+    /// The denial of the last prompt of its turn.
     denied: Option<denial::Denial>,
-    /// The session log that has its turn.
+    /// The session log that contains its turn.
     log: Option<PathBuf>,
-    /// How often it was written and, certainly, not submitted.
+    /// How often it was written and certainly not submitted.
     misses: u8,
-    /// After such a miss: not typed before this.
+    /// After such a miss it is not typed before this time.
     rests_until: Option<Timestamp>,
 }
 
@@ -126,31 +128,32 @@ enum Stage {
     Working {
         since: Timestamp,
         idle_since: Option<Timestamp>,
-        /// The hash of the prompt that its requester knows of.
+        /// The hash of the last prompt reported to the requester.
         asked: Option<String>,
-        /// The hash of the prompt that is shown, and since when.
+        /// The hash of the visible prompt, and since when it is visible.
         drawn: Option<(String, Timestamp)>,
     },
 }
 
-/// A turn that is being stopped, and for what.
+/// The stop of a running turn, and the reason for it.
 struct Stopping {
     machine: Interrupting,
     why: String,
-    /// The task that is to be canceled, if that is why.
+    /// The task to cancel, if the stop is a cancellation.
     task: Option<TaskId>,
 }
 
-/// A message that cannot be typed for this long goes back, so that a better one may come first.
+/// A message that cannot be typed for this long goes back, so that a more urgent one may come
+/// first.
 const HELD_MS_MAX: u64 = 3_000;
 /// The pause after a key of a person who does not type on.
 const YIELD_MS: u64 = 500;
-/// So long after a text was written it is looked for, even if nothing is printed.
+/// How long after writing a text to look for it, even if nothing is printed.
 const ECHO_LOOK_MS: u64 = 200;
 const STEPS_MAX: usize = 16;
 
 impl Typist {
-    /// Opens the link; tasks that the node before this one had in hand are ours again.
+    /// Opens the link, and takes over the tasks that an earlier node had begun.
     pub(super) async fn open(app: Shared, seat: Seat) -> Result<Self, Refusal> {
         let caller = Caller::Hand { link: LinkId(0), agent: app.agent.id };
         let (answer, _) = app.ask(caller, Command::Tasks { max: usize::MAX }).await?;
@@ -209,7 +212,8 @@ impl Typist {
         self.yields = true;
     }
 
-    /// The last key as the pause after it counts. What was typed just before must still be shown: it may be a draft.
+    /// Returns the time of the last key, shifted to shorten the pause if the person yields. Some
+    /// pause remains, because text typed just before may be a draft that is not on the screen yet.
     fn last_key(&self) -> Option<Timestamp> {
         let earlier = if self.yields { TYPING_MS - YIELD_MS } else { 0 };
         self.person_at.map(|at| Timestamp(at.0.saturating_sub(earlier)))
@@ -219,13 +223,13 @@ impl Typist {
         self.keyboard = yours;
     }
 
-    /// The connection to the holder is new: whatever was lent is given back.
+    /// Resets what a new connection to the holder invalidates: the keyboard is no longer ours.
     pub(super) fn sits_down(&mut self) {
         self.keyboard = false;
         self.gate = None;
     }
 
-    /// The next order of the core or wish of a person. Nothing is lost if it is not waited for to the end.
+    /// Handles the next order of the core or wish of a person. Cancel-safe.
     pub(super) async fn hear(&mut self) {
         tokio::select! {
             Some(order) = self.orders.recv() => self.ordered(order),
@@ -247,7 +251,7 @@ impl Typist {
                 let wording = Wording { again: false, as_file: misses > 0 };
                 let turn = Turn::new(self.typed(&letter, &body, wording, notes), &self.submit());
                 let turn = turn.after_empty(self.empty_since);
-                // What was worked on has been answered meanwhile: the core hands out one at a time.
+                // The core delivers one message at a time, so the previous one has been answered.
                 self.job = Some(Job { misses, ..Job::new(letter, turn, Stage::Typing, notes) });
             }
             ToHand::Urge { by } => self.stop(format!("interrupted for an urgent message from {by}"), None),
@@ -273,14 +277,14 @@ impl Typist {
         sight
     }
 
-    /// Does what is due; what must be said to the holder, in order.
+    /// Does what is due, and returns the requests to the holder in order.
     pub(super) async fn work(&mut self) -> Vec<Ask> {
         let mut asks = Vec::new();
         self.wake = None;
         for _ in 0..STEPS_MAX {
             let before = asks.len();
             let more = self.step(&mut asks).await;
-            // The holder has to hear it, and the program to show it, before there is more to see.
+            // The holder and the program must react before there is more to see.
             if !more || asks.len() > before {
                 break;
             }
@@ -291,7 +295,7 @@ impl Typist {
         asks
     }
 
-    /// One step; whether there may be another at once.
+    /// Does one step. Returns whether another may follow at once.
     async fn step(&mut self, asks: &mut Vec<Ask>) -> bool {
         let sight = self.sight();
         if let Some(more) = self.press_keys(&sight, asks) {
@@ -321,8 +325,9 @@ impl Typist {
         }
     }
 
-    /// Not between a paste and its proof: then there is nothing of another's to stop. A text that lies aside waits for
-    /// what is shown to be decided.
+    /// Whether a turn may be stopped now. Not between a paste and its proof, since then only our
+    /// own message is in progress. A text that is set aside may wait for a decision on the visible
+    /// prompt.
     fn may_stop(&self) -> bool {
         let is_typing = |job: &Job| matches!(job.stage, Stage::Typing);
         self.job.as_ref().is_none_or(|job| !is_typing(job) || !job.turn.is_written() || job.turn.is_aside())
@@ -349,7 +354,7 @@ impl Typist {
             Step::Paste(bytes) => {
                 self.seat.watch().begin_line();
                 self.press(&bytes, asks);
-                // A program that shows nothing of it wakes nobody.
+                // A program that does not echo the text produces no event.
                 self.wake = Some(now().plus_ms(ECHO_LOOK_MS));
             }
             Step::PasteRest(bytes) => self.press(&bytes, asks),
@@ -363,7 +368,7 @@ impl Typist {
         true
     }
 
-    /// On disk before the step after it. Nothing more is done on what was seen before.
+    /// Stores a note on disk before the next step. What was seen before is then out of date.
     async fn note(&mut self, message: &MessageId, note: Note, asks: &mut Vec<Ask>) -> bool {
         if note == Note::Writing {
             // Before the next turn covers it.
@@ -381,7 +386,7 @@ impl Typist {
         false
     }
 
-    /// Whether what the program has printed meanwhile must be read before anything else is done.
+    /// Whether to read what the program has printed meanwhile before doing anything else.
     pub(super) fn must_look_again(&mut self) -> bool {
         std::mem::take(&mut self.look_again)
     }
@@ -391,12 +396,12 @@ impl Typist {
         asks.push(Ask::Input(bytes.to_vec()));
     }
 
-    /// Only if nothing was printed meanwhile. Where in the output that is, whoever sends it knows.
+    /// Presses keys only if nothing was printed meanwhile. The sender fills in the output position.
     fn press_if_quiet(&self, keys: &[u8], asks: &mut Vec<Ask>) {
         asks.push(Ask::Press { upto: 0, keys: keys.to_vec() });
     }
 
-    /// The last such keys were not pressed.
+    /// The holder did not press the last such keys.
     pub(super) fn was_not_pressed(&mut self) {
         match (&mut self.deciding, &mut self.job) {
             (Some((deciding, _)), _) if deciding.is_pressed() => deciding.not_pressed(),
@@ -405,7 +410,8 @@ impl Typist {
         }
     }
 
-    /// It cannot be typed now. For long? Then it goes back to its mailbox, untouched.
+    /// Handles a message that cannot be typed now. After a while it returns to its mailbox,
+    /// untouched.
     async fn hold(&mut self, sight: &Sight, held: Option<Held>) -> bool {
         let Some(job) = &mut self.job else { return false };
         let (Some(held), false) = (held, job.turn.is_noted()) else {

@@ -1,12 +1,12 @@
-//! Which version a program in a terminal is: it is asked once, beside its work.
+//! Asks a program in a terminal for its version, once, in a separate process.
 //!
-//! Not here: what its profile was checked with (`synapse-terminal`).
+//! Not here: which versions its profile was tested with (`synapse-terminal`).
 
 use super::terminal::Seat;
 use std::time::Duration;
 
-/// Asks the program for its version, as its profile says, so that an untested one can be told. It does not inherit the
-/// variables that are `withheld`.
+/// Asks the program for its version, as its profile says, so that an untested version can be
+/// reported. The process does not inherit the `withheld` variables.
 pub(super) async fn ask(seat: Seat, program: String, withheld: Vec<String>) {
     const PATIENCE: Duration = Duration::from_secs(10);
     let ask = seat.watch().profile().version.ask.clone();

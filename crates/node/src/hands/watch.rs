@@ -1,7 +1,7 @@
 //! Waits for a run: its folder changed, or its runner is gone.
 //!
-//! The node's one file watcher and a pidfd tell so without polling. Where the system has neither to give, the run is
-//! looked at from time to time; it never fails for that.
+//! The node's one file watcher and a pidfd report this without polling. Where the system has no
+//! more of either, the run is polled; it never fails for that reason.
 
 use crate::folders::{Changes, FolderWatcher};
 use crate::os::EndOf;
@@ -20,14 +20,14 @@ pub(crate) struct RunWatch {
 
 enum Runner {
     Watched(EndOf),
-    /// It lives, and nothing tells when it ends.
+    /// It runs, and nothing reports when it ends.
     Unwatched,
     Gone,
 }
 
-/// Between two looks at a run that cannot be watched.
+/// The polling interval for a run that cannot be watched.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Elsewhere a watcher that gets a further folder may miss what happens in the others meanwhile.
+/// On other systems, adding a folder to a watcher may lose events of the others.
 const IS_RELIABLE: bool = cfg!(target_os = "linux");
 
 impl RunWatch {
@@ -68,7 +68,7 @@ impl RunWatch {
         }
     }
 
-    /// Nothing can change any more without our doing.
+    /// Whether the runner is gone, so nothing changes any more without us.
     pub(super) fn runner_is_gone(&self) -> bool {
         matches!(self.runner, Runner::Gone)
     }

@@ -1,20 +1,21 @@
-//! A message as its receiver reads it: header and text (CLI-5), and how many notes wait beside it.
+//! A message as its receiver reads it: header and text (CLI-5), and how many notes wait besides it
+//!
 
 use synapse_core::header::{header, mark_lookalikes};
 use synapse_core::message::Letter;
 use synapse_dialects::api::MessageView;
 use synapse_terminal::text::Typed;
 
-/// What the end of a text does not need.
+/// Characters stripped from the end of a text.
 pub(super) const BLANKS: [char; 3] = ['\n', ' ', '\t'];
 
-/// `again` says that it may be a repetition.
+/// Formats a message; `again` adds that it may be a repetition.
 pub(super) fn of(letter: &Letter, text: &str, again: bool, notes: usize) -> Typed {
     let (header, text) = parts(letter, &mark_lookalikes(text), again, notes);
     Typed::new(&header, &text)
 }
 
-/// The header, and all that follows it.
+/// Returns the header, and the text after it.
 pub(super) fn parts(letter: &Letter, text: &str, again: bool, notes: usize) -> (String, String) {
     let from = MessageView::new(letter, None, None).from.shown();
     let urgent = if letter.priority.is_urgent() { "URGENT: " } else { "" };
@@ -23,7 +24,7 @@ pub(super) fn parts(letter: &Letter, text: &str, again: bool, notes: usize) -> (
     (header(letter.task.short(), &from), text)
 }
 
-/// What is said of notes, below the text.
+/// Returns the line about notes, below the text.
 fn beside(notes: usize) -> String {
     match notes {
         0 => String::new(),

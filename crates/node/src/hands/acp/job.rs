@@ -1,7 +1,7 @@
-//! Tasks and receipts of an agent over ACP: a message on its way to the program, its answer, its end.
+//! Tasks and receipts of an ACP agent: a message on its way to the program, its answer, its end.
 //!
-//! Invariant: before a line with a message is written, the journal says that it is about to be. So after a crash nobody
-//! takes a message for one that certainly did not arrive.
+//! Invariant: the journal records that a message is about to be written before its line is written.
+//! So after a crash nobody concludes that a message certainly did not arrive.
 
 use super::session::{How, TurnEnd};
 use super::{CANCELS_WITHIN, End, Talk};
@@ -22,32 +22,32 @@ use synapse_dialects::audit::Actor;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// A message whose turn runs.
+/// A message and the turn that processes it.
 pub(super) struct Job {
     pub(super) letter: Arc<Letter>,
-    /// Told when the program's pipe has it.
+    /// Resolves when the whole line is in the program's pipe.
     pub(super) writing: Option<oneshot::Receiver<()>>,
     expects: Expects,
-    /// The program works on it.
+    /// The program has started to work on it.
     has_begun: bool,
-    /// Its task has ended; only its turn goes on.
+    /// Its task has ended, but its turn still runs.
     is_over: bool,
-    /// The hash of the question that its requester knows of.
+    /// The hash of the last question reported to the requester.
     asked: Option<String>,
-    /// What continues the same task, for when the turn has ended.
+    /// Messages that continue the same task, to be sent when the turn has ended.
     later: VecDeque<(Arc<Letter>, Body)>,
 }
 
-/// A turn that is being stopped, and for what.
+/// The stop of a running turn, and the reason for it.
 pub(super) struct Stopping {
     why: String,
-    /// The task that is to be canceled, if that is why.
+    /// The task to cancel, if the stop is a cancellation.
     task: Option<TaskId>,
-    /// Then its task ends without the turn; none once it has.
+    /// When the task ends even if the turn does not. `None` once that has happened.
     pub(super) until: Option<Instant>,
 }
 
-/// Tasks that a node before this one had begun, and the first message of each.
+/// Returns the tasks that an earlier node had begun, and the first message of each.
 pub(super) async fn begun(app: &Shared) -> Result<(Vec<TaskId>, Vec<MessageId>), Refusal> {
     let (answer, _) = app.ask(hand(app, LinkId(0)), Command::Tasks { max: usize::MAX }).await?;
     let Answer::Tasks(tasks) = answer else { return Err(Refusal::Stopping) };
@@ -55,7 +55,8 @@ pub(super) async fn begun(app: &Shared) -> Result<(Vec<TaskId>, Vec<MessageId>),
     Ok(begun.filter_map(|task| Some((task.id, task.messages.first()?.clone()))).unzip())
 }
 
-/// What a node before this one had begun: ended as unknown, or given once more, with a mark.
+/// Takes over the messages that an earlier node had begun. Those already submitted end as unknown;
+/// the others are returned, to be sent again with a mark.
 pub(super) async fn take_over(
     app: &Shared,
     link: LinkId,
@@ -91,7 +92,7 @@ pub(super) async fn take_over(
     again
 }
 
-/// What was to be given once more, and cannot be.
+/// Fails the messages that were to be sent again and now cannot be.
 pub(super) async fn give_up(app: &Shared, link: LinkId, again: VecDeque<(Arc<Letter>, Body)>, why: &str) {
     for (letter, _) in again {
         let why = format!("it is unknown whether it arrived before its node ended; {why}");
@@ -99,7 +100,7 @@ pub(super) async fn give_up(app: &Shared, link: LinkId, again: VecDeque<(Arc<Let
     }
 }
 
-/// The program ended with this in hand.
+/// Fails the message in progress when the program ends.
 pub(super) async fn end_with_program(app: &Shared, link: LinkId, job: Option<Job>, why: &str) {
     let Some(job) = job.filter(|job| !job.is_over) else { return };
     let why = match job.has_begun {
@@ -150,7 +151,7 @@ async fn done(
     }
 }
 
-/// How a task ends with its turn.
+/// Returns the final state of a task, and why, from the end of its turn.
 fn ending(end: &TurnEnd, stopping: Option<&Stopping>) -> (TaskState, String) {
     if let Some(stopping) = stopping
         && (stopping.task.is_some() || end.how == How::Canceled)
@@ -177,7 +178,7 @@ impl Talk {
         done(&self.app, self.link, message, state, answer, why).await;
     }
 
-    /// A message of the core.
+    /// Handles a message that the core delivers.
     pub(super) async fn deliver(&mut self, letter: Arc<Letter>, body: Body, notes: usize) -> Result<(), End> {
         if let Some(job) = self.job.as_mut().filter(|job| job.letter.task == letter.task) {
             job.later.push_back((letter, body));
@@ -192,7 +193,7 @@ impl Talk {
         Ok(())
     }
 
-    /// What was begun before a crash comes before all else, once that is possible.
+    /// Sends a message from before a crash again, as soon as the program is free.
     pub(super) async fn begin_again(&mut self) -> Result<(), End> {
         if self.job.is_some() || !self.session.is_open() || self.session.has_turn() {
             return Ok(());
@@ -203,7 +204,7 @@ impl Talk {
         }
     }
 
-    /// A task that is canceled before its message was given once more.
+    /// Cancels a task whose message was still to be sent again.
     pub(super) async fn drop_again(&mut self, task: TaskId, why: String) {
         let Some(at) = self.again.iter().position(|(letter, _)| letter.task == task) else { return };
         if let Some((letter, _)) = self.again.remove(at) {
@@ -220,7 +221,7 @@ impl Talk {
     ) -> Result<(), End> {
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
         let typed = wording::of(&letter, &text, again, notes);
-        // On disk before the first byte of it is written.
+        // On disk before its first byte is written.
         if let Err(refusal) = self.report(&letter.id, Report::Writing).await {
             tracing::info!(message = %letter.id, %refusal, "a message is not given to the program");
             return Ok(());
@@ -240,7 +241,8 @@ impl Talk {
         Ok(())
     }
 
-    /// The program's pipe has all of it, or never will.
+    /// Reports that the program's pipe has the whole message. `is_written` is false if it never
+    /// will.
     pub(super) async fn written(&mut self, is_written: bool) {
         let Some(job) = &mut self.job else { return };
         job.writing = None;
@@ -251,7 +253,7 @@ impl Talk {
         let _ = self.report(&message, Report::Step(Step::Written)).await;
     }
 
-    /// The program works on it: so it has read it.
+    /// Reports that the program works on the message, so it has read it.
     pub(super) async fn began(&mut self) {
         let Some(job) = &mut self.job else { return };
         (job.has_begun, job.writing) = (true, None);
@@ -266,7 +268,7 @@ impl Talk {
         }
     }
 
-    /// It asks for something else, or for nothing.
+    /// Handles a change of the open question.
     pub(super) async fn asks(&mut self) {
         self.desk.show(self.session.question());
         self.tell_state();
@@ -278,7 +280,7 @@ impl Talk {
         }
         let before = std::mem::replace(&mut job.asked, hash);
         let body = question.map(super::question::Question::body);
-        // Between two questions it worked, if only for a moment.
+        // Between two questions it worked, even if only for a moment.
         if before.is_some() {
             let _ = self.report(&message, Report::Working).await;
         }
@@ -287,12 +289,12 @@ impl Talk {
         }
     }
 
-    /// Stops the turn that runs.
+    /// Cancels the running turn.
     pub(super) fn stop(&mut self, why: String, task: Option<TaskId>) -> Result<(), End> {
         if !self.session.has_turn() {
             return Ok(());
         }
-        // Once is enough, unless the program took no notice of it.
+        // One cancel is enough, unless the program has ignored it until the deadline.
         if let Some(stopping) = self.stopping.as_mut().filter(|stopping| stopping.until.is_some()) {
             (stopping.why, stopping.task) = (why, task.or(stopping.task));
             return Ok(());
@@ -307,7 +309,7 @@ impl Talk {
         Ok(())
     }
 
-    /// The program takes no notice of a cancel: its task does not wait for it.
+    /// Ends the task if the program ignores a cancel until the deadline.
     pub(super) async fn cancel_late(&mut self) {
         let Some(stopping) = &mut self.stopping else { return };
         if stopping.until.take_if(|until| *until <= Instant::now()).is_none() {
@@ -322,7 +324,7 @@ impl Talk {
 
     pub(super) async fn turn_ended(&mut self, end: TurnEnd) -> Result<(), End> {
         let stopping = self.stopping.take();
-        // A sender that has the answer must find the agent idle.
+        // A sender that has the answer must see the agent idle.
         self.tell_state();
         let Some(mut job) = self.job.take() else { return Ok(()) };
         let (state, why) = ending(&end, stopping.as_ref());
@@ -339,7 +341,7 @@ impl Talk {
         {
             self.begin(letter, &body, false, 0).await?;
             if let Some(next) = &mut self.job {
-                // Its sender still waits for the answer.
+                // The sender still waits for the answer.
                 (next.later, next.expects) = (job.later, job.expects);
             }
             return Ok(());
@@ -354,7 +356,7 @@ impl Talk {
         Ok(())
     }
 
-    /// What was answered to a one-way message, whose task has ended: for the history.
+    /// Stores the answer to a one-way message in the history; the task has already ended.
     async fn keep_answer(&self, task: TaskId, answer: TurnAnswer) {
         if answer.text.trim().is_empty() {
             return;
@@ -391,7 +393,7 @@ mod tests {
             (end(failed(), Some("ls")), None, TaskState::Failed),
             (end(How::Canceled, None), stop(None), TaskState::Canceled),
             (end(How::Canceled, Some("ls")), stop(None), TaskState::Canceled),
-            // It had finished before it heard of the interrupt.
+            // It finished before it saw the interrupt.
             (end(How::Finished, None), stop(None), TaskState::Completed),
             (end(How::Finished, None), canceled(), TaskState::Canceled),
             (end(failed(), None), canceled(), TaskState::Canceled),

@@ -1,10 +1,11 @@
 //! The program behind an ACP session: its pipes, its last words, and its end.
 //!
-//! It is a child of the node with a process group of its own. A node that is killed cannot end it, so its mark is kept
-//! in a file, and the next node ends it: two programs of one agent would both work.
+//! It is a child of the node in its own process group. A node that is killed cannot end it, so the
+//! process's mark is kept in a file and the next node ends it: two programs of one agent would both
+//! work.
 //!
-//! Invariant: no line longer than `LINE_BYTES_MAX` is kept; what is to be written waits in a bounded queue, so that
-//! nobody who writes waits for the program.
+//! Invariant: no line longer than `LINE_BYTES_MAX` is kept; output waits in a bounded queue, so no
+//! writer waits for the program.
 //! Not here: what the lines mean (`session`).
 
 use crate::doors::Shared;
@@ -24,18 +25,19 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-/// Longest line of the program. One can hold the whole of a file that it changes.
+/// The longest line accepted from the program. A line can contain the whole of a file that the
+/// program changes.
 pub(super) const LINE_BYTES_MAX: usize = 8 << 20;
-/// After a long line its room is given back.
+/// A line buffer larger than this is freed after use.
 const KEPT_BYTES_MAX: usize = 256 << 10;
-/// Lines that wait to be read by the program.
+/// The maximum number of lines waiting to be written to the program.
 const WAITING_MAX: usize = 256;
-/// How long it may take to end when it is asked to.
+/// How long the program may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
-/// Of what it writes to its standard error, so many lines go into the log in one minute.
+/// How many lines of its standard error are logged per minute.
 const LOGGED_LINES_MAX: usize = 120;
 const LOGGED_CHARS_MAX: usize = 500;
-/// The last lines are told if it dies.
+/// How many of its last lines are reported when it dies.
 const LAST_WORDS_LINES: usize = 3;
 const MARK_BYTES_MAX: usize = 4 << 10;
 
@@ -47,18 +49,18 @@ pub(super) struct Program {
     mark_file: PathBuf,
 }
 
-/// A line for the program, and whom to tell that it has it.
+/// A line for the program, and whom to notify once it is written.
 struct Waiting {
     line: String,
     written: Option<oneshot::Sender<()>>,
 }
 
-/// The program does not read what it is given.
+/// The program does not read its input.
 #[derive(Debug)]
 pub(super) struct DoesNotRead;
 
 impl Program {
-    /// Starts it in this folder; one that an earlier node left is ended first.
+    /// Starts the program in this folder, after ending one that an earlier node left.
     pub(super) async fn start(
         app: &Shared,
         acp: &OverAcp,
@@ -71,7 +73,8 @@ impl Program {
         let mut command = Command::new(name);
         command.args(args).current_dir(folder).kill_on_drop(true).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Secrets that came to this node in variables are not for what it runs, nor is what its holder said to it.
+        // The program must not get the secrets from this node's variables, nor what the holder
+        // passed to the node.
         for variable in [crate::serve::RESTART_VARIABLE, crate::serve::HOLDER_VERSION_VARIABLE] {
             command.env_remove(variable);
         }
@@ -114,26 +117,27 @@ impl Program {
         self.waiting.try_send(Waiting { line, written: None }).map_err(|_| DoesNotRead)
     }
 
-    /// The same; what comes back is told when the program's pipe has all of it, or dropped if it never will.
+    /// Like `write`; the receiver resolves when the program's pipe has the whole line, and fails if
+    /// it never will.
     pub(super) fn write_told(&self, line: String) -> Result<oneshot::Receiver<()>, DoesNotRead> {
         let (written, told) = oneshot::channel();
         self.waiting.try_send(Waiting { line, written: Some(written) }).map_err(|_| DoesNotRead)?;
         Ok(told)
     }
 
-    /// Ends it with all that it has started, and says how it ended.
+    /// Ends the program and everything it started, and returns how it ended.
     pub(super) async fn end(mut self) -> String {
         let pid = self.child.id();
         let started = || pid.map(started_by).unwrap_or_default();
         let before = started();
-        // Closed, its input tells it that nobody is there any more.
+        // Closing its input tells the program that its client is gone.
         drop(self.waiting);
         let mut ended = tokio::time::timeout(Duration::from_millis(200), self.child.wait()).await;
         if ended.is_err() {
             terminate(&before);
             ended = tokio::time::timeout(GRACE, self.child.wait()).await;
         }
-        // What it did not end itself.
+        // Whatever it did not end itself.
         kill(&before);
         kill(&started());
         if ended.is_err() {
@@ -163,7 +167,8 @@ fn shown(status: ExitStatus) -> String {
     }
 }
 
-/// The program, all below it, and what is left of its process group below the holder when it is gone.
+/// Returns the program, all its descendants, and, once it is gone, the members of its process group
+/// below the holder.
 fn started_by(pid: u32) -> Vec<ProcessMark> {
     let below = synapse_holder::descendants(pid);
     let holder = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
@@ -173,7 +178,7 @@ fn started_by(pid: u32) -> Vec<ProcessMark> {
     all.into_iter().filter_map(ProcessMark::of).collect()
 }
 
-/// Asks those of them that live to end.
+/// Asks the live ones among them to end.
 fn terminate(marks: &[ProcessMark]) {
     for mark in marks {
         mark.terminate();
@@ -186,7 +191,7 @@ fn kill(marks: &[ProcessMark]) {
     }
 }
 
-/// Ends what the program of a node before this one has left running, itself included.
+/// Ends the program of an earlier node and what that program left running.
 async fn end_earlier(dir: &AgentDir) {
     let Ok(bytes) = files::read_private(&dir.acp_program(), MARK_BYTES_MAX, Access::Plain) else { return };
     let Ok(mark) = serde_json::from_slice::<ProcessMark>(&bytes) else { return };
@@ -218,7 +223,7 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::Receiver<Waiting>) {
     }
 }
 
-/// What it writes to its standard error, for the log, and no more than is of use there.
+/// Logs the program's standard error, within a limit per minute.
 async fn log(stderr: ChildStderr, last_words: Arc<Mutex<VecDeque<String>>>) {
     const MINUTE: Duration = Duration::from_secs(60);
     let mut lines = Lines::new(stderr);
@@ -251,22 +256,22 @@ async fn log(stderr: ChildStderr, last_words: Arc<Mutex<VecDeque<String>>>) {
     }
 }
 
-/// The lines of a pipe.
+/// Reads lines from a pipe.
 pub(super) struct Lines<R = ChildStdout> {
     from: R,
     read: Vec<u8>,
-    /// Up to here it was given out.
+    /// The bytes before this offset were returned.
     begin: usize,
     /// Bytes before this offset contain no line end.
     searched: usize,
-    /// The line that is being read is too long, and is passed over.
+    /// The current line is too long and is being skipped.
     skips: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Line(Vec<u8>),
-    /// One was too long.
+    /// A line was too long.
     TooLong,
 }
 
@@ -275,7 +280,7 @@ impl<R: tokio::io::AsyncRead + Unpin> Lines<R> {
         Self { from, read: Vec::new(), begin: 0, searched: 0, skips: false }
     }
 
-    /// The next line; none at the end. Nothing is lost if it is not waited for to the end.
+    /// Returns the next line, or `None` at the end. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Piece> {
         const CHUNK: usize = 64 << 10;
         loop {
@@ -304,7 +309,7 @@ impl<R: tokio::io::AsyncRead + Unpin> Lines<R> {
         Some(piece)
     }
 
-    /// Before more is read: what was given out goes, and so does what is too long already.
+    /// Before the next read, drops what was returned and what is already too long.
     fn tidy_up(&mut self) {
         if self.read.len() - self.begin > LINE_BYTES_MAX {
             (self.read, self.skips) = (Vec::new(), true);

@@ -1,7 +1,8 @@
-//! A permission request of a program over ACP, as people are asked about it, and the option that their word comes to.
+//! A permission request of an ACP program: how people see it, and which option a decision selects.
 //!
-//! Invariant: nothing is allowed for good, and nothing is allowed that its approver could not read: an option counts by
-//! its kind, `allow_once` or `reject_once`, never by its name or its place. Denying is always possible.
+//! Invariant: nothing is allowed permanently, and nothing is allowed that its approver could not
+//! read. An option is selected by its kind, `allow_once` or `reject_once`, never by its name or
+//! position. Denying is always possible.
 //! Not here: when it is asked (`session`), who may decide (`crate::decide`).
 
 use serde_json::Value;
@@ -15,13 +16,13 @@ use synapse_store::registry::PendingPrompt;
 use synapse_terminal::prompt::hash_of;
 use synapse_terminal::summary::one_line;
 
-/// Longest question that is shown; one that is longer can be denied and not approved.
+/// The longest question shown. A longer one can be denied but not approved.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-/// More answers are not shown.
+/// The maximum number of options shown.
 const OPTIONS_MAX: usize = 16;
 const OPTION_ID_BYTES_MAX: usize = 1_024;
 
-/// What a program asks, and how to answer it.
+/// A question of the program, and how to answer it.
 #[derive(Debug, Clone)]
 pub(super) struct Question {
     id: RequestId,
@@ -32,7 +33,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// `number` tells it from every other question of this program.
+    /// `number` distinguishes it from every other question of this program.
     pub(super) fn new(now: Timestamp, number: u64, id: RequestId, request: &PermissionRequest) -> Self {
         let tool = &request.tool_call;
         let command = command_of(tool);
@@ -69,25 +70,25 @@ impl Question {
         Self { id, allow, deny, view, since: now }
     }
 
-    /// The line that allows or denies it; why it must not be allowed from here.
+    /// Returns the line that allows or denies it, or why it must not be allowed from here.
     pub(super) fn answer(&self, allow: bool) -> Result<String, String> {
         if allow && let Some(doubt) = &self.view.doubt {
             return Err(doubt.clone());
         }
         let option = match allow {
             true => Some(self.allow.clone()?),
-            // A program that offers no way to deny once is told that nobody decided.
+            // A program without a `reject_once` option gets "canceled" as the outcome.
             false => self.deny.clone(),
         };
         Ok(self.id.answer(&decision(option.as_deref())))
     }
 
-    /// The line that says that nobody decides it any more.
+    /// Returns the line that withdraws the question undecided.
     pub(super) fn withdraw(&self) -> String {
         self.id.answer(&decision(None))
     }
 
-    /// As the registry tells of it.
+    /// Returns the question as the registry shows it.
     pub(super) fn pending(&self) -> PendingPrompt {
         PendingPrompt {
             asks: self.view.asks.clone(),
@@ -99,7 +100,8 @@ impl Question {
         }
     }
 
-    /// As whoever waits for the task reads it: what is asked, and the hash that a decision must carry.
+    /// Returns the question as the requester of the task sees it, with the hash that a decision
+    /// must carry.
     pub(super) fn body(&self) -> Body {
         let view = &self.view;
         let mut text = view.text.clone();
@@ -125,7 +127,8 @@ impl Question {
     }
 }
 
-/// The one option of this kind. Its id must mean it alone: a program that gives two options one id may take the other.
+/// Returns the only option of this kind. Its id must be unique: if two options share an id, the
+/// program may take the other one.
 fn once(options: &[PermissionOption], kind: &str) -> Result<String, String> {
     let mut of_kind = options.iter().filter(|option| option.kind == kind);
     let offered = || {
@@ -155,7 +158,7 @@ fn once(options: &[PermissionOption], kind: &str) -> Result<String, String> {
     }
 }
 
-/// What is to be run, if the program tells that apart.
+/// Returns the command to be run, if the program reports it separately.
 fn command_of(tool: &ToolCall) -> Option<String> {
     match tool.raw_input.as_ref()?.get("command")? {
         Value::String(command) => Some(command.clone()),
@@ -167,7 +170,7 @@ fn command_of(tool: &ToolCall) -> Option<String> {
     }
 }
 
-/// In one line, and whether that is all of it.
+/// Summarizes the request in one line, and returns whether that line is complete.
 fn summary(tool: &ToolCall, command: Option<&str>) -> (String, bool) {
     let kind = tool.kind.as_deref().unwrap_or_default();
     let title = tool.title.as_deref().unwrap_or_default();
@@ -194,7 +197,7 @@ fn summary(tool: &ToolCall, command: Option<&str>) -> (String, bool) {
     (format!("{verb}: {line}"), is_whole && only && !has_more && repeats)
 }
 
-/// All that the program tells of it.
+/// Returns everything the program reports about the request.
 fn details(tool: &ToolCall) -> String {
     let mut all = Vec::new();
     let title = tool.title.as_deref().unwrap_or("(no title)");
@@ -209,7 +212,7 @@ fn details(tool: &ToolCall) -> String {
     revealed(&all.join("\n"))
 }
 
-/// A text as it is, a change of a file as both of its sides, anything else as its JSON.
+/// Formats content: text as it is, a file change as both of its sides, anything else as JSON.
 fn content(item: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match item["type"].as_str() {

@@ -1,21 +1,21 @@
-//! What an agent says in one turn, put together from its pieces, and no longer than a message may be.
+//! The text of an agent in one turn, assembled from chunks and bounded to the length of a message.
 
 use synapse_dialects::acp::{Chunk, ChunkContent};
 
-/// Longest answer that is kept.
+/// The longest answer kept.
 const ANSWER_BYTES_MAX: usize = 512 << 10;
 
 /// The text of a turn so far.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Said {
     text: String,
-    /// All of it, also what was not kept.
+    /// The number of bytes received, including those not kept.
     bytes: u64,
-    /// The message that the last piece belongs to.
+    /// The message that the last chunk belongs to.
     message: Option<String>,
-    /// A tool was used since the last piece.
+    /// A tool was used since the last chunk.
     is_apart: bool,
-    /// Something was said that is not kept.
+    /// Why some content is missing.
     left_out: Option<String>,
 }
 
@@ -42,17 +42,17 @@ impl Said {
         self.text.push_str(&text[..text.floor_char_boundary(room.min(text.len()))]);
     }
 
-    /// What follows is another message.
+    /// Starts a new paragraph with the next chunk.
     pub(super) fn part(&mut self) {
         self.is_apart = true;
     }
 
-    /// Something of it was lost, and why.
+    /// Records that content was lost, and why.
     pub(super) fn lose(&mut self, why: &str) {
         self.left_out = Some(why.to_owned());
     }
 
-    /// The text with a mark where something is missing, and whether nothing is.
+    /// Returns the text, with a mark if something is missing, and whether it is complete.
     pub(super) fn whole(self) -> (String, bool) {
         let mut text = self.text.trim_end().to_owned();
         let cut =

@@ -1,10 +1,12 @@
-//! One conversation with a program over ACP: which line may follow which, and what each of them means.
+//! An ACP session: which line may follow which, and what each line means.
 //!
-//! Pure: it is handed lines and the time, and says what to write and what has happened. One turn at a time.
+//! Pure: it receives lines and the time, and returns what to write and what has happened. One turn
+//! at a time.
 //!
-//! Invariant: whatever the program writes, the memory for it is bounded, each request of it is answered once, and a turn
-//! ends once. An answer counts only for the request that it names.
-//! Not here: pipes and processes (`program`), tasks and receipts (`super`), the shapes of lines (`synapse_dialects::acp`).
+//! Invariant: whatever the program writes, the memory for it is bounded, each of its requests is
+//! answered once, and a turn ends once. An answer counts only for the request that it names.
+//! Not here: pipes and processes (`program`), tasks and receipts (`super`), the shapes of lines
+//! (`synapse_dialects::acp`).
 
 use super::question::Question;
 use super::said::Said;
@@ -18,15 +20,15 @@ use synapse_dialects::acp::{
 };
 use synapse_terminal::summary::one_line;
 
-/// Questions that may wait at once; a program that asks more is told that nobody decides them.
+/// The maximum number of waiting questions; further ones are answered as canceled.
 const QUESTIONS_MAX: usize = 16;
 const SESSION_ID_BYTES_MAX: usize = 1_024;
-/// So many lines in a row that are not understood, and the program is taken for one that does not speak ACP.
+/// After this many unintelligible lines in a row, the program counts as not speaking ACP.
 const BAD_LINES_MAX: usize = 1_000;
-/// Of such lines only the first ones are told to the log.
+/// Only this many of those lines are logged.
 const BAD_LINES_TOLD: usize = 5;
 
-/// What a session is opened with.
+/// The parameters for opening a session.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Setup {
     pub folder: String,
@@ -40,9 +42,9 @@ pub(super) struct Session {
     last_id: u64,
     turn: Option<Turn>,
     questions: VecDeque<Question>,
-    /// So many were asked.
+    /// The number of questions asked so far.
     asked: u64,
-    /// When the last one was asked; no two at the same time.
+    /// When the last question was asked. No two have the same time.
     asked_at: Timestamp,
     bad_lines: usize,
     logins: Vec<String>,
@@ -54,39 +56,39 @@ enum Phase {
     Open { id: String },
 }
 
-/// A prompt that is not answered yet.
+/// A prompt that has not been answered yet.
 struct Turn {
     id: u64,
     said: Said,
-    /// The program works on it.
+    /// The program has started to work on it.
     has_begun: bool,
-    /// We asked it to stop.
+    /// We asked the program to stop.
     is_canceled: bool,
-    /// What was denied last, unless it went on after that.
+    /// The last denied request, unless the turn continued after it.
     denied: Option<String>,
-    /// What it does, in its own words.
+    /// What the program does, in its own words.
     does: Option<String>,
 }
 
-/// What has happened, or is to be done.
+/// An event of the session, or something to do.
 #[derive(Debug, PartialEq)]
 pub(super) enum News {
-    /// A line for the program.
+    /// Write this line to the program.
     Write(String),
-    /// The program is of this version.
+    /// The program reported this version.
     Version(String),
-    /// Messages may come.
+    /// The session is open for messages.
     Opened,
     /// The program works on the prompt.
     Began,
-    /// It asks for something else than before, or for nothing.
+    /// The open question has changed, or there is none any more.
     Asks,
-    /// It does something else.
+    /// The program does something else.
     Does,
     Ended(TurnEnd),
-    /// It cannot be spoken with.
+    /// The session cannot continue.
     Broken(String),
-    /// For the log.
+    /// Log this text.
     Note(String),
 }
 
@@ -95,32 +97,32 @@ pub(super) enum News {
 pub(super) struct TurnEnd {
     pub how: How,
     pub text: String,
-    /// Nothing of the text is missing.
+    /// Whether the text is complete.
     pub complete: bool,
-    /// What was denied, if the turn did not go on after that.
+    /// The denied request, if the turn did not continue after it.
     pub denied: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// The agent had said all it wanted.
+    /// The agent ended its turn normally.
     Finished,
     Canceled,
-    /// Why it did not finish.
+    /// The turn failed for this reason.
     Failed(String),
 }
 
 /// Why a decision was not carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotDecided {
-    /// It asks for something else now, or for nothing.
+    /// The program now asks something else, or nothing.
     Changed,
-    /// It must not be allowed from here.
+    /// The request must not be allowed from here, for this reason.
     Doubtful(String),
 }
 
 impl Session {
-    /// The session, and the first line.
+    /// Creates a session and returns its first line.
     pub(super) fn begin(setup: Setup) -> (Self, String) {
         let first = acp::initialize(1, &setup.client_version);
         let session = Self {
@@ -145,7 +147,7 @@ impl Session {
         self.turn.is_some()
     }
 
-    /// What waits for a person.
+    /// Returns the question that waits for a person.
     pub(super) fn question(&self) -> Option<&Question> {
         self.questions.front()
     }
@@ -163,7 +165,8 @@ impl Session {
         }
     }
 
-    /// The line that begins a turn; none while another one runs or the session is not open.
+    /// Returns the line that begins a turn. `None` while another turn runs or the session is not
+    /// open.
     pub(super) fn prompt(&mut self, text: &str) -> Option<String> {
         let Phase::Open { id: session } = &self.phase else { return None };
         if self.turn.is_some() {
@@ -182,7 +185,7 @@ impl Session {
         Some(line)
     }
 
-    /// The lines that stop the turn, if there is one. What it asked is decided by nobody.
+    /// Returns the lines that stop the running turn; they also withdraw its open questions.
     pub(super) fn cancel(&mut self) -> Vec<String> {
         let (Phase::Open { id }, Some(turn)) = (&self.phase, &mut self.turn) else { return Vec::new() };
         turn.is_canceled = true;
@@ -191,7 +194,7 @@ impl Session {
         lines
     }
 
-    /// The line that decides what it asks.
+    /// Returns the line that decides the open question.
     pub(super) fn decide(&mut self, hash: &str, allow: bool) -> Result<String, NotDecided> {
         let question = self.questions.front().filter(|question| question.view.hash == hash);
         let question = question.ok_or(NotDecided::Changed)?;
@@ -202,7 +205,7 @@ impl Session {
         Ok(line)
     }
 
-    /// A line was longer than may be, and is lost.
+    /// Handles the loss of a line that was too long.
     pub(super) fn lost_line(&mut self, bytes_max: usize) -> Vec<News> {
         let why = format!("a line of its program was longer than {bytes_max} bytes and is lost");
         if let Some(turn) = &mut self.turn {
@@ -211,7 +214,7 @@ impl Session {
         self.misunderstood(why)
     }
 
-    /// What the program wrote.
+    /// Handles a line from the program.
     pub(super) fn hear(&mut self, now: Timestamp, line: &[u8]) -> Vec<News> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Vec::new();
@@ -230,7 +233,7 @@ impl Session {
             FromProgram::Notification { method, params } if method == "session/update" => {
                 self.updated(&params)
             }
-            // What we do not know of is for somebody else.
+            // Unknown notifications are ignored.
             FromProgram::Notification { .. } => Vec::new(),
         }
     }
@@ -316,7 +319,7 @@ impl Session {
                 Ok(end) => stopped(&end.stop_reason),
                 Err(_) => How::Failed("its program ended the turn without saying how".into()),
             },
-            // Some programs answer a turn that was stopped with an error.
+            // Some programs answer a canceled turn with an error.
             Err(_) if turn.is_canceled => How::Canceled,
             Err(error) => How::Failed(format!("its program reported an error: {}", words(&error))),
         };
@@ -326,7 +329,7 @@ impl Session {
         if !turn.has_begun {
             news.push(News::Began);
         }
-        // Nobody can use an answer any more.
+        // The turn is over, so the program can no longer use an answer.
         news.extend(self.withdraw());
         news.push(News::Ended(TurnEnd { how, text, complete, denied: turn.denied }));
         news
@@ -401,7 +404,7 @@ impl Session {
         news
     }
 
-    /// It works on the turn, and on what if it says so.
+    /// Records that the program works on the turn, and on what if it reports that.
     fn works(&mut self, on: Option<String>) -> Vec<News> {
         let Some(turn) = &mut self.turn else { return Vec::new() };
         turn.does = on.filter(|on| !on.is_empty()).or(turn.does.take());

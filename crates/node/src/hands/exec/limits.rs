@@ -1,16 +1,17 @@
-//! What a command agent does while a limit of the system is in the way: nothing fails for it, it is tried again.
+//! Retries what a system limit prevents a command agent from doing, instead of failing.
 //!
-//! Not here: messages that wait in the mailbox meanwhile (`start_gate`), which limits there are (`synapse-holder`).
+//! Not here: messages that wait in the mailbox meanwhile (`start_gate`), the definition of the
+//! limits (`synapse-holder`).
 
 use std::io;
 use std::time::Duration;
 use synapse_core::ids::TaskId;
 use synapse_holder::SystemLimit;
 
-/// Before what a limit of the system kept us from doing is tried again.
+/// The pause before a retry after a system limit.
 pub(super) const LIMIT_PAUSE: Duration = Duration::from_millis(250);
 
-/// Does it now, or as soon as no limit of the system is in the way.
+/// Runs `attempt` now, or retries it in the background while a system limit prevents it.
 pub(super) fn until_done(
     task: TaskId,
     failed: &'static str,
@@ -26,7 +27,7 @@ pub(super) fn until_done(
     }
 }
 
-/// Tries again for as long as a limit of the system is what it fails for.
+/// Retries for as long as the failure is a system limit.
 pub(super) async fn past_limits<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match attempt() {

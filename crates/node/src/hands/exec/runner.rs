@@ -1,7 +1,8 @@
-//! The runner of a run: starts one, and another if it could not begin.
+//! Starts the runner of a run, and another one if the first could not begin.
 //!
-//! Invariant: a task fails for its runner only if the next one would fail too, or the command may have been started.
-//! Not here: what a runner does (`synapse-holder`), how a run goes on (`exec`).
+//! Invariant: a task fails because of its runner only if the next runner would fail too, or if the
+//! command may have been started.
+//! Not here: what a runner does (`synapse-holder`), how a run continues (`exec`).
 
 use super::limits::{LIMIT_PAUSE, past_limits};
 use super::{ExecHand, Run};
@@ -11,8 +12,9 @@ use std::process::{Child, Command, ExitStatus};
 use synapse_holder::{EXIT_WANT_OF_ROOM, RunDir, RunState, SystemLimit};
 
 impl ExecHand {
-    /// A run that nobody has begun: its runner is on its way, was never started, or could not begin. As nothing was
-    /// started, another runner tries, unless this one says that it would fail the next time too.
+    /// Makes sure that a run which has not begun has a runner. Its runner is starting, was never
+    /// started, or could not begin. Since the command was not started, another runner tries, unless
+    /// this one reported that a retry would fail too.
     pub(super) async fn see_to_runner(&self, run: &mut Run) -> Result<(), String> {
         if let Some(child) = &mut run.child {
             let status = match child.try_wait() {
@@ -33,7 +35,7 @@ impl ExecHand {
                     tokio::time::sleep(self.gate.close(self.link(), &why)).await;
                 }
             }
-            // Canceled meanwhile?
+            // The task may have been canceled meanwhile.
             return Ok(());
         }
         match self.spawn_runner(&run.dir) {
@@ -51,11 +53,12 @@ impl ExecHand {
     }
 }
 
-/// Secrets that came to this node in variables are not for what it runs.
+/// Builds the command of a runner. The runner must not inherit the secrets from this node's
+/// variables.
 pub(crate) fn runner_command(app: &Shared, dir: &RunDir) -> io::Result<Command> {
     let mut command = synapse_holder::same_program()?;
     command.arg("__run").arg(dir.path());
-    // What the holder says to its node is none of the command's business.
+    // What the holder passed to its node does not concern the command.
     for variable in [crate::serve::RESTART_VARIABLE, crate::serve::HOLDER_VERSION_VARIABLE] {
         command.env_remove(variable);
     }
@@ -66,7 +69,7 @@ pub(crate) fn runner_command(app: &Shared, dir: &RunDir) -> io::Result<Command> 
 }
 
 impl Run {
-    /// Whether a runner that we started is on its way.
+    /// Whether a runner that we started is still running.
     pub(super) fn has_runner(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
@@ -75,12 +78,13 @@ impl Run {
 /// How a runner ended that did not begin the command.
 #[derive(Debug, PartialEq, Eq)]
 enum RunnerEnd {
-    /// For a cause that stays.
+    /// It failed for a permanent cause.
     Refused,
     /// Another runner had the folder.
     LeftToAnother,
-    /// By a limit of the system, or before it could say anything: the loader ends a program with 127 that has no
-    /// descriptor left for its libraries, and the kernel kills one for which there is no memory.
+    /// It failed because of a system limit, or before it could report anything. The loader ends a
+    /// program with 127 if no descriptor is left for its libraries, and the kernel kills a program
+    /// if there is no memory for it.
     Hindered,
 }
 
@@ -94,7 +98,7 @@ impl RunnerEnd {
     }
 }
 
-/// On a full disk a runner cannot say anything.
+/// Returns why a runner was hindered. On a full disk it cannot report anything but its exit code.
 fn why_hindered(said: &str, status: ExitStatus) -> String {
     match said {
         "" if status.code() == Some(i32::from(EXIT_WANT_OF_ROOM)) => SystemLimit::Disk.to_string(),
@@ -108,7 +112,8 @@ mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt as _;
 
-    /// Finding A1: a runner that ended before it began the command was taken for a failure of the command.
+    /// Finding A1: a runner that ended before it began the command was treated as a failure of the
+    /// command.
     #[test]
     fn only_a_runner_that_says_so_will_not_begin() {
         let table = [

@@ -1,29 +1,31 @@
-//! Writes down when the screen rules of the profile contradict what the program tells, for `synapse doctor`.
+//! Records when the screen rules of the profile contradict what the program reports, for `synapse
+//! doctor`.
 //!
-//! Nothing is changed by it: neither the state nor the profile.
+//! This changes neither the state nor the profile.
 
 use super::{Seat, TerminalHand};
 use synapse_store::disagreement::{ProposedLines, RuleDisagreement, ScreenRule};
 use synapse_terminal::disagreement::Disagreement;
 use synapse_terminal::{Sees, Watch};
 
-/// What was written down of one terminal.
+/// The last disagreement recorded for a terminal.
 #[derive(Default)]
 pub(super) struct Recorded {
     last: Option<Disagreement>,
-    /// How often the profile had changed then.
+    /// The number of profile changes at that time.
     profile_changes: u32,
 }
 
 impl Recorded {
-    /// Writes down what is new. A record about an earlier profile goes.
+    /// Records a new disagreement, and removes a record about an earlier profile.
     pub(super) async fn keep(&mut self, hand: &TerminalHand) {
         let changes = hand.seat.profile_changes();
         let is_other_profile = std::mem::replace(&mut self.profile_changes, changes) != changes;
         if hand.seat.watch().disagreement() == self.last.as_ref() && !is_other_profile {
             return;
         }
-        // Not while the watch is locked: whoever takes up a profile locks this first.
+        // Read this before the watch is locked: a profile change locks the profile first, then the
+        // watch.
         let from = hand.seat.chosen().from;
         let record = {
             let watch = hand.seat.watch();
@@ -73,7 +75,8 @@ fn record(seat: &Seat, profile_from: String, watch: &Watch, found: &Disagreement
     }
 }
 
-/// The first rule that fits decides, and a rule for `waiting` must not be hidden by another.
+/// Returns where to add a rule. The first rule that matches decides, and a rule for `waiting` must
+/// not be hidden by another.
 fn place(says: Sees, rule: Option<&str>) -> String {
     match (says, rule) {
         (Sees::Waiting, _) => "as the first rule of `screen:`".to_owned(),

@@ -6,17 +6,18 @@ use synapse_holder::terminal::wire::{Ask, FRAME_BYTES_MAX};
 use synapse_terminal::SCROLLBACK;
 use tokio::time::Instant;
 
-/// A picture is made after this much output, or when it has been quiet for so long.
+/// A picture is drawn after this much output, or once the program has been quiet for
+/// `PICTURE_QUIET`.
 const PICTURE_BYTES: u64 = 1 << 20;
-/// Far below what the holder takes: a picture becomes shorter at its top until it is no longer than this.
+/// Far below the holder's limit. A longer picture loses lines at its top until it fits.
 const PICTURE_BYTES_MAX: usize = FRAME_BYTES_MAX / 2;
-/// Lines above the screen in a picture that is made while much is printed: they will soon be gone, and all of them
+/// The scrollback lines in a picture drawn during a flood. They will soon be gone, and all of them
 /// would cost a third of what the output itself does.
 const FLOOD_LINES: usize = 200;
 const PICTURE_QUIET: Duration = Duration::from_millis(500);
 
 impl Sitting<'_> {
-    /// A picture is due once the program has printed nothing for a moment.
+    /// Schedules a picture for when the program has printed nothing for a moment.
     pub(super) fn draw_when_quiet(&mut self) {
         self.picture_at = Some(Instant::now() + PICTURE_QUIET);
     }
@@ -35,10 +36,11 @@ impl Sitting<'_> {
             let screen = watch.screen();
             (screen.size(), watch.picture(PICTURE_BYTES_MAX, above), screen.unfinished())
         };
-        // One that is too large even without colours is none; the tail goes on from the last one.
+        // Too large even without colours: skip it. The tail then continues from the last picture.
         let Some(drawn) = drawn else { return true };
         let (columns, rows) = (size.columns(), size.rows());
-        // A sequence that is not whole is not in the picture. The tail after the picture has to begin with it.
+        // The picture does not contain an incomplete sequence, so the tail after it must begin with
+        // that sequence.
         let upto = self.upto.saturating_sub(unfinished as u64);
         let is_told = self.ask(Ask::Picture { upto, columns, rows, drawn: drawn.into_bytes() }).await;
         if flood_is_over {

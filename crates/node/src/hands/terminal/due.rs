@@ -1,11 +1,12 @@
-//! What is due now: what is to be typed goes to the holder, and between two steps it is looked again.
+//! Carries out what is due: sends keys to the holder, and looks at the terminal again between two
+//! steps.
 
 use super::{Sitting, now};
 use synapse_holder::terminal::wire::Ask;
 use tokio::time::Instant;
 
 impl Sitting<'_> {
-    /// Until there is nothing to be done on what is seen now.
+    /// Runs until there is nothing left to do for what is on the screen now.
     pub(super) async fn type_on(&mut self) -> bool {
         while self.do_what_is_due().await {
             if !self.typist.must_look_again() {
@@ -18,7 +19,7 @@ impl Sitting<'_> {
         false
     }
 
-    /// What came while something was put down.
+    /// Reads what arrived while something was being stored.
     async fn read_what_is_there(&mut self) -> bool {
         let mut buffer = vec![0; 64 << 10];
         match self.stream.try_read(&mut buffer) {
@@ -31,7 +32,8 @@ impl Sitting<'_> {
         taken
     }
 
-    /// Keys that answer what was seen name how much that was. A holder of an older version cannot look again.
+    /// Adds our output position to keys that respond to what was seen. A holder of an older version
+    /// cannot check it and gets plain input.
     fn guard(&mut self, ask: Ask) -> Ask {
         let Ask::Press { keys, .. } = ask else { return ask };
         if !self.guards {

@@ -1,8 +1,10 @@
-//! The prompt that waits for a person, as the registry and the notifier tell of it.
+//! The prompt that waits for a person, as the registry and the notifier show it.
 //!
-//! Invariant: people are told once of each prompt, when it has come to rest. Its hash may change while it stands, since
-//! programs redraw it; that is the same prompt. After a key that could have answered it, another summary is a new one.
-//! Not here: what a prompt asks for (`synapse_terminal::summary`), how people are told (`crate::notify`, the viewers).
+//! Invariant: people are notified once of each prompt, after it has settled. Its hash may change
+//! while it is open, since programs redraw it; it is still the same prompt. After a key that could
+//! have answered it, a different summary is a new prompt.
+//! Not here: what a prompt asks for (`synapse_terminal::summary`), how people are notified
+//! (`crate::notify`, the viewers).
 
 use super::{Seat, TerminalHand};
 use synapse_core::agents::AgentState;
@@ -12,38 +14,40 @@ use synapse_terminal::Watch;
 use synapse_terminal::prompt::Prompt;
 use tokio::sync::watch;
 
-/// A program may say that it waits before it shows for what. A prompt without choices counts after this long.
+/// A program may report that it waits before it shows the prompt. A prompt without choices counts
+/// after this long.
 const DRAWN_MS: u64 = 3_000;
-/// One with choices has to stand as it is for this long: some are drawn in two steps.
+/// A prompt with choices must be unchanged for this long: some are drawn in two steps.
 const STANDS_MS: u64 = 300;
 
-/// Tells of each prompt of one terminal once.
+/// Announces each prompt of one terminal once.
 pub(super) struct Announcer {
     /// The prompt that was announced before the watch restarted, or by the previous node.
     before: Option<PendingPrompt>,
-    /// The prompt that people were told of, and since when the program waited then.
+    /// The prompt that people were notified of, and the time since which the program was waiting
+    /// then.
     told: Option<(PendingPrompt, Timestamp)>,
-    /// A key that may have answered it came after that.
+    /// A key that may have answered it came later.
     is_answered: bool,
-    /// The hash of the prompt that is shown, and since when.
+    /// The hash of the visible prompt, and since when it is visible.
     shown: Option<(String, Timestamp)>,
-    /// When to look again though nothing happens.
+    /// When to look again even if nothing happens.
     pub(super) due: Option<Timestamp>,
 }
 
 impl Seat {
-    /// What it waits for a person to decide, now and later.
+    /// Watches the prompt that waits for a person.
     pub fn pending(&self) -> watch::Receiver<Option<PendingPrompt>> {
         self.pending.subscribe()
     }
 
-    /// The same in one line, while it waits.
+    /// Returns the prompt in one line while the program waits.
     pub fn asks(&self) -> Option<String> {
         let asks = self.pending.borrow().as_ref().map(|pending| pending.asks.clone())?;
         (self.watch().state() == AgentState::Waiting).then_some(asks)
     }
 
-    /// What the node before this one told people of.
+    /// Sets the prompt that an earlier node announced.
     pub fn set_pending(&self, before: Option<PendingPrompt>) {
         self.pending.send_replace(before);
     }
@@ -59,7 +63,7 @@ impl Announcer {
         self.is_answered = true;
     }
 
-    /// Tells of what is shown now, if it is new.
+    /// Announces the visible prompt if it is new.
     pub(super) fn look(&mut self, now: Timestamp, hand: &TerminalHand) {
         let is_new = self.see(now, &hand.seat.watch());
         let pending = self.registered().cloned();
@@ -75,13 +79,13 @@ impl Announcer {
         }
     }
 
-    /// What the registry says. An earlier prompt stays there until it is known to be over: the next node has to know
-    /// of it.
+    /// Returns the registry entry. An earlier prompt stays there until it is known to be over,
+    /// because the next node has to know of it.
     fn registered(&self) -> Option<&PendingPrompt> {
         self.told.as_ref().map(|(pending, _)| pending).or(self.before.as_ref())
     }
 
-    /// Whether there is a prompt that nobody was told of.
+    /// Whether there is a prompt that nobody was notified of.
     fn see(&mut self, now: Timestamp, watch: &Watch) -> bool {
         self.due = None;
         match watch.state() {
@@ -157,7 +161,7 @@ mod tests {
             Self { watch, announcer: Announcer::new(before), now: 0 }
         }
 
-        /// Draws a question and lets it stand; how often people were told.
+        /// Draws a question and lets it settle. Returns how often people were notified.
         fn ask(&mut self, question: &str) -> usize {
             self.draw(&format!("{question}\n\n❯ 1. Yes\n  2. No\n\nEsc to cancel"))
         }

@@ -1,15 +1,16 @@
-//! Asks the program to draw its screen again when mail waits only because its composer cannot be read.
+//! Asks the program to repaint when mail waits only because its composer cannot be read.
 //!
-//! A program that draws only what changes leaves a screen wrong that was once damaged, for example by another process
-//! that wrote to its terminal. Drawing flickers, so it is asked for rarely, and only while a message waits for it.
+//! A program that draws only changes never repairs a damaged screen, for example after another
+//! process wrote to its terminal. A repaint flickers, so we request it rarely, and only while a
+//! message waits for it.
 
 use std::time::Duration;
 use synapse_terminal::turn::Held;
 use tokio::time::Instant;
 
-/// A composer is often covered for a moment, by a menu or between two frames.
+/// The composer is often covered for a moment, by a menu or between two frames.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Between two requests; a dialog that a person left open covers the composer for long.
+/// The pause between two requests; a dialog that a person left open covers the composer for long.
 const PAUSE: Duration = Duration::from_secs(30);
 const REQUESTS_MAX: u8 = 3;
 
@@ -45,7 +46,7 @@ impl Repaint {
 mod tests {
     use super::*;
 
-    /// Defect K.
+    /// Defect K: mail waited forever on a damaged screen.
     #[test]
     fn repaint_is_asked_for_while_mail_waits_for_a_composer() {
         let hidden = format!("1 message waits: {}", Held::NoComposer);

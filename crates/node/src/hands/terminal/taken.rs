@@ -1,4 +1,4 @@
-//! Taking in what the holder says: output in large pieces, and of many sizes only the newest.
+//! Takes in what the holder sends: output in large batches, and of several sizes only the newest.
 
 use super::Sitting;
 use std::time::Duration;
@@ -6,16 +6,19 @@ use synapse_holder::terminal::wire::Tell;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{Instant, timeout_at};
 
-/// So much at once may be a flood: more of it is waited for, until it is quiet for a moment, or for so long or so much.
+/// More output than this at once may be a flood. Then more is gathered until the program is quiet
+/// for a moment, or until a limit of time or size.
 const FLOOD_BYTES: usize = 16 << 10;
 const GATHER_QUIET: Duration = Duration::from_millis(4);
 const GATHER_MAX: Duration = Duration::from_millis(60);
 const BATCH_BYTES: usize = 2 << 20;
-/// Answers to the queries of one batch. A program that asks more than this does not read what it asked for.
+/// The limit of the answers to the queries of one batch. A program that asks more does not read the
+/// answers anyway.
 const ANSWERS_BYTES_MAX: usize = 16 << 10;
 
 impl Sitting<'_> {
-    /// Everything that has come. Of a flood more is waited for: taken in large pieces, little of it has to be drawn.
+    /// Takes everything that has arrived. In a flood it gathers large batches, since little of that
+    /// output has to be drawn.
     pub(super) async fn take_frames(&mut self, buffer: &mut [u8]) -> bool {
         let end = Instant::now() + GATHER_MAX;
         let (mut output, mut size) = (Vec::new(), None);
@@ -50,7 +53,7 @@ impl Sitting<'_> {
     }
 }
 
-/// As many answers as are sent at once, each of them whole.
+/// Joins as many whole answers as may be sent at once.
 pub(super) fn within(answers: Vec<String>) -> String {
     let mut all = String::new();
     for answer in answers {

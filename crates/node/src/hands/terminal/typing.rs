@@ -1,4 +1,4 @@
-//! Which profile holds for a program, and whether messages are typed to it.
+//! Selects the profile of a program, and whether messages are typed into it.
 
 use super::{Chosen, Seat};
 use crate::launch::InTerminal;
@@ -9,14 +9,14 @@ use synapse_core::ids::Timestamp;
 use synapse_terminal::Profile;
 use synapse_terminal::quiet::TypeWhen;
 
-/// What counts for typing to a program whose profile has no composer.
+/// The settings for typing into a program whose profile has no composer.
 #[derive(Debug, Clone, Default)]
 pub struct Typing {
     /// The name of its program.
     pub program: String,
-    /// What its user said at the start.
+    /// The user's choice at the start.
     pub when: Option<TypeWhen>,
-    /// It would run each message as a command.
+    /// A shell would run each message as a command.
     pub is_shell: bool,
 }
 
@@ -30,7 +30,7 @@ impl Typing {
         }
     }
 
-    /// The profile as it counts for this program.
+    /// Adapts a profile to this program.
     pub(super) fn settle(&self, mut profile: Profile) -> Profile {
         let when = self.when.or(profile.type_when);
         profile.type_when = when.filter(|when| *when == TypeWhen::QuietShell || !self.is_shell);
@@ -39,7 +39,7 @@ impl Typing {
 }
 
 impl Seat {
-    /// Which profile holds.
+    /// Returns the active profile.
     pub fn chosen(&self) -> Chosen {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -48,7 +48,7 @@ impl Seat {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner).changes
     }
 
-    /// Its profile's file was looked at. What is not whole changes nothing.
+    /// Applies the result of reading the profile's file. An invalid file changes nothing.
     pub fn take_up(&self, now: Timestamp, found: Result<Option<Found>, BadFile>) {
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = chosen.fault.take();
@@ -75,7 +75,7 @@ impl Seat {
         }
     }
 
-    /// Why no message will be typed to it, whatever it does; none if messages are typed.
+    /// Returns why no message will ever be typed into the program; `None` if messages are typed.
     pub fn untyped(&self) -> Option<String> {
         let watch = self.watch();
         let profile = watch.profile();

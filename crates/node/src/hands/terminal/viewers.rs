@@ -1,7 +1,7 @@
-//! Who looks at the terminal and types in it: written to the audit log, and agents let in if they may read.
+//! Viewers of the terminal: logs who looks and types, and admits agents that may read.
 //!
-//! The holder knows which process connected and tells us; it lets an agent look only after we said so. Not here: how the
-//! holder finds out who it is (`synapse-holder`'s `terminal/visitors`).
+//! The holder knows which process connected and tells us. It lets an agent look only after we allow
+//! it. Not here: how the holder identifies the process (`synapse-holder`'s `terminal/visitors`).
 
 use super::Sitting;
 use crate::ancestry::Kin;
@@ -14,7 +14,7 @@ use synapse_holder::terminal::visitors::{ViewerAct, ViewerEvent, Visitor};
 use synapse_holder::terminal::wire::Ask;
 
 impl Sitting<'_> {
-    /// What a viewer did; false when the holder cannot be answered.
+    /// Handles a viewer event. Returns false if the holder cannot be answered.
     pub(super) async fn viewer(&mut self, event: &ViewerEvent) -> bool {
         let app = &self.hand.app;
         let caller = app.gate.by_ancestry(&kin(&event.who)).unwrap_or(Caller::Stranger);
@@ -23,7 +23,7 @@ impl Sitting<'_> {
             ViewerAct::Take => ("take", None),
             ViewerAct::Type => ("type", None),
             ViewerAct::Refused => ("attach", Some(refused(&caller))),
-            // The same right as `GET /api/v1/screen`.
+            // The same right as for `GET /api/v1/screen`.
             ViewerAct::AskToLook => {
                 let may = policy::may(&app.gate.rules(), &caller, Verb::Read, About::default());
                 ("attach", may.err())
@@ -44,7 +44,7 @@ impl Sitting<'_> {
     }
 }
 
-/// An id that cannot be read makes nobody of all of them.
+/// One invalid id makes the whole visitor unknown.
 fn kin(who: &Visitor) -> Kin {
     match who {
         Visitor::User => Kin::Person,
@@ -64,7 +64,7 @@ fn refused(caller: &Caller) -> synapse_core::Refusal {
     }
 }
 
-/// Which process it was, in words of ours; its name is its own choice.
+/// Describes the process in our own words; it can choose its name freely.
 fn note(event: &ViewerEvent) -> String {
     const NAME_CHARS_MAX: usize = 32;
     let mut note = match event.pid {

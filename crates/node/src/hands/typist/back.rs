@@ -1,4 +1,5 @@
-//! A message whose turn we stopped, and which its program put back into the composer (`synapse_terminal::leftover`).
+//! A message that its program put back into the composer after we stopped its turn
+//! (`synapse_terminal::leftover`).
 
 use super::{Stage, Typist};
 use crate::driver::now;
@@ -9,31 +10,33 @@ use synapse_terminal::leftover::{Back, Leftover};
 use synapse_terminal::turn::Sight;
 
 impl Typist {
-    /// The turn of the last message was to be stopped, and has been, as far as is seen.
+    /// Handles the end of an attempt to stop the turn of the last message.
     pub(super) fn may_come_back(&mut self, stopped: Stopped, canceled: bool) {
-        // A text that lies aside may stand in the composer, or may have been submitted without a proof.
+        // A text that was set aside may be in the composer, or may have been submitted without
+        // proof.
         let unproven = self.job.as_ref().filter(|job| canceled && matches!(job.stage, Stage::Typing));
         let unproven = unproven.filter(|job| job.turn.is_written()).map(|job| job.turn.typed().clone());
         let typed = match stopped {
             Stopped::Stopped | Stopped::NothingRan | Stopped::StillBusy if unproven.is_some() => unproven,
             Stopped::Stopped => self.last.take(),
-            // It may have heard it nevertheless, and be slow to show it; or be stopped by the next try.
+            // The program may have received the stop and show it late, or be stopped by the next
+            // try.
             Stopped::StillBusy => self.last.clone(),
             Stopped::NothingRan | Stopped::Ended => return,
         };
-        // A second stop finds nothing new: what the first one stopped may still come back.
+        // A second stop finds nothing new; what the first one stopped may still come back.
         let typed = typed.or_else(|| self.left.take().map(Leftover::into_typed));
         self.left = typed.map(|typed| Leftover::new(typed, now()));
         tracing::info!(may_come_back = self.left.is_some(), "a message may come back into the composer");
     }
 
-    /// Not while a message is on its way into the composer.
+    /// Not while a message is being typed into the composer.
     pub(super) fn may_take_back(&self) -> bool {
         let is_free = |job: &super::Job| matches!(job.stage, Stage::Typing) && job.turn.is_at_gate();
         self.left.is_some() && self.job.as_ref().is_none_or(is_free)
     }
 
-    /// Whether something was done or is over, so that there may be another step at once.
+    /// Takes the message out of the composer. Returns whether another step may follow at once.
     pub(super) fn take_back(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {
         let Some(left) = &mut self.left else { return false };
         match left.next(sight) {

@@ -1,18 +1,19 @@
-//! A denied prompt: whether the turn went on after it, which decides how its task ends.
+//! A denied prompt: whether the turn continued after it, which decides how its task ends.
 //!
-//! Most CLIs end the turn when a prompt is denied: then the task was not done, and is rejected. Others tell the model
-//! "no" and let it continue: then its answer counts like any other. Only what the program does afterwards tells which.
+//! Most CLIs end the turn when a prompt is denied; then the task was not done and is rejected.
+//! Others tell the model "no" and let it continue; then its answer counts like any other. Only the
+//! program's later behaviour shows which.
 //! Not here: pressing the key (`keys`), ending the task (`follow`).
 
 use synapse_core::agents::AgentState;
 use synapse_core::ids::Timestamp;
 use synapse_terminal::turn::Sight;
 
-/// A turn that goes on works for at least so long. Some programs show that they work for another frame or two while
-/// they end it.
+/// A turn that continues works for at least this long. Some programs look busy for another frame or
+/// two while they end it.
 const WORKED_MS_MIN: u64 = 1_000;
 
-/// One denied prompt, and what the program did since.
+/// A denied prompt, and what the program did afterwards.
 #[derive(Debug)]
 pub(super) struct Denial {
     pub(super) at: Timestamp,
@@ -27,7 +28,8 @@ impl Denial {
         Self { at, asks, worked_ms: 0, busy_since: None }
     }
 
-    /// What the program does now. That it must work because something was typed proves nothing.
+    /// Records the current state. A busy state that is only assumed, because something was typed,
+    /// proves nothing.
     pub(super) fn see(&mut self, sight: &Sight) {
         let is_busy = sight.state == AgentState::Busy && !sight.state_assumed;
         if let Some(since) = self.busy_since.take() {
@@ -36,12 +38,12 @@ impl Denial {
         self.busy_since = is_busy.then_some(sight.now);
     }
 
-    /// The model was told and went on.
+    /// Whether the turn continued after the denial.
     pub(super) fn has_gone_on(&self) -> bool {
         self.worked_ms >= WORKED_MS_MIN
     }
 
-    /// Why its task was not done.
+    /// Returns why the task was not done.
     pub(super) fn why(&self) -> String {
         format!("the user denied what it asked for, and its turn ended: {}", self.asks)
     }
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
     use synapse_terminal::{Size, Watch, profile};
 
-    /// The states, each for so many milliseconds; whether the turn went on.
+    /// Plays states, each for a number of milliseconds. Returns whether the turn continued.
     fn went_on(states: &[(AgentState, bool, u64)]) -> bool {
         let watch = Watch::new(Timestamp(0), profile::shipped("generic").unwrap(), Size::new(80, 24), 0);
         let mut denial = Denial::new(Timestamp(0), "asks to run: ls".into());

@@ -1,4 +1,5 @@
-//! Staying with a task after it was submitted: questions, what continues it, and its answer.
+//! Follows a task after it was submitted: questions, messages that continue it, and its answer
+//!
 
 use super::super::answers::{self, TurnAnswer};
 use super::super::terminal::Seat;
@@ -16,22 +17,24 @@ use synapse_terminal::session_log::LoggedTurn;
 use synapse_terminal::text::Typed;
 use synapse_terminal::turn::{Sight, Turn};
 
-/// After a turn has ended it must stay so for this long before its text is taken for the answer.
+/// After a turn has ended, the program must stay idle this long before its text is taken as the
+/// answer.
 const STAYS_IDLE_MS: u64 = 5_000;
-/// The same where the program itself said that its turn is over.
+/// The same if the program itself reported the end of its turn.
 const STAYS_PROVEN_MS: u64 = 100;
-/// The same where its session log has an answer: the log may be ahead of what the program does next.
+/// The same if its session log has an answer: the log may be ahead of what the program does next.
 const STAYS_LOGGED_MS: u64 = 250;
-/// How often a session log is read while its answer is waited for.
+/// How often a session log is read while its answer is awaited.
 pub(super) const LOG_LOOK_MS: u64 = 100;
-/// A look into the session logs that takes longer is given up.
+/// The time limit of a look into the session logs.
 const LOG_PATIENCE: Duration = Duration::from_millis(500);
-/// A program may say that it waits before it shows for what. A prompt without choices is taken for one after this long.
+/// A program may report that it waits before it shows the prompt. A prompt without choices counts
+/// after this long.
 const DRAWN_MS: u64 = 3_000;
-/// One with choices has to stand as it is for this long: some are drawn in two steps.
+/// A prompt with choices must be unchanged for this long: some are drawn in two steps.
 const STANDS_MS: u64 = 300;
 
-/// What it waits for, once that has come to rest, and since when.
+/// Returns the visible prompt once it has settled, and since when the program waits.
 fn settled_prompt(seat: &Seat) -> Option<(Prompt, Timestamp)> {
     let watch = seat.watch();
     let prompt = watch.is_settled().then(|| watch.prompt()).flatten()?;
@@ -39,7 +42,7 @@ fn settled_prompt(seat: &Seat) -> Option<(Prompt, Timestamp)> {
 }
 
 impl Typist {
-    /// Stays with a submitted task until its turn has ended and it stays idle.
+    /// Follows a submitted task until its turn has ended and the program stays idle.
     pub(super) async fn follow(&mut self, sight: &Sight) -> bool {
         if sight.state == AgentState::Idle && self.continue_task() {
             return true;
@@ -67,7 +70,8 @@ impl Typist {
                 if asked.as_ref() == Some(&prompt.hash) {
                     return false;
                 }
-                // Half of it has another hash than all of it, and nobody could decide what is told too early.
+                // A half-drawn prompt has another hash than the whole one. Reported too early, it
+                // could not be decided.
                 let seen = drawn.take().filter(|(hash, _)| *hash == prompt.hash);
                 let (hash, seen_at) = seen.unwrap_or_else(|| (prompt.hash.clone(), sight.now));
                 *drawn = Some((hash, seen_at));
@@ -77,9 +81,9 @@ impl Typist {
                     self.wake = Some(due);
                     return false;
                 }
-                // It asks for something else: the turn went on.
+                // It asks for something else, so the turn continued.
                 *denied = None;
-                // One prompt after the other: in between it worked, if only for a moment.
+                // Between two prompts it worked, even if only for a moment.
                 if asked.replace(prompt.hash.clone()).is_some() {
                     let _ = self.report(&message, Report::Working).await;
                 }
@@ -103,7 +107,7 @@ impl Typist {
         }
     }
 
-    /// The turn has ended and something more was said to the same task: that is typed next.
+    /// Types the next message of the same task after the turn has ended.
     fn continue_task(&mut self) -> bool {
         let Some((letter, body)) = self.job.as_mut().and_then(|job| job.later.pop_front()) else {
             return false;
@@ -122,7 +126,7 @@ impl Typist {
         has_answered || denial.has_gone_on()
     }
 
-    /// How long it has to stay idle until its turn counts as ended.
+    /// Returns how long the program has to stay idle until its turn counts as ended.
     pub(super) fn stays_ms(&self, since: Timestamp, logged: Option<&LoggedTurn>) -> u64 {
         let watch = self.seat.watch();
         if logged.is_some_and(|turn| turn.is_final) && watch.is_idle_by_all() {
@@ -132,7 +136,7 @@ impl Typist {
         if watch.is_turn_over(since, tells_answers) { STAYS_PROVEN_MS } else { STAYS_IDLE_MS }
     }
 
-    /// What the session log of the program holds of the task in hand.
+    /// Returns the current task's turn from the program's session log.
     async fn logged_job(&mut self) -> Option<LoggedTurn> {
         let job = self.job.as_mut()?;
         let (typed, mut log) = (job.turn.typed().clone(), job.log.take());
@@ -141,19 +145,21 @@ impl Typist {
         turn
     }
 
-    /// What the session log of the program holds of the turn that began with this text. `log` is the one that has it.
+    /// Returns the turn that began with this text from the program's session log. `log` remembers
+    /// the file.
     pub(super) async fn logged_turn(&self, typed: &Typed, log: &mut Option<PathBuf>) -> Option<LoggedTurn> {
         let logs = self.seat.session_logs()?;
         let (header, known) = (typed.header().to_owned(), log.take());
         let look = move || logs.turn(&header, known.as_deref());
-        // A folder may hang, as one of a network does. The screen is read then.
+        // A folder may hang, for example on a network file system. Then the answer comes from the
+        // screen.
         let looked = tokio::time::timeout(LOG_PATIENCE, tokio::task::spawn_blocking(look)).await;
         let (turn, found) = looked.ok()?.ok().flatten()?;
         *log = Some(found);
         Some(turn)
     }
 
-    /// Its turn has ended: what it said last, or else what it shows.
+    /// Ends the task of a turn that has ended, with its answer.
     async fn answer(&mut self, message: &MessageId, since: Timestamp, logged: Option<LoggedTurn>) {
         let Some(job) = self.job.take() else { return };
         if let Some(denial) = job.denied.as_ref().filter(|denial| !self.has_gone_on(denial)) {
@@ -164,7 +170,7 @@ impl Typist {
         self.done(message, TaskState::Completed, Some(answer.into_body()), why).await;
     }
 
-    /// What the turn of a message has said so far.
+    /// Returns what the turn of a message has said so far.
     pub(super) fn turn_answer(
         &self,
         typed: &Typed,

@@ -1,4 +1,4 @@
-//! The gate: whether the core may hand out the next message, and if not, why.
+//! The gate: whether the core may deliver the next message, and if not, why.
 
 use super::Typist;
 use super::place;
@@ -8,7 +8,7 @@ use synapse_terminal::composer::Holds;
 use synapse_terminal::turn::{Held, Turn};
 
 impl Typist {
-    /// Tells the core whether a message may come, and if not, why.
+    /// Reports to the core whether a message may come, and if not, why.
     pub(super) fn tell_gate(&mut self) {
         let mut sight = self.sight();
         sight.keyboard = false;
@@ -17,7 +17,7 @@ impl Typist {
             _ => self.empty_since = None,
         }
         self.composer = place::seen(&sight);
-        // Whoever waits for a quiet screen is woken by nothing that is printed.
+        // No output ends the wait for a quiet screen, so it needs a timer.
         let quiet_at = sight.bar.and_then(|(_, until)| until);
         self.wake = [self.wake, quiet_at].into_iter().flatten().min();
         let held = match (&self.job, &self.stopping) {
@@ -35,7 +35,7 @@ impl Typist {
         }
     }
 
-    /// Why nothing is typed; of a pause, also until when.
+    /// Describes why nothing is typed; for a pause, also until when.
     pub(super) fn words(&self, held: Held) -> String {
         let told = match held {
             Held::NoProfile => self.seat.untyped(),

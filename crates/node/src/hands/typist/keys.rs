@@ -1,4 +1,5 @@
-//! Keys that are no message: a person's word on a prompt, keys that a person named, and what stops a turn.
+//! Keys that are not a message: a person's decision on a prompt, keys that a person named, and the
+//! stop of a turn.
 
 use super::denial::Denial;
 use super::{Stage, Stopping, Typist};
@@ -20,7 +21,7 @@ pub(super) struct Wanted {
 }
 
 enum Wanting {
-    /// What is being typed goes first, for so long.
+    /// They wait until this time for the message being typed.
     Turn {
         keys: Vec<Key>,
         until: Timestamp,
@@ -34,7 +35,7 @@ const WAIT_MS: u64 = 30_000;
 impl Typist {
     pub(super) fn wished(&mut self, wish: Wish) {
         match wish {
-            // Without keys in the profile the reply is dropped: nobody can press any.
+            // Without keys in the profile the reply is dropped, since no key can be pressed.
             Wish::Decide { hash, allow, reply } => {
                 let keys = self.seat.watch().profile().approve.clone();
                 self.deciding = keys.map(|keys| (Deciding::new(hash, allow, &keys), reply));
@@ -49,7 +50,8 @@ impl Typist {
         }
     }
 
-    /// Why nobody else's keys may come between. A text that lies aside waits for a person, who may press keys.
+    /// Returns why other keys must not be pressed now. A text that is set aside does not block
+    /// them: it waits for a person.
     fn taken(&self) -> Option<Taken> {
         let writes = self.job.as_ref().is_some_and(|job| {
             matches!(job.stage, Stage::Typing) && !job.turn.is_at_gate() && !job.turn.is_aside()
@@ -60,14 +62,14 @@ impl Typist {
         self.keyboard.then_some(Taken("a message is being taken out of its composer"))
     }
 
-    /// The program has ended, and with it all that was to be pressed.
+    /// Answers a pending request after the program has ended.
     pub(in crate::hands) fn farewell(&mut self) {
         if let Some(Wanted { stage: Wanting::Begun(pressing), reply }) = self.pressing.take() {
             let _ = reply.send(Ok(pressing.when_ended()));
         }
     }
 
-    /// When keys that wait for their turn are given up.
+    /// Returns when waiting keys are given up.
     pub(super) fn keys_due(&self) -> Option<Timestamp> {
         match &self.pressing.as_ref()?.stage {
             Wanting::Turn { until, .. } => Some(*until),
@@ -75,7 +77,8 @@ impl Typist {
         }
     }
 
-    /// Keys that a person named. None if there are none to press now; else whether there may be another step at once.
+    /// Presses keys that a person named. Returns `None` if there are none to press now, else
+    /// whether another step may follow at once.
     pub(super) fn press_keys(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> Option<bool> {
         let mut wanted = self.pressing.take()?;
         if let Wanting::Turn { keys, until } = &mut wanted.stage {
@@ -106,7 +109,7 @@ impl Typist {
             Press::Press(key) => {
                 let application = self.seat.watch().screen().cursor_keys_are_application();
                 self.press(&key.bytes(application), asks);
-                // Mail waits as it does after any key of a person: what came of this one has to be seen.
+                // As after any key of a person, mail waits until the effect of this one is visible.
                 self.person_typed();
                 self.wake = Some(sight.now.plus_ms(1));
             }
@@ -119,7 +122,7 @@ impl Typist {
         Some(true)
     }
 
-    /// A person's word on the prompt that is shown; whether there may be another step at once.
+    /// Decides the visible prompt for a person. Returns whether another step may follow at once.
     pub(super) fn decide(&mut self, sight: &Sight, asks: &mut Vec<Ask>) -> bool {
         let prompt = self.seat.watch().prompt();
         let Some((deciding, _)) = &mut self.deciding else { return false };
@@ -171,7 +174,7 @@ impl Typist {
         }
     }
 
-    /// What was cut is told on its task.
+    /// Ends the task of a turn that was stopped.
     async fn turn_stopped(&mut self, stopped: Stopped, why: &str, task: Option<TaskId>) {
         tracing::info!(?stopped, why, "a turn was to be stopped");
         self.may_come_back(stopped, task.is_some());

@@ -1,8 +1,9 @@
-//! What is answered to a one-way message. Its task ended when it was submitted; the answer is for the history.
+//! The answer to a one-way message. Its task ended when it was submitted; the answer goes
+//! into the history.
 //!
-//! It is taken when the turn has ended and stays so, when the next message is about to be written, or when a person
-//! begins the next turn. A turn that was stopped has no answer. The next node takes over a turn that still runs, or that
-//! the program's session log has.
+//! The answer is taken when the turn has ended and stays ended, when the next message is about to
+//! be written, or when a person begins the next turn. A turn that was stopped has no answer. After
+//! a restart, the next node follows a turn that still runs or that is in the program's session log.
 
 use super::super::answers::TurnAnswer;
 use super::super::mail;
@@ -21,7 +22,7 @@ use synapse_store::browse::{Past, Wanted, What};
 use synapse_store::{History, JournalError};
 use synapse_terminal::text::Typed;
 
-/// A one-way message that was submitted longer ago is not looked for after a restart.
+/// A one-way message submitted longer ago is ignored after a restart.
 const TAKEN_OVER_MS_MAX: u64 = 3_600_000;
 
 /// A one-way message whose turn may still run.
@@ -29,11 +30,11 @@ pub(super) struct OneWay {
     task: TaskId,
     typed: Typed,
     since: Timestamp,
-    /// Since when its turn seems to have ended, and what it had said by then.
+    /// When its turn seems to have ended, and what it had said by then.
     ended: Option<(Timestamp, TurnAnswer)>,
-    /// The session log that has its turn.
+    /// The session log that contains its turn.
     log: Option<PathBuf>,
-    /// The node before this one submitted it, and whose turn ended since then is not known.
+    /// An earlier node submitted it, so it is unknown whose turn ended since then.
     is_doubtful: bool,
 }
 
@@ -45,7 +46,8 @@ impl OneWay {
     }
 }
 
-/// The last message to an agent, if it was one-way, was submitted and has no answer; and when that was.
+/// Returns an agent's last message if it was one-way, was submitted and has no answer, with the
+/// time of submission.
 fn unanswered(
     history: &History,
     agent: AgentId,
@@ -66,7 +68,7 @@ fn unanswered(
 }
 
 impl Typist {
-    /// Goes on with the message that the node before this one submitted last.
+    /// Takes over the last message that an earlier node submitted.
     pub(super) async fn take_over_one_way(&mut self) {
         let (agent, since) = (self.app.agent.id, Timestamp(now().0.saturating_sub(TAKEN_OVER_MS_MAX)));
         let found = self.app.archive(move |history| unanswered(history, agent, since)).await;
@@ -77,7 +79,7 @@ impl Typist {
         self.one_way = Some(OneWay { task, typed, since, ended: None, log: None, is_doubtful: true });
     }
 
-    /// Keeps the answer once it is whole; when to look again if it is not.
+    /// Stores the answer once it is complete. Returns when to look again if it is not.
     pub(super) async fn follow_one_way(&mut self) -> Option<Timestamp> {
         let mut one_way = self.one_way.take()?;
         let sight = self.sight();
@@ -87,7 +89,7 @@ impl Typist {
         };
         let stays_ms = self.stays_ms(one_way.since, logged.as_ref());
         match (sight.state, one_way.ended.take()) {
-            // It ended while there was no node, and others may have begun since.
+            // It ended while no node ran, and other turns may have begun since.
             (AgentState::Idle, None) if one_way.is_doubtful && logged.is_none() => return None,
             (AgentState::Idle, None) => {
                 let answer = self.turn_answer(&one_way.typed, one_way.since, logged);
@@ -120,7 +122,7 @@ impl Typist {
         due
     }
 
-    /// The next turn is about to begin: what was answered until now is all of it.
+    /// Stores the answer, since the next turn is about to begin and nothing more can be added.
     pub(super) async fn end_one_way(&mut self) {
         let Some(mut one_way) = self.one_way.take() else { return };
         let logged = self.logged_turn(&one_way.typed, &mut one_way.log).await;

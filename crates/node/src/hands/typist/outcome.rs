@@ -1,4 +1,5 @@
-//! How typing a message ended, and what follows: it was submitted, certainly not submitted, or nobody can tell.
+//! The outcome of typing a message, and what follows: it was submitted, certainly not submitted, or
+//! nobody can tell.
 
 use super::{Job, Stage, Typist};
 use std::collections::VecDeque;
@@ -7,25 +8,27 @@ use synapse_core::ids::MessageId;
 use synapse_core::task::TaskState;
 use synapse_terminal::turn::{Outcome, Sight, Turn};
 
-/// How long a message rests that was certainly not submitted, and of which nothing is left: after the first miss, after
-/// the second, and so on; the last for all that follow. What covered the composer may need a person to close it.
+/// The pauses of a message that was certainly not submitted and left nothing behind: after the
+/// first miss, the second, and so on; the last one for all that follow. A person may have to close
+/// what covered the composer.
 const RESTS_MS: [u64; 4] = [1_000, 8_000, 60_000, 300_000];
-/// So many misses a message spends in our hands, so that those behind it stay behind it. Then it goes back to its
-/// mailbox, and others come first.
+/// A message stays with us for this many misses, so that later ones stay behind it. Then it returns
+/// to its mailbox, and others come first.
 const MISSES_IN_HAND_MAX: u8 = 1;
 
-/// For how long it rests after so many misses; none if it is given up, because some of it is left in the composer.
+/// Returns the pause after this many misses. `None` if the message is given up, because some of it
+/// is left in the composer.
 fn rest_ms(misses: u8, erased: bool) -> Option<u64> {
     let last = RESTS_MS.len() - 1;
     erased.then(|| RESTS_MS[usize::from(misses.saturating_sub(1)).min(last)])
 }
 
-/// How often messages that went back to their mailbox were missed, for the next try.
+/// The misses of messages that went back to their mailbox, for the next try.
 #[derive(Debug, Default)]
 pub(super) struct Misses(VecDeque<(MessageId, u8)>);
 
 impl Misses {
-    /// One that is forgotten is typed as if for the first time.
+    /// A message that is forgotten is typed as if for the first time.
     const MAX: usize = 256;
 
     fn remember(&mut self, message: &MessageId, misses: u8) {
@@ -33,7 +36,7 @@ impl Misses {
         self.0.push_front((message.clone(), misses));
     }
 
-    /// The message is in hand again.
+    /// Returns the misses of a message that was delivered to us again.
     pub(super) fn take(&mut self, message: &MessageId) -> u8 {
         let at = self.0.iter().position(|(one, _)| one == message);
         at.and_then(|at| self.0.remove(at)).map_or(0, |(_, misses)| misses)
@@ -41,7 +44,7 @@ impl Misses {
 }
 
 impl Job {
-    /// Whether it leaves our hands, to come back as if it had not been here.
+    /// Whether the message returns to the mailbox, as if it had not been here.
     fn goes_back(&self) -> bool {
         let is_only_ours = self.again || self.letter.follow_up || !self.later.is_empty();
         self.misses > MISSES_IN_HAND_MAX && !is_only_ours
@@ -51,7 +54,7 @@ impl Job {
 /// How a message is typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Wording {
-    /// It says that it may be a repetition.
+    /// The text says that it may be a repetition.
     pub again: bool,
     /// The text goes into a file, however short it is.
     pub as_file: bool,
@@ -77,8 +80,9 @@ impl Typist {
         rests_until.is_some()
     }
 
-    /// It was certainly not submitted. If nothing of it is left it is typed again, later; and if the program shows it
-    /// otherwise than it was written, as the name of a file, which every program shows alike.
+    /// Handles a message that was certainly not submitted. If nothing of it is left it is typed
+    /// again, later. If the program displayed it in another form than written, it is typed as the
+    /// name of a file, which every program displays alike.
     async fn missed(&mut self, message: &MessageId, sight: &Sight, why: &'static str, erased: bool) {
         let Some(job) = &mut self.job else { return };
         job.misses = job.misses.saturating_add(1);
@@ -90,7 +94,8 @@ impl Typist {
             return self.done(message, TaskState::Failed, None, why).await;
         };
         let why = format!("{why}; it is typed again");
-        // One that may repeat something stays here: only this process knows that it has to say so.
+        // A message that may be a repetition stays here: only this process knows that it has to say
+        // so.
         if job.goes_back() {
             self.job = None;
             self.misses.remember(message, misses);
@@ -106,7 +111,7 @@ impl Typist {
         self.retype(message, wording).await;
     }
 
-    /// Nobody can tell whether it arrived: said, and sent once more with a mark.
+    /// Reports that nobody can tell whether it arrived, and types it once more with a mark.
     async fn unsure(&mut self, message: &MessageId, why: &'static str) {
         let _ = self.report(message, Report::Unsure { why: why.into() }).await;
         let Some(job) = &self.job else { return };
@@ -119,7 +124,7 @@ impl Typist {
         self.retype(message, wording).await;
     }
 
-    /// Types a message that is in hand once more.
+    /// Types the current message once more.
     async fn retype(&mut self, message: &MessageId, wording: Wording) {
         let asked = message.clone();
         let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();

@@ -1,4 +1,4 @@
-//! Going on with a message that the node before this one had begun.
+//! Resumes a message that an earlier node had begun.
 
 use super::super::mail;
 use super::{Job, Stage, Typist, Wording};
@@ -10,7 +10,7 @@ use synapse_core::task::TaskState;
 use synapse_terminal::turn::Turn;
 
 impl Typist {
-    /// A message that was being written, or worked on, when the node before this one died.
+    /// Takes over a message that was being written, or worked on, when the earlier node died.
     pub(super) async fn take_over(&mut self, message: MessageId) {
         let asked = message.clone();
         let found = self.app.archive(move |history| history.message(&asked)).await.ok().flatten();

@@ -1,4 +1,5 @@
-//! A message as it is typed: its words (`wording`) as lines or as one, or the name of a file that has them.
+//! The typed form of a message: its text (`wording`) in lines or as one line, or the name of a file
+//! that contains it.
 
 use super::super::wording::{self, BLANKS};
 use super::mail;
@@ -8,7 +9,7 @@ use synapse_core::header::mark_lookalikes;
 use synapse_core::message::{Body, Letter};
 use synapse_terminal::text::Typed;
 
-/// Longest text that is typed as one line. A terminal that collects lines keeps at most 4,096 bytes of one.
+/// The longest text typed as one line. A terminal in line mode keeps at most 4,096 bytes of one.
 const LINE_CHARS_MAX: usize = 800;
 
 impl Typist {
@@ -19,7 +20,8 @@ impl Typist {
         if self.seat.watch().types_lines() { Typed::line(&header, &text) } else { Typed::new(&header, &text) }
     }
 
-    /// A text that is too long to be typed, or not shown as it is, goes into a file that the message points to.
+    /// Puts a text that is too long, or that is not displayed as written, into a file that the
+    /// message points to.
     fn inline(&self, letter: &Letter, text: String, as_file: bool) -> String {
         let (max, types_lines, is_short) = {
             let watch = self.seat.watch();
@@ -43,7 +45,7 @@ impl Typist {
         }
     }
 
-    /// The folder for what belongs to messages.
+    /// The folder for files that belong to messages.
     pub(super) fn mail(&self) -> PathBuf {
         self.app.home.agent(&self.app.agent.id).mail()
     }

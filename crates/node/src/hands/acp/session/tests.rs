@@ -1,4 +1,4 @@
-//! The conversation, as scripts: what the program writes, and what comes of it.
+//! Scripted sessions: what the program writes, and what follows from it.
 
 use super::*;
 use serde_json::json;
@@ -69,7 +69,7 @@ impl Rig {
     }
 }
 
-/// In a word or two.
+/// A short form for comparisons.
 fn shown(news: &News) -> String {
     match news {
         News::Write(line) => {
