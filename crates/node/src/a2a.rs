@@ -1,7 +1,9 @@
-//! The operations of A2A, as questions to the driver and the archive: one engine below all bindings (G2).
+//! The operations of A2A as questions to the driver and the archive: one engine below all bindings
+//! (G2).
 //!
-//! Results are scoped to the caller: a task of somebody else is not found, as one that never was (E4, E5, E8).
-//! Not here: forms on any wire (`doors/a2a`), translation (`synapse-a2a`).
+//! Results are scoped to the caller: a task of another caller is not found, as if it did not exist
+//! (E4, E5, E8).
+//! Not here: wire formats (`doors/a2a`), translation (`synapse-a2a`).
 
 mod list;
 mod push;
@@ -35,36 +37,36 @@ use synapse_terminal::prompt::Decided;
 use tokio::sync::mpsc;
 use view::{Heard, Known};
 
-/// One caller's requests.
+/// Performs the requests of one caller.
 #[derive(Clone)]
 pub struct Engine {
     app: Shared,
     caller: Caller,
     called: Called,
-    /// What the caller speaks: a webhook is told in it later.
+    /// The version the caller speaks; its webhooks use it later.
     speaks: Version,
     /// The namespace of the request: tasks of other tenants are not found (finding A8).
     tenant: Option<Tenant>,
-    /// The files of the message that the request sends.
+    /// The files of the message being sent.
     files: Arc<to_core::Files>,
 }
 
-/// What a request comes to.
+/// The result of a request.
 pub enum Done {
     Reply(Reply),
     Stream(Stream),
 }
 
-/// A message that was taken.
+/// An accepted message.
 struct Sent {
     task: TaskId,
-    /// Everything about it comes after this.
+    /// Events about the message have higher sequence numbers than this.
     at: Seq,
-    /// How often the task had moved before.
+    /// The number of the task's moves before the message.
     moves: usize,
-    /// It was known already, and its task may be over.
+    /// The message was already known, and its task may have ended.
     is_repeat: bool,
-    /// What happens to its task, beginning with the message.
+    /// The events of its task, beginning with the message.
     events: Option<mpsc::Receiver<QueuedEntry>>,
 }
 
@@ -80,33 +82,33 @@ impl Engine {
         }
     }
 
-    /// How the node was called, where the binding knows it: what a card tells depends on it.
+    /// Sets how the node was called, if the binding knows it; the content of a card depends on it.
     pub fn called(self, called: Called) -> Self {
         Self { called, ..self }
     }
 
-    /// In which version the caller speaks, if it is not the newest.
+    /// Sets the version the caller speaks, if it is not the newest.
     pub fn speaking(self, speaks: Version) -> Self {
         Self { speaks, ..self }
     }
 
-    /// Under a tenant, where the request itself does not name one.
+    /// Sets the tenant, for requests that do not name one themselves.
     pub fn within(self, tenant: Option<Tenant>) -> Self {
         Self { tenant, ..self }
     }
 
-    /// With the files of the message that is sent.
+    /// Sets the files of the message being sent.
     pub fn bringing(self, files: to_core::Files) -> Self {
         Self { files: Arc::new(files), ..self }
     }
 
-    /// For this node itself, which may see all of its tasks.
+    /// Creates an engine for this node itself, which may see all of its tasks.
     pub fn of_node(app: Shared) -> Self {
         let caller = Caller::Hand { link: LinkId(0), agent: app.agent.id };
         Self::new(app, caller)
     }
 
-    /// `after` is where a broken stream ended, for a request that goes on with it.
+    /// Performs a request. `after` is where a broken stream ended, if the request resumes one.
     pub async fn perform(&self, request: Request, after: Option<Mark>) -> Result<Done, Fault> {
         if !matches!(request, Request::ExtendedCard(_)) {
             self.called.active(&self.app.cards)?;
@@ -116,7 +118,7 @@ impl Engine {
         within.perform_within(request, after).await
     }
 
-    /// As `perform`, for the tenant that this engine has.
+    /// Like `perform`, for the tenant of this engine.
     async fn perform_within(&self, request: Request, after: Option<Mark>) -> Result<Done, Fault> {
         crate::audit::note(|facts| match push::has_secrets(&request) {
             true => facts.secret(),
@@ -144,7 +146,8 @@ impl Engine {
         Ok(Done::Reply(reply))
     }
 
-    /// V1: an operation of a capability that the card does not declare is refused, as if it were not there.
+    /// Refuses an operation of a capability that the card does not declare, as if it did not exist
+    /// (V1).
     fn check_declared(&self, request: &Request) -> Result<(), Fault> {
         let has_push = |send: &pb::SendMessageRequest| {
             send.configuration.as_ref().is_some_and(|some| some.task_push_notification_config.is_some())
@@ -172,7 +175,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts the bytes of a message's large parts into files, once it is known that the message can be taken.
+    /// Stores a message's large parts as files, after checking that the message can be accepted.
     pub async fn store_files(&self, request: &mut Request) -> Result<to_core::Files, Fault> {
         let large = uploads::take_large_parts(request);
         if large.is_empty() {
@@ -183,7 +186,7 @@ impl Engine {
         uploads::store_files(&self.app, large).await
     }
 
-    /// What `perform` checks of a message before it takes it.
+    /// Checks a message as `perform` does before accepting it.
     async fn check_send(&self, request: &Request) -> Result<(), Fault> {
         let (Request::Send(send) | Request::SendStreaming(send)) = request else { return Ok(()) };
         self.called.active(&self.app.cards)?;
@@ -200,7 +203,7 @@ impl Engine {
         }
     }
 
-    /// S1–S6.
+    /// SendMessage (S1–S6).
     async fn send(&self, request: pb::SendMessageRequest) -> Result<pb::SendMessageResponse, Fault> {
         let configuration = request.configuration.clone().unwrap_or_default();
         let history = check::history_length("configuration.historyLength", configuration.history_length)?;
@@ -220,17 +223,18 @@ impl Engine {
         Ok(pb::SendMessageResponse { payload: Some(payload) })
     }
 
-    /// T1, T2.
+    /// GetTask (T1, T2).
     pub(crate) async fn get(&self, request: pb::GetTaskRequest) -> Result<pb::Task, Fault> {
         let history = check::history_length("historyLength", request.history_length)?;
         let known = self.known_by_name(check::id("id", &request.id)?).await?;
         self.tell(&known, Much { history, artifacts: true }).await
     }
 
-    /// T12–T14. What a task needs to stop is up to its agent, so it may still be under way in the answer.
+    /// CancelTask (T12–T14). The agent decides how it stops a task, so the task in the response may
+    /// not have ended yet.
     async fn cancel(&self, request: pb::CancelTaskRequest) -> Result<pb::Task, Fault> {
         let known = self.known_by_name(check::id("id", &request.id)?).await?;
-        // What it asked before is no end of it.
+        // A question it asked before does not count as the result of this cancel.
         let (id, moves) = (known.task().id, known.task().history.len());
         if let Some(state) = known.ended() {
             return Err(not_cancelable(id, state));
@@ -246,7 +250,8 @@ impl Engine {
         self.tell(&known, Much { history: None, artifacts: true }).await
     }
 
-    /// Takes the message of a request: it is on disk when this returns. Whoever waits for what becomes of it is told.
+    /// Accepts the message of a request; it is on disk when this returns. With `waits`, the result
+    /// includes the task's events.
     async fn take(&self, request: &pb::SendMessageRequest, waits: bool) -> Result<Sent, Fault> {
         let mut draft = to_core::draft(request, &card::modes(&self.app), &self.files)?;
         let mut push = self.push_of(request).await?;
@@ -257,7 +262,8 @@ impl Engine {
             if let Some(decision) = to_core::decision(message).filter(|_| self.app.may_ask()) {
                 return self.decide(&known, decision).await;
             }
-            // What it has goes on as it is: begun anew, it would be told again what it has just been told.
+            // A webhook the task already has stays as it is. Replaced by a new one, it would get
+            // the latest events again.
             push = push.filter(|config| !self.has_push(config, known.task().id));
             (draft.context, moves) = (None, known.task().history.len());
         }
@@ -272,7 +278,8 @@ impl Engine {
         Ok(Sent { task: taken.task, at, moves, is_repeat: taken.duplicate, events })
     }
 
-    /// The same id and content for another task or context is another message. One that names neither is a repeat.
+    /// Rejects a repeated id with the same content but another task or context. A message that
+    /// names neither is a repeat.
     async fn check_repeat(&self, request: &pb::SendMessageRequest, taken: &Taken) -> Result<(), Fault> {
         let Some(message) = &request.message else { return Ok(()) };
         if message.task_id.is_empty() && message.context_id.is_empty() {
@@ -305,7 +312,8 @@ impl Engine {
         }
     }
 
-    /// What a wrapped agent waits for is decided by a decision alone; whatever else is said is for later.
+    /// Decides the prompt of a wrapped agent. Only a decision does that; other messages are
+    /// delivered later.
     async fn decide(&self, known: &Known, decision: Decision) -> Result<Sent, Fault> {
         let (task, moves) = (known.task().id, known.task().history.len());
         let sent = Sent { task, at: known.at(), moves, is_repeat: false, events: None };
@@ -324,7 +332,7 @@ impl Engine {
         }
     }
 
-    /// S9, C8, C9.
+    /// Checks whether a message may continue a task (S9, C8, C9).
     fn may_continue(&self, known: &Known, context: &str) -> Result<(), Fault> {
         let task = known.task();
         if let Some(state) = known.ended() {
@@ -340,14 +348,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Until the task has ended, or asks for something (S2).
+    /// Waits until the task has ended or asks for something (S2).
     async fn wait(&self, mut sent: Sent) -> Result<Known, Fault> {
         if let Some(events) = sent.events.take().filter(|_| !sent.is_repeat)
             && let Some(known) = self.heard_out(&sent, events).await?
         {
             return Ok(known);
         }
-        // It is another's message that is waited for, or some events are gone.
+        // The message is a repeat, or some events were lost.
         loop {
             let known = self.known(sent.task).await?;
             if known.ended().is_some() || known.asks_since(sent.moves) {
@@ -363,7 +371,7 @@ impl Engine {
         }
     }
 
-    /// The task as its own events tell it; none if some of them are gone.
+    /// Builds the task from its own events. Returns `None` if some of them were lost.
     async fn heard_out(
         &self,
         sent: &Sent,
@@ -388,7 +396,7 @@ impl Engine {
         }
     }
 
-    /// For an end that is near: an agent that stops at once is told as stopped.
+    /// Waits a short time for the end, so that a task which stops at once is reported as stopped.
     async fn wait_a_moment(&self, sent: Sent) -> Result<(), Fault> {
         const MOMENT: Duration = Duration::from_secs(10);
         match tokio::time::timeout(MOMENT, self.wait(sent)).await {
@@ -415,7 +423,7 @@ fn other_answer() -> Fault {
     Fault::new(Kind::Internal, "the node answered something else; see its log")
 }
 
-/// Waits for the event after which nothing more comes until somebody does something; false if some events were lost.
+/// Waits for an event that ends or pauses the task. Returns false if events were lost.
 async fn first_pause(items: &mut mpsc::Receiver<Item>) -> bool {
     while let Some(Item::Entry(entry)) = items.recv().await {
         if is_pause(&entry.record) {
@@ -425,7 +433,7 @@ async fn first_pause(items: &mut mpsc::Receiver<Item>) -> bool {
     false
 }
 
-/// Whether nothing more comes until somebody does something.
+/// Whether a record ends or pauses the task.
 fn is_pause(record: &Record) -> bool {
     match record {
         Record::Ended { .. } => true,
@@ -438,7 +446,7 @@ fn is_interrupted(state: TaskState) -> bool {
     matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
 }
 
-/// Whether this task is the caller's to see, under this tenant.
+/// Whether the caller may see this task under this tenant.
 fn is_own(caller: &Caller, tenant: Option<&Tenant>, task: &Task) -> bool {
     let is_own = caller.sender().who == task.requester.who && tenant == task.tenant.as_ref();
     is_own || matches!(caller, Caller::Hand { .. })

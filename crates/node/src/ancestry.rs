@@ -1,10 +1,11 @@
-//! Which agents a process is under: the way up from a pid to the agents' holders.
+//! Finds the agents that a process runs under, by walking from its pid up to the agents'
+//! holders.
 //!
-//! `holders/<pid>` is a claim; the lock of the agent must name the very same living process. Invariant: a
-//! process whose ancestors cannot be seen to the end is nobody's, not the person's. Otherwise a child that
-//! connects and exits could pass its parent's words off as the person's, and so could an agent that uses up
-//! the files that this process may open.
-//! Not here: what follows for rights (`auth`), which process a TCP connection is of (`owner`).
+//! `holders/<pid>` is only a claim; the agent's lock must name the same living process. Invariant:
+//! a process whose ancestors cannot all be seen is nobody, not the person. Otherwise a child that
+//! connects and exits could pass its parent's request off as the person's, and so could an agent
+//! that uses up the files this process may open.
+//! Not here: the rights that follow (`auth`), which process a TCP connection belongs to (`owner`).
 
 use synapse_core::ids::AgentId;
 use synapse_holder::depth;
@@ -13,20 +14,22 @@ use synapse_store::files::FileError;
 use synapse_store::holders;
 use synapse_store::home::Home;
 
-/// Where a process stands.
+/// Where a process is in the tree of agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kin {
     /// No agent started it.
     Person,
     /// The agents above it, nearest first.
     Under(Vec<AgentId>),
-    /// It, or one above it, has gone before all could be seen, or it runs below an agent whose holder is not to be found.
+    /// The process or one of its ancestors exited before all could be seen, or it runs below an
+    /// agent whose holder cannot be found.
     Gone,
-    /// This limit of the system prevented the look; a later one may go well.
+    /// This system limit prevented the lookup; a later one may succeed.
     Limited(SystemLimit),
 }
 
-/// Where the process at the other end of a Unix socket stands. To be asked when the connection is accepted.
+/// Returns the kin of the process at the other end of a Unix socket. Call it when the connection is
+/// accepted.
 pub fn of_peer(home: &Home, peer: &SocketPeer) -> Kin {
     match &peer.process {
         Ok(Some(process)) => of_process(home, process),
@@ -35,8 +38,9 @@ pub fn of_peer(home: &Home, peer: &SocketPeer) -> Kin {
     }
 }
 
-/// Where a process stands. One below an agent that hid its holder, or below an agent of another home, is nobody: it is as
-/// deep as what this agent's own holder starts (`depth`).
+/// Returns the kin of a process. One below an agent that hid its holder, or below an agent of
+/// another home, is nobody: its depth gives it away, because it is at least as deep as a process
+/// started by this agent's own holder (`depth`).
 pub fn of_process(home: &Home, process: &PinnedProcess) -> Kin {
     let kin = agents_above(home, process).unwrap_or_else(Kin::from);
     if kin != Kin::Person || depth::own() == 0 {
@@ -54,21 +58,22 @@ fn is_above_us(process: &PinnedProcess) -> Result<bool, SystemLimit> {
     Ok(depth.is_ok_and(|depth| depth < depth::own()) && process.check_alive()?)
 }
 
-/// As its ancestors say.
+/// Returns the kin that follows from the process's ancestors.
 fn agents_above(home: &Home, process: &PinnedProcess) -> Result<Kin, Unreadable> {
     const LOOKS: usize = 3;
     let line = (0..LOOKS).find_map(|_| lineage(process.pid).transpose());
     let Some(line) = line.transpose()? else { return Ok(Kin::Gone) };
     let held = line.into_iter().map(|ancestor| held_by(home, ancestor));
     let agents: Vec<AgentId> = held.filter_map(Result::transpose).collect::<Result<_, _>>()?;
-    // Only now: as long as it lives, all of this was about it and not about a later process with its pid.
+    // Check this last: while the process lives, everything above was about it and not about a later
+    // process with its pid.
     if !process.check_alive()? {
         return Ok(Kin::Gone);
     }
     Ok(if agents.is_empty() { Kin::Person } else { Kin::Under(agents) })
 }
 
-/// The agents above this very process, nearest first.
+/// Returns the agents above this process, nearest first.
 pub fn own(home: &Home) -> Kin {
     match PinnedProcess::open(std::process::id()) {
         Ok(Some(process)) => agents_above(home, &process).unwrap_or_else(Kin::from),
@@ -77,10 +82,10 @@ pub fn own(home: &Home) -> Kin {
     }
 }
 
-/// What says which agent a process holds is there, and could not be read.
+/// Why the file that names a holder's agent exists but could not be read.
 #[derive(Debug, Clone, Copy)]
 pub enum Unreadable {
-    /// Because of this limit of the system.
+    /// A system limit prevented it.
     Limited(SystemLimit),
     Failed,
 }
@@ -118,7 +123,7 @@ impl From<Unreadable> for Kin {
     }
 }
 
-/// The agent that this process holds, now.
+/// Returns the agent that this process holds now.
 fn held_by(home: &Home, ancestor: Ancestor) -> Result<Option<AgentId>, Unreadable> {
     let Some(id) = holders::claimed_by(home, ancestor.pid)? else { return Ok(None) };
     let recorded = synapse_holder::recorded_holder(home.agent(&id).path())?;
@@ -127,7 +132,7 @@ fn held_by(home: &Home, ancestor: Ancestor) -> Result<Option<AgentId>, Unreadabl
     Ok(is_holder.then_some(id))
 }
 
-/// The holders of all agents that run.
+/// Returns the holders of all running agents.
 #[cfg(target_os = "linux")]
 pub fn holders(home: &Home) -> Result<Vec<u32>, Unreadable> {
     let entries = match std::fs::read_dir(home.root().join("holders")) {

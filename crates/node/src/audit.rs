@@ -1,10 +1,12 @@
-//! The audit of a node: a line for whatever changes something, and for whatever was refused (REST-9).
+//! The audit log of a node: one line for every change, and for every refusal (REST-9).
 //!
-//! A request gathers what is to be told of it while it is worked on (`note`), and leaves its line before its answer
-//! goes out. Lines go through a bounded queue to a thread of their own. When the queue is full a request waits a
-//! little; what still finds no room is counted, and the log says how many lines are missing.
+//! A request collects facts while it is processed (`note`), and writes its line before its response
+//! is sent. Lines go through a bounded queue to a separate thread. When the queue is full, a
+//! request waits a short time; lines that still find no room are counted, and the log says how many
+//! are missing.
 //!
-//! Not here: the thread and its disk (`writer`), how a line looks (`synapse-dialects`), the chain (`synapse-store`).
+//! Not here: the thread and its disk (`writer`), the format of a line (`synapse-dialects`), the
+//! hash chain (`synapse-store`).
 
 mod queue;
 mod writer;
@@ -29,7 +31,7 @@ use synapse_dialects::audit::{self, Actor, Line, RequestId};
 use synapse_dialects::error;
 use synapse_store::audit::{Bounds, Hash};
 
-/// A way to the log; cheap to clone. Off: every call does nothing.
+/// A handle to the log; cheap to clone. If the log is off, every call does nothing.
 #[derive(Clone)]
 pub struct Audit(Option<Arc<Inner>>);
 
@@ -51,7 +53,7 @@ impl Audit {
         Self(None)
     }
 
-    /// Starts the writer. That the log cannot be opened is told by the writer, and tried again.
+    /// Starts the writer. If the log cannot be opened, the writer reports it and tries again.
     pub fn start(dir: PathBuf, chosen: &synapse_settings::Audit) -> std::io::Result<Self> {
         if !chosen.enabled {
             return Ok(Self::off());
@@ -76,7 +78,7 @@ impl Audit {
         self.0.is_some()
     }
 
-    /// Hands a line over; waits for room for a while.
+    /// Queues a line; waits a while for room.
     pub async fn write(&self, line: Line) {
         const PAUSE: Duration = Duration::from_millis(2);
         let Some(inner) = &self.0 else { return };
@@ -92,7 +94,7 @@ impl Audit {
         inner.queue.lose();
     }
 
-    /// As `write`, where nobody may wait.
+    /// Like `write`, for places that must not wait.
     pub fn write_now(&self, line: Line) {
         if let Some(inner) = &self.0
             && inner.queue.put(line).is_some()
@@ -101,7 +103,7 @@ impl Audit {
         }
     }
 
-    /// The last line; returns when all is on disk, or after a while.
+    /// Writes the last line. Returns when everything is on disk, or after a while.
     pub async fn close(&self, why: &'static str) {
         let Some(inner) = &self.0 else { return };
         let left = inner.strangers().suppressed;
@@ -115,7 +117,7 @@ impl Audit {
         let _ = tokio::time::timeout(2 * CLOSE_MAX, closing).await;
     }
 
-    /// Carries a request out and writes down what became of it.
+    /// Processes a request and logs its outcome.
     pub async fn request(&self, method: Method, uri: Uri, work: impl Future<Output = Response>) -> Response {
         let Some(inner) = &self.0 else { return work.await };
         let (at, began) = (now(), Instant::now());
@@ -154,7 +156,7 @@ impl Audit {
         answer
     }
 
-    /// Writes down that somebody was sent away before they could ask for anything.
+    /// Logs a client that was rejected before it could send a request.
     pub fn turned_away(&self, from: IpAddr, verb: &'static str, code: &'static str) {
         let Some(inner) = &self.0 else { return };
         let Some(more) = inner.strangers().admit(Instant::now()) else { return };
@@ -165,7 +167,7 @@ impl Audit {
         self.write_now(line);
     }
 
-    /// Begins the line of a message that did not come by a request of its own.
+    /// Begins the line of a message that did not arrive as a separate request.
     pub fn message(&self, who: &Actor, door: &'static str) -> Record {
         let bodies = self.0.as_ref().is_some_and(|inner| inner.bodies);
         let actor = self.is_on().then(|| who.clone());
@@ -179,7 +181,7 @@ impl Inner {
     }
 }
 
-/// What is known of a request while it is worked on.
+/// The facts collected about a request while it is processed.
 #[derive(Default)]
 pub struct Facts {
     bodies: bool,
@@ -191,12 +193,12 @@ pub struct Facts {
     note: Option<String>,
     from: Option<IpAddr>,
     raw: bytes::Bytes,
-    /// What is in `raw` is told by its size and digest alone.
+    /// Of `raw`, log only the size and the digest.
     is_veiled: bool,
     said: Option<(u64, Digest)>,
     length: Option<u64>,
     body: Option<Body>,
-    /// It carries messages that leave a line each.
+    /// The request contains messages that are logged with one line each.
     pub line_each: bool,
 }
 
@@ -204,7 +206,7 @@ tokio::task_local! {
     static NOTE: RefCell<Facts>;
 }
 
-/// Adds to what is told of the request under way; does nothing outside of one.
+/// Adds facts to the current request; does nothing outside of one.
 pub fn note(add: impl FnOnce(&mut Facts)) {
     let _ = NOTE.try_with(|facts| add(&mut facts.borrow_mut()));
 }
@@ -214,7 +216,7 @@ impl Facts {
         self.actor = Some(Actor::of(caller));
     }
 
-    /// Where it comes from; told of those of whom nothing else is known.
+    /// Sets the address of the caller, which is logged only if nothing else is known of it.
     pub fn from(&mut self, address: Option<IpAddr>) {
         self.from = address;
     }
@@ -227,7 +229,7 @@ impl Facts {
         self.code = Some(code);
     }
 
-    /// What else there is to tell, in words of ours.
+    /// Sets a further note, worded by us.
     pub fn note(&mut self, note: impl Into<String>) {
         self.note = Some(audit::plain(&note.into(), NOTE_CHARS_MAX));
     }
@@ -236,24 +238,24 @@ impl Facts {
         self.raw = bytes.clone();
     }
 
-    /// Whether nothing may be told of its text, even to a person who chose to have it.
+    /// Sets whether the text must not be logged, even if the user chose to log bodies.
     pub fn veil(&mut self, is_veiled: bool) {
         self.is_veiled = is_veiled;
     }
 
-    /// It carries a secret of the caller's: its text is not told, whatever else is.
+    /// The request contains a secret of the caller: never log its text.
     pub fn secret(&mut self) {
         self.raw = bytes::Bytes::new();
     }
 
-    /// It carries keys that a person pressed, which may be a password: only its length is written down. A digest of
-    /// a short text would tell the text.
+    /// The request contains keys that a person pressed, which may be a password: log only its
+    /// length. The digest of a short text would reveal the text.
     pub fn only_length(&mut self) {
         self.length = Some(self.raw.len() as u64);
         self.secret();
     }
 
-    /// What is said, and to whom if that is not the agent of this node.
+    /// Sets the content of a message, and its target if that is not the agent of this node.
     pub fn draft(&mut self, draft: &Draft) {
         self.said = Some((draft.body.bytes() as u64, draft.body.digest()));
         self.body = self.bodies.then(|| draft.body.clone());
@@ -266,7 +268,7 @@ impl Facts {
         };
     }
 
-    /// What a program says to another agent.
+    /// Sets a message that a program sends to another agent.
     pub fn said(&mut self, to: &str, message: &serde_json::Value) {
         self.target = Some(audit::plain(to, Target::CHARS_MAX));
         self.raw = serde_json::to_vec(message).unwrap_or_default().into();
@@ -287,7 +289,7 @@ impl Facts {
         self.message = Some(id.clone());
     }
 
-    /// A task as the caller named it, if that is a whole id.
+    /// Sets the task as the caller named it, if that is a whole id.
     pub fn task(&mut self, named: &str) {
         self.task = TaskId::parse(named).ok();
     }
@@ -315,7 +317,7 @@ impl Facts {
     }
 }
 
-/// The line of one message on its way.
+/// The line of one message, until its outcome is known.
 pub struct Record {
     at: Timestamp,
     began: Instant,
@@ -331,7 +333,7 @@ impl Record {
         }
     }
 
-    /// The whole line, now that it is known what became of the message.
+    /// Completes the line with the outcome of the message.
     pub fn end(self, verb: &'static str, refusal: Option<&Refusal>) -> Option<Line> {
         self.facts.actor.as_ref()?;
         let mut line = self.facts.line(self.at, self.door, verb);
@@ -342,7 +344,8 @@ impl Record {
     }
 }
 
-/// Callers whom nobody knows may not fill the log: so many lines at once, then so many a second.
+/// Limits lines about unknown callers, so that they cannot fill the log: a burst, then a rate per
+/// second.
 struct Strangers {
     tokens: f64,
     at: Instant,
@@ -357,7 +360,7 @@ impl Strangers {
         Self { tokens: Self::BURST, at, suppressed: 0 }
     }
 
-    /// How many were passed over since the last line, if there may be a line now.
+    /// Returns how many were suppressed since the last line, if a line is allowed now.
     fn admit(&mut self, at: Instant) -> Option<u64> {
         let elapsed = at.saturating_duration_since(self.at).as_secs_f64();
         self.at = at;
@@ -371,7 +374,7 @@ impl Strangers {
     }
 }
 
-/// For answers that no refusal stands behind.
+/// Returns the code of an error response that did not come from a refusal.
 fn code_of(status: StatusCode) -> &'static str {
     match status {
         StatusCode::NOT_FOUND => "not_found",

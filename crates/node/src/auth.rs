@@ -1,10 +1,11 @@
-//! Who is calling: a connection and its headers become a `Caller`. Nobody below sees a header.
+//! Authentication: turns a connection and its headers into a `Caller`. No code below sees a header.
 //!
-//! Unix socket: the kernel tells the process; a descendant of an agent *is* that agent, whatever its
-//! environment says. TCP: a secret (`secrets`), a certificate that the settings give a name to (REST-8), or a
-//! stranger who may read the status; and a caller on this machine whose process is under an agent is that agent,
-//! whatever it brings (`owner`).
-//! Addresses that may not call and requests that a web page could have sent are refused before anything else.
+//! Unix socket: the kernel names the process; a descendant of an agent *is* that agent, whatever
+//! its environment says. TCP: the caller has a secret (`secrets`), or a certificate that the
+//! settings give a name to (REST-8), or it is a stranger who may read the status. A caller on this
+//! machine whose process runs under an agent is that agent, whatever it presents (`owner`).
+//! Addresses that may not call, and requests that a web page could have sent, are refused before
+//! anything else.
 //!
 //! Not here: what a caller may do (`synapse_core::policy`).
 
@@ -38,7 +39,7 @@ use synapse_store::registry;
 use synapse_tls::Certificate;
 use synapse_tls::certificate::Standing;
 
-/// Where settings come from; asked often, so it must be cheap.
+/// Returns the current settings; called often, so it must be cheap.
 pub type SettingsNow = Arc<dyn Fn() -> Arc<Settings> + Send + Sync>;
 
 pub struct Gate {
@@ -51,20 +52,20 @@ pub struct Gate {
     made: RwLock<Arc<Made>>,
     /// Names of this machine besides those of loopback.
     hosts: Vec<String>,
-    /// Where others reach us, as it was said at the start.
+    /// The public URL given at the start.
     public_url: Option<String>,
-    /// Whoever is on this machine may give tasks.
+    /// Anyone on this machine may give tasks.
     open: bool,
 }
 
-/// What was made of the settings.
+/// Values derived from the settings.
 struct Made {
     of: Arc<Settings>,
     rules: Arc<Rules>,
     allow: Vec<IpNet>,
 }
 
-/// Settings by which nobody could be let in or kept out as meant.
+/// Settings that cannot be applied as intended.
 #[derive(Debug, thiserror::Error)]
 pub enum BadSettings {
     #[error("{0}; see `rights` in the user's settings")]
@@ -81,7 +82,7 @@ impl Made {
     }
 }
 
-/// One address, or a range of them.
+/// Parses an address or a range of addresses.
 fn range(raw: &str) -> Result<IpNet, BadSettings> {
     let raw = raw.trim();
     let bad = || BadSettings::Allow { raw: raw.chars().take(64).collect() };
@@ -89,7 +90,7 @@ fn range(raw: &str) -> Result<IpNet, BadSettings> {
         Ok(one) => IpNet::from(one),
         Err(_) => raw.parse().map_err(|_| bad())?,
     };
-    // A range within the v4-mapped addresses means the addresses that are mapped.
+    // A range within the v4-mapped addresses stands for the mapped v4 addresses.
     Ok(match net {
         IpNet::V6(v6) if v6.prefix_len() >= 96 && v6.addr().to_ipv4_mapped().is_some() => {
             let v4 = v6.addr().to_ipv4_mapped().ok_or_else(bad)?;
@@ -114,13 +115,13 @@ impl Gate {
         Ok(Self { home, port, metrics, secrets, guesses, source, made, hosts, public_url, open: false })
     }
 
-    /// As what this machine is called from elsewhere, and where something forwards to it.
+    /// Sets the names of this machine for callers elsewhere, and its public URL.
     pub fn called(mut self, hosts: Vec<String>, public_url: Option<String>) -> Self {
         (self.hosts, self.public_url) = (hosts, public_url);
         self
     }
 
-    /// Lets whoever is on this machine give tasks, without a word of who it is.
+    /// Allows anyone on this machine to give tasks without authentication.
     pub fn open_to_anyone(mut self, open: bool) -> Self {
         if open {
             tracing::warn!(
@@ -131,7 +132,8 @@ impl Gate {
         self
     }
 
-    /// Who calls without proof, where anyone may; a stranger where not. A process under an agent is that agent.
+    /// Returns the caller without proof of identity: `anyone` if the agent is open, otherwise a
+    /// stranger. A process under an agent is that agent.
     pub async fn anyone(&self, peer: &Peer) -> Result<Caller, Refusal> {
         let Peer::Tcp(tcp) = peer else { return Ok(Caller::Stranger) };
         if !self.open || !tcp.remote.ip().to_canonical().is_loopback() {
@@ -141,13 +143,13 @@ impl Gate {
         self.seen(tcp, || Ok(Caller::Named { name, role: None, proof: Proof::Open })).await
     }
 
-    /// Where others reach us if something forwards to us.
+    /// Returns the URL at which others reach us through a proxy.
     pub fn public_url(&self) -> Option<String> {
         self.public_url.clone().or_else(|| self.made().of.network.public_url.clone())
     }
 
-    /// Looks at the settings; the rules if they are others than before. What cannot be meant is told, and what
-    /// was before stays.
+    /// Rereads the settings. Returns the rules if they have changed. Invalid settings are logged,
+    /// and the earlier ones stay in force.
     pub fn refresh(&self) -> Option<Arc<Rules>> {
         let settings = (self.source)();
         let before = self.made();
@@ -161,7 +163,7 @@ impl Gate {
             }
             Err(error) => {
                 tracing::warn!(%error, "these settings are not used; those before stay");
-                // Told once: what was made before stays, and these are what the next ones are compared with.
+                // Logged once: the earlier values stay, and later settings are compared with these.
                 Made { of: settings, rules: before.rules.clone(), allow: before.allow.clone() }
             }
         };
@@ -174,20 +176,20 @@ impl Gate {
         self.made.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Who may do what, now.
+    /// Returns the current rules.
     pub fn rules(&self) -> Arc<Rules> {
         self.made().rules.clone()
     }
 
-    /// Variables in which secrets are, now and when the settings were last taken up; nothing that we start may inherit
-    /// them (M6).
+    /// Returns the variables that contain secrets, in the current settings and in those applied
+    /// last. No process that we start may inherit them (M6).
     pub fn secret_variables(&self) -> Vec<String> {
         let mut all = (self.source)().secret_variables();
         all.extend(self.made().of.secret_variables());
         all
     }
 
-    /// Whether this address may call at all (REST-6). Without a list, all that can reach us may.
+    /// Whether this address may call at all (REST-6). Without a list, every address may.
     pub fn allows(&self, address: IpAddr) -> bool {
         let (made, address) = (self.made(), address.to_canonical());
         made.allow.is_empty() || made.allow.iter().any(|range| range.contains(&address))
@@ -216,7 +218,7 @@ impl Gate {
                 Ok(outbox::passed_on(caller, headers))
             }
             Peer::Tcp(tcp) => match tcp.certificate() {
-                // A secret says who it is whatever the machine it comes from.
+                // A secret takes precedence over the certificate, from any machine.
                 Some(certificate) if !headers.contains_key(header::AUTHORIZATION) => {
                     self.seen(tcp, || self.by_certificate(certificate)).await
                 }
@@ -237,7 +239,7 @@ impl Gate {
         self.by_name(known.role.as_deref(), known.agent.as_deref(), &as_label(name), Proof::Certificate)
     }
 
-    /// Why somebody whom nothing here names may do no more than read the status.
+    /// Returns the refusal for a caller who is not known here.
     pub fn unnamed(&self, peer: &Peer) -> Refusal {
         if let Peer::Tcp(tcp) = peer
             && let Some(certificate) = tcp.certificate()
@@ -273,7 +275,7 @@ impl Gate {
         self.seen(peer, || self.bearer(bearer)).await
     }
 
-    /// Whoever it has proven to be, a caller on this machine whose process is under an agent is that agent.
+    /// Returns the proven caller, except that a local process under an agent is always that agent.
     async fn seen(
         &self,
         peer: &TcpPeer,
@@ -296,7 +298,7 @@ impl Gate {
         self.secrets.find(given, now().0, guessing)
     }
 
-    /// Counts a wrong secret; after too many from one address, that is the answer.
+    /// Counts a wrong secret. After too many from one address, the refusal says that.
     fn wrong(&self, peer: &TcpPeer, what: Unproven, why: &str) -> Refusal {
         let (at, from) = (Instant::now(), peer.remote.ip());
         let mut guesses = self.guesses();
@@ -328,13 +330,14 @@ impl Gate {
         }
     }
 
-    /// Reading the lists of the kernel may take a while.
+    /// Finds the owner of a connection, on a blocking thread: reading the kernel's lists may take a
+    /// while.
     async fn owner(&self, peer: &TcpPeer) -> Owner {
         let look = || async {
             let (home, remote, local) = (self.home.clone(), peer.remote, peer.local);
             let looked = tokio::task::spawn_blocking(move || owner::of(&home, remote, local)).await;
             match looked.unwrap_or(Owner::Nobody("the calling process could not be looked for")) {
-                // Not kept: the next request may have better luck.
+                // Not cached: the next request may succeed.
                 Owner::Limited(limit) => Err(limit),
                 owner => Ok(owner),
             }
@@ -342,7 +345,8 @@ impl Gate {
         peer.owner.get_or_try_init(look).await.cloned().unwrap_or_else(Owner::Limited)
     }
 
-    /// The nearest agent among the ancestors of a process, or else the person; nobody if that cannot be seen.
+    /// Returns the nearest agent among the ancestors of a process, or else the person; a stranger
+    /// if that cannot be seen.
     pub fn by_ancestry(&self, kin: &Kin) -> Result<Caller, Refusal> {
         match kin {
             Kin::Person => Ok(Caller::User { proof: Proof::Socket }),
@@ -352,14 +356,14 @@ impl Gate {
         }
     }
 
-    /// The nearest of these agents. A role that an agent gave to one it started counts only as far as it could
-    /// have acted itself: otherwise any agent could make itself a Coordinator.
+    /// Returns the nearest of these agents. A role that an agent gave to one it started counts only
+    /// within its own rights; otherwise any agent could make itself a Coordinator.
     fn under(&self, agents: &[AgentId], proof: Proof) -> Result<Caller, Refusal> {
         let rules = self.rules();
         let mut above: Option<Caller> = None;
         for id in agents.iter().rev() {
             let mut caller = self.agent(*id, proof)?;
-            // Without the rights of one of them, nobody knows those of the agents below it.
+            // If the rights of one agent are unknown, so are those of the agents below it.
             if caller == Caller::Stranger {
                 return Ok(caller);
             }
@@ -373,8 +377,8 @@ impl Gate {
         Ok(above.unwrap_or(Caller::Stranger))
     }
 
-    /// This agent with its role. If that cannot be read, a stranger: its role may have fewer rights than an agent without
-    /// a role has.
+    /// Returns this agent with its role. If the role cannot be read, a stranger: the role may have
+    /// fewer rights than an agent without a role.
     fn agent(&self, id: AgentId, proof: Proof) -> Result<Caller, Refusal> {
         let error = match Known::load(&self.home.agent(&id)) {
             Ok(known) => {
@@ -390,7 +394,8 @@ impl Gate {
         Ok(Caller::Stranger)
     }
 
-    /// Who the holder of a secret or a certificate is: an agent of this user, or a name with or without a role.
+    /// Returns the holder of a secret or a certificate: an agent of this user, or a name with or
+    /// without a role.
     pub fn by_name(
         &self,
         role: Option<&str>,
@@ -421,7 +426,7 @@ impl Gate {
         let target = Target::parse(raw).map_err(|bad| Refusal::bad_field(field, bad.to_string()))?;
         let candidates = registry::candidates(&self.home);
         let ids = routes::resolve(&target, &candidates, &NearFolders::default()).map_err(|no| {
-            // What could not be read is not among the candidates.
+            // An agent that could not be read is not among the candidates.
             let limit = std::fs::File::open(self.home.root()).err().and_then(|error| SystemLimit::of(&error));
             limit.map_or_else(|| Refusal::from((&target, no)), at_limit)
         })?;
@@ -431,7 +436,7 @@ impl Gate {
         }
     }
 
-    /// `from`: a person may speak for an agent of theirs; an agent only for itself.
+    /// Applies `from`: a person may speak for an agent of theirs; an agent only for itself.
     pub fn speaking_for(&self, caller: Caller, from: Option<&str>) -> Result<Caller, Refusal> {
         let Some(from) = from else { return Ok(caller) };
         let agent = self.one_agent("from", from)?;
@@ -454,13 +459,13 @@ impl Gate {
     }
 }
 
-/// The caller may be anybody until the system has room again to look.
+/// Refuses a caller that cannot be identified until the system limit is gone.
 fn at_limit(limit: SystemLimit) -> Refusal {
     Refusal::SystemLimit { limit: limit.to_string() }
 }
 
-/// What may be read without a secret: by anybody on this machine the status, by all that the agent is there and how it
-/// is spoken to.
+/// Whether a path is readable without authentication: the status from this machine, and from
+/// anywhere that the agent exists and how to call it.
 pub fn is_public(peer: &Peer, method: &Method, path: &str) -> bool {
     let to_all = matches!(path, "/healthz" | "/openapi.json") || path.starts_with("/.well-known/");
     matches!(*method, Method::GET | Method::HEAD) && (to_all || (peer.is_local() && path == "/status"))
@@ -480,8 +485,7 @@ mod tests {
         Gate::new(home, 1, Arc::default(), Arc::new(move || settings.clone()))
     }
 
-    /// REST-6: single addresses and ranges, v4 and v6, and one address in both of its forms.
-    /// Finding L19, also for HTTP/2, where `:authority` is the authority of the address.
+    /// Finding L19, also for HTTP/2, where `:authority` is the authority of the URI.
     #[test]
     fn a_request_names_one_host() {
         let check = |uri: &str, hosts: &[&str]| {
@@ -502,6 +506,7 @@ mod tests {
         }
     }
 
+    /// REST-6: single addresses and ranges, v4 and v6, and one address in both of its forms.
     #[test]
     fn the_allow_list() {
         let own = ["127.0.0.1", "10.1.0.0/16", "2001:db8::/32", "::1", " 192.0.2.7 "];
@@ -530,7 +535,7 @@ mod tests {
         }
     }
 
-    /// Settings that change while the node runs; those that cannot be meant change nothing.
+    /// Settings that change while the node runs are applied; invalid ones change nothing.
     #[test]
     fn settings_are_followed() {
         let current = Arc::new(Mutex::new(Arc::new(Settings::default())));
@@ -575,8 +580,8 @@ mod tests {
         assert!(matches!(named(None, Some("nobody"), "x"), Err(Refusal::NoSuchAgent { .. })));
     }
 
-    /// An agent whose role cannot be read has no rights beyond the status, and neither have agents below it. Nobody has
-    /// given a role to an agent without a file.
+    /// An agent whose role cannot be read has no rights beyond the status, and neither do agents
+    /// below it. An agent without a file has no role.
     #[test]
     fn agent_with_an_unreadable_role_is_a_stranger() {
         let root = tempfile::tempdir().unwrap();
@@ -607,7 +612,8 @@ mod tests {
         assert!(!public(&near, "/metrics") && !is_public(&near, &Method::POST, "/status"));
     }
 
-    /// REST-5: what a secret of the settings makes its bearer, over a real connection; and when it makes it none.
+    /// REST-5: which caller a secret from the settings stands for, over a real connection; and when
+    /// it does not count.
     #[test]
     fn a_secret_of_the_settings_is_a_caller() {
         let root = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
-//! The agent card of this node: what the agent is, told as A2A tells it, signed, and kept while it stays true (A1–A8,
-//! A11–A13, A16, A24, A26, DIR-2).
+//! The agent card of this node: built, signed, and cached while it is valid (A1–A8, A11–A13, A16,
+//! A24, A26, DIR-2).
 //!
-//! A card is made anew for each request and compared with the one before; only what has changed is signed again, so the
-//! bytes are stable while nothing changes, and never say what is over. Not here: its form and its signatures
-//! (`synapse_a2a::card`, `signing`), headers of HTTP (`doors/well_known`).
+//! A card is built for each request and compared with the previous one. Only a changed card is
+//! signed again, so the bytes are stable while nothing changes, and never out of date. Not here:
+//! its format and its signatures (`synapse_a2a::card`, `signing`), HTTP headers
+//! (`doors/well_known`).
 
 mod describe;
 
@@ -34,23 +35,24 @@ use tokio::sync::OnceCell;
 
 pub const JSON_RPC: &str = "/api/v1/agent";
 const REST: &str = "/a2a/v1";
-/// Clients of 0.3 add `/v1/…` themselves.
+/// Clients of 0.3 append `/v1/…` themselves.
 const REST_03: &str = "/a2a";
 pub const SPEC: &str = "/openapi.json";
 pub const KEYS: &str = "/.well-known/jwks.json";
 
-/// Documents that are kept. A node has few names; more than these are names that somebody plays with.
+/// The maximum number of cached documents. A node has few names; more than this means that somebody
+/// invents names.
 const MADE_MAX: usize = 32;
 const KEY_BYTES_MAX: usize = 4096;
 
-/// Which document.
+/// The kind of document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Which {
     /// For clients of 1.0 and of 0.3.
     AgentCard,
-    /// For readers that refuse what 1.0 does not have.
+    /// For readers that reject fields unknown to 1.0.
     StrictCard,
-    /// For readers that refuse what 0.3 does not have.
+    /// For readers that reject fields unknown to 0.3.
     OldCard,
     AgentJson,
 }
@@ -58,24 +60,24 @@ pub enum Which {
 /// A document as it is served.
 #[derive(Debug)]
 pub struct Made {
-    /// Before it was signed.
+    /// The document before it was signed.
     unsigned: Value,
     pub bytes: Bytes,
     pub etag: HeaderValue,
     pub modified_s: u64,
 }
 
-/// How the node was called: what a card must tell so that the next call comes here as well.
+/// How the node was called: a card must name URLs by which the next call arrives here too.
 #[derive(Debug, Clone, Default)]
 pub struct Called {
     is_tls: bool,
     host: Option<HeaderValue>,
-    /// The extensions that the caller knows.
+    /// The extensions that the caller requested.
     extensions: Vec<String>,
 }
 
 impl Called {
-    /// The `Host` has been checked when this is asked for.
+    /// Reads this from a request whose `Host` has been checked.
     pub fn of(peer: &Peer, request: &Request) -> Self {
         let headers = request.headers();
         let named =
@@ -91,13 +93,14 @@ impl Called {
         }
     }
 
-    /// The extensions that hold for this call; the fault if one is missing that the agent needs (V2).
+    /// Returns the extensions active for this call, or a fault if a required one was not requested
+    /// (V2).
     pub fn active<'a>(&self, cards: &'a Cards) -> Result<Vec<&'a str>, Fault> {
         extensions::active(&cards.extensions, &self.extensions)
     }
 }
 
-/// What of the launch a card needs, the key, and the documents.
+/// The launch options that a card needs, the key, and the cached documents.
 pub struct Cards {
     description: Option<String>,
     hand: Hand,
@@ -107,7 +110,7 @@ pub struct Cards {
     extensions: Vec<Extension>,
     options: CardOptions,
     key: OnceCell<Key>,
-    /// That there is no key was written to the log: once, since anybody can ask.
+    /// Whether the missing key was logged. It is logged once, since anybody can request a card.
     complained: AtomicBool,
     made: Mutex<BTreeMap<(Which, String), Arc<Made>>>,
 }
@@ -126,7 +129,8 @@ impl Cards {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Made on first use. Without one, cards go out unsigned: better than none.
+    /// Returns the signing key, created on first use. Without a key, cards are served unsigned
+    /// rather than not at all.
     async fn key(&self, home: &Home) -> Option<&Key> {
         let load = || async {
             let home = home.clone();
@@ -145,7 +149,8 @@ impl Cards {
     }
 }
 
-/// Two nodes may want one at the same moment; what is there then is the one.
+/// Loads the key, or creates it. Two nodes may create one at the same time; both then use the one
+/// on disk.
 fn load_or_make(home: &Home) -> Result<Key, String> {
     let path = home.card_key();
     let told = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
@@ -158,7 +163,7 @@ fn load_or_make(home: &Home) -> Result<Key, String> {
     Key::read(&String::from_utf8_lossy(&bytes)).map_err(|e| told(&format!("{e}; {help}")))
 }
 
-/// A document as it is now, for whoever called so.
+/// Returns the current document for a caller.
 pub async fn document(app: &Shared, called: &Called, which: Which) -> Result<Arc<Made>, Fault> {
     let base = base(app, called);
     let unsigned = unsigned(app, &base, which)?;
@@ -181,7 +186,7 @@ pub async fn document(app: &Shared, called: &Called, which: Which) -> Result<Arc
     let text = jcs::canonical(&document).map_err(|e| Fault::new(Kind::Internal, e.to_string()))?;
     let etag = etag(text.as_bytes());
     let made = Arc::new(Made { unsigned, bytes: text.into(), etag, modified_s: now().0 / 1_000 });
-    // Without a key it is made again: the key may be there by then.
+    // Without a key it is not cached: the key may exist the next time.
     if key.is_some() {
         let mut all = app.cards.made();
         if all.len() >= MADE_MAX {
@@ -205,7 +210,8 @@ fn unsigned(app: &Shared, base: &str, which: Which) -> Result<Value, Fault> {
         Which::StrictCard => card::strict_document(&description.card()),
         Which::OldCard => v03::write_card(&description.card()),
         Which::AgentJson => {
-            // For clients of 0.2, which do not know the scheme; and who reads this has shown a certificate already.
+            // For clients of 0.2, which do not know the scheme; anyone who reads this has presented
+            // a certificate already.
             let card = Description { mtls: false, ..description }.card();
             let (endpoint, spec) = (format!("{base}{JSON_RPC}"), format!("{base}{SPEC}"));
             card::agent_json(&card, &app.agent.id.to_string(), &endpoint, &spec)
@@ -213,7 +219,8 @@ fn unsigned(app: &Shared, base: &str, which: Which) -> Result<Value, Fault> {
     }
 }
 
-/// A16: more of the agent, for callers that are known: what it is called here, its bounds, and what this caller may do.
+/// Returns the extended card for authenticated callers (A16): the agent's name here, its limits,
+/// and what this caller may do.
 pub async fn extended(app: &Shared, caller: &Caller, called: &Called) -> Result<pb::AgentCard, Fault> {
     if app.cards.open {
         return Err(Fault::new(
@@ -236,12 +243,12 @@ pub async fn extended(app: &Shared, caller: &Caller, called: &Called) -> Result<
     Ok(card)
 }
 
-/// The public half of the key that signs; no keys if there is none.
+/// Returns the public half of the signing key; an empty set if there is none.
 pub async fn keys(app: &Shared) -> Value {
     app.cards.key(&app.home).await.map_or_else(|| json!({ "keys": [] }), Key::jwks)
 }
 
-/// Where this node is, for whoever called so.
+/// Returns the base URL of this node for a caller.
 pub(crate) fn base(app: &Shared, called: &Called) -> String {
     if let Some(url) = app.gate.public_url() {
         return url;
@@ -276,7 +283,8 @@ fn describe(app: &Shared, base: &str) -> Description {
     }
 }
 
-/// Which card a client is shown: one that says nothing may be of 0.3, as CrewAI and Strands are.
+/// Returns the card for a requested version. A client that names none may be of 0.3, as CrewAI and
+/// Strands are.
 pub fn for_version(app: &Shared, asked: Option<Version>) -> Which {
     match asked {
         Some(Version::V10) => Which::StrictCard,
@@ -294,13 +302,13 @@ pub fn declares_push(app: &Shared) -> bool {
     !app.cards.options.no_push && app.settings.get().card.push_notifications
 }
 
-/// A11: whole or not at all.
+/// Returns the provider only if it is complete (A11).
 fn provider(app: &Shared) -> Option<Provider> {
     let set = app.settings.get().provider.clone();
     Some(Provider { organization: set.organization?, url: set.url? })
 }
 
-/// Which media types the agent accepts and answers in: as it was started, or as the settings say now.
+/// Returns the media types of the agent: those given at its start, or else those in the settings.
 pub fn modes(app: &Shared) -> Modes {
     let (options, settings) = (&app.cards.options, app.settings.get());
     let chosen = |own: &[String], set: &[String]| if own.is_empty() { set.to_vec() } else { own.to_vec() };
@@ -310,7 +318,8 @@ pub fn modes(app: &Shared) -> Modes {
     }
 }
 
-/// Which bindings the card lists: as the agent was started, or as the settings say now.
+/// Returns the bindings that the card lists: those given at its start, or else those in the
+/// settings.
 fn bindings(app: &Shared) -> Vec<Binding> {
     let started_with = &app.cards.options.interfaces;
     let settings = app.settings.get();
@@ -318,7 +327,8 @@ fn bindings(app: &Shared) -> Vec<Binding> {
     words.iter().filter_map(|word| Binding::parse(word)).collect()
 }
 
-/// In the order of preference, first all of 1.0, then all of 0.3 (A6–A8). A card has at least one interface.
+/// Lists interfaces in order of preference, first all of 1.0, then all of 0.3 (A6–A8). A card has
+/// at least one interface.
 fn interfaces(base: &str, bindings: &[Binding]) -> Vec<Interface> {
     let at = |version: &'static str| {
         move |binding: &Binding| {
@@ -339,7 +349,7 @@ fn interfaces(base: &str, bindings: &[Binding]) -> Vec<Interface> {
     if chosen.is_empty() { of(&[Binding::JsonRpc]) } else { chosen }
 }
 
-/// As gRPC names its targets: a host and a port. Behind a path it cannot be reached.
+/// Returns a gRPC target, which is a host and a port. gRPC cannot be reached below a path.
 fn grpc(base: &str) -> Option<String> {
     let (scheme, rest) = base.split_once("://")?;
     let host = authority(base);
@@ -362,7 +372,7 @@ mod tests {
         all.iter().map(|one| format!("{} {} {}", one.binding, one.version, one.url)).collect()
     }
 
-    /// Measured A4: only what was chosen, in that order; never none.
+    /// Measured A4: only the chosen bindings, in that order; never none.
     #[test]
     fn only_chosen_bindings_are_listed() {
         let base = "https://box.example/review";
@@ -374,7 +384,7 @@ mod tests {
         assert!(shown(base, &[Binding::Grpc])[0].starts_with("JSONRPC"), "gRPC has no paths");
     }
 
-    /// A6: each interface at its own URL; gRPC only where it can be.
+    /// A6: each interface has its URL; gRPC only where it is reachable.
     #[test]
     fn interfaces_of_a_base() {
         let shown = |base: &str| shown(base, &ALL);

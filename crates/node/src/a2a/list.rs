@@ -1,4 +1,5 @@
-//! ListTasks: the open tasks of a caller out of memory, the ended ones out of the store, as of one record.
+//! ListTasks: a caller's open tasks from memory and its ended tasks from the store, both as of one
+//! record.
 
 use super::view::Known;
 use super::{Engine, other_answer};
@@ -8,11 +9,11 @@ use synapse_a2a::{page, pb};
 use synapse_core::effect::{Answer, Command};
 use synapse_core::ids::Seq;
 
-/// A page ends with the task that makes it longer than this, though more were asked for (M8).
+/// A page ends with the task that makes it longer than this, even if more were requested (M8).
 const PAGE_BYTES_MAX: usize = 4 << 20;
 
 impl Engine {
-    /// T3–T11.
+    /// ListTasks (T3–T11).
     pub(super) async fn list(&self, request: pb::ListTasksRequest) -> Result<pb::ListTasksResponse, Fault> {
         let wanted = page::read(&request)?;
         let command = Command::OwnTasks(wanted.listing.clone());

@@ -1,7 +1,9 @@
-//! The operations on push notification configs, and the config that a message brings along (P1–P7, P14, P20, S8).
+//! The operations on push notification configs, and the config inside a message (P1–P7, P14, P20,
+//! S8).
 //!
-//! A config belongs to a task and is seen by whoever may see the task. What it says is judged before anything is kept or
-//! sent, and the field at fault is named. Not here: telling the webhook (`crate::push`).
+//! A config belongs to a task and is visible to whoever may see the task. It is checked before
+//! anything is stored or sent, and errors name the field at fault. Not here: calling the webhook
+//! (`crate::push`).
 
 use super::{Engine, Mark};
 use crate::push::{NotKept, Push};
@@ -18,11 +20,11 @@ const TOKEN_BYTES_MAX: usize = 4 << 10;
 const CREDENTIALS_BYTES_MAX: usize = 8 << 10;
 const SCHEME_BYTES_MAX: usize = 64;
 
-/// Where a config stands in a message.
+/// The path of the config in a message.
 const IN_MESSAGE: &str = "configuration.taskPushNotificationConfig.";
 
 impl Engine {
-    /// P2, P4. One of the same id is replaced.
+    /// CreateTaskPushNotificationConfig (P2, P4). Replaces a config with the same id.
     pub(super) async fn create_push(
         &self,
         mut config: pb::TaskPushNotificationConfig,
@@ -38,7 +40,7 @@ impl Engine {
         Ok(told)
     }
 
-    /// P5.
+    /// GetTaskPushNotificationConfig (P5).
     pub(super) async fn get_push(
         &self,
         request: pb::GetTaskPushNotificationConfigRequest,
@@ -52,7 +54,7 @@ impl Engine {
         })
     }
 
-    /// P6.
+    /// ListTaskPushNotificationConfigs (P6).
     pub(super) async fn list_push(
         &self,
         request: pb::ListTaskPushNotificationConfigsRequest,
@@ -64,7 +66,7 @@ impl Engine {
                 usize::try_from(size).map_err(|_| Fault::params("pageSize", "it must not be negative"))?
             }
         };
-        // The token is the id after which the next page begins.
+        // The page token is the last id of the previous page.
         let all = self.app.push.of_task(task).into_iter().filter(|hook| hook.id > request.page_token);
         let mut configs: Vec<_> = all.take(most.saturating_add(1)).map(|hook| told(&hook)).collect();
         let is_more = configs.len() > most;
@@ -73,7 +75,7 @@ impl Engine {
         Ok(pb::ListTaskPushNotificationConfigsResponse { configs, next_page_token: last.unwrap_or_default() })
     }
 
-    /// P7.
+    /// DeleteTaskPushNotificationConfig (P7).
     pub(super) async fn delete_push(
         &self,
         request: pb::DeleteTaskPushNotificationConfigRequest,
@@ -82,7 +84,7 @@ impl Engine {
         Push::remove(&self.app, task, check::id("id", &request.id)?).await.map_err(not_kept)
     }
 
-    /// The config that a message brings, judged before the message is taken (S8).
+    /// Returns the config inside a message, checked before the message is accepted (S8).
     pub(super) async fn push_of(
         &self,
         request: &pb::SendMessageRequest,
@@ -93,14 +95,14 @@ impl Engine {
         };
         self.check_push(&config, IN_MESSAGE).await?;
         if config.id.is_empty() && self.speaks == Version::V10 {
-            // The same message again is the same config.
+            // A repeated message gets the same config id.
             let message = request.message.as_ref().map(|message| message.message_id.as_str());
             config.id = hex(&Sha256::digest(message.unwrap_or_default())[..16]);
         }
         Ok(Some(config))
     }
 
-    /// Keeps what a message brought for its task: all that happened after `from` is told.
+    /// Stores a message's config for its task. The webhook gets all events after `from`.
     pub(super) async fn keep_push(
         &self,
         config: pb::TaskPushNotificationConfig,
@@ -110,7 +112,8 @@ impl Engine {
         Push::put(&self.app, self.brought(config, task, from), from).await.map_err(not_kept)
     }
 
-    /// Whether the task has just this webhook already: clients of 0.3 bring theirs with every message.
+    /// Whether the task already has exactly this webhook: clients of 0.3 send theirs with every
+    /// message.
     pub(super) fn has_push(&self, config: &pb::TaskPushNotificationConfig, task: TaskId) -> bool {
         let brought = self.brought(config.clone(), task, Mark::after(Seq(0)));
         let own = self.app.push.get(task, &brought.id);
@@ -118,7 +121,7 @@ impl Engine {
     }
 
     fn brought(&self, mut config: pb::TaskPushNotificationConfig, task: TaskId, from: Mark) -> Webhook {
-        // As 0.3 has it: what the next message of the task brings takes its place.
+        // As 0.3 requires, the config of the task's next message replaces this one.
         if config.id.is_empty() {
             config.id = task.to_string();
         }
@@ -138,11 +141,11 @@ impl Engine {
     }
 }
 
-/// What can be said of a config without looking at anything: the field at fault, and why.
+/// Checks a config without network access. An error names the field at fault, and why.
 fn check_words(config: &pb::TaskPushNotificationConfig) -> Result<(), (&'static str, String)> {
     let fits = |field, text: &str, max: usize| match text {
         text if text.len() > max => Err((field, format!("it is longer than {max} bytes"))),
-        // As a header carries it.
+        // The value goes into a header.
         text if !text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) => {
             Err((field, "it has characters that no header may have".to_owned()))
         }
@@ -177,7 +180,7 @@ fn webhook(config: pb::TaskPushNotificationConfig, task: TaskId, from: Mark, spe
     Webhook { task, id, url, token, login, from: from.to_string(), is_of_v03 }
 }
 
-/// As it is told to whoever may see its task.
+/// Converts a webhook to the config shown to callers that may see its task.
 fn told(hook: &Webhook) -> pb::TaskPushNotificationConfig {
     let authentication = hook.login.as_ref().map(|login| pb::AuthenticationInfo {
         scheme: login.scheme.clone(),
@@ -201,7 +204,7 @@ fn not_kept(why: NotKept) -> Fault {
     }
 }
 
-/// Whether a request carries what a webhook is to be shown; then the audit log has nothing of its text.
+/// Whether a request contains webhook credentials; then the audit log omits its text.
 pub(super) fn has_secrets(request: &synapse_a2a::operation::Request) -> bool {
     use synapse_a2a::operation::Request;
     match request {

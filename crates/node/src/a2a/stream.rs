@@ -1,7 +1,9 @@
-//! Streams: the task as it is, then everything that happens to it, in order, until it has ended (S13–S22, T15–T17).
+//! Streams: the current state of a task, then its events in order, until it has ended (S13–S22,
+//! T15–T17).
 //!
-//! Each event has a mark: its place in the journal, and which of the things it means this is. Whoever comes back with the
-//! last mark it saw misses nothing and hears nothing twice, whatever became of the connection or of the node.
+//! Each event has a mark: its sequence number in the journal, and its index among the A2A events of
+//! that record. A client that resumes with the last mark it saw misses nothing and gets nothing
+//! twice, even after a broken connection or a restart of the node.
 
 use super::view::Known;
 use super::{Engine, is_interrupted, is_pause};
@@ -20,18 +22,18 @@ use synapse_core::record::{Entry, Record};
 use synapse_core::task::Task;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-/// Where in a stream an event stands.
+/// The position of an event in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     seq: Seq,
     nth: usize,
 }
 
-/// Of a task that is told as a whole: after all that happened up to there. No event means as many things.
+/// The index for a whole task: after all events of that record. No record has this many A2A events.
 const WHOLE: usize = 9;
 
 impl Mark {
-    /// After all that happened up to there.
+    /// Returns the mark after all events up to `seq`.
     pub(super) fn after(seq: Seq) -> Self {
         Self { seq, nth: WHOLE }
     }
@@ -48,18 +50,19 @@ impl fmt::Display for Mark {
     }
 }
 
-/// What a stream tells.
+/// An item of a stream.
 #[derive(Debug, Clone)]
 pub enum Event {
     Told {
         mark: Mark,
         response: Box<pb::StreamResponse>,
-        /// What a large one takes up of what all answers share, until it was written (M8).
+        /// The share of the common response budget that a large response holds until it is written
+        /// (M8).
         room: Option<Arc<OwnedSemaphorePermit>>,
     },
-    /// Events before the next are gone; the task as it is now follows.
+    /// Earlier events are lost; the current state of the task follows.
     Gap,
-    /// The task goes on, and nothing more comes on this stream (A5).
+    /// The task continues, but this stream ends (A5).
     Cut(Fault),
 }
 
@@ -71,22 +74,23 @@ impl Event {
     }
 }
 
-/// Whether a large task waits for room, or is refused.
+/// Whether a large task waits for room or is refused.
 #[derive(Debug, Clone, Copy)]
 enum Wait {
     No,
-    /// What was asked for is done already.
+    /// Wait, because the requested operation is already done.
     Patiently,
 }
 
-/// Ends when nothing more comes.
+/// A stream of events; it closes after the last one.
 pub type Stream = mpsc::Receiver<Event>;
 
-/// Events that wait for a slow reader; more are in the queue of the follower, which is bounded by bytes, or in the journal.
+/// Events buffered for a slow reader. More are in the follower's queue, which is bounded in bytes,
+/// or in the journal.
 const EVENTS_MAX: usize = 1;
 
 impl Engine {
-    /// Ends when the task has ended, or asks for something (S17).
+    /// SendStreamingMessage. The stream ends when the task has ended or asks for something (S17).
     pub(super) async fn send_streaming(&self, request: pb::SendMessageRequest) -> Result<Stream, Fault> {
         let sent = self.take(&request, false).await?;
         let known = self.known(sent.task).await?;
@@ -94,7 +98,8 @@ impl Engine {
             return Ok(only(message_event(known.mark(), message)));
         }
         let first = self.whole(&known, Wait::Patiently).await?;
-        // From where it was taken on: what is in the first event already is not told again, but it may be the end.
+        // Follow from where the message was accepted. Events already contained in the first one are
+        // skipped, but one of them may be the end.
         let items = self.follow(sent.task, sent.at).await?;
         let teller = Teller {
             engine: self.clone(),
@@ -109,7 +114,7 @@ impl Engine {
         Ok(teller.start(Some(first), is_all, items))
     }
 
-    /// Ends when the task has ended. `after` goes on where a broken stream ended.
+    /// SubscribeToTask. The stream ends when the task has ended. `after` resumes a broken stream.
     pub(crate) async fn subscribe(
         &self,
         request: pb::SubscribeToTaskRequest,
@@ -119,7 +124,8 @@ impl Engine {
         let task = known.task().clone();
         if let Some(mark) = after {
             let teller = Teller { engine: self.clone(), task, told: mark, until_pause: false };
-            // No event has such an id, unless the journal was replaced: whatever came between is unknown.
+            // No event has such an id unless the journal was replaced, so the events in between are
+            // unknown.
             if mark.seq > known.at() {
                 let items = self.follow(known.task().id, known.at()).await?;
                 return Ok(teller.start_after_gap(items));
@@ -137,7 +143,7 @@ impl Engine {
         Ok(teller.start(Some(first), false, items))
     }
 
-    /// A task that has ended, told as a whole; none if it goes on.
+    /// Returns an ended task as a whole, or `None` if it has not ended.
     pub(crate) async fn whole_if_ended(&self, task: TaskId) -> Result<Option<pb::StreamResponse>, Fault> {
         let known = self.known(task).await?;
         if known.ended().is_none() {
@@ -149,7 +155,7 @@ impl Engine {
         }
     }
 
-    /// The task as it was then.
+    /// Builds an event with the whole task as it was then.
     async fn whole(&self, known: &Known, wait: Wait) -> Result<Event, Fault> {
         let task = self.tell(known, Much { history: None, artifacts: true }).await?;
         let bytes = wire::encoded_len(&task);
@@ -168,10 +174,10 @@ impl Known {
     }
 }
 
-/// How long an agent that may answer with a message is waited for before its task is told.
+/// How long to wait for an agent that may answer with a message, before its task is reported.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 
-/// Whether the agent itself has said something, or it is over.
+/// Whether the agent itself has said something, or the task has ended.
 fn is_word(record: &Record) -> bool {
     match record {
         Record::Said { .. } | Record::Ended { .. } => true,
@@ -185,7 +191,7 @@ fn message_event(mark: Mark, message: pb::Message) -> Event {
     Event::Told { mark, response: Box::new(response), room: None }
 }
 
-/// A stream of one event.
+/// Returns a stream with one event.
 fn only(event: Event) -> Stream {
     let (events, reader) = mpsc::channel(1);
     let _ = events.try_send(event);
@@ -195,7 +201,7 @@ fn only(event: Event) -> Stream {
 struct Teller {
     engine: Engine,
     task: Task,
-    /// All up to here is told.
+    /// The last event sent.
     told: Mark,
     until_pause: bool,
 }
@@ -216,7 +222,7 @@ impl Teller {
         reader
     }
 
-    /// Begins with the task as it is now.
+    /// Starts the stream with the current state of the task.
     fn start_after_gap(mut self, mut items: mpsc::Receiver<Item>) -> Stream {
         let (events, reader) = mpsc::channel(EVENTS_MAX);
         tokio::spawn(async move {
@@ -233,8 +239,8 @@ impl Teller {
         reader
     }
 
-    /// The task is told once its agent has said something, or has kept quiet for a while: until then it may answer
-    /// with a message, and then that is all there is (S14).
+    /// Reports the task once its agent has said something or has been silent for a while. Until
+    /// then the agent may answer with a message, and then that message is the whole stream (S14).
     fn start_when_it_speaks(mut self, first: Event, mut items: mpsc::Receiver<Item>) -> Stream {
         let (events, reader) = mpsc::channel(EVENTS_MAX);
         tokio::spawn(async move {
@@ -280,12 +286,12 @@ impl Teller {
         reader
     }
 
-    /// Until the last event, or nobody listens.
+    /// Sends events until the last one, or until the reader is gone.
     async fn go_on(&mut self, items: &mut mpsc::Receiver<Item>, events: &mpsc::Sender<Event>) {
         loop {
             let item = tokio::select! {
                 item = items.recv() => item,
-                // Nobody listens any more; to a task to which nothing happens that might never be noticed.
+                // The reader is gone. Without this, a task without events would never notice.
                 () = events.closed() => return,
             };
             let (told, is_last) = match item {
@@ -317,7 +323,7 @@ impl Teller {
             .collect()
     }
 
-    /// What was lost is made good by the whole; and whether that is the end.
+    /// Replaces lost events by the whole task. Returns also whether that is the end.
     async fn after_gap(&mut self) -> (Vec<Event>, bool) {
         let known = match self.engine.known(self.task.id).await {
             Ok(known) => known,

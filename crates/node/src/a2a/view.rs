@@ -1,4 +1,4 @@
-//! Looking a task up, open or ended, as far as it is the caller's.
+//! Looks up a task, open or ended, that the caller may see.
 
 use super::{Engine, is_interrupted, is_own, other_answer};
 use crate::card;
@@ -14,7 +14,7 @@ use synapse_core::message::{Body, Content, FileRef, Letter, Part};
 use synapse_core::record::{Archive, Record, Said};
 use synapse_core::task::{Ending, Task, TaskState};
 
-/// A task as it was at one place in the journal.
+/// A task as it was at one position in the journal.
 pub(super) enum Known {
     Open {
         task: Box<Task>,
@@ -24,12 +24,12 @@ pub(super) enum Known {
         ending: Ending,
         archive: Box<Archive>,
         at: Seq,
-        /// What the archive has of it besides, if it was followed from its first message on.
+        /// Its messages and answers, if it was followed from its first message on.
         heard: Option<Heard>,
     },
 }
 
-/// What was said in a task, as its events told it, as long as that is not much: a caller may wait for hours.
+/// The messages and answers in a task's events, up to a limit: a caller may wait for hours.
 #[derive(Default)]
 pub(super) struct Heard {
     messages: Vec<(Arc<Letter>, Body)>,
@@ -52,7 +52,7 @@ impl Heard {
         }
     }
 
-    /// Whether it is all of this task, which may be older or longer than what was kept.
+    /// Whether this is the whole task. The task may be older, or too large to be kept.
     fn is_all_of(&self, task: &Task) -> bool {
         self.bytes <= Self::BYTES_MAX
             && task.messages.iter().eq(self.messages.iter().map(|(letter, _)| &letter.id))
@@ -74,7 +74,7 @@ impl Known {
         }
     }
 
-    /// The message that it was answered with, if that is all that its caller is to know.
+    /// Returns the message that answered it, if the caller is to see only that.
     pub(super) fn direct(&self) -> Option<pb::Message> {
         match self {
             Self::Open { .. } => None,
@@ -82,7 +82,7 @@ impl Known {
         }
     }
 
-    /// Whether it asks for something, and has done so after so many moves.
+    /// Whether it asks for something, and moved to that state after this many moves.
     pub(super) fn asks_since(&self, moves: usize) -> bool {
         is_interrupted(self.task().state) && self.task().history.len() > moves
     }
@@ -114,7 +114,8 @@ impl Engine {
                 let ((ending, archive), at) = found.zip(end).ok_or_else(|| Fault::no_such_task(&name))?;
                 Known::Ended { ending, archive: Box::new(archive), at, heard: None }
             }
-            // That it is another's is not told: both have the same words (E5).
+            // A foreign task and a missing one get the same error, so callers cannot tell them
+            // apart (E5).
             Err(Refusal::NotAllowed { .. } | Refusal::NoSuchTask { .. }) => {
                 return Err(Fault::no_such_task(&name));
             }
@@ -127,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// Where the caller fetches the files of its messages.
+    /// Returns the URLs where the caller fetches the files of its messages.
     fn links(&self) -> FileLinks {
         let tenant = self.tenant.as_ref().map(|tenant| {
             let name: String = form_urlencoded::byte_serialize(tenant.as_str().as_bytes()).collect();
@@ -137,7 +138,7 @@ impl Engine {
         FileLinks { base, query: tenant.unwrap_or_default() }
     }
 
-    /// A file that came with a message of this task, if both are the caller's to see.
+    /// Returns a file that came with a message of this task, if the caller may see both.
     pub(crate) async fn file_of(&self, task: &str, sha256: &str) -> Result<(Part, FileRef), Fault> {
         let known = self.known_by_name(task).await?;
         let (wanted, sha256) = (known.task().messages.clone(), sha256.to_owned());
@@ -155,7 +156,7 @@ impl Engine {
         found.ok_or_else(|| Fault::new(Kind::TaskNotFound, format!("task {task} has no such file")))
     }
 
-    /// All that is asked for of a task, as it was then.
+    /// Builds the requested view of a task as it was then.
     pub(super) async fn tell(&self, known: &Known, much: Much) -> Result<pb::Task, Fault> {
         let links = self.links();
         if let Known::Ended { ending, archive, heard: Some(heard), .. } = known

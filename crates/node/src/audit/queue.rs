@@ -1,7 +1,7 @@
-//! Lines on their way to the writer: two buffers that take turns, so that a line costs no allocation and no wake-up of
-//! its own.
+//! The queue of lines for the writer: two buffers that are swapped, so that a line needs no
+//! separate allocation or wake-up.
 //!
-//! Invariant: bounded in lines and in bytes; full is an answer, given at once.
+//! Invariant: bounded in lines and in bytes; a full queue rejects at once.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use synapse_core::message::Body;
 use synapse_dialects::audit::Line;
 
-/// Lines that wait for the writer.
+/// The maximum number of lines waiting for the writer.
 pub(super) const LINES_MAX: usize = 4_096;
-/// What they say, if bodies are written.
+/// The maximum size of their message bodies, if bodies are logged.
 pub(super) const BYTES_MAX: usize = 8 << 20;
 
 #[derive(Default)]
@@ -27,19 +27,19 @@ struct Waiting {
     /// Lines that found no room.
     lost: u64,
     closing: Option<Sender<()>>,
-    /// The writer sleeps until it is told.
+    /// The writer sleeps until it is notified.
     asleep: bool,
 }
 
 /// What the writer takes at once, besides the lines.
 pub(super) struct Taken {
     pub(super) lost: u64,
-    /// Whom to tell that all is written: this is the end.
+    /// Set if this is the end: whom to notify when everything is written.
     pub(super) closing: Option<Sender<()>>,
 }
 
 impl Queue {
-    /// Gives the line back if there is no room for it.
+    /// Returns the line if there is no room for it.
     pub(super) fn put(&self, line: Line) -> Option<Line> {
         let bytes = line.body.as_ref().map_or(0, Body::bytes);
         let mut waiting = self.lock();
@@ -53,7 +53,7 @@ impl Queue {
         None
     }
 
-    /// A line found no room.
+    /// Counts a line that found no room.
     pub(super) fn lose(&self) {
         let mut waiting = self.lock();
         waiting.lost += 1;
@@ -66,7 +66,8 @@ impl Queue {
         self.wake(waiting);
     }
 
-    /// Sleeps until there is something to take, or for so long. False if there is nothing.
+    /// Sleeps until there is something to take, or for this long. Returns false if there is
+    /// nothing.
     pub(super) fn wait(&self, limit: Option<Duration>) -> bool {
         let mut waiting = self.lock();
         let idle = |waiting: &mut Waiting| {
@@ -84,7 +85,7 @@ impl Queue {
         !idle(&mut waiting)
     }
 
-    /// Takes all there is, in exchange for an empty buffer.
+    /// Takes all lines in exchange for an empty buffer.
     pub(super) fn take(&self, empty: &mut Vec<Line>) -> Taken {
         debug_assert!(empty.is_empty(), "what is handed in is lost");
         let mut waiting = self.lock();
@@ -93,7 +94,7 @@ impl Queue {
         Taken { lost: std::mem::take(&mut waiting.lost), closing: waiting.closing.take() }
     }
 
-    /// After a burst nobody needs large buffers.
+    /// Frees the large buffer of a burst.
     pub(super) fn shrink(&self) {
         let mut waiting = self.lock();
         if waiting.lines.is_empty() {

@@ -1,8 +1,8 @@
-//! The thread that writes the audit log: gathers what comes within a moment, and writes it in one piece.
+//! The thread that writes the audit log: gathers lines for a moment and writes them in one batch.
 //!
-//! Synced at most once a second, and only if something was written; without news it sleeps without end. A disk that
-//! is full, or a log that cannot be opened, costs lines and never the node: they are counted, and the log says how
-//! many are missing as soon as it can be written again.
+//! It syncs at most once a second, and only after a write; without lines it sleeps indefinitely. A
+//! full disk or a log that cannot be opened costs lines but never stops the node: lost lines are
+//! counted, and the log says how many are missing as soon as it can be written again.
 
 use super::queue::Queue;
 use crate::driver::now;
@@ -14,7 +14,8 @@ use synapse_dialects::time;
 use synapse_store::audit::{AuditLog, Bounds, Mark};
 use synapse_store::files::FileError;
 
-/// How long the first line of a batch waits for others: as many wake-ups fewer, and as much is lost by a kill.
+/// How long the first line of a batch waits for others. It saves wake-ups, and it is also how much
+/// a kill can lose.
 const GATHER: Duration = Duration::from_millis(10);
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 const SCRATCH_BYTES_KEPT: usize = 64 << 10;
@@ -25,26 +26,26 @@ pub(super) struct Writer {
     bounds: Bounds,
     queue: Arc<Queue>,
     log: Option<AuditLog>,
-    /// What was being written when the log broke.
+    /// The batch being written when the log broke.
     broken: Option<Batch>,
     missing: u64,
     retry_at: Option<Instant>,
-    /// Since when something is written and not synced.
+    /// Since when there is a write that is not synced.
     unsynced: Option<Instant>,
     scratch: Vec<u8>,
 }
 
-/// What is written in one piece.
+/// The lines of one write.
 struct Batch {
-    /// The line before it.
+    /// The sequence number of the line before it.
     after: u64,
     lines: u64,
-    /// How many are missing before it, which its first line says.
+    /// The number of lines missing before it, which its first line reports.
     gap: u64,
 }
 
 impl Batch {
-    /// How many lines are missing when this one has arrived up to the line `end`.
+    /// Returns how many lines are missing if this batch arrived up to the line `end`.
     fn missing(&self, end: u64) -> u64 {
         match end.saturating_sub(self.after) {
             0 => self.gap + self.lines,
@@ -73,7 +74,7 @@ impl Writer {
         self.write(&mut batch);
         loop {
             self.wait(&mut batch);
-            // What comes within a moment is written in one piece.
+            // Lines that arrive within this moment are written in one batch.
             std::thread::sleep(GATHER);
             let taken = self.queue.take(&mut batch);
             self.missing += taken.lost;
@@ -86,7 +87,8 @@ impl Writer {
         }
     }
 
-    /// Until there is something to write; syncs when that is due, and then sleeps without end.
+    /// Waits until there is something to write. Syncs when that is due, and then sleeps
+    /// indefinitely.
     fn wait(&mut self, batch: &mut Vec<Line>) {
         while let Some(since) = self.unsynced {
             if self.queue.wait(Some(SYNC_EVERY.saturating_sub(since.elapsed()))) {
@@ -132,7 +134,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What could not be written is missing from now on; the log is opened anew when that may help.
+    /// Handles a failed write. Lines are missing from now on; the log is reopened later.
     fn break_off(&mut self, error: &FileError) {
         tracing::error!(%error, "the audit log cannot be written; lines are missing until it can");
         self.log = None;
@@ -144,14 +146,14 @@ impl Writer {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
             return false;
         }
-        // A log is not made where the folder of its agent was removed.
+        // Do not create a log if the folder of its agent was removed.
         if self.dir.parent().is_some_and(|agent| !agent.exists()) {
             self.retry_at = Some(Instant::now() + RETRY_EVERY);
             return false;
         }
         match AuditLog::open(&self.dir, self.bounds, &time::show(now())) {
             Ok(log) => {
-                // Part of what was being written may have arrived.
+                // Part of the broken batch may have arrived.
                 if let Some(batch) = self.broken.take() {
                     self.missing += batch.missing(log.found().seq);
                 }
@@ -189,7 +191,7 @@ impl Writer {
         }
     }
 
-    /// Opens the log; says how the node before this one ended.
+    /// Opens the log and returns its first line, which says how the earlier node ended.
     fn start_line(&mut self) -> Line {
         let mut line = Line::new(now(), &Actor::node(), "node", "start");
         self.open();
@@ -214,7 +216,8 @@ mod tests {
     #[test]
     fn what_did_not_arrive_is_counted() {
         let table = [
-            // After line 10: lines, missing before; the last that arrived; missing then.
+            // After line 10: lines in the batch, missing before it; the last that arrived; missing
+            // afterwards.
             (5, 0, 10, 5),
             (5, 0, 12, 3),
             (5, 0, 15, 0),

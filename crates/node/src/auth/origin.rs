@@ -1,6 +1,7 @@
-//! Which host a request names and which web page it comes from: known before anybody asks who sends it.
+//! Checks which host a request names and which web page it comes from, before the caller is
+//! identified.
 //!
-//! Invariant: what a page of another origin makes a browser send is refused.
+//! Invariant: a request that a page of another origin makes a browser send is refused.
 //! Not here: what pages of listed origins may read (`doors/cors`).
 
 use super::{Gate, Peer, TcpPeer};
@@ -8,8 +9,8 @@ use crate::network::{Names, authority};
 use http::{HeaderMap, Uri, header};
 use synapse_core::Refusal;
 
-/// Headers that say where a request goes, where it comes from and who sends it. With two of one, whatever forwards
-/// requests to us may look at the other.
+/// Headers that name the target, the origin or the sender of a request. If one of them occurs
+/// twice, a proxy in front of us may look at the other one.
 const AT_MOST_ONCE: [(&str, &str); 4] = [
     ("host", "Host"),
     ("authorization", "Authorization"),
@@ -18,8 +19,8 @@ const AT_MOST_ONCE: [(&str, &str); 4] = [
 ];
 
 impl Gate {
-    /// Which host a request names and who sends it must be clear: one header of each kind, and in an absolute form or
-    /// `:authority` the same host as in `Host` (L19).
+    /// Checks that the host and the sender of a request are unambiguous: one header of each kind,
+    /// and the same host in `Host` as in an absolute form or `:authority` (L19).
     pub fn check_head(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         for (name, shown) in AT_MOST_ONCE {
             let count = headers.get_all(name).iter().count();
@@ -37,7 +38,8 @@ impl Gate {
         }
     }
 
-    /// A browser may be made to send requests here; it cannot be made to forge these two headers.
+    /// Checks `Host` and `Origin`. A page can make a browser send requests here, but cannot forge
+    /// these headers.
     pub fn check_origin(&self, peer: &Peer, headers: &HeaderMap) -> Result<(), Refusal> {
         let Peer::Tcp(tcp) = peer else { return Ok(()) };
         let text = |name| headers.get(name).map(|v| v.to_str().unwrap_or("?"));
@@ -58,7 +60,8 @@ impl Gate {
         }
     }
 
-    /// Whether the user's settings let pages of this origin call (CORS). Only the whole origin counts, never a part of it.
+    /// Whether the user's settings allow pages of this origin (CORS). Only the whole origin counts,
+    /// never a part of it.
     pub fn lists_origin(&self, origin: &str) -> bool {
         self.made().of.network.origins.iter().any(|listed| listed == origin)
     }

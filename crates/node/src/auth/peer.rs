@@ -1,4 +1,4 @@
-//! The other end of a connection: what the socket and the handshake told of it.
+//! The other end of a connection, as known from the socket and the handshake.
 
 use crate::ancestry::Kin;
 use crate::owner::Owner;
@@ -14,11 +14,11 @@ pub enum Peer {
     Tcp(Arc<TcpPeer>),
 }
 
-/// What the handshake told.
+/// The result of the handshake.
 pub struct TlsPeer {
     /// The names in our own certificate.
     pub hosts: Arc<[String]>,
-    /// The caller's, verified.
+    /// The caller's certificate, verified.
     pub certificate: Option<Certificate>,
 }
 
@@ -29,9 +29,9 @@ impl TcpPeer {
 }
 
 pub struct UnixPeer {
-    /// Found out when the connection was accepted: later its pid may name another process.
+    /// Determined when the connection was accepted: later its pid may name another process.
     pub(super) kin: Kin,
-    /// Made once per connection, when first needed.
+    /// Set once per connection, when first needed.
     pub(super) caller: OnceLock<Caller>,
 }
 
@@ -39,28 +39,28 @@ pub struct TcpPeer {
     pub(super) remote: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) tls: Option<TlsPeer>,
-    /// Found out once per connection, when it first brings a secret.
+    /// Determined once per connection, when it first presents a secret.
     pub(super) owner: tokio::sync::OnceCell<Owner>,
 }
 
 impl Peer {
-    /// A process that connected to the Unix socket.
+    /// Creates the peer for a process that connected to the Unix socket.
     pub fn unix(kin: Kin) -> Self {
         Self::Unix(Arc::new(UnixPeer { kin, caller: OnceLock::new() }))
     }
 
-    /// A connection from `remote` to our own `local`.
+    /// Creates the peer for a connection from `remote` to our own `local`.
     pub fn tcp(remote: SocketAddr, local: SocketAddr, tls: Option<TlsPeer>) -> Self {
         Self::Tcp(Arc::new(TcpPeer { remote, local, tls, owner: tokio::sync::OnceCell::new() }))
     }
 
-    /// One of which nothing is known: as far away as can be.
+    /// Creates a peer of which nothing is known, which gets the fewest rights.
     pub fn unknown() -> Self {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         Self::tcp(nowhere, nowhere, None)
     }
 
-    /// Where it calls from; none for the Unix socket.
+    /// Returns the remote address; `None` for the Unix socket.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Unix(_) => None,
@@ -68,17 +68,18 @@ impl Peer {
         }
     }
 
-    /// Whether a system limit prevented finding out who it is. It stays unknown: the connection is of no more use.
+    /// Whether a system limit prevented the identification. It is never repeated, so the connection
+    /// is useless.
     pub fn is_unidentified(&self) -> bool {
         matches!(self, Self::Unix(peer) if matches!(peer.kin, Kin::Limited(_)))
     }
 
-    /// Whether what it says was secret on the way.
+    /// Whether the connection is encrypted with TLS.
     pub fn is_tls(&self) -> bool {
         matches!(self, Self::Tcp(peer) if peer.tls.is_some())
     }
 
-    /// Whether it is on this machine, as far as its address tells.
+    /// Whether the peer is on this machine, judged by its address.
     pub fn is_local(&self) -> bool {
         self.address().is_none_or(|address| address.is_loopback())
     }

@@ -1,6 +1,6 @@
-//! What an agent is, in the words of a card: from what does its work, and from what its user said (A3, A4).
+//! Describes an agent for its card, based on its hand and on the user's description (A3, A4).
 //!
-//! Not here: commands, folders and anything else that a stranger has no business to know (A26).
+//! Not here: commands, folders and other details that strangers must not see (A26).
 
 use crate::doors::App;
 use crate::launch::{Exec, Hand};
@@ -10,10 +10,10 @@ use synapse_a2a::pb;
 use synapse_a2a::wire::to_struct;
 use synapse_core::policy::Verb;
 
-/// The extension by which the extended card tells of the node.
+/// The extension with details of the node, in the extended card.
 pub const NODE_URI: &str = "https://github.com/synapse-agents/synapse/extensions/node/v1";
 
-/// What the agent is in a sentence, and what it can do.
+/// Returns a one-sentence description of the agent, and its skills.
 pub fn skills(app: &App, hand: &Hand) -> (String, Vec<Skill>) {
     let kind = app.agent.kind.to_string();
     let (about, tag) = match hand {
@@ -48,7 +48,7 @@ pub fn skills(app: &App, hand: &Hand) -> (String, Vec<Skill>) {
     (about, std::iter::once(own).chain(said).collect())
 }
 
-/// What the program in its terminal is called.
+/// Returns the name of the program in the agent's terminal.
 fn program(app: &App) -> Option<String> {
     let watch = app.seat.as_ref()?.watch();
     let profile = watch.profile();
@@ -56,7 +56,7 @@ fn program(app: &App) -> Option<String> {
     (profile.name != "generic").then(|| known.clone())
 }
 
-/// What only some callers can have it do.
+/// Returns the skills that only some callers may use.
 pub fn rights(app: &App, may: impl Fn(Verb) -> bool) -> Vec<Skill> {
     let mut skills = Vec::new();
     if may(Verb::Interrupt) {
@@ -80,7 +80,7 @@ pub fn rights(app: &App, may: impl Fn(Verb) -> bool) -> Vec<Skill> {
     skills
 }
 
-/// Who the agent is on its machine, what its bounds are, and what the caller may do.
+/// Returns the agent's identity on its machine, its limits, and the caller's rights.
 pub fn node(app: &App, hand: &Hand, may: impl Fn(Verb) -> bool) -> pb::AgentExtension {
     let rights: Vec<&str> = Verb::ALL.into_iter().filter(|verb| may(*verb)).map(Verb::word).collect();
     let cli = app.cli().borrow().version.clone();

@@ -46,7 +46,7 @@ impl Repaint {
 mod tests {
     use super::*;
 
-    /// Defect K: mail waited forever on a damaged screen.
+    /// Defect K: mail waited behind a damaged screen until somebody resized the terminal.
     #[test]
     fn repaint_is_asked_for_while_mail_waits_for_a_composer() {
         let hidden = format!("1 message waits: {}", Held::NoComposer);
