@@ -1,10 +1,11 @@
-//! Certificates of callers: which of their names the settings know, and how they are told.
+//! Client certificates: which of their names the settings know, and how they are displayed.
 
 use std::collections::BTreeMap;
 use synapse_settings::Identity;
 use synapse_tls::Certificate;
 
-/// Who the settings say the holder is: the first of its names that they know (SAN DNS, SAN URI, then CN).
+/// Returns the identity for a certificate: the first of its names that the settings know (SAN DNS,
+/// SAN URI, then CN).
 pub(crate) fn identity<'a>(
     identities: &'a BTreeMap<String, Identity>,
     certificate: &'a Certificate,
@@ -12,7 +13,8 @@ pub(crate) fn identity<'a>(
     certificate.identities().find_map(|name| Some((name, identities.get(name)?)))
 }
 
-/// A name in a certificate may be a URI; what is no part of a label becomes a hyphen.
+/// Converts a name in a certificate, which may be a URI, to a label; other characters become
+/// hyphens.
 pub(crate) fn as_label(name: &str) -> String {
     const LENGTH_MAX: usize = 64;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -46,7 +48,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// REST-8: the names of a certificate are looked up in one order, and nobody is known by a part of one.
+    /// REST-8: the names of a certificate are looked up in a fixed order, and never by a part of a
+    /// name.
     #[test]
     fn the_first_name_that_the_settings_know_decides() {
         let role = |role: &str| Identity { role: Some(role.into()), agent: None };

@@ -1,7 +1,7 @@
-//! One connection: HTTP/1.1 or HTTP/2, whichever its first bytes speak, within bounds of memory and time.
+//! One connection: HTTP/1.1 or HTTP/2, as its first bytes say, within limits of memory and time.
 //!
-//! HTTP/2 is what gRPC needs; everything else may use it too. It comes with prior knowledge on plain sockets, and under
-//! TLS by ALPN.
+//! gRPC needs HTTP/2; every other request may use it too. It is available with prior knowledge on
+//! plain sockets, and through ALPN under TLS.
 //!
 //! Invariant: a connection costs a bounded amount of memory and time, whatever the other side does.
 //! Not here: who may connect, and how many (`listen`).
@@ -33,40 +33,42 @@ use tower_service::Service as _;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const HEAD_BYTES_MAX: u32 = 32 << 10;
 
-/// Requests at once on one connection of HTTP/2; further ones wait on the caller's side.
+/// The maximum number of concurrent requests on one HTTP/2 connection; further ones wait on the
+/// caller's side.
 const STREAMS_MAX: u32 = 128;
-/// The smallest that the protocol allows: each connection has a buffer of this size.
+/// The smallest value the protocol allows: each connection has a buffer of this size.
 const FRAME_BYTES_MAX: u32 = 16 << 10;
-/// What may arrive of one body, and of all bodies of a connection, before anybody has read it.
+/// The limits of unread body data, for one request and for all requests of a connection.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
-/// What of one answer is kept for a caller that does not take it.
+/// How much of one response is buffered for a caller that does not read it.
 const SEND_BYTES_MAX: usize = 64 << 10;
-/// Requests that were taken back before we looked at them, and faults in the use of single streams: more end the connection.
+/// The limits of early resets by the client and of errors on single streams; more end the
+/// connection.
 const RESETS_MAX: usize = 32;
 const STREAM_FAULTS_MAX: usize = 128;
-/// A caller that is gone without a word is found out by this.
+/// Pings detect a caller that has disappeared.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long what is under way may take after a connection was told to come to an end.
+/// How long running requests may continue after the connection was told to end.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// There was no room for one more request over HTTP/2; whoever answers it says so.
+/// Marks a request over HTTP/2 for which there was no room; the doors refuse it.
 #[derive(Clone, Copy)]
 pub struct Crowded;
 
-/// What serves connections; cheap to clone.
+/// Serves connections; cheap to clone.
 #[derive(Clone)]
 pub struct Serving {
     pub router: Router,
     pub metrics: Arc<Metrics>,
-    /// Room for requests over HTTP/2, of which a connection may have many.
+    /// Permits for requests over HTTP/2, where one connection may have many.
     pub room: Arc<Semaphore>,
     pub stop: CancellationToken,
 }
 
 impl Serving {
-    /// Until it closes, is quiet for too long, or all is told to stop.
+    /// Serves a connection until it closes, is idle for too long, or the node stops.
     pub async fn serve<S>(self, stream: S, peer: Peer)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -80,7 +82,7 @@ impl Serving {
         match sniffed {
             Ok(Ok((stream, true))) => self.http2(stream, peer).await,
             Ok(Ok((stream, false))) => self.http1(stream, peer).await,
-            // Gone before it said anything, or it took too long for it.
+            // The client disconnected before it sent anything, or took too long.
             Ok(Err(_)) | Err(_) => {}
         }
         metrics.disconnected();
@@ -129,7 +131,8 @@ impl Serving {
         tokio::select! {
             _ = connection.as_mut() => return,
             () = quiet => {}
-            // Refused, and to be identified on another connection.
+            // The caller could not be identified and was refused; it may try again on another
+            // connection.
             () = gone, if is_unidentified => {}
             () = stop.cancelled() => {}
         }
@@ -163,7 +166,8 @@ async fn answer(
     router.call(request).await
 }
 
-/// HTTP/2 names the host in `:authority`. A `Host` beside it stays: the doors refuse requests in which the two differ.
+/// Adds a `Host` header from `:authority`. An existing `Host` stays: the doors refuse requests in
+/// which the two differ.
 fn with_host(mut request: Request<Body>) -> Request<Body> {
     let authority = request.uri().authority().map(|own| HeaderValue::from_str(own.as_str()));
     if let Some(Ok(host)) = authority

@@ -1,19 +1,21 @@
 //! Earlier turns of a conversation, for programs that ask for them (finding A3).
 //!
-//! A conversation is what one caller said and heard in one context, under one tenant. Another caller who uses the same
-//! context id has a conversation of its own. Only ended tasks count: a running one is told by its own messages.
+//! A conversation consists of one caller's messages and their answers in one context, under one
+//! tenant. Another caller with the same context id has a separate conversation. Only ended tasks
+//! count: the messages of a running one are delivered anyway.
 
 use synapse_core::message::{Letter, owner};
 use synapse_core::task::Question;
 use synapse_dialects::api::TurnView;
 use synapse_store::{History, JournalError};
 
-/// Most turns that may be asked for.
+/// The maximum number of turns that can be requested.
 pub const TURNS_MAX: usize = 200;
-/// Most bytes of all turns together. What is older than the turn that no longer fits is left out too.
+/// The maximum size of all turns together. Turns older than the first one that does not fit are
+/// omitted too.
 const BYTES_MAX: usize = 256 << 10;
 
-/// At most `max` turns before this message, oldest first.
+/// Returns at most `max` turns before this message, oldest first.
 pub(crate) fn earlier_turns(
     history: &History,
     letter: &Letter,
@@ -28,7 +30,7 @@ pub(crate) fn earlier_turns(
         let mut questions = task.questions.iter().rev().peekable();
         for (n, message) in task.messages.iter().enumerate().rev() {
             let Some((letter, body)) = history.message(message)? else { continue };
-            // Every question comes after the first message, whatever the clock says.
+            // A question always follows the first message, whatever the clock says.
             let is_later = |question: &&Question| n == 0 || question.at > letter.accepted_at;
             while let Some(question) = questions.next_if(is_later) {
                 of_task.push(TurnView::questioned(task, question));
@@ -47,7 +49,7 @@ pub(crate) fn earlier_turns(
     Ok(turns)
 }
 
-/// One JSON object per line, for a plain command.
+/// Formats turns as one JSON object per line, for a plain command.
 pub(crate) fn as_lines(turns: &[TurnView]) -> String {
     turns.iter().filter_map(|turn| serde_json::to_string(turn).ok()).map(|line| line + "\n").collect()
 }

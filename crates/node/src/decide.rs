@@ -1,6 +1,8 @@
-//! A decision on what an agent waits for: who may make it, and the key or the answer that it comes to.
+//! Decides the prompt that an agent waits for: who may decide, and which key or answer the decision
+//! becomes.
 //!
-//! Not here: how the key is pressed, and on which screen (`synapse_terminal::prompt`); forms on a wire (`doors`).
+//! Not here: how the key is pressed, and on which screen (`synapse_terminal::prompt`); wire formats
+//! (`doors`).
 
 use crate::audit;
 use crate::doors::Shared;
@@ -9,7 +11,7 @@ use synapse_core::Refusal;
 use synapse_core::policy::{self, About, Caller, Verb};
 use synapse_terminal::prompt::Decided;
 
-/// What is asked of a terminal, at an agent that has none.
+/// Refuses a terminal request to an agent without a terminal.
 pub fn no_terminal(app: &Shared) -> Refusal {
     let why = match &app.acp {
         Some(_) => {
@@ -20,7 +22,7 @@ pub fn no_terminal(app: &Shared) -> Refusal {
     Refusal::bad_field("agent", why)
 }
 
-/// Allows or denies the prompt of this hash, if the caller may, and tells what became of it.
+/// Allows or denies the prompt with this hash, if the caller may, and returns the outcome.
 pub async fn decide(app: &Shared, caller: &Caller, allow: bool, prompt: String) -> Result<Decided, Refusal> {
     policy::may(&app.gate.rules(), caller, Verb::Approve, About::default())?;
     if let Some(desk) = &app.acp {

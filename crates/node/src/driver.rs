@@ -1,7 +1,8 @@
 //! The driver: a thread that owns the core and the journal. Jobs in, effects out, the only `&mut`.
 //!
-//! It takes what has gathered while the last batch was being committed, reads the clock once, turns the crank
-//! (`synapse_core::cycle`), and carries out what comes back. Waiting for the next deadline is its whole timer.
+//! It takes the jobs queued during the last commit, reads the clock once, runs one cycle
+//! (`synapse_core::cycle`), and carries out the resulting effects. Waiting for the next deadline is
+//! its only timer.
 //!
 //! Invariant: no effect before its commit. A full disk refuses; it does not stop the node.
 
@@ -22,9 +23,9 @@ use synapse_core::{Hub, Refusal};
 use synapse_store::{Journal, JournalError};
 use tokio::sync::{mpsc, oneshot};
 
-/// Most jobs committed together.
+/// The maximum number of jobs committed together.
 const BATCH_MAX: usize = 1_024;
-/// After a failed commit: how long everything is refused before the disk is tried again.
+/// How long everything is refused after a failed commit, before the next attempt.
 const DISK_PAUSE: Duration = Duration::from_millis(250);
 
 pub enum Job {
@@ -33,7 +34,7 @@ pub enum Job {
         command: Command,
         reply: oneshot::Sender<Heard>,
     },
-    /// As `Ask`; whoever sends it is told everything about its task, this message first.
+    /// Like `Ask`; the sender also gets all events of its task, beginning with this message.
     Send {
         caller: Caller,
         draft: Box<Draft>,
@@ -67,17 +68,17 @@ pub struct Driver {
     metrics: Arc<Metrics>,
     waiting: Arc<AtomicUsize>,
     agent: Agent,
-    /// Another node of this agent ran before.
+    /// An earlier node of this agent ran before.
     restarted: bool,
     next_id: u64,
     randomness: Randomness,
     disk_pause: Option<(std::time::Instant, String)>,
-    /// History past its time is removed a slice at a time, whenever nothing else is to do.
+    /// Expired history is removed in slices, whenever there is nothing else to do.
     prune_due: bool,
 }
 
 impl Driver {
-    /// The driver, and the handle by which everybody else reaches it.
+    /// Creates the driver, and the handle through which all other code reaches it.
     pub fn new(
         hub: Hub,
         journal: Journal,
@@ -98,7 +99,7 @@ impl Driver {
             waiting,
             agent,
             restarted,
-            // Ids of links and asks must differ from those of the process before this one.
+            // Ids of links and asks must differ from those of the earlier process.
             next_id: now().0 << 20,
             randomness: Randomness::default(),
             disk_pause: None,
@@ -111,7 +112,7 @@ impl Driver {
         Input::AgentUp { agent: self.agent.clone(), restarted: self.restarted }
     }
 
-    /// Works until told to stop. An error means that the journal can neither be written nor read.
+    /// Runs until told to stop. An error means that the journal can be neither written nor read.
     pub fn run(mut self) -> Result<(), cycle::Lost> {
         self.effects.later.push(self.agent_up());
         let turned = cycle::restart(&mut self.hub, now(), &mut self.journal)?;
@@ -139,7 +140,8 @@ impl Driver {
             }
             self.show_waiting();
             if turned.failed.is_some() && self.journal.is_gone() {
-                // Its callers were refused. The next node says what is missing, and makes no journal in its place.
+                // Its callers were refused. The next node reports what is missing, and does not
+                // create a new journal in its place.
                 return Err(cycle::Lost {
                     commit: JournalError::Gone.to_string(),
                     recover: "its files are not where they were".to_owned(),
@@ -158,7 +160,7 @@ impl Driver {
         if self.disk_pause.as_ref().is_some_and(|(since, _)| since.elapsed() >= DISK_PAUSE) {
             self.disk_pause = None;
         }
-        // What could not be stored a moment ago is not tried again at once: a full disk stays full for a while.
+        // A failed commit is not retried at once: a full disk stays full for a while.
         let pause = if self.disk_pause.is_some() { DISK_PAUSE } else { Duration::from_millis(1) };
         let at_once = self.disk_pause.is_none() && (!inputs.is_empty() || self.prune_due);
         let wake_at = self.hub.next_deadline().or_else(|| (!inputs.is_empty()).then(now));
@@ -251,14 +253,15 @@ impl Driver {
         inputs.push(Input::Asked { ask, caller, command, facts, fresh });
     }
 
-    /// While the disk is known to be full, nobody waits for another failed commit.
+    /// Refuses new messages at once while the disk is known to be full, instead of after another
+    /// failed commit.
     fn refused_at_once(&self, command: &Command) -> Option<Refusal> {
         let (_, why) = self.disk_pause.as_ref()?;
         matches!(command, Command::Send(_) | Command::Interrupt { .. })
             .then(|| Refusal::NotStored { why: why.clone() })
     }
 
-    /// What the store remembers and the core no longer does.
+    /// Looks up what the store remembers and the core no longer does.
     fn facts(&mut self, caller: &Caller, command: &Command) -> Result<Facts, JournalError> {
         let mut facts = Facts::default();
         match command {
@@ -289,7 +292,7 @@ impl Driver {
         Ok(facts)
     }
 
-    /// What the journal has of a task that is not open.
+    /// Returns what the journal has of a task that is not open.
     fn ended(&self, task: &TaskRef) -> Result<Option<EndedTask>, JournalError> {
         if self.hub.state().tasks_named(task).is_empty() { self.journal.ended(task, now()) } else { Ok(None) }
     }
@@ -310,7 +313,7 @@ impl Driver {
         self.metrics.gauges(waiting, self.hub.state().tasks.len(), self.hub.watcher_count());
     }
 
-    /// Housekeeping between batches; its failures wait for a better time.
+    /// Housekeeping between batches; what fails is tried again later.
     fn tidy_up(&mut self) {
         if self.journal.wants_snapshot(self.hub.state()) {
             match self.journal.take_snapshot(self.hub.state()) {
@@ -338,8 +341,8 @@ pub fn now() -> Timestamp {
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Sixteen bytes as a UUID of version 7 has them: the time, then randomness. Ids that come in order keep the
-/// journal's indexes compact.
+/// Formats sixteen bytes like a UUID of version 7: the time, then randomness. Ids in time order
+/// keep the journal's indexes compact.
 fn time_ordered(at: Timestamp, random: [u8; 16]) -> [u8; 16] {
     let mut bytes = random;
     bytes[..6].copy_from_slice(&at.0.to_be_bytes()[2..]);

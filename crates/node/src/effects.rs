@@ -1,6 +1,7 @@
-//! Carrying out effects: answer the caller, hand to the agent, wake watchers. Only after the commit.
+//! Carries out effects after the commit: answers callers, delivers to hands, wakes watchers.
 //!
-//! Invariant: nothing here waits. A receiver that is gone or too slow is let go, and the core is told.
+//! Invariant: nothing here waits. A receiver that is gone or too slow is dropped, and the core is
+//! told.
 
 use crate::handle::{EventSender, Heard, ToHand};
 use crate::registrar::Registrar;
@@ -17,13 +18,13 @@ use tokio::sync::{mpsc, oneshot};
 /// The answers of one batch.
 type Answers = Vec<(oneshot::Sender<Heard>, Heard)>;
 
-/// Batches of answers that may wait for the thread of the sockets; further ones go out one by one.
+/// Batches of answers that may wait for the socket thread; further answers are sent one by one.
 const BATCHES_MAX: usize = 16;
 
-/// To whom the events of a watcher go.
+/// The receiver of a watcher's events.
 pub(crate) struct Watching {
     pub(crate) events: EventSender,
-    /// It was there for one task, and is let go with it.
+    /// It watches one task, and is dropped when that ends.
     pub(crate) ends_with_task: bool,
 }
 
@@ -34,7 +35,7 @@ pub struct Effects {
     pub(crate) follow_replies: HashMap<AskId, (WatcherId, oneshot::Sender<(WatcherId, Heard)>)>,
     pub(crate) links: HashMap<LinkId, mpsc::Sender<ToHand>>,
     pub(crate) watchers: HashMap<WatcherId, Watching>,
-    /// What the core must hear with the next batch.
+    /// Inputs for the core, to be handled with the next batch.
     pub(crate) later: Vec<Input>,
     /// The last committed event.
     pub(crate) latest: Seq,
@@ -42,7 +43,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// The effects, and the batches of answers that `hand_out` takes.
+    /// Creates the effects, and the receiver of answer batches for `hand_out`.
     pub fn new(registrar: Registrar) -> (Self, mpsc::Receiver<Answers>) {
         let (to_sockets, batches) = mpsc::channel(BATCHES_MAX);
         let effects = Self {
@@ -59,7 +60,7 @@ impl Effects {
         (effects, batches)
     }
 
-    /// Does all of it; gives back what the core must know of those who are gone.
+    /// Carries out all effects. Returns inputs for the core about receivers that are gone.
     pub(crate) fn carry_out(&mut self, effects: Vec<Effect>, journal: &Journal) -> Vec<Input> {
         let mut news = Vec::new();
         for effect in effects {
@@ -94,7 +95,7 @@ impl Effects {
         news
     }
 
-    /// Answers what never came to the core.
+    /// Answers a job that never reached the core.
     pub(crate) fn refuse(&mut self, ask: AskId, reply: oneshot::Sender<Heard>, refusal: Refusal) {
         self.watchers.remove(&WatcherId(ask.0));
         let _ = reply.send(Err(refusal));
@@ -102,7 +103,8 @@ impl Effects {
 
     fn reply(&mut self, ask: AskId, answer: Heard) {
         if let Some(reply) = self.replies.remove(&ask) {
-            // Nothing new was taken, so there is nothing to tell its sender, who watches under the number of its question.
+            // Nothing new was accepted, so there are no events for its sender, whose watcher has
+            // the id of the ask.
             let taken =
                 matches!(&answer, Ok((Answer::Accepted(taken), _)) if taken.iter().any(|one| !one.duplicate));
             if !taken && self.watchers.remove(&WatcherId(ask.0)).is_some() {
@@ -118,7 +120,7 @@ impl Effects {
         }
     }
 
-    /// All at once: waking another thread costs more than an answer does.
+    /// Sends all answers in one batch: waking another thread costs more than an answer.
     fn send_answers(&mut self) {
         if self.answers.is_empty() {
             return;
@@ -155,7 +157,8 @@ impl Effects {
     }
 }
 
-/// What a message says, from the journal. Without it, its lease runs out and it is tried again.
+/// Reads a message's body from the journal. Without it the message is not delivered: its lease
+/// expires, and it is tried again.
 fn read_body(letter: &Letter, journal: &Journal) -> Option<Body> {
     match journal.body(&letter.id) {
         Ok(Some(body)) => return Some(body),
@@ -165,11 +168,11 @@ fn read_body(letter: &Letter, journal: &Journal) -> Option<Body> {
     None
 }
 
-/// On the thread of the sockets: gives each waiting door its answer.
+/// Runs on the socket thread: sends each waiting door its answer.
 pub(crate) async fn hand_out(mut batches: mpsc::Receiver<Answers>) {
     while let Some(answers) = batches.recv().await {
         for (reply, answer) in answers {
-            // A door that is gone has hung up on its caller.
+            // A door that is gone has dropped its caller.
             let _ = reply.send(answer);
         }
     }

@@ -1,7 +1,8 @@
-//! The one file watcher of a node: tells when something changes in a folder.
+//! The one file watcher of a node: notifies of changes in folders.
 //!
-//! Linux gives a user 128 inotify instances for all programs together, so a node has one, whatever it watches and
-//! however many tasks run (A1). Without it, or for a folder that it cannot watch, callers look from time to time.
+//! Linux gives a user 128 inotify instances for all programs together, so a node has only one,
+//! whatever it watches and however many tasks run (A1). Without it, or for a folder that cannot be
+//! watched, callers poll.
 //!
 //! Not here: what is in the folders (`post`, `outbox`, `profiles`, `hands`).
 
@@ -11,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Which changes of a folder are of interest.
+/// The changes of a folder that a caller wants to know of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changes {
     /// New and changed files.
     Arrivals,
-    /// These, and removed ones.
+    /// New, changed and removed files.
     All,
 }
 
@@ -24,7 +25,7 @@ pub enum Changes {
 #[derive(Clone)]
 pub struct FolderWatcher {
     interests: Arc<Mutex<Interests>>,
-    /// None if the system gave us none.
+    /// `None` if the system has no more watchers.
     watcher: Option<Arc<Mutex<RecommendedWatcher>>>,
 }
 
@@ -49,7 +50,7 @@ impl FolderWatcher {
         lock(&self.interests).insert(folder.to_owned(), (changes, news.clone()));
     }
 
-    /// Watches a folder that exists; false if that is not possible.
+    /// Watches a folder that exists. Returns false if that is not possible.
     pub fn watch(&self, folder: &Path) -> bool {
         let Some(watcher) = &self.watcher else { return false };
         let watched = lock(watcher).watch(folder, RecursiveMode::NonRecursive);
@@ -59,7 +60,7 @@ impl FolderWatcher {
         watched.is_ok()
     }
 
-    /// No longer watches a folder. One that was removed meanwhile is not watched anyway.
+    /// Stops watching a folder. A folder that was removed meanwhile is not watched anyway.
     pub fn forget(&self, folder: &Path) {
         lock(&self.interests).remove(folder);
         if let Some(watcher) = &self.watcher {
@@ -69,7 +70,7 @@ impl FolderWatcher {
 }
 
 fn notify_interested(interests: &Interests, event: notify::Result<notify::Event>) {
-    // Events were lost: whoever waits has to look.
+    // Events were lost, so every waiter has to look.
     let Ok(event) = event.as_ref().map_err(drop).and_then(|e| if e.need_rescan() { Err(()) } else { Ok(e) })
     else {
         interests.values().for_each(|(_, news)| news.notify_one());

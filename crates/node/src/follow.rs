@@ -1,9 +1,11 @@
-//! Following what happens from any point on: from memory if it can, from the journal if it must.
+//! Follows events from any point on: from memory if possible, from the journal otherwise.
 //!
-//! A reader that is slow is not cut off: what it has not read stays in the journal, and is loaded when there is room in
-//! its queue. So a reader that reads nothing costs a fixed amount of memory (M8), and misses nothing.
+//! A slow reader is not cut off: unread events stay in the journal, and are loaded when there is
+//! room in its queue. So a reader that reads nothing costs a fixed amount of memory (M8), and
+//! misses nothing.
 //!
-//! Invariant: every event once and in order; what was pruned meanwhile is said, and so is why a stream ends early (A5).
+//! Invariant: each event is sent once and in order. The stream reports events that were pruned
+//! meanwhile, and the reason if it ends early (A5).
 
 use crate::doors::Shared;
 use crate::handle::{Followed, QueuedEntry, WATCHER_BYTES_MAX, room_of};
@@ -16,26 +18,26 @@ use synapse_core::policy::Caller;
 use synapse_core::watch::Topic;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// What a follower is told.
+/// An item for a follower.
 #[derive(Debug)]
 pub enum Item {
     Entry(QueuedEntry),
-    /// So many events are gone, of all topics.
+    /// This many events are lost, of all topics.
     Gap {
         missing: u64,
     },
-    /// There would be more, and nothing more comes on this stream.
+    /// The stream ends here although there are more events.
     Cut(Refusal),
 }
 
-/// How many streams each caller follows. A stream that is not read costs at most the event that is being written, and
-/// what is queued; so their number bounds what one caller can make a node keep (M8).
+/// Counts the streams of each caller. An unread stream costs at most the event being written and
+/// its queue, so the number of streams bounds the memory that one caller can use (M8).
 #[derive(Debug, Default)]
 pub struct Followers(Mutex<HashMap<String, usize>>);
 
-/// Of the user, who has other things to do than to flood their own node.
+/// The limit for the user, who would not flood their own node.
 const OF_USER_MAX: usize = 1_024;
-/// Of anybody else.
+/// The limit for any other caller.
 const OF_CALLER_MAX: usize = 256;
 
 impl Followers {
@@ -59,7 +61,7 @@ impl Followers {
     }
 }
 
-/// One stream of a caller, until it is dropped.
+/// One counted stream of a caller, until it is dropped.
 #[derive(Debug)]
 struct FollowerCount {
     all: Arc<Followers>,
@@ -78,11 +80,11 @@ impl Drop for FollowerCount {
     }
 }
 
-/// Most items that wait for the reader; their bytes are bounded too, by `WATCHER_BYTES_MAX`.
+/// The maximum number of items waiting for the reader; `WATCHER_BYTES_MAX` limits their bytes.
 const ITEMS_MAX: usize = 64;
 
-/// Everything about `topic` after `after`, or from now on. Ends when the reader goes or with the node; a follower that
-/// returns with the last place misses nothing.
+/// Follows `topic` after the event `after`, or from now on. Ends with the reader or the node. A
+/// follower that resumes with the last id misses nothing.
 pub async fn follow(
     app: &Shared,
     caller: Caller,
@@ -91,7 +93,7 @@ pub async fn follow(
 ) -> Result<mpsc::Receiver<Item>, Refusal> {
     let counted = app.followers.enter(&caller)?;
     let (items, reader) = mpsc::channel(ITEMS_MAX);
-    // The first answer is awaited: a refusal is told as one.
+    // Waits for the first answer, so that a refusal is returned as one.
     let first = app.handle.follow(caller.clone(), topic, after).await?;
     let after = match &first {
         Followed::Live { latest, .. } => after.unwrap_or(*latest),
@@ -113,11 +115,11 @@ struct Follower {
     caller: Caller,
     topic: Topic,
     items: mpsc::Sender<Item>,
-    /// For what is loaded from the journal, and for what was missed.
+    /// Permits for what is loaded from the journal, and for what was missed.
     room: Arc<Semaphore>,
 }
 
-/// Why nothing more is told.
+/// Why the stream ends.
 enum End {
     ReaderGone,
     Cut(Refusal),
@@ -145,7 +147,7 @@ impl Follower {
         }
     }
 
-    /// From the journal, until what is in memory is next.
+    /// Reads the journal until the next event is in memory.
     async fn catch_up(&self, oldest: Seq, after: &mut Seq) -> Result<(), End> {
         let before = *after;
         while oldest > after.next() && self.page(after).await? {}
@@ -157,8 +159,9 @@ impl Follower {
         Ok(())
     }
 
-    /// One page of the journal; true if there may be more. It is loaded once all before it was taken, and then fills the
-    /// queue: at most `WATCHER_BYTES_MAX` and one event.
+    /// Sends one page of the journal; returns true if there may be more. A page is loaded once all
+    /// earlier events were taken. It then fills the queue: at most `WATCHER_BYTES_MAX` and one
+    /// event.
     async fn page(&self, after: &mut Seq) -> Result<bool, End> {
         const PAGE: u64 = 256;
         let mut room = self.reserve(WATCHER_BYTES_MAX).await?;
@@ -174,7 +177,7 @@ impl Follower {
         for entry in entries {
             *after = entry.seq;
             if self.topic.covers(&entry) {
-                // The last may be larger than what is left.
+                // The last event may be larger than the remaining room.
                 let size = usize::try_from(room_of(&entry)).unwrap_or(0).min(room.num_permits());
                 let Some(own) = room.split(size) else { continue };
                 self.send(Item::Entry(QueuedEntry::new(Arc::new(entry), own))).await?;
@@ -183,7 +186,7 @@ impl Follower {
         Ok(is_more)
     }
 
-    /// From memory, until the reader is too slow for it.
+    /// Sends events from memory, until the reader is too slow for that.
     async fn live(&self, live: Followed, after: &mut Seq) -> Result<(), End> {
         let Followed::Live { id, missed, mut events, .. } = live else { return Ok(()) };
         let _guard = WatchGuard { app: self.app.clone(), id };

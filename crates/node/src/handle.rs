@@ -1,6 +1,6 @@
-//! What a door holds: a way to ask the driver, and nothing else.
+//! The doors' handle to the driver: it can ask, and nothing else.
 //!
-//! Invariant: the queue is bounded; full is an answer (`Busy`), given at once.
+//! Invariant: the queue is bounded; a full queue refuses at once (`Busy`).
 
 use crate::driver::Job;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use synapse_core::record::Entry;
 use synapse_core::watch::Topic;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-/// Most jobs that wait for the driver: as many as there may be connections, and no more, since the room for all of
-/// them is taken from the start.
+/// The maximum number of jobs waiting for the driver. It matches the number of connections, and is
+/// no larger because the channel allocates all of its memory at the start.
 pub const QUEUE_MAX: usize = 1_024;
-/// Most events that wait for one watcher, and most bytes of them, though one event may be larger. A slower watcher gets
-/// no more from the driver, and reads the rest from the journal.
+/// The maximum number of events waiting for one watcher, and of their bytes; one event may be
+/// larger. A slower watcher gets no more from the driver and reads the rest from the journal.
 const WATCHER_EVENTS_MAX: usize = 256;
 pub(crate) const WATCHER_BYTES_MAX: u32 = 256 << 10;
 /// The highest value of `limits.input_required_max`.
@@ -34,14 +34,14 @@ pub struct Handle {
 /// The answer, and the latest event at that moment.
 pub type Heard = Result<(Answer, Seq), Refusal>;
 
-/// What a hand is told.
+/// An order for a hand.
 #[derive(Debug, Clone)]
 pub enum ToHand {
     Deliver {
         letter: Arc<Letter>,
         body: Body,
         tries: u8,
-        /// So many notes wait beside it.
+        /// The number of notes that wait besides it.
         notes: usize,
     },
     Stop {
@@ -53,13 +53,13 @@ pub enum ToHand {
         by: String,
         why: String,
     },
-    /// Something that must not wait for the end of a turn is first in line.
+    /// An urgent message is first in line and must not wait for the end of the turn.
     Urge {
         by: String,
     },
 }
 
-/// An event that waits for a reader, with the room that it takes up until it is dropped.
+/// A queued event, with the room that it occupies until it is dropped.
 #[derive(Debug)]
 pub struct QueuedEntry {
     entry: Arc<Entry>,
@@ -73,7 +73,8 @@ impl QueuedEntry {
 }
 
 impl QueuedEntry {
-    /// The entry, and the room that it took up: whoever turns it into bytes keeps that until these are written.
+    /// Returns the entry and its room. A caller that converts it to bytes keeps the room until
+    /// these are written.
     pub(crate) fn split(self) -> (Arc<Entry>, OwnedSemaphorePermit) {
         (self.entry, self.room)
     }
@@ -87,7 +88,7 @@ impl std::ops::Deref for QueuedEntry {
     }
 }
 
-/// The room that an event takes up in a queue of `WATCHER_BYTES_MAX`.
+/// Returns the room that an event occupies in a queue of `WATCHER_BYTES_MAX`.
 pub(crate) fn room_of(entry: &Entry) -> u32 {
     u32::try_from(entry.record.weight()).unwrap_or(u32::MAX).min(WATCHER_BYTES_MAX)
 }
@@ -104,14 +105,14 @@ impl EventSender {
         (Self { queue, room: Arc::new(Semaphore::new(WATCHER_BYTES_MAX as usize)) }, events)
     }
 
-    /// False if there is no room, or nobody reads any more.
+    /// Queues an event. Returns false if there is no room, or the reader is gone.
     pub(crate) fn try_send(&self, entry: Arc<Entry>) -> bool {
         let room = self.room.clone().try_acquire_many_owned(room_of(&entry));
         room.is_ok_and(|room| self.queue.try_send(QueuedEntry::new(entry, room)).is_ok())
     }
 }
 
-/// A stream of events, and what was missed before it began.
+/// A stream of events, and the events missed before it began.
 pub enum Followed {
     Live {
         id: WatcherId,
@@ -132,8 +133,8 @@ impl Handle {
         heard.await.unwrap_or(Err(Refusal::Stopping))
     }
 
-    /// Sends a message, and hears everything about its task from then on, the message itself first. The events end with
-    /// the task, or when they are not read in time.
+    /// Sends a message and returns all events of its task, beginning with the message. The events
+    /// end with the task, or when they are not read in time.
     pub async fn send(
         &self,
         caller: Caller,
@@ -148,7 +149,8 @@ impl Handle {
         }
     }
 
-    /// As `ask`, for callers that have many questions under way and wait for room rather than be refused.
+    /// Like `ask`, for callers with many concurrent requests that prefer waiting for room to a
+    /// refusal.
     pub async fn ask_when_there_is_room(
         &self,
         caller: Caller,
@@ -192,7 +194,8 @@ impl Handle {
         serves: Serves,
         running: Vec<TaskId>,
     ) -> Result<(LinkId, mpsc::Receiver<ToHand>), Refusal> {
-        // Room for the window, for follow-ups and for stops, also of tasks that wait for input beside the window.
+        // Room for the window, for follow-ups and for stops; also for tasks that wait for input,
+        // which do not count in the window.
         let (sender, orders) = mpsc::channel(4 * window + 64 + ASKING_ROOM);
         let (reply, heard) = oneshot::channel();
         self.put(Job::Link { agent, window, serves, running, sender, reply })?;
@@ -200,7 +203,7 @@ impl Handle {
         Ok((link, orders))
     }
 
-    /// For what must not be lost but needs no answer; waits for room if there is none.
+    /// Sends an input that must not be lost but needs no answer; waits for room if there is none.
     pub fn tell(&self, input: Input) {
         if let Err(TrySendError::Full(job)) = self.jobs.try_send(Job::Tell(input)) {
             let jobs = self.jobs.clone();

@@ -1,4 +1,4 @@
-//! The launch file: what a node is to be, written by `synapse run`, read at every start.
+//! The launch file: the configuration of a node, written by `synapse run` and read at every start.
 //!
 //! A restarted node reads the same file, so it is the same agent with the same hand.
 
@@ -19,28 +19,28 @@ pub struct Launch {
     pub kind: AgentType,
     #[serde(default)]
     pub name: Option<Label>,
-    /// What tells it from others of its type in its folder.
+    /// Distinguishes it from other agents of its type in its folder.
     #[serde(default)]
     pub suffix: Option<String>,
     #[serde(default)]
     pub role: Option<Label>,
     #[serde(default)]
     pub capabilities: Vec<Label>,
-    /// What it is for, in its user's words.
+    /// The user's description of its purpose.
     #[serde(default)]
     pub description: Option<String>,
-    /// What its program knows of A2A besides the protocol itself.
+    /// A2A extensions that its program supports.
     #[serde(default)]
     pub extensions: Vec<Extension>,
-    /// What its card declares, where the settings are not to decide.
+    /// What its card declares, where that overrides the settings.
     #[serde(default)]
     pub card: CardOptions,
     pub working_dir: PathBuf,
     pub hostname: String,
-    /// The port asked for; otherwise the last one, or the first free from 8100 up.
+    /// The requested port; otherwise the last one, or the first free from 8100 up.
     #[serde(default)]
     pub port: Option<u16>,
-    /// What was said of the network; the rest is in the settings.
+    /// Network options given at the start; the rest is in the settings.
     #[serde(default)]
     pub listen: Listen,
     pub hand: Hand,
@@ -49,24 +49,25 @@ pub struct Launch {
 /// What the card of one agent declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardOptions {
-    /// Bindings by their names in the settings, the preferred one first; empty: as `card.interfaces` says.
+    /// Bindings by their names in the settings, the preferred one first; empty: as in
+    /// `card.interfaces`.
     #[serde(default)]
     pub interfaces: Vec<String>,
-    /// Media types that it accepts; empty: as `card.input_modes` says.
+    /// Media types that it accepts; empty: as in `card.input_modes`.
     #[serde(default)]
     pub input_modes: Vec<String>,
-    /// Media types that it answers in; empty: as `card.output_modes` says.
+    /// Media types of its answers; empty: as in `card.output_modes`.
     #[serde(default)]
     pub output_modes: Vec<String>,
-    /// Streaming is not declared, whatever the settings say.
+    /// Do not declare streaming, whatever the settings say.
     #[serde(default)]
     pub no_streaming: bool,
-    /// Nor are push notifications.
+    /// Do not declare push notifications.
     #[serde(default)]
     pub no_push: bool,
 }
 
-/// Where and how it is to be reached by TCP (REST-8). Paths are absolute.
+/// Where and how the agent is reachable by TCP (REST-8). Paths are absolute.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listen {
     #[serde(default)]
@@ -74,13 +75,13 @@ pub struct Listen {
     /// Names under which callers know this machine.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// Where others reach it, if something forwards to it.
+    /// Its URL behind a proxy.
     #[serde(default)]
     pub public_url: Option<String>,
-    /// Plain HTTP may leave this machine.
+    /// Allows plain HTTP from other machines.
     #[serde(default)]
     pub insecure: bool,
-    /// Whoever is on this machine may give it tasks over A2A, without a token.
+    /// Allows anyone on this machine to give it tasks over A2A, without a token.
     #[serde(default)]
     pub open: bool,
     #[serde(default)]
@@ -99,7 +100,7 @@ pub enum Hand {
     Exec(Exec),
     /// No program: each message is answered with itself.
     Echo,
-    /// A program that joins, takes messages from its mailbox and stays.
+    /// A program that joins, takes messages from its mailbox and stays connected.
     Mailbox,
     /// A program in a terminal, which the holder keeps.
     Terminal(InTerminal),
@@ -108,7 +109,7 @@ pub enum Hand {
 }
 
 impl Hand {
-    /// Whether its program speaks in lines, one of which is a message without a task.
+    /// Whether its program speaks in lines, so that an answer may be a message without a task.
     pub fn answers_directly(&self) -> bool {
         match self {
             Self::Exec(exec) => exec.jsonl,
@@ -118,14 +119,14 @@ impl Hand {
     }
 }
 
-/// A program that is spoken with over the Agent Client Protocol.
+/// A program that speaks the Agent Client Protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OverAcp {
     pub argv: Vec<String>,
-    /// Set, or taken out where there is no value.
+    /// Variables to set, or to remove if there is no value.
     #[serde(default)]
     pub env: BTreeMap<String, Option<String>>,
-    /// The binary that is its MCP server.
+    /// The binary that serves as its MCP server.
     pub synapse: PathBuf,
 }
 
@@ -133,35 +134,36 @@ pub struct OverAcp {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InTerminal {
     pub argv: Vec<String>,
-    /// What the user said after the arguments of the profile; none if all of `argv` was said.
+    /// The user's arguments after those of the profile; `None` if the user gave all of `argv`.
     #[serde(default)]
     pub given: Option<Vec<String>>,
-    /// The profile as text. It holds until its file has another that is whole.
+    /// The profile as text. It is used until its file has a different valid profile.
     pub profile: String,
-    /// The profile of a project that is not trusted, as text: only what makes us more careful is taken from it.
+    /// The profile of an untrusted project, as text: only its more careful settings apply.
     #[serde(default)]
     pub project_profile: Option<String>,
-    /// Where its project was looked for; the working folder if absent.
+    /// Where its project was searched for; the working folder if absent.
     #[serde(default)]
     pub profile_folder: Option<PathBuf>,
-    /// Set, or taken out where there is no value.
+    /// Variables to set, or to remove if there is no value.
     #[serde(default)]
     pub env: BTreeMap<String, Option<String>>,
-    /// What it is made to tell besides what it shows.
+    /// What the program reports besides its screen.
     #[serde(default)]
     pub tells: Tells,
-    /// When messages are typed though its profile has no composer; otherwise as its profile says.
+    /// When to type messages although its profile has no composer; otherwise as its profile says.
     #[serde(default)]
     pub type_when: Option<TypeWhen>,
     pub columns: u16,
     pub rows: u16,
-    /// Of text and of the background, in the terminal it was started from: red, green and blue.
+    /// The colours of text and background in the terminal it was started from: red, green and blue.
     #[serde(default)]
     pub colours: Option<([u8; 3], [u8; 3])>,
 }
 
 impl InTerminal {
-    /// Whether its program is a shell, also behind a link: it would run each message as a command.
+    /// Whether its program is a shell, also behind a symbolic link: it would run each message as a
+    /// command.
     pub fn is_shell(&self, folder: &std::path::Path) -> bool {
         let Some(program) = self.argv.first() else { return false };
         // Another program may start it, such as `nice bash`.
@@ -180,24 +182,24 @@ impl InTerminal {
     }
 }
 
-/// What a program in a terminal is made to tell besides what it shows.
+/// How a program in a terminal reports its state besides its screen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tells {
-    /// We know of no way.
+    /// No known way.
     #[default]
     Nothing,
-    /// There is a way, and it is not used, and why.
+    /// There is a way, but it is not used, for this reason.
     Unused(String),
     /// It runs our hook program for its events.
     ClaudeHooks,
     CodexHooks,
-    /// It has a server of its own, at this port of loopback; guarded by our key if we chose the port.
+    /// It has its own server at this loopback port; guarded by our key if we chose the port.
     OpencodeServer {
         port: u16,
         guarded: bool,
     },
-    /// It records its sessions in files below this folder, as it always does.
+    /// It always records its sessions in files below this folder.
     SessionLog {
         format: LogFormat,
         folder: PathBuf,
@@ -205,7 +207,7 @@ pub enum Tells {
 }
 
 impl Tells {
-    /// Whether it says what it is given.
+    /// Whether it reports the prompts it receives.
     pub fn names_prompts(&self) -> bool {
         matches!(self, Self::ClaudeHooks | Self::CodexHooks | Self::OpencodeServer { .. })
     }
@@ -215,14 +217,14 @@ impl Tells {
 pub struct Exec {
     /// Run by `sh -c`.
     pub command: String,
-    /// Events, one JSON per line, both ways.
+    /// Events, one JSON per line, in both directions.
     pub jsonl: bool,
-    /// Tasks at once.
+    /// The maximum number of concurrent tasks.
     pub parallel: usize,
     #[serde(default)]
     pub time_limit_ms: Option<u64>,
     pub output_limit: u64,
-    /// How many earlier turns of its conversation the command is given with a message.
+    /// How many earlier turns of its conversation the command gets with a message.
     #[serde(default)]
     pub history: usize,
     #[serde(default)]

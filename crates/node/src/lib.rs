@@ -1,10 +1,11 @@
-//! A node: driver, journal, hands and doors of one agent, in a process of its own.
+//! A node: driver, journal, hands and doors of one agent, in its own process.
 //!
-//! The driver thread owns the core; everything else asks it through a bounded queue and hears back after the
-//! commit. Doors are thin: they read a request, call a dialect, ask, and write the answer.
+//! The driver thread owns the core; all other code asks it through a bounded queue and gets its
+//! answer after the commit. Doors are thin: they read a request, call a dialect, ask, and write the
+//! response.
 //!
-//! Not here: deciding (`synapse-core`), bytes to words (`synapse-dialects`), the process that restarts this
-//! one (`synapse-holder`).
+//! Not here: decisions (`synapse-core`), translation between bytes and core types
+//! (`synapse-dialects`), the process that restarts this one (`synapse-holder`).
 
 mod a2a;
 pub mod ancestry;

@@ -1,6 +1,7 @@
-//! Sockets: a Unix socket for this user alone, and TCP, on loopback or secured by TLS; how many may connect, and from where.
+//! Listeners: a Unix socket for this user only, and TCP, on loopback or secured by TLS; limits of
+//! connections and addresses.
 //!
-//! Not here: what is spoken on a connection, and its bounds (`connection`).
+//! Not here: the protocol on a connection, and its limits (`connection`).
 
 use crate::ancestry;
 use crate::auth::Peer;
@@ -21,15 +22,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// For each of both sockets, so that callers by TCP cannot keep the user's own commands out.
+/// For each of the two sockets, so that TCP callers cannot lock out the user's own commands.
 const CONNECTIONS_MAX: u64 = 2_048;
-/// Files that a node needs besides its connections: one for each task that runs, and its journal, folders and pipes.
+/// Files that a node needs besides its connections: one for each running task, and its journal,
+/// folders and pipes.
 const OTHER_FILES: u64 = 512;
-/// Connections from addresses that may not call, at once; further ones are closed unheard.
+/// Concurrent connections from addresses that may not call; further ones are closed without an
+/// answer.
 const REFUSED_MAX: usize = 32;
-/// Requests over HTTP/2 under way at once, for each of both sockets: of those a connection may have many.
+/// Concurrent requests over HTTP/2, for each of the two sockets; one connection may have many.
 const REQUESTS_MAX: usize = 2_048;
-/// How long an orderly stop waits for answers under way.
+/// How long an orderly stop waits for running requests.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 const PORT_FIRST: u16 = 8100;
 const PORT_LAST: u16 = 8999;
@@ -54,11 +57,11 @@ pub enum ListenError {
     Socket { path: String, why: String },
 }
 
-/// What is wished of a port, in falling order.
+/// The preferred ports, the most preferred first.
 pub struct PortWish<'a> {
     pub asked: Option<u16>,
     pub last: Option<u16>,
-    /// Ports that stopped agents will want back.
+    /// The ports of other agents, which may be stopped and want them back.
     pub spared: &'a [u16],
 }
 
@@ -66,7 +69,7 @@ impl Listeners {
     pub async fn bind(socket: &Path, address: IpAddr, wish: PortWish<'_>) -> Result<Self, ListenError> {
         let bad = |why: String| ListenError::Socket { path: socket.display().to_string(), why };
         let (path, _guard) = socket_address(socket).map_err(|e| bad(e.to_string()))?;
-        // Ours alone: whoever holds the agent's lock may replace what a killed node left.
+        // We hold the agent's lock, so we may replace the socket of a killed node.
         match std::fs::remove_file(socket) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(bad(e.to_string())),
             _ => {}
@@ -79,7 +82,7 @@ impl Listeners {
         Ok(Self { unix, tcp, port })
     }
 
-    /// Serves until told to stop, then lets what is under way finish.
+    /// Serves until told to stop, then lets running requests finish.
     pub async fn serve(self, router: Router, app: Shared, tls: Option<Server>, stop: CancellationToken) {
         let tls = tls.map(|server| Arc::new(Handshakes::new(server)));
         let lobby = Arc::new(Semaphore::new(REFUSED_MAX));
@@ -96,7 +99,8 @@ impl Listeners {
     }
 }
 
-/// Binding is the reservation: twenty that start at once each get a port of their own.
+/// Takes a port by binding it, so that even twenty agents that start at once each get a different
+/// one.
 async fn bind_port(address: IpAddr, wish: PortWish<'_>) -> Result<TcpListener, ListenError> {
     let bind = |port| TcpListener::bind((address, port));
     let is_absent = |why: &std::io::Error| why.kind() == std::io::ErrorKind::AddrNotAvailable;
@@ -119,11 +123,11 @@ async fn bind_port(address: IpAddr, wish: PortWish<'_>) -> Result<TcpListener, L
     Err(ListenError::NoPort)
 }
 
-/// What one socket has.
+/// The state of one listener.
 struct Shop {
     serving: Serving,
     app: Shared,
-    /// For addresses that may not call: they hear so, and take no room from others.
+    /// Permits for addresses that may not call: they get an answer, and take no room from others.
     lobby: Arc<Semaphore>,
     open: TaskTracker,
 }
@@ -142,12 +146,13 @@ async fn accept_unix(listener: UnixListener, shop: Shop) {
             continue;
         };
         let Ok(peer) = SocketPeer::of(&stream) else { continue };
-        // The mode of the socket already says so; root of a container may still come by.
+        // The mode of the socket already ensures this; root of a container may still connect.
         if peer.uid != own && peer.uid != 0 {
             tracing::warn!(uid = peer.uid, "another user knocked at the Unix socket");
             continue;
         }
-        // Here and not at the first request: by then whoever connected may be gone, and its pid another's.
+        // Now and not at the first request: by then the caller may be gone, and its pid reused
+        //
         let kin = ancestry::of_peer(&shop.app.home, &peer);
         shop.take(stream, Peer::unix(kin), room);
     }
@@ -183,13 +188,14 @@ async fn accept_tcp(listener: TcpListener, tls: Option<Arc<Handshakes>>, shop: S
     }
 }
 
-/// As many as there are file descriptors for.
+/// Returns how many connections the file descriptors allow.
 fn connections_max() -> usize {
     let each = (crate::open_files::allowed().saturating_sub(OTHER_FILES) / 2).clamp(16, CONNECTIONS_MAX);
     usize::try_from(each).unwrap_or(usize::MAX)
 }
 
-/// `accept` fails when descriptors run out; trying again at once would only burn the processor.
+/// Waits after a failed `accept`, which happens when descriptors run out; an immediate retry would
+/// only burn CPU time.
 async fn pause() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
@@ -227,7 +233,7 @@ impl Shop {
                 Err(why) => {
                     app.metrics.handshake_failed();
                     app.audit.turned_away(remote.ip().to_canonical(), "connect", "handshake_failed");
-                    // Anybody can make this happen as often as they like.
+                    // Anybody can cause this as often as they like.
                     tracing::debug!(%remote, %why, "no secure connection");
                 }
             }

@@ -1,4 +1,4 @@
-//! Counters for `/metrics`, in the text form that Prometheus reads.
+//! Counters for `/metrics`, in the Prometheus text format.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -22,7 +22,7 @@ pub struct Metrics {
     unproven: [AtomicU64; Unproven::ALL.len()],
 }
 
-/// Why a caller was not believed.
+/// Why a caller was not authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
     /// No secret where one is needed.
@@ -30,9 +30,9 @@ pub enum Unproven {
     Wrong,
     /// A token that was replaced.
     Expired,
-    /// Too many wrong ones from one address.
+    /// Too many wrong secrets from one address.
     Guessing,
-    /// The process could not be seen.
+    /// The calling process could not be identified.
     Unseen,
     /// The address may not call.
     Address,
@@ -78,7 +78,7 @@ impl Metrics {
         self.unproven[why as usize].fetch_add(1, Relaxed);
     }
 
-    /// A webhook was told one thing.
+    /// Counts a notification accepted by a webhook.
     pub fn push_sent(&self) {
         self.pushes_sent.fetch_add(1, Relaxed);
     }

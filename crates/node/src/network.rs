@@ -1,4 +1,4 @@
-//! Where and how a node listens: what was said at its start, over what the settings say (REST-8).
+//! Where and how a node listens: the options given at its start override the settings (REST-8).
 //!
 //! Pure: nothing is opened here.
 
@@ -11,7 +11,7 @@ use synapse_tls::ServerFiles;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub address: IpAddr,
-    /// Names of this machine, as callers write them: `name`, or `name:port` if something forwards to us.
+    /// Names of this machine, as callers write them: `name`, or `name:port` behind a proxy.
     pub hosts: Vec<String>,
     pub tls: Option<ServerFiles>,
 }
@@ -52,18 +52,18 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Plain HTTP for other machines.
+    /// Whether other machines can connect with plain HTTP.
     pub fn is_open(&self) -> bool {
-        // An address that maps IPv4 into IPv6 is what it maps.
+        // A v4-mapped IPv6 address counts as the IPv4 address.
         self.tls.is_none() && !self.address.to_canonical().is_loopback()
     }
 
-    /// Whether callers must show a certificate.
+    /// Whether callers must present a certificate.
     pub fn asks_for_certificates(&self) -> bool {
         self.tls.as_ref().is_some_and(|files| files.client_ca.is_some())
     }
 
-    /// The address to show to people and programs.
+    /// Returns the address to show to people and programs.
     pub fn endpoint(&self, port: u16) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let of_address = match self.address {
@@ -78,7 +78,7 @@ impl Plan {
     }
 }
 
-/// A pair that was named at the start stands for itself; otherwise the one in the settings.
+/// Returns the TLS files. A certificate pair given at the start overrides the one in the settings.
 fn tls(listen: &Listen, settings: &Settings) -> Result<Option<ServerFiles>, PlanError> {
     let client_ca = listen.client_ca.clone().or_else(|| settings.tls.client_ca.clone());
     let pair = match pair(&listen.cert, &listen.key, ["--tls-cert", "--tls-key"])? {
@@ -107,22 +107,23 @@ fn pair(
     }
 }
 
-/// What a caller may call this node in the `Host` header.
+/// The names that a caller may use for this node in the `Host` header.
 pub struct Names<'a> {
-    /// As in the plan.
+    /// The same as in the plan.
     pub hosts: &'a [String],
-    /// The names in our certificate, if the connection is secured with one.
+    /// The names in our certificate, if the connection uses TLS.
     pub certified: &'a [String],
-    /// The address of ours that was called.
+    /// Our address that was called.
     pub local: IpAddr,
     pub port: u16,
 }
 
 impl Names<'_> {
-    /// Loopback names, what was said and certified, and the very address that was called. A page of somebody else may
-    /// have a name of its own point here, but then that name is in the header, and no address.
+    /// Accepts loopback names, given and certified names, and the address that was called. A
+    /// foreign page may point its own name here, but then the header contains that name and not an
+    /// address.
     pub fn include(&self, host: &str, is_tls: bool) -> bool {
-        // A forwarder has a port of its own.
+        // A proxy has its own port.
         if self.hosts.iter().any(|own| has_port(own) && host.eq_ignore_ascii_case(own)) {
             return true;
         }
@@ -141,13 +142,13 @@ impl Names<'_> {
     }
 }
 
-/// The host of a URL, with its port if that is written.
+/// Returns the host of a URL, with its port if there is one.
 pub fn authority(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split('/').next().unwrap_or_default()
 }
 
-/// Whether a host is written with its port. The colons within brackets are those of an address.
+/// Whether a host includes a port. Colons in brackets belong to the address.
 pub fn has_port(host: &str) -> bool {
     host.rsplit(']').next().is_some_and(|rest| rest.contains(':'))
 }
@@ -181,7 +182,7 @@ mod tests {
         settings
     }
 
-    /// REST-8: plain HTTP stays on this machine unless somebody said otherwise at this start.
+    /// REST-8: plain HTTP stays on this machine unless the user chose otherwise at this start.
     #[test]
     fn what_was_said_and_what_is_set() {
         let table = [

@@ -1,12 +1,16 @@
-//! The notifier: starts the user's command (`notify.command`) when an agent begins to wait for a person.
+//! The notifier: starts the user's command (`notify.command`) when an agent begins to wait for a
+//! person.
 //!
-//! The command is started at most once for each prompt, also over a restart of the node: its run folder is named after
-//! the prompt, and `notified.json` names the last prompt for which a command ended. A runner carries it out, as it does
-//! the commands of tasks, so its time limit holds although the node may die.
+//! The command is started at most once for each prompt, even across restarts of the node: its run
+//! folder is named after the prompt, and `notified.json` names the last prompt whose command ended.
+//! A runner executes it, as it does the commands of tasks, so its time limit holds even if the node
+//! dies.
 //!
-//! Invariant: one command at a time, and `QUEUE_MAX` notices that wait for it. What an agent wrote is never in its
-//! arguments. It runs below the agent, so it counts as that agent and never as the user.
-//! Not here: when people are to be told (`hands::terminal::pending`, `hands::acp`), attached terminals (the viewer).
+//! Invariant: one command at a time, and at most `QUEUE_MAX` waiting notices. Text from an agent is
+//! never in its arguments. The command runs below the agent, so it counts as that agent and never
+//! as the user.
+//! Not here: when people are notified (`hands::terminal::pending`, `hands::acp`), attached
+//! terminals (the viewer).
 
 mod run;
 
@@ -31,19 +35,19 @@ use synapse_store::notified::NotifierResult;
 use synapse_store::registry::{Entry, PendingPrompt};
 use tokio::sync::mpsc;
 
-/// Notices that wait while a command runs. An agent has one prompt at a time, so more are of no use.
+/// Notices that wait while a command runs. An agent has one prompt at a time, so more are useless.
 const QUEUE_MAX: usize = 4;
-/// How long a command may take.
+/// The time limit of a command.
 const TIME_LIMIT_MS: u64 = 10_000;
-/// How much it may print before it is ended.
+/// How much it may print before it is killed.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
-/// No command is waited for longer than this, whatever becomes of its runner.
+/// The node waits no longer than this for a command, whatever happens to its runner.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
-/// Characters of what is asked; one that is longer is cut, and then `approve` shows all of it.
+/// The length limit of the question. A longer one is cut, and then `approve` shows all of it.
 const TEXT_CHARS_MAX: usize = 300;
 const STDERR_CHARS_MAX: usize = 500;
 
-/// Where a node reports that its agent waits for a person.
+/// Through this a node reports that its agent waits for a person.
 pub struct Notifier {
     queue: mpsc::Sender<PendingPrompt>,
     /// `told_at_ms` of the last prompt that was reported.
@@ -52,7 +56,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// None for an agent that never waits for a person.
+    /// Returns `None` for an agent that never waits for a person.
     pub fn start(app: &Shared, folders: &FolderWatcher) -> Option<Self> {
         if !app.may_ask() {
             return None;
@@ -63,7 +67,7 @@ impl Notifier {
         Some(Self { queue, last: None, audit: app.audit.clone() })
     }
 
-    /// The registry entry was written; notifies of the prompt in it if that is a new one.
+    /// Called after the registry entry was written; notifies of its prompt if that is new.
     pub fn written(&mut self, entry: &Entry) {
         let waits = entry.status == AgentState::Waiting;
         if let Some(pending) = entry.pending.as_ref().filter(|_| waits) {
@@ -139,7 +143,7 @@ impl Worker {
         }
     }
 
-    /// Carries a command out, or stays with it if it runs already, and records how it ended.
+    /// Runs a command, or follows one that is running already, and records how it ended.
     async fn finish(&self, mut run: Run, began: Option<Instant>) {
         let ended = tokio::time::timeout(GIVE_UP_AFTER, run.finish(&self.app, &self.folders)).await;
         let ended = ended.unwrap_or_else(|_| run.give_up());
@@ -167,7 +171,8 @@ impl Worker {
     }
 }
 
-/// Commands that the node before this one started. What it only prepared is prepared again if the prompt still stands.
+/// Returns the commands that an earlier node started. Removes those it only prepared; they are
+/// prepared again if the prompt is still open.
 fn started_before(folder: &Path) -> Vec<RunDir> {
     let found = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let (idle, started): (Vec<RunDir>, Vec<RunDir>) = found
@@ -204,11 +209,12 @@ fn result_of(run: &RunDir, ended: run::CommandEnd) -> NotifierResult {
     }
 }
 
-/// What a command is told.
+/// The information for a command.
 struct Notice<'a> {
     agent: &'a Agent,
     pending: &'a PendingPrompt,
-    /// The agent's name and what it asks, in one line without control characters. It begins with a letter or a digit.
+    /// The agent's name and its question, in one line without control characters. It begins with a
+    /// letter or a digit.
     text: String,
     commands: PromptCommands,
 }
@@ -229,7 +235,8 @@ impl<'a> Notice<'a> {
         Self { agent, pending, text, commands }
     }
 
-    /// Not started in the agent's folder: a project could provide files that a program reads from there.
+    /// Not run in the agent's folder: a project could provide files that a program reads from
+    /// there.
     fn spec(&self, argv: &[String], cwd: &Path) -> RunSpec {
         let command = |command: &Option<String>| command.clone().unwrap_or_default();
         let env = BTreeMap::from([
@@ -251,7 +258,7 @@ impl<'a> Notice<'a> {
         }
     }
 
-    /// The same for its standard input, in one line.
+    /// Returns the same information for its standard input, in one line.
     fn json(&self) -> String {
         let PromptCommands { approve, deny, attach } = &self.commands;
         let at = time::show(synapse_core::Timestamp(self.pending.told_at_ms));
@@ -343,7 +350,7 @@ mod tests {
         }
     }
 
-    /// A command that names the prompt approves it unread.
+    /// A command with the hash of the prompt would approve it unread.
     #[test]
     fn cut_text_does_not_approve_by_hash() {
         let (spec, _) = told(&"x".repeat(TEXT_CHARS_MAX + 1));
@@ -395,7 +402,7 @@ mod tests {
         assert!(written.contains("dropped: too many notices wait"), "{written}");
     }
 
-    /// A node that was killed before the command started has told nobody.
+    /// A node that was killed before the command started has notified nobody.
     #[test]
     fn prepared_run_of_an_earlier_node_is_forgotten() {
         let root = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
-//! How many files this node may have open: as many as the system allows, while the commands it runs get what the user had.
+//! Limits of open files: as many as the system allows for this node, and the user's own limit for
+//! the commands it runs.
 //!
-//! A node needs one for each connection and one for each running task. Programs that use `select` break above 1,024,
-//! so the user's own limit is kept for them (`RunSpec::open_files`).
+//! A node needs a descriptor for each connection and each running task. Programs that use `select`
+//! break above 1,024, so they get the user's own limit (`RunSpec::open_files`).
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::OnceLock;
@@ -22,12 +23,13 @@ pub(crate) fn raise() {
     }
 }
 
-/// What the programs that an agent runs may open; none if there is no limit.
+/// Returns the limit for the programs that an agent runs; `None` if there is no limit.
 pub(crate) fn of_the_user() -> Option<u64> {
     *OF_THE_USER.get_or_init(|| getrlimit(Resource::Nofile).current)
 }
 
-/// Gives a program that this node has just started what the user had; where the system cannot, it keeps ours.
+/// Sets the user's limit for a process that this node has just started. Where the system cannot,
+/// the process keeps ours.
 pub(crate) fn limit(pid: u32) {
     #[cfg(target_os = "linux")]
     if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {

@@ -1,8 +1,9 @@
-//! What only the operating system can tell a node: that its parent died, that a runner ended.
+//! Events that only the operating system can report: that the parent died, that a runner ended.
 //!
-//! Linux tells at once (`os/linux.rs`). Elsewhere the node looks at intervals (`os/other.rs`).
+//! Linux reports them at once (`os/linux.rs`). On other systems the node polls (`os/other.rs`).
 //!
-//! Not here: what follows from it (`serve`, `hands`), and what the small processes ask (`synapse-holder`'s `os`).
+//! Not here: what follows from them (`serve`, `hands`), and what the small processes ask
+//! (`synapse-holder`'s `os`).
 
 #[cfg(target_os = "linux")]
 mod linux;

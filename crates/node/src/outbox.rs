@@ -1,11 +1,14 @@
-//! The agent's outbox: what its sandboxed processes ask is carried out here, as the agent, and answered there (CLI-10).
+//! The agent's outbox: carries out the requests of its sandboxed processes as the agent, and
+//! answers in the folder (CLI-10).
 //!
-//! A call is a file under the agent's key. It is passed on to the node it names, over that node's socket, where the
-//! kernel tells that we stand below the agent; so the rights are the agent's, and the proof says `outbox`.
+//! A call is a file signed with the agent's key. It is forwarded over the socket of the node it
+//! names. There the kernel sees that we run below the agent; so the rights are the agent's, and the
+//! proof is `outbox`.
 //!
-//! Invariant: what cannot be believed is set aside and reported, and never stops the others. What may not be done
-//! twice is not done again after a crash: the answer says that it is not known.
-//! Not here: the files (`synapse-store`), what a call says (`synapse-dialects`).
+//! Invariant: a call that cannot be authenticated is set aside and reported, and never stops the
+//! others. A call that must not be repeated is not repeated after a crash: its answer says that its
+//! outcome is unknown.
+//! Not here: the files (`synapse-store`), the format of calls (`synapse-dialects`).
 
 use crate::doors::Shared;
 use crate::driver::now;
@@ -27,12 +30,12 @@ use tokio::sync::{Notify, Semaphore};
 
 /// Calls that are carried out at once; further ones wait for those.
 const AT_ONCE_MAX: usize = 32;
-/// Streams that are passed on at once; further ones are refused.
+/// Streams that are forwarded at once; further ones are refused.
 const FOLLOWED_MAX: usize = 64;
-/// Where nobody tells that a file has come (a folder shared by a virtual machine), how often we look.
+/// The polling interval for folders that send no events, such as one shared by a virtual machine.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
 const CALL_MAX: Duration = Duration::from_secs(25);
-/// How long one stream is passed on; who still wants it asks again.
+/// How long one stream is forwarded; after that the caller has to ask again.
 const FOLLOW_MAX: Duration = Duration::from_secs(300);
 
 /// Takes calls for as long as the node runs.
@@ -50,7 +53,7 @@ pub async fn take_in(outbox: Arc<Outbox>, news: Arc<Notify>, app: Shared) {
         if !desk.look().await {
             return;
         }
-        // Until we are told, or find out ourselves; that costs one system call.
+        // Wait for an event, or poll, which costs one system call.
         while tokio::time::timeout(LOOK_EVERY, news.notified()).await.is_err() && desk.changed() == looked {
             if desk.app.stop.is_cancelled() {
                 return;
@@ -64,19 +67,19 @@ struct Desk {
     app: Shared,
     room: Arc<Semaphore>,
     followers: Semaphore,
-    /// Files whose call is being carried out.
+    /// The files whose call is being carried out.
     under_way: Mutex<HashSet<SpoolId>>,
-    /// Ids that were used, for as long as a copy of the call would be fresh.
+    /// Used ids, kept for as long as a copy of the call would be accepted as fresh.
     seen: Mutex<HashMap<String, u64>>,
 }
 
 impl Desk {
-    /// When the folder last changed.
+    /// Returns when the folder last changed.
     fn changed(&self) -> Option<std::time::SystemTime> {
         std::fs::metadata(self.outbox.spool().arrivals()).and_then(|m| m.modified()).ok()
     }
 
-    /// Begins whatever is there; false when the node is ending.
+    /// Begins all waiting calls. Returns false when the node is stopping.
     async fn look(self: &Arc<Self>) -> bool {
         let outbox = self.outbox.clone();
         let taken = tokio::task::spawn_blocking(move || {
@@ -134,7 +137,7 @@ impl Desk {
         });
     }
 
-    /// A copy of a call is not the call.
+    /// Refuses a copy of a call.
     fn once(&self, call: Call) -> Result<Call, Refusal> {
         let mut seen = lock(&self.seen);
         let oldest = now().0.saturating_sub(Call::AGE_MS_MAX);
@@ -178,7 +181,7 @@ impl Desk {
         }
     }
 
-    /// The status that the node gave; an error if none was reached.
+    /// Returns the status from the node, or an error if no node was reached.
     async fn carry_out(&self, call: &Call, frames: &mut Frames) -> Result<u16, Refusal> {
         if call.ask == Ask::Roll {
             frames.whole(200, self.roll(call).await);
@@ -215,7 +218,7 @@ impl Desk {
         }
     }
 
-    /// Who is on this machine, as JSON.
+    /// Returns the agents on this machine, as JSON.
     async fn roll(&self, call: &Call) -> String {
         let request: RollRequest = serde_json::from_value(call.body.clone()).unwrap_or_default();
         let home = self.app.home.clone();
@@ -258,7 +261,7 @@ enum Asked {
     Stream(Box<synapse_peer::LineStream>),
 }
 
-/// An answer, frame by frame.
+/// An answer, written frame by frame.
 struct Frames {
     answering: Answering,
     id: String,
@@ -274,7 +277,7 @@ impl Frames {
         self.add(Frame { end: true, ..frame });
     }
 
-    /// False if nobody wants any more.
+    /// Adds a frame. Returns false if the caller has given up.
     fn add(&mut self, mut frame: Frame) -> bool {
         frame.id.clone_from(&self.id);
         frame.n = self.n;
@@ -302,7 +305,7 @@ impl Frames {
     }
 }
 
-/// What lay in the outbox and is not believed.
+/// Returns the audit line for a file that was set aside.
 fn aside(code: &'static str) -> Line {
     let mut line = Line::new(now(), &Actor::node(), "outbox", "set_aside");
     line.status = Some(error::status(&Refusal::bad_field("", "")));
@@ -314,8 +317,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An agent's node says when it passes on what lay in the agent's outbox. This only ever lowers what is believed: a
-/// node whose holder is gone no longer stands below its agent, and must not become the person by that.
+/// Lowers the proof of a caller that says it forwards from an outbox. This can only lower trust: a
+/// node whose holder is gone is no longer below its agent, and must not become the person because
+/// of that.
 pub fn passed_on(caller: Caller, headers: &HeaderMap) -> Caller {
     if headers.get(synapse_peer::VIA).is_none_or(|via| via != synapse_peer::VIA_OUTBOX) {
         return caller;
@@ -326,7 +330,7 @@ pub fn passed_on(caller: Caller, headers: &HeaderMap) -> Caller {
     }
 }
 
-/// Makes the outbox, if the working folder allows it, and watches it from now on.
+/// Creates the outbox if the working folder allows it.
 pub fn open(working_dir: &std::path::Path, agent: &synapse_store::home::AgentDir) -> Option<Arc<Outbox>> {
     match Outbox::make(working_dir, agent) {
         Ok(outbox) => Some(Arc::new(outbox)),
@@ -342,7 +346,7 @@ mod tests {
     use super::*;
     use synapse_core::ids::AgentId;
 
-    /// CLI-10: what came through an outbox is the agent's, and never the person's.
+    /// CLI-10: a request through an outbox is the agent's, and never the person's.
     #[test]
     fn what_is_passed_on_is_believed_less() {
         let agent =

@@ -1,13 +1,15 @@
-//! Finds the process behind a TCP connection from this machine: a stolen token does not make an agent the person.
+//! Finds the process behind a TCP connection from this machine: a stolen token does not make
+//! an agent the person.
 //!
-//! The kernel lists connections with the number of the socket at the other end, and each process with the
-//! sockets it has open. So the process is found, and from it the agent. Looked up once for each connection that
-//! brings a secret, off the async threads, and within bounds.
+//! The kernel lists connections with the socket number of the other end, and the sockets that each
+//! process has open. This leads to the process, and from it to the agent. The lookup runs once for
+//! each connection that presents a secret, off the async threads, and within limits.
 //!
-//! Invariant: a process under an agent is never taken for the person because it was quick, hid its open files,
-//! passed its socket from child to child, or put it where no process has it. If it has the socket open, it decides, even
-//! if a process of the person has the socket too. A socket of our own user that no process can be seen to have is
-//! nobody's. Not here: systems other than Linux, where nothing is seen.
+//! Invariant: a process under an agent is never taken for the person because it was quick, hid its
+//! open files, passed its socket from child to child, or put it where no process has it. If an
+//! agent has the socket open, the owner is that agent, even if a process of the person has the
+//! socket too. A socket of our own user that no visible process has is nobody's. Not here: systems
+//! other than Linux, where processes cannot be looked up.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -25,26 +27,28 @@ use synapse_holder::SystemLimit;
 use synapse_store::files::our_uid;
 use synapse_store::home::Home;
 
-/// Who has the other end.
+/// The owner of the other end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
     /// A process under these agents, nearest first.
     Agents(Vec<AgentId>),
     /// A process that no agent started.
     Person,
-    /// Not a process that we could see, and none under an agent: another machine, another user, a forwarded port.
+    /// Not a process that we could see, and none under an agent: another machine, another user, a
+    /// forwarded port.
     Elsewhere,
-    /// It may be anybody's; says why.
+    /// It may belong to anybody, for this reason.
     Nobody(&'static str),
-    /// This limit of the system prevented the look; a later one may go well.
+    /// This system limit prevented the lookup; a later one may succeed.
     Limited(SystemLimit),
 }
 
-/// What one look found.
+/// The result of one lookup.
 #[cfg(target_os = "linux")]
 enum Look {
     Found(Owner),
-    /// A reason to look again, and after the last look the reason why the connection is nobody's.
+    /// Look again for this reason; after the last lookup it is the reason why the connection is
+    /// nobody's.
     Again(&'static str),
 }
 
@@ -105,8 +109,8 @@ fn look(home: &Home, socket: u64, uid: u32, before: &mut Option<BTreeSet<u32>>) 
         Err(Unreadable::Limited(limit)) => return Err(limit),
         Err(Unreadable::Failed) => return Ok(Look::Again(UNREADABLE)),
     };
-    // Agents first: one that has the socket decides, even if it gave a copy to a process of the person. This node is
-    // below its own agent and trusted.
+    // Agents first: an agent that has the socket is the owner, even if it gave a copy to a process
+    // of the person. This node is below its own agent and trusted.
     let others: Vec<u32> = below.iter().rev().copied().filter(|pid| *pid != std::process::id()).collect();
     match linux::search(&others, socket)? {
         linux::Search::Found(places) => {
@@ -131,7 +135,8 @@ fn look(home: &Home, socket: u64, uid: u32, before: &mut Option<BTreeSet<u32>>) 
     })
 }
 
-/// Decides about a socket of our own user that no process is seen to have; these hide what they have open.
+/// Decides on a socket of our own user that no visible process has; the `hidden` ones conceal their
+/// open files.
 #[cfg(target_os = "linux")]
 fn unseen(
     home: &Home,
@@ -152,8 +157,9 @@ fn unseen(
             }
         }
     }
-    // A forwarded port ends in a process of the SSH server that nobody may look into. It may be that one, if
-    // no process under an agent could have the socket, and none of those came or went since the last look.
+    // A forwarded port ends in a process of the SSH server that nobody may inspect. It may be that
+    // one, if no process under an agent could have the socket, and none of those started or ended
+    // since the last lookup.
     if !may_be_forwarded || linux::can_hide(&below, socket)? {
         *before = None;
         return Ok(Look::Again(UNSEEN));
@@ -165,13 +171,14 @@ fn unseen(
     Ok(Look::Again(UNSEEN))
 }
 
-/// Decides between all processes that have the socket; none if one of them is gone.
+/// Decides between all processes that have the socket. Returns `None` if one of them is gone.
 #[cfg(target_os = "linux")]
 fn owner_of(home: &Home, places: &[linux::Place]) -> Option<Owner> {
     decide(places.iter().map(|place| kin_of(home, place)))
 }
 
-/// An agent that has the socket decides, whoever else has it; then a limit that prevented a look at one of them.
+/// An agent that has the socket wins, whoever else has it; next comes a limit that prevented the
+/// lookup of one process.
 #[cfg(target_os = "linux")]
 fn decide(kins: impl Iterator<Item = Kin>) -> Option<Owner> {
     let mut owner = Some(Owner::Person);
@@ -186,7 +193,8 @@ fn decide(kins: impl Iterator<Item = Kin>) -> Option<Owner> {
     owner
 }
 
-/// The process is held while it is looked at, and must still have the socket then.
+/// Returns the kin of a process that has the socket. The process is pinned meanwhile, and must
+/// still have the socket then.
 #[cfg(target_os = "linux")]
 fn kin_of(home: &Home, place: &linux::Place) -> Kin {
     match PinnedProcess::open(place.pid) {
@@ -201,7 +209,8 @@ pub fn of(_home: &Home, _remote: SocketAddr, _local: SocketAddr) -> Owner {
     Owner::Elsewhere
 }
 
-/// Finds the process that takes connections at `address` of loopback. In the kernel's list its other end is nowhere.
+/// Finds the process that listens at `address` of loopback. In the kernel's list, the other end of
+/// a listener is all zeros.
 pub fn of_listener(home: &Home, address: SocketAddr) -> Owner {
     of(home, address, SocketAddr::from(([0, 0, 0, 0], 0)))
 }

@@ -1,7 +1,7 @@
-//! Reads what is left of a request body over HTTP/2 that was answered without being read, within bounds.
+//! Reads the rest of an HTTP/2 request body that was answered without being read, within limits.
 //!
-//! A body that is dropped resets its stream. Some clients (curl before 8) then report a broken stream instead of the
-//! answer, which is lost just when it says why the request was refused.
+//! Dropping a body resets its stream. Some clients (curl before 8) then report a broken stream
+//! instead of the response, so the reason of a refusal is lost.
 
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// More than this is not read: the client is reset.
+/// A longer rest is not read; the stream is reset.
 const BYTES_MAX: usize = 256 << 10;
 const TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -35,7 +35,7 @@ impl Body for DrainedBody {
             Some(body) => Pin::new(body).poll_frame(cx),
             None => Poll::Ready(None),
         };
-        // After a fault or the end nothing is left to read.
+        // After an error or the end, nothing is left to read.
         if let Poll::Ready(None | Some(Err(_))) = &polled {
             self.0 = None;
         }
@@ -55,7 +55,7 @@ impl Drop for DrainedBody {
     fn drop(&mut self) {
         let Some(mut body) = self.0.take().filter(|body| !body.is_end_stream()) else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        // As many at once as a connection may have streams: each of them holds one.
+        // Bounded by the number of streams of a connection, because each of these holds one.
         runtime.spawn(tokio::time::timeout(TIME_MAX, async move {
             let mut left = BYTES_MAX;
             while let Some(Ok(frame)) = body.frame().await {

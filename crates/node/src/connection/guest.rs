@@ -1,6 +1,6 @@
-//! Requests on one connection of HTTP/2: how many there are, and whether it is quiet.
+//! Counts the requests on one HTTP/2 connection, and detects when it is idle.
 //!
-//! A request counts until the last byte of its answer is sent, or nobody wants it any more.
+//! A request counts until the last byte of its response is sent, or until it is dropped.
 
 use axum::body::Body;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ pub(super) struct Guests {
     here: watch::Sender<usize>,
 }
 
-/// One request, while it is here.
+/// One running request.
 pub(super) struct Guest {
     room: Option<OwnedSemaphorePermit>,
     here: watch::Sender<usize>,
@@ -30,18 +30,18 @@ impl Guests {
         Guest { room: self.room.clone().try_acquire_owned().ok(), here: self.here.clone() }
     }
 
-    /// Ends when all who came have left again.
+    /// Resolves when at least one request was served and none is running.
     pub(super) fn gone(&self) -> impl Future<Output = ()> + use<> {
         let mut here = self.here.subscribe();
         async move {
-            // The first word may be that one came and has left already.
+            // The first change may already be the end of the first request.
             if here.changed().await.is_ok() {
                 let _ = here.wait_for(|here| *here == 0).await;
             }
         }
     }
 
-    /// Ends when nobody was here for so long.
+    /// Resolves when no request has been running for this long.
     pub(super) fn quiet_for(&self, time: Duration) -> impl Future<Output = ()> + use<> {
         let mut here = self.here.subscribe();
         async move {
@@ -62,7 +62,7 @@ impl Guests {
 }
 
 impl Guest {
-    /// It found no room.
+    /// Whether there was no room for this request.
     pub(super) fn is_too_many(&self) -> bool {
         self.room.is_none()
     }
@@ -74,7 +74,7 @@ impl Drop for Guest {
     }
 }
 
-/// The body of an answer, with the guest it is for.
+/// A response body that keeps its request counted.
 pub(super) struct Kept {
     body: Body,
     _guest: Guest,

@@ -1,15 +1,15 @@
-//! Which version of HTTP a connection speaks: that of its first bytes, which are then read again.
+//! Detects the HTTP version of a connection from its first bytes, which are then read again.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
-/// How every connection of HTTP/2 begins, and none of HTTP/1.1.
+/// The first bytes of every HTTP/2 connection, and of no HTTP/1.1 connection.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The stream as it was, and whether it speaks HTTP/2. Reads no more than it must to tell, and waits as long as the
-/// other side does.
+/// Returns the stream from its beginning, and whether it speaks HTTP/2. Reads no more than it
+/// needs, and has no time limit.
 pub(super) async fn sniff<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Rewound<S>, bool)> {
     let (mut head, mut to) = ([0; PREFACE.len()], 0);
     while to < head.len() && PREFACE.starts_with(&head[..to]) {
@@ -22,7 +22,7 @@ pub(super) async fn sniff<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Re
     Ok((Rewound { head, from: 0, to, stream }, is_http2))
 }
 
-/// A stream of which the first bytes come once more.
+/// A stream whose first bytes are read again.
 pub(super) struct Rewound<S> {
     head: [u8; PREFACE.len()],
     from: usize,
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt as _;
 
-    /// However the bytes are cut, they all come again, and tell the same.
+    /// However the bytes are split, all of them are read again, and the result is the same.
     #[tokio::test]
     async fn what_was_read_comes_again() {
         let whole = [PREFACE.as_slice(), b"and more"].concat();

@@ -1,6 +1,6 @@
 //! One notifier command, from its run folder to its end.
 //!
-//! Not here: what the command is told, and who is told of its end (`notify`).
+//! Not here: the information for the command, and who learns of its end (`notify`).
 
 use crate::doors::Shared;
 use crate::folders::FolderWatcher;
@@ -10,14 +10,14 @@ use std::process::Child;
 use std::time::Duration;
 use synapse_holder::{Exit, How, RunDir, RunState};
 
-/// A runner that could not begin is started again this often.
+/// How often a runner that could not begin is started.
 const RUNNERS_MAX: usize = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// How a command ended.
 #[derive(Debug)]
 pub(super) struct CommandEnd {
-    /// None if nobody knows.
+    /// `None` if unknown.
     pub how: Option<How>,
     pub code: Option<i32>,
     pub why: String,
@@ -56,7 +56,7 @@ impl Run {
         &self.dir
     }
 
-    /// Starts the command unless it was started before; returns when it has ended.
+    /// Starts the command unless it was started before. Returns when it has ended.
     pub(super) async fn finish(&mut self, app: &Shared, folders: &FolderWatcher) -> CommandEnd {
         loop {
             let runner = match self.dir.state() {
@@ -69,7 +69,7 @@ impl Run {
                     Ok(pid) => Some(pid),
                     Err(why) => return CommandEnd::not_started(why),
                 },
-                // A limit of the system; the end is in its folder, whenever that can be read.
+                // A system limit; once its folder is readable again, the end is in there.
                 Err(_) => None,
             };
             match runner {
@@ -85,7 +85,7 @@ impl Run {
         }
     }
 
-    /// The runner of a run that has not begun.
+    /// Makes sure that a run which has not begun has a runner.
     async fn see_to_runner(&mut self, app: &Shared) -> Result<u32, String> {
         if let Some(child) = &mut self.child {
             match child.try_wait() {
@@ -122,7 +122,8 @@ impl Run {
     }
 }
 
-/// The command gets what a program of the user has, and not what is said to the node or to an agent.
+/// Starts the runner. The command gets the environment of the user's programs, without the
+/// variables for nodes and agents.
 fn start(app: &Shared, dir: &RunDir) -> std::io::Result<Child> {
     let mut command = runner_command(app, dir)?;
     for (name, _) in std::env::vars_os() {

@@ -1,19 +1,20 @@
-//! Linux: the death signal of the parent, and descriptors of processes.
+//! Linux: the parent death signal, and process descriptors.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::os::fd::OwnedFd;
 use tokio::io::unix::AsyncFd;
 
-/// From now on the death of the parent is a SIGTERM to this process.
+/// Makes the kernel send this process SIGTERM when its parent dies.
 pub(crate) fn end_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
 }
 
-/// The end of a process, waited for without looking.
+/// Waits for the end of a process without polling.
 pub(crate) struct EndOf(AsyncFd<OwnedFd>);
 
 impl EndOf {
-    /// None if there is no such process; an error if the system has no descriptor for it.
+    /// Returns `None` if there is no such process, or an error if the system has no descriptor for
+    /// it.
     pub(crate) fn process(pid: u32) -> std::io::Result<Option<Self>> {
         let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
         match pidfd_open(pid, PidfdFlags::NONBLOCK) {
@@ -35,8 +36,8 @@ fn watched(pidfd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
     unsafe { AsyncFd::register(pidfd) }.map_err(std::io::Error::from)
 }
 
-/// Lets go of the pages of our own code. What is needed again comes back at its first use; what only the start needed
-/// stays away, and an idle node is as small as what it does.
+/// Releases the memory pages of our own code. Pages that are needed again are loaded at their next
+/// use. Pages that only the start needed stay out, so an idle node uses little memory.
 #[allow(unsafe_code)]
 pub(crate) fn give_back_code() {
     let (Ok(maps), Ok(own)) =
@@ -45,14 +46,15 @@ pub(crate) fn give_back_code() {
         return;
     };
     for (start, length) in own_code(&maps, &own.to_string_lossy()) {
-        // SAFETY: the range is one whole mapping, as the kernel just listed it, of our program's file: private, read and
-        // executed, never writable. So no page of it differs from the file, the file cannot be written while it runs
-        // (ETXTBSY), and a page that was let go is read again with the same bytes whenever it is touched.
+        // SAFETY: the range is one whole mapping of our program's file, as the kernel just listed
+        // it: private, readable and executable, never writable. So no page of it differs from the
+        // file. The file cannot be written while it runs (ETXTBSY), and a released page is read
+        // again with the same bytes when it is touched.
         unsafe { libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED) };
     }
 }
 
-/// Where the code of our own program is: start and length.
+/// Returns the start and length of our own code mappings.
 fn own_code(maps: &str, own: &str) -> Vec<(usize, usize)> {
     let place = |line: &str| {
         let mut words = line.splitn(6, ' ');
@@ -86,7 +88,7 @@ nonsense
         assert_eq!(own_code(maps, "/usr/bin/other"), []);
     }
 
-    /// The code still runs after its pages are gone, and they were.
+    /// The pages are released, and the code still runs.
     #[test]
     fn code_that_was_given_back_still_runs() {
         let resident = || {

@@ -1,6 +1,6 @@
-//! Systems that do not tell of the end of a process: looks at intervals.
+//! Systems that do not report the end of a process: polls at intervals.
 //!
-//! Not here: Linux (`os/linux.rs`), the only system where all promises hold.
+//! Not here: Linux (`os/linux.rs`), the only system where all guarantees hold.
 
 use rustix::process::{Signal, getpid, getppid, kill_process};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use synapse_holder::ProcessMark;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// From now on the death of the parent is a SIGTERM to this process, within half a second.
+/// Sends this process SIGTERM within half a second after its parent dies.
 pub(crate) fn end_with_parent() {
     let parent = getppid();
     std::thread::spawn(move || {
@@ -19,11 +19,11 @@ pub(crate) fn end_with_parent() {
     });
 }
 
-/// The end of a process, looked for at intervals.
+/// Waits for the end of a process by polling.
 pub(crate) struct EndOf(ProcessMark);
 
 impl EndOf {
-    /// None if there is no such process.
+    /// Returns `None` if there is no such process.
     pub(crate) fn process(pid: u32) -> std::io::Result<Option<Self>> {
         Ok(ProcessMark::of(pid).map(Self))
     }
@@ -35,5 +35,5 @@ impl EndOf {
     }
 }
 
-/// Nothing to be done: the system takes such pages back by itself when it needs them.
+/// Does nothing: the system reclaims such pages by itself when it needs them.
 pub(crate) fn give_back_code() {}
