@@ -1,4 +1,4 @@
-//! What the client writes, and the moment it stops: calls that wait must not hold up the end.
+//! The client's input, and the moment it ends: waiting calls must not delay the shutdown.
 
 use std::io;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-/// Passes everything on; says when there is no more.
+/// Forwards all input, and cancels `closed` at its end.
 pub(crate) struct Input<R> {
     inner: R,
     closed: CancellationToken,

@@ -1,11 +1,12 @@
-//! The Model Context Protocol over two pipes: what agents do with `synapse` becomes tools that they call.
+//! The Model Context Protocol over two pipes: makes the commands of `synapse` available to agents
+//! as tools.
 //!
-//! The protocol itself is rmcp's. Here are the tools with their words (`tools`), how a call is answered (`server`),
-//! and the loop that ends when the client is gone. Everything that a tool does is done by a clerk, which the binary
-//! brings along: the same code as behind its commands.
+//! rmcp implements the protocol. This crate has the tools and their descriptions (`tools`), the
+//! answers to calls (`server`), and the loop that ends when the client is gone. A clerk, which the
+//! binary provides, executes the tools with the same code as the commands.
 //!
-//! Invariant: nothing but JSON-RPC is written to the output. A call that cannot be done is an answer that says what
-//! helps, not an error of the protocol.
+//! Invariant: only JSON-RPC is written to the output. A call that fails returns a result with a
+//! hint, not a protocol error.
 //! Not here: nodes, sockets, who is calling (`synapse/cli/mcp`).
 
 mod input;
@@ -20,22 +21,22 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Who does what the tools ask for.
+/// Executes tool calls.
 ///
-/// Its futures stay on one thread, as those of the commands do.
+/// Its futures stay on one thread, like those of the commands.
 #[allow(async_fn_in_trait)]
 pub trait Clerk {
     async fn carry_out(&self, call: ToolCall, waiting: Waiting) -> Result<Told, ErrorInfo>;
 }
 
-/// What comes back from a tool.
+/// The result of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
     /// For the model, in a few words.
     pub text: String,
-    /// The same and more, for programs; an object.
+    /// The same and more, for programs; a JSON object.
     pub data: Value,
-    /// It was done, and did not come out well.
+    /// The call was executed, but its result is negative.
     pub failed: bool,
 }
 
@@ -51,22 +52,22 @@ impl Told {
     }
 }
 
-/// How a call is waited for: where news go, and what ends it early.
+/// How a client waits for a call: where progress goes, and what ends the wait early.
 #[derive(Clone)]
 pub struct Waiting {
     news: mpsc::Sender<String>,
-    /// The client hears news, so that it knows that we are still at it.
+    /// The client gets progress, so it knows that the call is still running.
     pub is_told: bool,
-    /// The client wants no answer any more.
+    /// The client has canceled the call.
     pub canceled: CancellationToken,
     /// The client is gone.
     pub closed: CancellationToken,
 }
 
 impl Waiting {
-    /// Tells the client what happens; with too much at once, some of it is left out.
+    /// Sends progress to the client; if there is too much at once, some of it is dropped.
     pub fn say(&self, news: impl Into<String>) {
-        // Full: it has not read the last ones yet.
+        // The channel is full: the client has not read the last ones yet.
         let _ = self.news.try_send(news.into());
     }
 }
@@ -80,7 +81,7 @@ pub enum ServeError {
     Ended(String),
 }
 
-/// Serves one client, until it is gone.
+/// Serves one client until it is gone.
 pub async fn serve(
     clerk: impl Clerk + 'static,
     input: impl AsyncRead + Send + Unpin + 'static,

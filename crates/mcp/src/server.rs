@@ -1,6 +1,7 @@
-//! One client: its calls are handed to the clerk, what happens meanwhile goes back as progress.
+//! Serves one client: passes its calls to the clerk, and sends progress meanwhile.
 //!
-//! The protocol runs in tasks that may move between threads, the clerk's work does not: a queue lies between them.
+//! The protocol runs in tasks that may move between threads, but the clerk stays on one thread: a
+//! queue connects them.
 
 use crate::input::Input;
 use crate::{Clerk, ServeError, Told, ToolCall, Waiting, tools};
@@ -19,15 +20,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// Calls at once; each may hold a connection.
+/// The maximum number of concurrent calls; each may hold a connection.
 const CALLS_MAX: usize = 64;
-/// A message of the largest size, with every character escaped, fits; nothing much larger is read.
+/// Large enough for a message of the maximum size with every character escaped.
 const LINE_BYTES_MAX: usize = 8 << 20;
-/// Clients give up on calls of which they hear nothing.
+/// Clients give up on calls without progress.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 const NEWS_MAX: usize = 32;
 
-/// A call on its way to the clerk.
+/// A call in the queue for the clerk.
 struct Job {
     call: ToolCall,
     waiting: Waiting,
@@ -58,7 +59,7 @@ async fn work<C: Clerk + 'static>(clerk: Rc<C>, mut queue: mpsc::Receiver<Job>) 
         let clerk = clerk.clone();
         tokio::task::spawn_local(async move {
             let told = clerk.carry_out(job.call, job.waiting).await;
-            // Nobody listens any more if the call was canceled.
+            // If the call was canceled, there is no receiver any more.
             let _ = job.done.send(told);
         });
     }
@@ -131,7 +132,7 @@ impl Server {
     }
 }
 
-/// Tells the client how a call goes, if it wants to know.
+/// Sends progress of a call, if the client requested it.
 struct Teller {
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
@@ -193,7 +194,7 @@ fn answer(told: Result<Told, ErrorInfo>) -> CallToolResult {
     }
 }
 
-/// What happened, and the names to use instead if there are some.
+/// Formats an error with the names to use instead, if there are some.
 fn in_words(info: &ErrorInfo) -> String {
     let candidates = info.details.as_ref().and_then(|details| details.get("candidates")?.as_array());
     let mut text = info.message.clone();

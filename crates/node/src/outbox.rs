@@ -1,9 +1,9 @@
 //! The agent's outbox: carries out the requests of its sandboxed processes as the agent, and
 //! answers in the folder (CLI-10).
 //!
-//! A call is a file signed with the agent's key. It is forwarded over the socket of the node it
-//! names. There the kernel sees that we run below the agent; so the rights are the agent's, and the
-//! proof is `outbox`.
+//! A call is a file with a code made with the agent's key. It is forwarded over the socket of the
+//! node it names. There the kernel sees that we run below the agent; so the rights are the agent's,
+//! and the proof is `outbox`.
 //!
 //! Invariant: a call that cannot be authenticated is set aside and reported, and never stops the
 //! others. A call that must not be repeated is not repeated after a crash: its answer says that its

@@ -1,8 +1,9 @@
-//! Post between agents: letters to others go into their spool, letters to ours are taken from it.
+//! Mail between agents: writes letters for others into their spools, and takes our letters from
+//! ours.
 //!
-//! A spool is a folder of files, so mail needs nobody to be running. Taken in at the start and at once while
-//! running; a file is removed only after its message is in the journal, and its name is the message's id for
-//! its sender, so that taking it twice has one effect.
+//! A spool is a folder of files, so sending mail does not need the receiver to be running. Letters
+//! are taken at the start, and at once while running. A file is removed only after its message is
+//! in the journal. Its name is the sender's message id, so taking it twice has one effect.
 //!
 //! Invariant: a damaged file is set aside and reported, and never stops the others.
 
@@ -25,13 +26,13 @@ use synapse_store::home::Home;
 use synapse_store::known::Known;
 use synapse_store::spool::{Found, Spool, SpoolError, SpoolId};
 
-/// What lies in a spool: who says they sent it, and what.
+/// A letter in a spool: the claimed sender, and the message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SpoolLetter {
     pub v: u32,
     pub from: Sender,
     pub request: MessageRequest,
-    /// What makes the sender more than a claim.
+    /// Proves the sender, who is otherwise only a claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal: Option<String>,
 }
@@ -39,15 +40,16 @@ pub struct SpoolLetter {
 impl SpoolLetter {
     pub const VERSION: u32 = 1;
 
-    /// Whether its sender has sealed it, for the one in whose spool it lies.
+    /// Whether its sender has sealed it for the owner of this spool.
     pub fn is_sealed(&self, home: &Home, to: To<'_>) -> bool {
         let seal = self.seal.as_deref();
         seal.is_some_and(|seal| seal::is_sealed(home, to, &self.from, &self.request, seal))
     }
 }
 
-/// Puts a letter into the spool of an agent, running or not. On disk when this returns. What the agent would refuse
-/// for its size is refused here, because its sender is told that it is stored.
+/// Puts a letter into the spool of an agent, running or not. On disk when this returns. A letter
+/// that the agent would refuse for its size is refused here, because its sender is told that it is
+/// stored.
 pub fn spool_to(
     home: &Home,
     agent: &AgentId,
@@ -60,20 +62,20 @@ pub fn spool_to(
             return Err(SpoolError::TooLarge { bytes, max });
         }
     }
-    // It may lie here for weeks, and is as fresh as it was when it came.
+    // It may wait here for weeks, so its age must not count when it is taken.
     request.timestamp = None;
     let dir = home.agent(agent);
     dir.ensure()?;
     put(&Spool::open(&dir.spool())?, seal::seal(home, To::Agent(agent), &from, &request), from, request)
 }
 
-/// The longest body that an agent of this home takes if it starts now.
+/// Returns the longest body that an agent of this home would accept if it started now.
 fn body_bytes_max(home: &Home) -> usize {
     let loaded = synapse_settings::load(&Places::here(home.root(), home.root()));
     usize::try_from(loaded.settings.limits.message_bytes_max).unwrap_or(usize::MAX)
 }
 
-/// Why a letter could not be put into a spool, in the words of a node.
+/// Converts a spool error to a refusal.
 pub fn refusal(error: SpoolError) -> Refusal {
     match error {
         SpoolError::TooLarge { bytes, max } => Refusal::TooLarge { bytes, max },
@@ -81,7 +83,7 @@ pub fn refusal(error: SpoolError) -> Refusal {
     }
 }
 
-/// Puts a letter where the person finds it.
+/// Puts a letter into the person's spool.
 pub fn spool_to_user(home: &Home, from: Sender, request: MessageRequest) -> Result<SpoolId, SpoolError> {
     put(&Spool::open(&home.user_spool())?, seal::seal(home, To::User, &from, &request), from, request)
 }
@@ -97,7 +99,7 @@ fn put(
     spool.put(&bytes)
 }
 
-/// A letter for whoever sent something: an agent's spool, or the person's.
+/// Sends a letter back to a sender: into an agent's spool, or the person's.
 pub fn send_back(home: &Home, to: &Sender, from: Sender, request: MessageRequest) -> Result<(), Refusal> {
     let put = match &to.who {
         Who::Agent(id) => spool_to(home, id, from, request),
@@ -106,9 +108,10 @@ pub fn send_back(home: &Home, to: &Sender, from: Sender, request: MessageRequest
     put.map(drop).map_err(refusal)
 }
 
-/// Takes letters in for as long as the node runs.
+/// Takes letters for as long as the node runs.
 pub async fn take_in(spool: Arc<Spool>, news: Option<Arc<tokio::sync::Notify>>, app: Shared) {
-    /// How long a letter waits that could not be taken yet; also how often we look where nobody can tell us.
+    /// How long to wait before a letter is retried; also the polling interval if the folder is not
+    /// watched.
     const PAUSE: Duration = Duration::from_secs(2);
     let is_watched = news.is_some();
     let news = news.unwrap_or_default();
@@ -141,7 +144,7 @@ pub async fn take_in(spool: Arc<Spool>, news: Option<Arc<tokio::sync::Notify>>, 
     }
 }
 
-/// False if the letter stays where it is, to be tried again.
+/// Takes one letter. Returns false if it stays in the spool, to be tried again.
 async fn take_one(spool: &Arc<Spool>, app: &App, found: Found) -> bool {
     app.look_at_settings();
     let (name, bytes) = match found {
@@ -172,7 +175,8 @@ async fn take_one(spool: &Arc<Spool>, app: &App, found: Found) -> bool {
     true
 }
 
-/// Out of the way of the others. Its sender was told that it is stored, and so is told what became of it.
+/// Sets a letter aside. Its sender was told that it is stored, so the sender also gets a note about
+/// the outcome.
 fn set_aside(
     app: &App,
     spool: &Spool,
@@ -195,7 +199,7 @@ fn set_aside(
     spool.set_aside(name, &refusal.to_string())
 }
 
-/// The note for the sender of a letter that is refused, if it is known who that is.
+/// Returns the note for the sender of a refused letter, if the sender is proven.
 fn undelivered(
     app: &App,
     name: &SpoolId,
@@ -203,7 +207,7 @@ fn undelivered(
     refusal: &Refusal,
 ) -> Option<(Sender, MessageRequest)> {
     let letter: SpoolLetter = parse::json(bytes).ok()?;
-    // A note about a note would have no end.
+    // A note about a note could go on forever.
     if letter.request.metadata.contains_key(UNDELIVERED) || !looked_at(app, &letter).is_sealed {
         return None;
     }
@@ -219,7 +223,7 @@ fn undelivered(
         message: said.into(),
         priority: Some(1),
         metadata: [(UNDELIVERED.to_owned(), id.into())].into_iter().collect(),
-        // The same if it is told twice, because we died in between.
+        // The same id if the note is sent twice because the node died in between.
         message_id: Some(format!("{UNDELIVERED}-{name}")).filter(|id| id.len() <= MessageId::BYTES_MAX),
         chain,
         ..MessageRequest::default()
@@ -230,7 +234,8 @@ fn undelivered(
 const UNDELIVERED: &str = "undelivered";
 const UNDELIVERED_CHARS_MAX: usize = 60;
 
-/// Leaves a line, unless the letter is to be tried again.
+/// Delivers a letter's message to the core. Writes an audit line, unless the letter is to be tried
+/// again.
 async fn deliver(app: &App, caller: Caller, command: Command) -> Result<(), Refusal> {
     let mut record = app.audit.message(&Actor::of(&caller), "spool");
     if let Command::Send(draft) = &command {
@@ -251,7 +256,7 @@ async fn deliver(app: &App, caller: Caller, command: Command) -> Result<(), Refu
     heard.map(drop)
 }
 
-/// What lay in the spool and is no letter.
+/// Returns the audit line for a file that was set aside.
 fn aside(code: &'static str) -> Line {
     let mut line = Line::new(now(), &Actor::node(), "spool", "set_aside");
     line.status = Some(400);
@@ -259,11 +264,11 @@ fn aside(code: &'static str) -> Line {
     line
 }
 
-/// What is known of the sender of a letter beside what the letter says.
+/// What this node knows about the sender of a letter, besides the letter itself.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     pub is_sealed: bool,
-    /// As it is known here, if it is an agent.
+    /// The label of an agent as it is known here.
     pub label: Option<String>,
     pub role: Option<Label>,
 }
@@ -271,7 +276,7 @@ pub struct Seen {
 fn looked_at(app: &App, letter: &SpoolLetter) -> Seen {
     let is_sealed = letter.is_sealed(&app.home, To::Agent(&app.agent.id));
     let Who::Agent(id) = &letter.from.who else { return Seen { is_sealed, ..Seen::default() } };
-    // A role that cannot be read may be one with fewer rights than none: then the sender is not proven.
+    // A role that cannot be read may have fewer rights than no role: then the sender is not proven.
     let Ok(known) = Known::load(&app.home.agent(id)) else { return Seen::default() };
     let label = known.as_ref().map(|known| known.agent().label());
     Seen { is_sealed, label, role: known.and_then(|known| known.role) }
@@ -292,7 +297,8 @@ fn is_passing(refusal: &Refusal) -> bool {
     )
 }
 
-/// A file in core words. The sender in it is a claim, and marked as one unless it is sealed.
+/// Parses a letter into a command. Its sender is a claim, and marked as one unless the letter is
+/// sealed.
 pub fn read(
     name: &SpoolId,
     bytes: &[u8],
@@ -318,7 +324,8 @@ pub fn read(
     Ok((caller, Command::Send(Box::new(draft))))
 }
 
-/// A label in a file could say anything; it goes into environments and onto screens.
+/// Cleans a label from a file, which could contain anything; it goes into environments and onto
+/// screens.
 fn plain_label(raw: &str) -> String {
     const LABEL_CHARS_MAX: usize = 96;
     raw.chars().filter(|c| !c.is_control()).take(LABEL_CHARS_MAX).collect()

@@ -1,12 +1,15 @@
-//! Where profiles are: in the user's home and in the program, in this order, and what a project adds to them; and
-//! taking up a changed one while its program runs.
+//! Finds profiles: in the user's home, then in the program, and what a project adds to them. Also
+//! applies a changed profile while its program runs.
 //!
-//! A project's profile is merged into the user's or shipped one of its name, as far as it makes us more careful
-//! (`synapse_terminal::added`). Once the user trusts the file as it is, it counts whole, like one of the user's own (H3).
+//! A project's profile is merged into the user's or built-in one of its name, but only as far as it
+//! makes us more careful (`synapse_terminal::added`). Once the user trusts the file as it is, it
+//! counts in full, like the user's own files (H3).
 //!
-//! Invariant: a user's file that is broken is named, and never silently passed over for a shipped one. What a project
-//! does not get is in the notices. A running program keeps the profile it has until a whole one takes its place.
-//! Not here: what a profile says (`synapse-terminal`), which files of a project may be read (`synapse-settings`).
+//! Invariant: a broken file of the user is reported, and never silently replaced by a built-in one.
+//! Notices list what a project is not granted. A running program keeps its profile until a valid
+//! one replaces it.
+//! Not here: the content of a profile (`synapse-terminal`), which files of a project may be read
+//! (`synapse-settings`).
 
 use crate::driver::now;
 use crate::hands::terminal::Seat;
@@ -25,10 +28,10 @@ use tokio::sync::Notify;
 /// A profile, its text, and where it came from.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// With what a project adds.
+    /// Includes the additions of a project.
     pub profile: Profile,
     pub text: String,
-    /// None: part of the program.
+    /// `None` for a built-in profile.
     pub file: Option<PathBuf>,
     /// The project's profile of this name, if it is not trusted.
     pub project: Option<ProjectPart>,
@@ -42,7 +45,7 @@ pub struct ProjectPart {
 }
 
 impl Found {
-    /// The file, or that it is shipped; and the project's file.
+    /// Describes the source: the file or `shipped`, and the project's file.
     pub fn from(&self) -> String {
         let own = self.file.as_ref().map_or_else(|| "shipped".to_owned(), |file| file.display().to_string());
         match &self.project {
@@ -51,7 +54,7 @@ impl Found {
         }
     }
 
-    /// All that it was made of: if this is the same, so is the profile.
+    /// Returns the complete source text: if this is the same, so is the profile.
     pub fn made_of(&self) -> String {
         made_of(&self.text, self.project.as_ref().map(|part| part.text.as_str()))
     }
@@ -61,7 +64,7 @@ pub fn made_of(text: &str, project: Option<&str>) -> String {
     project.map_or_else(|| text.to_owned(), |project| format!("{text}\n--- project\n{project}"))
 }
 
-/// The profile in a text, with the rules of a project.
+/// Parses a profile and adds the rules of a project.
 pub fn assemble(text: &str, project: Option<&str>) -> Result<Profile, BadProfile> {
     let profile = Profile::parse(text)?;
     Ok(match project.and_then(|text| ProjectRules::parse(text).ok()) {
@@ -70,11 +73,11 @@ pub fn assemble(text: &str, project: Option<&str>) -> Result<Profile, BadProfile
     })
 }
 
-/// What is not taken from a project, and why.
+/// Something that is ignored in a project, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     pub file: PathBuf,
-    /// The name of the profile that it is about.
+    /// The name of the affected profile.
     pub profile: Option<String>,
     pub why: String,
 }
@@ -85,7 +88,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Why a file is no profile, with its name.
+/// Why a file is not a valid profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {why}", .file.display())]
 pub struct BadFile {
@@ -93,13 +96,13 @@ pub struct BadFile {
     pub why: String,
 }
 
-/// The user's own profiles.
+/// Returns the folder of the user's own profiles.
 fn own_folder(home: &Home) -> PathBuf {
     home.root().join(PROFILES)
 }
 
 const PROFILES: &str = "profiles";
-/// Most profiles that a project may have.
+/// The maximum number of profiles in a project.
 const PROJECT_FILES_MAX: usize = 64;
 
 /// The profiles of the project that a folder belongs to.
@@ -111,7 +114,7 @@ struct ProjectProfiles {
 
 /// A file of a project as it was read.
 enum ProjectFile {
-    /// It counts like one of the user's.
+    /// It counts like one of the user's files.
     Trusted(Found),
     Untrusted(ProjectPart),
 }
@@ -132,7 +135,7 @@ impl ProjectProfiles {
         Some(root.join(FOLDER).join(PROFILES).join(format!("{name}.yaml")))
     }
 
-    /// The names of its profiles.
+    /// Returns the names of its profiles.
     fn names(&mut self) -> Vec<String> {
         let Some(root) = &self.root else { return Vec::new() };
         match project::names(root, &[PROFILES], PROJECT_FILES_MAX) {
@@ -150,7 +153,8 @@ impl ProjectProfiles {
         }
     }
 
-    /// Reads one, once: what is looked up in the list of trusted files is what is parsed.
+    /// Reads a profile once, so that the bytes checked against the trust list are the bytes that
+    /// are parsed.
     fn read(&mut self, name: &str) -> Option<ProjectFile> {
         let (root, file) = (self.root.as_ref()?, self.file(name)?);
         let mut ignore = |file: PathBuf, why: String| {
@@ -182,7 +186,7 @@ impl ProjectProfiles {
         }
     }
 
-    /// The profile of this name, given the one that the user has.
+    /// Returns the profile of this name, merged with the user's one.
     fn merge(&mut self, name: &str, own: Option<Found>) -> Option<Found> {
         let part = match self.read(name) {
             None => return own,
@@ -215,7 +219,8 @@ impl ProjectProfiles {
 /// Why something was ignored.
 const UNTRUSTED: &str = "this project is not trusted; `synapse trust` shows what it asks for";
 
-/// The profile of this name or alias, none if nobody has it; and what is not taken from the project.
+/// Returns the profile with this name or alias, or `None`, and notices of what is ignored in the
+/// project.
 pub fn find(home: &Home, folder: &Path, name: &str) -> Result<(Option<Found>, Vec<Notice>), BadFile> {
     let name = name.to_lowercase();
     if let (Some(found), notices) = named(home, folder, &name)? {
@@ -228,7 +233,8 @@ pub fn find(home: &Home, folder: &Path, name: &str) -> Result<(Option<Found>, Ve
     Ok((found, notices))
 }
 
-/// Every profile there is, by name, and what is not taken from the project. The user's hide shipped ones.
+/// Returns all profiles by name, and notices of what is ignored in the project. The user's profiles
+/// hide built-in ones.
 pub fn all(home: &Home, folder: &Path) -> Result<(Vec<Found>, Vec<Notice>), BadFile> {
     let mut found: Vec<Found> = Vec::new();
     let entries = std::fs::read_dir(own_folder(home)).into_iter().flatten().flatten();
@@ -252,7 +258,7 @@ pub fn all(home: &Home, folder: &Path) -> Result<(Vec<Found>, Vec<Notice>), BadF
     Ok((found, project.notices))
 }
 
-/// The profile of exactly this name; the files of others do not matter.
+/// Returns the profile with exactly this name; other files are not read.
 fn named(home: &Home, folder: &Path, name: &str) -> Result<(Option<Found>, Vec<Notice>), BadFile> {
     let own = own(home, name)?;
     let mut project = ProjectProfiles::open(home, folder);
@@ -260,7 +266,8 @@ fn named(home: &Home, folder: &Path, name: &str) -> Result<(Option<Found>, Vec<N
     Ok((found, project.notices))
 }
 
-/// The user's profile of this name, or the shipped one; what counts if no project is trusted.
+/// Returns the user's profile of this name, or the built-in one: what counts if no project is
+/// trusted.
 pub fn own(home: &Home, name: &str) -> Result<Option<Found>, BadFile> {
     let file = own_folder(home).join(format!("{name}.yaml"));
     if file.is_file() {
@@ -275,7 +282,7 @@ fn shipped(name: &str) -> Option<Found> {
     Some(Found { profile, text: (*text).to_owned(), file: None, project: None })
 }
 
-/// Reads one file of the user's; what is wrong is said with its name.
+/// Reads one of the user's files; an error names the file.
 pub fn read(file: &Path) -> Result<Found, BadFile> {
     let told = |why: String| BadFile { file: file.to_owned(), why };
     let bytes = std::fs::metadata(file).map_err(|e| told(e.to_string()))?.len();
@@ -285,7 +292,7 @@ pub fn read(file: &Path) -> Result<Found, BadFile> {
     whole(file, std::fs::read_to_string(file).map_err(|e| told(e.to_string()))?)
 }
 
-/// A profile from its text, which must be called as its file.
+/// Parses a profile, whose name must match its file.
 pub fn whole(file: &Path, text: String) -> Result<Found, BadFile> {
     let told = |why: String| BadFile { file: file.to_owned(), why };
     let profile = Profile::parse(&text).map_err(|e| told(e.to_string()))?;
@@ -299,19 +306,20 @@ pub fn whole(file: &Path, text: String) -> Result<Found, BadFile> {
     Ok(Found { profile, text, file: Some(file.to_owned()), project: None })
 }
 
-/// Takes up the profile of a running program whenever its file changes.
+/// Reloads the profile of a running program whenever its file changes.
 pub struct Reload {
     pub home: Home,
-    /// Where its project is looked for.
+    /// Where its project is searched for.
     pub folder: PathBuf,
     pub seat: Seat,
     pub news: Arc<Notify>,
-    /// Watches folders that were not there at first as soon as they are.
+    /// Watches a folder; called for missing folders as soon as they exist.
     pub watch: Box<dyn Fn(&Path) + Send>,
 }
 
 impl Reload {
-    /// The folders whose news are for this, and those in which they may be made later.
+    /// Returns the folders to watch for changes, and their parents, in which they may be created
+    /// later.
     pub fn watched(home: &Home, folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let user_folder = user_folder();
         let search = Search { folder, home: home.root(), user_folder: user_folder.as_deref() };
@@ -323,7 +331,7 @@ impl Reload {
     }
 
     pub async fn work(self) {
-        /// Editors write in steps.
+        /// Editors write in several steps.
         const SETTLE: Duration = Duration::from_millis(100);
         let (own, _) = Self::watched(&self.home, &self.folder);
         let mut told = Vec::new();

@@ -1,11 +1,13 @@
-//! Webhooks: whoever asked for it is told of a task by calls to a URL, one for each thing that happens (P8–P14).
+//! Webhooks: report each event of a task by a call to a URL, for clients that asked for it
+//! (P8–P14).
 //!
-//! Each webhook follows its task as a stream does, from the journal and from a place that is kept, so it hears all that
-//! happens, in order, at least once, whatever becomes of the webhook or of this node. It is a follower like any other:
-//! one that is slow reads on from the journal, and no task waits for it. Its URL is judged at each call.
+//! Each webhook follows its task like a stream, from the journal and from a stored position. So it
+//! gets every event, in order and at least once, even if the webhook or this node fails in between.
+//! A slow webhook reads on from the journal, and no task waits for it. Its URL is checked at each
+//! call.
 //!
-//! Invariant: what is in `hooks` is on disk. Secrets are sent to the webhook, and told nobody else.
-//! Not here: the operations by which webhooks are asked for (`a2a/push`), files (`synapse_store::webhooks`).
+//! Invariant: what is in `hooks` is on disk. Secrets are sent to the webhook and to nobody else.
+//! Not here: the operations that create webhooks (`a2a/push`), files (`synapse_store::webhooks`).
 
 mod patience;
 mod teller;
@@ -25,16 +27,16 @@ use teller::Teller;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Most webhooks of one task.
+/// The maximum number of webhooks of one task.
 pub const PER_TASK_MAX: usize = 10;
-/// Most calls under way at once.
+/// The maximum number of concurrent calls.
 const CALLS_MAX: usize = 16;
 
 /// All webhooks of this node.
 pub struct Push {
     store: Webhooks,
     hooks: Mutex<BTreeMap<(TaskId, String), Running>>,
-    /// One change of the disk at a time, so that what is in `hooks` and what is there stay the same.
+    /// Serializes changes on disk, so that `hooks` always matches the disk.
     changes: tokio::sync::Mutex<()>,
     calls: Semaphore,
     public: web::Client,
@@ -44,11 +46,11 @@ pub struct Push {
 struct Running {
     hook: Arc<Webhook>,
     stop: CancellationToken,
-    /// Up to where it has been told.
+    /// The last event that was reported.
     told: Arc<Mutex<Mark>>,
 }
 
-/// Why a webhook is not kept.
+/// Why a webhook is not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum NotKept {
     #[error("a task has at most {PER_TASK_MAX} push notification configs; delete one of them first")]
@@ -77,7 +79,7 @@ impl Push {
         }
     }
 
-    /// Goes on with all that a node before this one had. Costs one look at a folder if there are none.
+    /// Resumes all webhooks of the earlier node. Costs one look at a folder if there are none.
     pub async fn resume(app: &Shared) {
         let store = app.push.store.clone();
         let Ok((found, problems)) = tokio::task::spawn_blocking(move || store.all()).await else { return };
@@ -92,7 +94,8 @@ impl Push {
         }
     }
 
-    /// Whether a URL may be called: refused is only what must not be, not what does not answer yet (P14).
+    /// Checks whether a URL may be called. Refuses only forbidden targets, not those that do not
+    /// respond yet (P14).
     pub async fn check(&self, app: &Shared, url: &str) -> Result<(), web::TargetFault> {
         const PATIENCE: Duration = Duration::from_secs(3);
         let limits = Limits { connect: PATIENCE, ..Limits::default() };
@@ -102,7 +105,8 @@ impl Push {
         }
     }
 
-    /// Keeps a webhook, on disk when this returns; one of the same task and id is replaced and goes on where it was.
+    /// Stores a webhook, on disk when this returns. It replaces one with the same task and id, and
+    /// continues from that one's position.
     pub async fn put(app: &Shared, hook: Webhook, from: Mark) -> Result<(), NotKept> {
         let push = &app.push;
         let _change = push.changes.lock().await;
@@ -128,7 +132,7 @@ impl Push {
         self.hooks().get(&(task, id.to_owned())).map(|running| running.hook.clone())
     }
 
-    /// Those of a task, by their ids.
+    /// Returns the webhooks of a task, ordered by id.
     pub fn of_task(&self, task: TaskId) -> Vec<Arc<Webhook>> {
         let hooks = self.hooks();
         let from = (task, String::new());
@@ -136,7 +140,8 @@ impl Push {
         own.map(|(_, running)| running.hook.clone()).collect()
     }
 
-    /// Nothing more is sent to it; what is under way is broken off. It is well if there is none (P7).
+    /// Removes a webhook and cancels a running call. A webhook that does not exist is no error
+    /// (P7).
     pub async fn remove(app: &Shared, task: TaskId, id: &str) -> Result<(), NotKept> {
         let Some(hook) = app.push.get(task, id) else { return Ok(()) };
         Self::forget(app, &hook).await
@@ -146,7 +151,7 @@ impl Push {
         let push = &app.push;
         let _change = push.changes.lock().await;
         let key = (hook.task, hook.id.clone());
-        // It may have been replaced meanwhile; then this one has already gone.
+        // It may have been replaced meanwhile; then this one is already gone.
         let is_same = |running: &Running| Arc::ptr_eq(&running.hook, hook);
         if !push.hooks().get(&key).is_some_and(is_same) {
             return Ok(());

@@ -1,6 +1,8 @@
-//! The registrar: keeps what others see of this agent true — the registry file and `GET /status`.
+//! The registrar: keeps what others see of this agent up to date, in the registry file and `GET
+//! /status`.
 //!
-//! Changes come in bursts; the file is written at most ten times a second, and the last state always is.
+//! Changes come in bursts; the file is written at most ten times a second, and always with the last
+//! state.
 
 use crate::doors::Shared;
 use crate::folders::FolderWatcher;
@@ -13,14 +15,14 @@ use synapse_store::home::Home;
 use synapse_store::registry::{Entry, PendingPrompt};
 use tokio::sync::watch;
 
-/// How the agent is, and what it says it is doing.
+/// The agent's state, and what it says it is doing.
 #[derive(Clone)]
 pub struct Look {
     pub presence: Presence,
     pub context: Option<Context>,
 }
 
-/// What is shown now; read by every `GET /status`.
+/// The current state; every `GET /status` reads it.
 #[derive(Clone)]
 pub struct Shown {
     look: Arc<RwLock<Look>>,
@@ -32,7 +34,7 @@ impl Shown {
         self.look.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// For who wants to know when it changes.
+    /// Returns a receiver that is notified of changes.
     pub fn news(&self) -> watch::Receiver<Look> {
         self.news.clone()
     }
@@ -42,7 +44,7 @@ impl Shown {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cli {
     pub version: Option<String>,
-    /// Whether its profile was checked with that version.
+    /// Whether its profile was tested with that version.
     pub tested: Option<bool>,
 }
 
@@ -80,7 +82,8 @@ impl Registrar {
     }
 }
 
-/// Keeps the registry entry of this node true from now on, and notifies the user when it says that the agent waits.
+/// Keeps the registry entry of this node up to date, and notifies the user when it says that the
+/// agent waits.
 pub fn start(
     app: &Shared,
     entry: Entry,
@@ -92,8 +95,9 @@ pub fn start(
     tokio::spawn(keep_entry(app.home.clone(), entry, news, cli, pending, notifier))
 }
 
-/// Writes the registry entry whenever the presence changes, the version of its CLI, or what it waits for, until the driver
-/// is gone. Whether it then goes as well is for whoever ends the node to say.
+/// Writes the registry entry whenever the presence, the version of the CLI or the pending prompt
+/// changes, until the driver is gone. The code that ends the node decides whether to remove the
+/// entry.
 async fn keep_entry(
     home: Home,
     mut entry: Entry,
@@ -107,7 +111,7 @@ async fn keep_entry(
         let Look { presence, context } = news.borrow_and_update().clone();
         entry.status = presence.state;
         entry.status_why = match &presence.mail {
-            // That nothing is known of it says less than why its mail waits.
+            // Why mail waits says more than that the state is unknown.
             Some(mail) if presence.state == AgentState::Unknown => format!("{mail}; {}", presence.why),
             Some(mail) => format!("{}; {mail}", presence.why),
             None => presence.why,
@@ -123,8 +127,8 @@ async fn keep_entry(
         if let Ok(Err(e)) = written {
             tracing::warn!(error = %e, "the registry entry could not be written");
         }
-        // After the registry: a node that is killed in between notifies after its restart, and one that is killed later
-        // finds the prompt there.
+        // After the registry: a node that is killed in between notifies after its restart, and one
+        // that is killed later finds the prompt there.
         if let Some(notifier) = &mut notifier {
             notifier.written(&entry);
         }

@@ -1,8 +1,9 @@
-//! Seals: what makes the sender in a spooled letter more than a claim.
+//! Seals: prove the sender of a spooled letter.
 //!
-//! Whoever writes a letter seals it with the token of its sender: a keyed hash over receiver, sender and what is
-//! said. A letter without a seal, with a wrong one, or with that of a token that is no longer taken is kept, and
-//! its sender is shown as unproven. A seal proves that the writer could read the sender's token, and no more.
+//! The writer of a letter seals it with the token of its sender: a keyed hash over receiver, sender
+//! and message. A letter is kept even without a seal, with a wrong one, or with the seal of an
+//! expired token, but its sender is then shown as unproven. A seal proves only that the writer
+//! could read the sender's token.
 //!
 //! Not here: letters themselves (`post`).
 
@@ -15,20 +16,20 @@ use synapse_dialects::message::MessageRequest;
 use synapse_store::home::Home;
 use synapse_store::token::TokenFile;
 
-/// Whose spool it goes to.
+/// The owner of the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum To<'a> {
     Agent(&'a AgentId),
     User,
 }
 
-/// The seal of a letter; none if the sender has no token, and then it is a claim.
+/// Returns the seal of a letter, or `None` if the sender has no token; the sender is then unproven.
 pub fn seal(home: &Home, to: To<'_>, from: &Sender, request: &MessageRequest) -> Option<String> {
     let token = token_of(home, from).load().ok()?;
     Some(hex(keyed_hash(&token.digest(), &said(to, from, request)?)))
 }
 
-/// Whether this is the seal of that letter, by a token that is taken now.
+/// Whether this is the seal of that letter, by a token that is valid now.
 pub fn is_sealed(home: &Home, to: To<'_>, from: &Sender, request: &MessageRequest, seal: &str) -> bool {
     let file = token_of(home, from);
     let (Some(said), Ok(token), Ok(replaced)) = (said(to, from, request), file.load(), file.replaced())
@@ -42,7 +43,8 @@ pub fn is_sealed(home: &Home, to: To<'_>, from: &Sender, request: &MessageReques
     found.into()
 }
 
-/// A person's words, also those for an agent, and those of a name that a node passes on, are under the user's.
+/// Selects the token of a sender. Messages of a person, also on behalf of an agent, and of a name
+/// that a node passes on, are sealed with the user's token.
 fn token_of(home: &Home, from: &Sender) -> TokenFile {
     match &from.who {
         Who::Agent(id) if !from.by_user => TokenFile::of_agent(&home.agent(id)),
@@ -50,7 +52,7 @@ fn token_of(home: &Home, from: &Sender) -> TokenFile {
     }
 }
 
-/// What the seal is over. How the sender was proven to the writer is not for the reader to believe.
+/// Returns the sealed bytes. The sender's proof is not among them: the reader must not trust it.
 fn said(to: To<'_>, from: &Sender, request: &MessageRequest) -> Option<Vec<u8>> {
     let to = match to {
         To::Agent(id) => id.to_string(),
@@ -81,7 +83,7 @@ mod tests {
     use synapse_core::message::Proof;
     use synapse_store::token::Token;
 
-    /// Against a value made with another program.
+    /// Compared with a value from another program.
     #[test]
     fn the_keyed_hash_is_the_usual_one() {
         let key: [u8; 32] = std::array::from_fn(|n| u8::try_from(n).unwrap());
@@ -89,7 +91,8 @@ mod tests {
         assert_eq!(told, "099805f4ac310786968565c098db515cc50862b420ae31e20238312344bed36a");
     }
 
-    /// a seal is of one sender, one receiver and one text, and lasts as long as the token.
+    /// a seal is for one sender, one receiver and one text, and is valid as long as the
+    /// token.
     #[test]
     fn a_seal_is_of_one_letter() {
         let root = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
-//! Secrets that callers on TCP bring: the user's token, agents' tokens, and shared secrets from settings (REST-5).
+//! Secrets of callers on TCP: the user's token, agents' tokens, and shared secrets from settings
+//! (REST-5).
 //!
-//! Files are read again when they have changed, so a secret is rotated without a restart. What a caller brings
-//! is hashed and compared with every candidate, in the same time whichever fits.
+//! Changed files are read again, so secrets can be rotated without a restart. The secret of a
+//! caller is hashed and compared with every candidate, in constant time.
 //!
-//! Invariant: no secret is kept in memory or told; only hashes are.
+//! Invariant: no secret is kept in memory or shown; only hashes are kept.
 //! Not here: what a caller may do; which process it is (`owner`).
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,12 +21,12 @@ use synapse_store::files::{self, Access};
 use synapse_store::home::Home;
 use synapse_store::token::{Token, TokenFile, digest_of};
 
-/// Whose secret it is.
+/// The owner of a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bearer {
     User,
     Agent(AgentId),
-    /// Of the settings, by its name there.
+    /// A secret from the settings, by its name there.
     Named {
         name: String,
         role: Option<String>,
@@ -33,18 +34,18 @@ pub enum Bearer {
     },
 }
 
-/// What became of a secret that was brought.
+/// The result of looking up a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     Known(Bearer),
-    /// It was one, and was replaced.
+    /// It was valid, and was replaced.
     Expired,
     Unknown,
-    /// None that is known fits, and this limit of the system kept us from reading some.
+    /// No known secret matches, and this system limit prevented reading some.
     Limited(SystemLimit),
 }
 
-/// All secrets that this node takes.
+/// All secrets that this node accepts.
 #[derive(Debug)]
 pub struct Secrets {
     home: Home,
@@ -58,7 +59,7 @@ struct Kept {
     named: Vec<(Bearer, Source, Looked)>,
 }
 
-/// Where a shared secret comes from.
+/// The source of a shared secret.
 #[derive(Debug, Clone)]
 enum Source {
     File(PathBuf),
@@ -66,7 +67,7 @@ enum Source {
     Env,
 }
 
-/// What was in a file when it was last looked at.
+/// The content of a file at the last look.
 #[derive(Debug, Default)]
 struct Looked {
     at: Option<Instant>,
@@ -79,7 +80,7 @@ struct Looked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Candidate {
     digest: [u8; 32],
-    /// None: for good.
+    /// `None` if it does not expire.
     until_ms: Option<u64>,
 }
 
@@ -87,11 +88,11 @@ struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp(u64, u64, u64, i64, i64);
 
-/// Between two looks at a file, while callers bring what is known.
+/// How long a look at a file is valid while callers present known secrets.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Agents whose tokens are kept in memory.
+/// The maximum number of agents whose tokens are kept in memory.
 const AGENTS_MAX: usize = 256;
-/// Lines of one file.
+/// The maximum number of lines in one file.
 const LINES_MAX: usize = 16;
 const FILE_BYTES_MAX: usize = 16 << 10;
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 16..=512;
@@ -101,7 +102,7 @@ impl Secrets {
         Self { home, kept: Mutex::default() }
     }
 
-    /// Takes over what the settings say now.
+    /// Applies the current settings.
     pub fn settings(&self, named: &BTreeMap<String, Secret>) {
         let take = |(name, secret): (&String, &Secret)| {
             let bearer =
@@ -126,7 +127,8 @@ impl Secrets {
         self.lock().named = named.iter().filter_map(take).collect();
     }
 
-    /// Whose secret this is. With `guessing`, only tokens that we made are looked at: nobody guesses those.
+    /// Returns the owner of a secret. With `guessing`, checks only tokens that we made, since
+    /// nobody can guess those.
     pub fn find(&self, given: &[u8], now_ms: u64, guessing: bool) -> Found {
         let mut kept = self.lock();
         let (digest, agent) = (digest_of(given), Token::claims(given));
@@ -148,7 +150,7 @@ impl Secrets {
 }
 
 impl Kept {
-    /// Reads again what has changed, if the last look is older than this.
+    /// Rereads changed files, if the last look is older than `every`.
     fn look(&mut self, home: &Home, agent: Option<AgentId>, every: Duration) {
         let now = Instant::now();
         self.user.look_at_token(&TokenFile::of_user(home), now, every);
@@ -166,7 +168,7 @@ impl Kept {
         }
     }
 
-    /// Every candidate is compared, and the last that fits is the one: its place must not show in the time.
+    /// Compares every candidate and uses the last match: the time must not reveal its position.
     fn compare(&self, digest: &[u8; 32], agent: Option<AgentId>, now_ms: u64, guessing: bool) -> Found {
         let of_agent = agent.and_then(|id| Some((Bearer::Agent(id), self.agents.get(&id)?)));
         let named = self.named.iter().filter(|_| !guessing).map(|(bearer, _, looked)| (bearer, looked));
@@ -192,12 +194,12 @@ impl Kept {
 }
 
 impl Looked {
-    /// Whether it is time, and the files are others than the last time.
+    /// Whether a look is due and the files have changed.
     fn is_due(&mut self, now: Instant, every: Duration, stamps: impl Fn() -> [Option<Stamp>; 2]) -> bool {
         if self.at.is_some_and(|at| now.duration_since(at) < every) {
             return false;
         }
-        // What a limit kept from being read is still to be read.
+        // If a limit prevented reading, the files must still be read.
         let first = self.at.replace(now).is_none() || self.limit.take().is_some();
         let before = std::mem::replace(&mut self.stamps, stamps());
         first || before != self.stamps
@@ -210,7 +212,8 @@ impl Looked {
         let read = file.replaced().and_then(|replaced| Ok((replaced, file.load()?)));
         self.candidates = match read {
             Ok((replaced, token)) => {
-                // The one that is there last, so that it wins over a memory of itself.
+                // The current token comes last, so that it wins over an old entry of the same
+                // token.
                 let old =
                     replaced.iter().map(|old| Candidate { digest: old.digest, until_ms: Some(old.until_ms) });
                 old.chain([Candidate { digest: token.digest(), until_ms: None }]).collect()
@@ -247,7 +250,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some(Stamp(found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
 }
 
-/// Each line is a secret; empty lines and those that begin with `#` are not.
+/// Each line is a secret, except empty lines and those that begin with `#`.
 fn lines_of(bytes: &[u8]) -> Result<Vec<Candidate>, String> {
     let mut candidates = Vec::new();
     for line in bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
@@ -269,19 +272,19 @@ fn lines_of(bytes: &[u8]) -> Result<Vec<Candidate>, String> {
     if candidates.is_empty() { Err("it is empty".into()) } else { Ok(candidates) }
 }
 
-/// Wrong secrets by address, so that guessing is slow.
+/// Counts wrong secrets by address, so that guessing is slow.
 #[derive(Debug, Default)]
 pub struct Guesses {
     since: HashMap<IpAddr, (Instant, u32)>,
 }
 
 impl Guesses {
-    /// Wrong secrets that one address may bring in a minute.
+    /// The maximum number of wrong secrets from one address in a minute.
     pub const MAX: u32 = 20;
     const WINDOW: Duration = Duration::from_secs(60);
     const ADDRESSES_MAX: usize = 1_024;
 
-    /// How long no more guesses are taken from there.
+    /// Returns how long no more guesses are accepted from this address.
     pub fn pause(&self, now: Instant, from: IpAddr) -> Option<Duration> {
         let (began, count) = self.since.get(&self.place(from))?;
         let left = Self::WINDOW.checked_sub(now.duration_since(*began))?;
@@ -300,8 +303,9 @@ impl Guesses {
         *count = count.saturating_add(1);
     }
 
-    /// One who has an IPv6 network has as many addresses as it likes; and when the table is full, all further
-    /// addresses share a place.
+    /// The key under which an address is counted. The owner of an IPv6 network has any number of
+    /// addresses, so its network counts as one. When the table is full, all further addresses share
+    /// a key.
     fn place(&self, from: IpAddr) -> IpAddr {
         let place = match from.to_canonical() {
             IpAddr::V6(v6) if !v6.is_loopback() => {
@@ -341,7 +345,7 @@ mod tests {
         BTreeMap::from([(name.to_owned(), secret)])
     }
 
-    /// What is found after any look is due.
+    /// Finds a secret when every look is due.
     fn find(secrets: &Secrets, given: &str, now_ms: u64) -> Found {
         let mut kept = secrets.lock();
         kept.user.at = kept.user.at.map(|at| at - LOOK_EVERY);
@@ -386,7 +390,7 @@ mod tests {
         assert!(!format!("{secrets:?}").contains("secret-0123456789"));
     }
 
-    /// REST-5: rotated without a restart; the old one is good for the overlap, then not.
+    /// REST-5: rotated without a restart; the old secret is valid for the overlap, then not.
     #[test]
     fn rotation_needs_no_restart() {
         let (root, home) = home();
@@ -410,7 +414,7 @@ mod tests {
         assert!(matches!(find(&secrets, "new-secret-01234567890", 0), Found::Known(_)));
     }
 
-    /// REST-5: a file that others could have read or put there holds no secret.
+    /// REST-5: a file that others could have read or written holds no valid secret.
     #[test]
     fn files_that_are_not_ours_alone_are_not_taken() {
         let (root, home) = home();

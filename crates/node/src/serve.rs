@@ -1,7 +1,9 @@
-//! The life of a node: read the launch file, open the journal, take a port, work until told to stop.
+//! The life of a node: read the launch file, open the journal, take a port, work until told to
+//! stop.
 //!
-//! Exit codes for the holder: 0 it was asked to stop, 78 it cannot run (and trying again would not help),
-//! 75 it was asked to make room for a new one, anything else it died; both are started again.
+//! Exit codes for the holder: 0, it was asked to stop; 78, it cannot run and a retry would not
+//! help; 75, it was asked to make room for a new node; anything else, it died. After 75 and after a
+//! death the holder starts a new node.
 
 mod hand;
 
@@ -43,13 +45,13 @@ use synapse_tls::Server;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// What the launcher hears on the node's standard output: one line.
+/// The one line that the node writes to its standard output for the launcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ready {
     Ready {
         port: u16,
-        /// How it is called by TCP.
+        /// Its URL for TCP.
         endpoint: String,
     },
     CannotRun {
@@ -59,20 +61,20 @@ pub enum Ready {
     AlreadyHeld {
         pid: Option<u32>,
     },
-    /// The agent belongs to somebody else than the agent below which this was started.
+    /// The agent belongs to another owner than the agent below which this was started.
     OfAnother {
         why: String,
     },
 }
 
 const CANNOT_RUN: u8 = 78;
-/// `EX_TEMPFAIL` of sysexits: the next node of this agent is to start.
+/// `EX_TEMPFAIL` of sysexits: start the next node of this agent.
 const REPLACE_ME: u8 = 75;
 
-/// How a node came to an orderly end.
+/// Why a node ended in order.
 enum Ended {
     Stopped,
-    /// A new one takes its place.
+    /// A new node replaces it.
     Restart,
 }
 
@@ -93,7 +95,7 @@ struct Parts {
 
 /// Runs the node of one agent, in this process, until it is told to stop.
 pub fn run(home: Home, agent: &AgentId) -> ExitCode {
-    // If the holder is killed nothing restarts us, and nobody should work unseen.
+    // If the holder is killed, nothing would restart us, and we must not work unsupervised.
     crate::os::end_with_parent();
     crate::open_files::raise();
     match open(home, agent).and_then(work) {
@@ -107,7 +109,7 @@ pub fn run(home: Home, agent: &AgentId) -> ExitCode {
     }
 }
 
-/// Once the start is over, what only it needed is given back.
+/// Releases, after the start, the memory that only the start needed.
 async fn settle() {
     const START: std::time::Duration = std::time::Duration::from_secs(2);
     tokio::time::sleep(START).await;
@@ -116,10 +118,11 @@ async fn settle() {
 }
 
 fn work(parts: Parts) -> Result<Ended, Died> {
-    // One thread for all sockets: it waits more than it works, and further ones only add wake-ups between them.
+    // One thread for all sockets: it mostly waits, and more threads would only add wake-ups between
+    // them.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .thread_stack_size(1 << 20)
-        // Threads for the disk are needed in bursts, and cost a stack and a wake-up each while they wait for more.
+        // Disk threads are needed in bursts, and each idle one costs a stack and wake-ups.
         .thread_keep_alive(std::time::Duration::from_secs(1))
         .enable_all()
         .build();
@@ -144,7 +147,7 @@ pub const HOLDER_VERSION_VARIABLE: &str = "SYNAPSE_HOLDER_VERSION";
 
 enum Died {
     CannotRun(String),
-    /// The next start may go better.
+    /// The next start may succeed.
     Now(String),
 }
 
@@ -154,7 +157,7 @@ fn cannot_run(why: &str) -> ExitCode {
     ExitCode::from(CANNOT_RUN)
 }
 
-/// The launcher reads this line; at a restart nobody does, and that is fine.
+/// Writes the line for the launcher. After a restart there is no reader, which is fine.
 fn say(ready: &Ready) {
     use std::io::Write as _;
     let line = serde_json::to_string(ready).unwrap_or_default();
@@ -175,7 +178,8 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     let settings = Current::new(home.root(), &launch.working_dir);
     let plan = Plan::of(&launch.listen, &settings.get()).map_err(|e| told(&e))?;
     let tls = plan.tls.clone().map(Server::load).transpose().map_err(|e| match is_restart() {
-        // Somebody may be replacing the files just now; they were good when this agent was started.
+        // The files may be in the middle of a replacement; they were valid when this agent was
+        // started.
         true => Died::Now(e.to_string()),
         false => told(&e),
     })?;
@@ -187,7 +191,8 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     let spool = Spool::open(&dir.spool()).map_err(|e| told(&e))?;
     let kept = retention(&settings.get());
     let (journal, state) = Journal::open(&dir.journal(), kept).map_err(|e| match e {
-        // A disk that is full or away for a while is no reason to give an agent up that ran before.
+        // A disk that is temporarily full or missing is no reason to give up an agent that ran
+        // before.
         OpenError::Unreachable { .. } if is_restart() => Died::Now(e.to_string()),
         e => Died::CannotRun(e.to_string()),
     })?;
@@ -196,7 +201,7 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     Ok(Parts { home, dir, launch, known, spool, journal, history, hub, settings, plan, tls })
 }
 
-/// The bounds of the core, where the user's settings say otherwise.
+/// Returns the limits of the core, with the values from the user's settings.
 fn limits(settings: &synapse_settings::Settings) -> Limits {
     let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     let limits = &settings.limits;
@@ -272,7 +277,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
     audit.close(if ended.is_ok() { "asked to stop" } else { "its driver ended" }).await;
     ended.map_err(Died::Now)?;
     if app.restart.load(Ordering::Relaxed) {
-        // The agent lives on, so its entry stays.
+        // The agent continues, so its entry stays.
         return Ok(Ended::Restart);
     }
     let _ = registry::remove(&home, &known.id, holder);
@@ -285,13 +290,13 @@ fn announce(port: u16, endpoint: String) {
     say(&Ready::Ready { port, endpoint });
 }
 
-/// The gate, with the names and the openness that the agent was started with.
+/// Returns the gate with the names and the openness that the agent was started with.
 fn as_launched(gate: Gate, plan: &Plan, launch: &Launch) -> Gate {
     let (hosts, public_url) = (plan.hosts.clone(), launch.listen.public_url.clone());
     gate.called(hosts, public_url).open_to_anyone(launch.listen.open)
 }
 
-/// Takes a port, writes it down, and says what the registry is told of this node.
+/// Takes a port, stores it, and returns the registry entry of this node.
 async fn take_port(
     home: &Home,
     dir: &AgentDir,
@@ -303,7 +308,7 @@ async fn take_port(
     let spared = ports_of_others(home, &known.id);
     let wish = PortWish { asked: launch.port, last: known.port, spared: &spared };
     let listeners = Listeners::bind(&dir.socket(), plan.address, wish).await.map_err(|e| match e {
-        // It was ours before: whoever has it now may give it back, so the holder tries again.
+        // It was our port before, and its current owner may release it, so the holder tries again.
         ListenError::PortTaken { port, .. } if known.port == Some(port) => Died::Now(e.to_string()),
         e => cannot(&e),
     })?;
@@ -311,7 +316,8 @@ async fn take_port(
     if known.port.replace(port) != Some(port)
         && let Err(e) = known.save(home)
     {
-        // On a full disk: it works on, and has this port again only if that is free.
+        // On a full disk the node keeps working; after a restart it gets this port again only if it
+        // is free.
         tracing::warn!(error = %e, "the port could not be written down");
     }
     let mut entry = entry(known, port, dir).map_err(|e| cannot(&e))?;
@@ -323,7 +329,7 @@ async fn take_port(
     Ok((listeners, entry))
 }
 
-/// The prompt that the node before this one told people of; it may still stand.
+/// Returns the prompt that an earlier node announced; it may still be open.
 fn told_before(app: &App) -> Option<PendingPrompt> {
     let (seat, entry) = (app.seat.as_ref()?, registry::read(&app.home, &app.agent.id)?);
     let before = entry.pending.filter(|_| is_restart());
@@ -331,14 +337,14 @@ fn told_before(app: &App) -> Option<PendingPrompt> {
     before
 }
 
-/// A restart on a full disk goes on with the entry of the node before it.
+/// Writes the registry entry. After a restart on a full disk, the entry of the earlier node stays.
 fn write_entry(entry: &Entry, home: &Home) {
     if let Err(e) = entry.write(home) {
         tracing::warn!(error = %e, "the registry entry could not be written");
     }
 }
 
-/// What the registry is told of this node.
+/// Builds the registry entry of this node.
 fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::RegistryError> {
     let holder = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
     let mut entry = Entry::starting(known, holder, port, dir.socket(), now().0)?;
@@ -349,7 +355,7 @@ fn entry(known: &Known, port: u16, dir: &AgentDir) -> Result<Entry, registry::Re
     Ok(entry)
 }
 
-/// Where the settings come from.
+/// Returns the source of the current settings.
 fn source(settings: &Current) -> SettingsNow {
     let settings = settings.clone();
     Arc::new(move || settings.get())
@@ -359,7 +365,7 @@ fn ports_of_others(home: &Home, own: &AgentId) -> Vec<u16> {
     Known::all(home).0.into_iter().filter(|known| known.id != *own).filter_map(|known| known.port).collect()
 }
 
-/// Takes in whatever comes as a file from now on.
+/// Takes letters, outbox calls and profile changes from now on.
 fn take_files_in(
     app: &Shared,
     launch: &Launch,
@@ -412,7 +418,7 @@ async fn stop_on_signal(stop: CancellationToken) {
     stop.cancel();
 }
 
-/// A node without its driver must not go on answering.
+/// Stops the node when its driver ends: without one it must not keep answering.
 fn watch_driver(
     driver: std::thread::JoinHandle<Result<(), synapse_core::cycle::Lost>>,
     stop: CancellationToken,

@@ -1,9 +1,10 @@
-//! The settings of a node: those of its home and of the folder its agent works in, as they are now.
+//! The current settings of a node: those of its home and of the folder its agent works in.
 //!
-//! A node starts and goes on whatever is in the files: what is wrong is logged and left out. What guards the
-//! machine then stays as it was, and if there is no "was", the network is closed (`synapse_settings::layers`).
+//! A node starts and keeps running whatever the files contain: invalid settings are logged and
+//! ignored. Settings that guard the machine then keep their last value. If there is none, the
+//! network is closed (`synapse_settings::layers`).
 //!
-//! Invariant: `get` looks at the files at most once a second, and reads them only if they changed.
+//! Invariant: `get` checks the files at most once a second, and reads them only if they changed.
 //! Not here: what the settings mean.
 
 use std::path::Path;
@@ -13,7 +14,7 @@ use synapse_settings::disk::Stamp;
 use synapse_settings::{Fault, Places, Settings};
 use synapse_store::Retention;
 
-/// The settings that hold now; cheap to copy and to ask.
+/// The current settings; cheap to clone and to query.
 #[derive(Debug, Clone)]
 pub struct Current(Arc<Mutex<Held>>);
 
@@ -26,11 +27,11 @@ struct Held {
     looked: Instant,
 }
 
-/// How long an answer is good without looking at the files again.
+/// How long a result is valid without checking the files again.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 
 impl Current {
-    /// `home` is the root of Synapse's home, `folder` where the agent works.
+    /// `home` is the root of Synapse's home, `folder` the folder where the agent works.
     pub fn new(home: &Path, folder: &Path) -> Self {
         Self::at(Places::here(home, folder), Instant::now())
     }
@@ -40,7 +41,7 @@ impl Current {
     }
 
     fn at(places: Places, now: Instant) -> Self {
-        // Taken before reading: what changes in between is read again.
+        // Taken before reading, so that a change in between causes another read.
         let stamp = places.stamp();
         let mut held = Held { places, settings: Arc::default(), faults: Vec::new(), stamp, looked: now };
         held.read(None);
@@ -52,7 +53,8 @@ impl Current {
         if now.saturating_duration_since(held.looked) >= GOOD_FOR {
             held.looked = now;
             let stamp = held.places.stamp();
-            // Clocks of file systems are coarse: a file written just now may be written again and look the same.
+            // File times are coarse: a file written just now may be written again and keep the same
+            // time.
             if stamp != held.stamp || stamp.is_fresh(SystemTime::now()) {
                 held.stamp = stamp;
                 let before = held.settings.clone();
@@ -87,7 +89,7 @@ impl Held {
     }
 }
 
-/// How long the journal keeps what has ended.
+/// Returns how long the journal keeps ended tasks.
 pub fn retention(settings: &Settings) -> Retention {
     let history = settings.history;
     Retention { days: history.days, ended_max: history.tasks_max, ..Retention::default() }
@@ -142,7 +144,7 @@ mod tests {
         assert!(Arc::ptr_eq(&new, &rig.after_ms(5_000)), "nothing changed, so nothing was read");
     }
 
-    /// REST-4..6: a file broken while the node runs opens nothing.
+    /// REST-4..6: a file that breaks while the node runs opens nothing.
     #[test]
     fn what_guards_the_machine_outlives_a_broken_file() {
         let rig = Rig::new(

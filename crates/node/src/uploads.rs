@@ -1,8 +1,9 @@
-//! Uploads: bodies of A2A requests that carry files, and the files in them.
+//! Uploads: bodies of A2A requests that contain files, and the files in them.
 //!
-//! Text and data of a message stay within `limits.message_bytes_max`. The bytes of its files may have
-//! `limits.file_bytes_max` more: they are written to files by digest before the message is taken, and the core and the
-//! journal hold references. Only so many large bodies are in memory at once; the others wait, unread, for a moment.
+//! Text and data of a message must fit into `limits.message_bytes_max`. Its files may have
+//! `limits.file_bytes_max` more bytes. They are stored as files by digest before the message is
+//! accepted; the core and the journal hold references. Only a few large bodies are in memory at
+//! once; the others wait a short time, unread.
 //! Not here: where files are kept (`synapse_store::attachments`).
 
 use crate::doors::{App, Shared};
@@ -20,42 +21,42 @@ use synapse_store::attachments::AttachError;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-/// Large bodies in memory at once.
+/// The maximum number of large bodies in memory at once.
 pub const AT_ONCE: usize = 2;
-/// Bytes of a part up to which they stand in the message itself.
+/// Larger parts of a message are stored as files.
 const INLINE_BYTES_MAX: usize = 32 << 10;
-/// How long a body may take, and how much longer a large one.
+/// The time limit of a body, and the new one once it turns out to be large.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 const LARGE_PATIENCE: Duration = Duration::from_secs(120);
 /// How long a large body waits for its turn.
 const TURN_PATIENCE: Duration = Duration::from_secs(20);
 
-/// A body, and the room that a large one takes until its files are stored.
+/// A body, and the permit that a large one holds until its files are stored.
 pub struct Upload {
     pub bytes: Bytes,
     pub(crate) room: Room,
 }
 
-/// Given back when it is dropped.
+/// Released when it is dropped.
 #[derive(Default)]
 pub struct Room(#[allow(dead_code)] Option<OwnedSemaphorePermit>);
 
-/// How the files of a message are written in a body.
+/// How the files of a message are encoded in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Base64,
-    /// As clients of 0.3 write it over HTTP+JSON: base64 of base64.
+    /// The encoding of 0.3 clients over HTTP+JSON: base64 of base64.
     Base64Twice,
 }
 
-/// How large a body may be: a message, and its files as they are encoded.
+/// Returns the maximum size of a body: a message, and its encoded files.
 pub fn body_bytes_max(app: &App, encoding: Encoding) -> usize {
     let files = usize::try_from(app.settings.get().limits.file_bytes_max).unwrap_or(usize::MAX);
     app.body_bytes_max.saturating_add(encoding.bytes(files)).saturating_add(1 << 10)
 }
 
 impl Encoding {
-    /// How many bytes so many have when they are written.
+    /// Returns the encoded size of this many bytes.
     fn bytes(self, raw: usize) -> usize {
         match self {
             Self::Base64 => raw.saturating_mul(4) / 3,
@@ -92,7 +93,7 @@ pub async fn read(app: &App, mut body: axum::body::Body, encoding: Encoding) -> 
     Ok(Upload { bytes, room: Room(room) })
 }
 
-/// Removes files whose messages are gone from the journal, off the async threads.
+/// Removes files whose messages are gone from the journal, on a blocking thread.
 pub fn start_sweep(app: &Shared) {
     let app = app.clone();
     tokio::task::spawn_blocking(move || sweep(&app));
@@ -108,7 +109,7 @@ fn sweep(app: &App) {
     }
 }
 
-/// The bytes of a part that are to be a file, by the number of the part.
+/// The number of a part, and its bytes, which are to be stored as a file.
 type LargePart = (usize, Vec<u8>);
 
 /// Takes the bytes of large parts out of a message, and leaves those parts empty.
@@ -127,7 +128,7 @@ pub fn may_upload(app: &App, caller: &Caller) -> Result<(), Fault> {
     policy::may(&app.gate.rules(), caller, Verb::Message, About::default()).map_err(|no| Fault::of(&no))
 }
 
-/// Puts the bytes of large parts into files.
+/// Stores the bytes of large parts as files.
 pub async fn store_files(app: &Shared, large: Vec<LargePart>) -> Result<Files, Fault> {
     let limits = app.settings.get().limits;
     let bytes: usize = large.iter().map(|(_, bytes)| bytes.len()).sum();
@@ -154,7 +155,7 @@ pub async fn store_files(app: &Shared, large: Vec<LargePart>) -> Result<Files, F
     stored.map_err(|error| Fault::of(&Refusal::NotStored { why: error.to_string() }))
 }
 
-/// The files of a message as a JSON list; none if it has none.
+/// Returns the files of a message as a JSON list, or `None` if it has none.
 pub(crate) fn files_of(view: &MessageView) -> Option<String> {
     let parts = view.content.as_ref()?.get("parts")?.as_array()?;
     let files: Vec<_> = parts.iter().filter(|part| part.get("file").is_some()).collect();
@@ -167,7 +168,8 @@ mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
 
-    /// Finding A10: a file of the largest size fits, also as clients of 0.3 encode it over HTTP+JSON.
+    /// Finding A10: a file of the largest size fits, also in the encoding of 0.3 clients over
+    /// HTTP+JSON.
     #[test]
     fn bounds_hold_what_is_encoded() {
         for bytes in [0, 1, 100, 32 << 10, 3 << 20] {

@@ -1,4 +1,4 @@
-//! What an agent waits for a person to decide, whichever way it asks: in its terminal or over ACP.
+//! The prompt that waits for a person, whether the agent asks in its terminal or over ACP.
 
 use crate::doors::App;
 use crate::registrar::Cli;
@@ -6,17 +6,17 @@ use synapse_store::registry::PendingPrompt;
 use tokio::sync::watch;
 
 impl App {
-    /// Whether what it asks can be decided from elsewhere.
+    /// Whether its prompts can be decided from elsewhere.
     pub fn takes_decisions(&self) -> bool {
         self.acp.is_some() || self.seat.as_ref().is_some_and(|seat| seat.watch().profile().approve.is_some())
     }
 
-    /// Whether it may ask at all.
+    /// Whether this kind of agent can ask at all.
     pub fn may_ask(&self) -> bool {
         self.acp.is_some() || self.seat.is_some()
     }
 
-    /// What it waits for, now and later.
+    /// Watches the prompt it waits for.
     pub fn pending(&self) -> watch::Receiver<Option<PendingPrompt>> {
         match (&self.seat, &self.acp) {
             (Some(seat), _) => seat.pending(),
@@ -25,7 +25,7 @@ impl App {
         }
     }
 
-    /// The same in one line, while it waits.
+    /// Returns the prompt in one line while the agent waits.
     pub fn asks(&self) -> Option<String> {
         match (&self.seat, &self.acp) {
             (Some(seat), _) => seat.asks(),
@@ -34,7 +34,7 @@ impl App {
         }
     }
 
-    /// What is known of its program's version, now and later.
+    /// Watches what is known of its program's version.
     pub fn cli(&self) -> watch::Receiver<Cli> {
         match (&self.seat, &self.acp) {
             (Some(seat), _) => seat.cli(),

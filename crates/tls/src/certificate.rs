@@ -1,6 +1,8 @@
-//! Looking into a certificate: whom it names and when it holds. rustls verifies certificates but tells neither.
+//! Reads certificates: their names and their validity. rustls verifies certificates but exposes
+//! neither.
 //!
-//! Not here: whether it is genuine. Names are worth something only after a handshake has verified them.
+//! Not here: whether a certificate is genuine. Its names can be trusted only after a handshake has
+//! verified it.
 
 use std::net::IpAddr;
 use x509_cert::der::asn1::{Ia5StringRef, PrintableStringRef, TeletexStringRef, Utf8StringRef};
@@ -9,7 +11,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::ext::pkix::{BasicConstraints, SubjectAltName};
 use x509_cert::name::Name;
 
-/// What a certificate says.
+/// The content of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     pub subject: String,
@@ -21,11 +23,11 @@ pub struct Certificate {
     /// Seconds since 1970.
     pub not_before_s: u64,
     pub not_after_s: u64,
-    /// It may sign others.
+    /// It may sign other certificates.
     pub is_authority: bool,
 }
 
-/// How a certificate stands at a moment.
+/// The validity of a certificate at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     NotYet,
@@ -33,12 +35,12 @@ pub enum Standing {
     Expired { days_ago: u64 },
 }
 
-/// Names beyond this many are not looked at.
+/// Further names are ignored.
 const NAMES_MAX: usize = 100;
 const DAY_S: u64 = 86_400;
 
 impl Certificate {
-    /// What it says, or why it cannot be read.
+    /// Parses a certificate; an error says why it cannot be read.
     pub fn read(der: &[u8]) -> Result<Self, String> {
         let parsed = x509_cert::Certificate::from_der(der).map_err(|e| e.to_string())?;
         let body = &parsed.tbs_certificate;
@@ -76,12 +78,12 @@ impl Certificate {
         }
     }
 
-    /// The names by which its holder may be known, in the order in which they are looked up.
+    /// Returns the names by which its holder may be known, in the order of lookup.
     pub fn identities(&self) -> impl Iterator<Item = &str> {
         self.dns.iter().chain(&self.uris).chain(&self.common_name).map(String::as_str)
     }
 
-    /// The names under which a server with it may be called; not the patterns among them.
+    /// Returns the host names of a server with this certificate, without wildcard patterns.
     pub fn hosts(&self) -> impl Iterator<Item = String> {
         let dns = self.dns.iter().filter(|name| !name.contains('*')).cloned();
         dns.chain(self.ips.iter().map(|ip| match ip {
@@ -159,7 +161,7 @@ mod tests {
         }
     }
 
-    /// A verified certificate is still somebody else's bytes.
+    /// Even a verified certificate consists of somebody else's bytes.
     #[test]
     fn bytes_nobody_meant_are_refused_and_nothing_worse() {
         let authority = Authority::make("Test authority", SPAN).unwrap();

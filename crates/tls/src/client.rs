@@ -1,6 +1,6 @@
-//! The client's side: whom to believe, what to show, and what went wrong, in words.
+//! The client's side of TLS: which CAs to trust, which certificate to present, and errors as text.
 //!
-//! Each way in which trust can fail is a `Trouble` of its own, with the command that helps.
+//! Each way in which trust can fail is a variant of `Trouble`, with the command that helps.
 
 use crate::files::{self, FileError};
 use crate::server::roots;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// The authority to believe, and no other; without it, those of the system.
+    /// The only CA certificate to trust; without it, those of the system.
     pub ca: Option<PathBuf>,
-    /// What we show of ourselves.
+    /// Our own certificate.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
@@ -34,7 +34,7 @@ pub enum SetupError {
     Unusable(Error),
 }
 
-/// Where systems keep the public authorities.
+/// Where systems keep the public CA certificates.
 const BUNDLES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -67,13 +67,14 @@ pub fn config(files: &ClientFiles) -> Result<Arc<ClientConfig>, SetupError> {
     Ok(Arc::new(config))
 }
 
-/// The name a server has to prove.
+/// Returns the name that a server has to prove.
 pub fn server_name(host: &str) -> Result<ServerName<'static>, SetupError> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     ServerName::try_from(bare.to_owned()).map_err(|_| SetupError::BadHost { host: host.to_owned() })
 }
 
-/// What is in a bundle and cannot be used is left out: bundles have old things in them.
+/// Loads the public CA certificates. Unusable entries are skipped, since bundles contain outdated
+/// ones.
 fn public_roots() -> Result<RootCertStore, SetupError> {
     let named = std::env::var_os("SSL_CERT_FILE").filter(|name| !name.is_empty()).map(PathBuf::from);
     let bundle = named.or_else(|| BUNDLES.iter().map(PathBuf::from).find(|path| path.is_file()));
@@ -84,7 +85,7 @@ fn public_roots() -> Result<RootCertStore, SetupError> {
     if roots.is_empty() { Err(SetupError::NoAuthority) } else { Ok(roots) }
 }
 
-/// Why there is no trust between us and a server.
+/// Why we and a server do not trust each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     Expired,
@@ -96,9 +97,9 @@ pub enum Trouble {
     OwnCertificateExpired,
     OwnCertificateUnknown,
     OwnCertificateRefused,
-    /// What answered does not speak TLS.
+    /// The server does not speak TLS.
     PlainServer,
-    /// It went away in the middle of the handshake.
+    /// The server closed the connection during the handshake.
     HungUp,
     Other,
 }
@@ -111,7 +112,7 @@ impl Trouble {
             if let Some(tls) = one.downcast_ref::<Error>() {
                 return Some((Self::of(tls), tls.to_string()));
             }
-            // An I/O error gives the source of what is in it, not what is in it.
+            // `source` of an I/O error skips the error inside it, so use `get_ref`.
             let inner = one.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
             cause = match inner {
                 Some(inner) => Some(inner),
@@ -137,7 +138,7 @@ impl Trouble {
             Error::AlertReceived(alert) => match alert {
                 AlertDescription::CertificateRequired => Self::OwnCertificateNeeded,
                 AlertDescription::CertificateExpired => Self::OwnCertificateExpired,
-                // The latter if another authority has the same name.
+                // The latter if another CA has the same name.
                 AlertDescription::UnknownCA | AlertDescription::DecryptError => Self::OwnCertificateUnknown,
                 AlertDescription::BadCertificate
                 | AlertDescription::UnsupportedCertificate
@@ -151,7 +152,7 @@ impl Trouble {
         }
     }
 
-    /// A stable name for programs.
+    /// Returns a stable name for programs.
     pub fn code(self) -> &'static str {
         match self {
             Self::Expired => "certificate_expired",
@@ -169,7 +170,7 @@ impl Trouble {
         }
     }
 
-    /// What happened and what helps; `told` is how the library put it.
+    /// Describes what happened and what helps; `told` is the text of the TLS library.
     // tidy: table
     pub fn words(self, address: &str, ca: Option<&Path>, told: &str) -> String {
         match self {
@@ -251,7 +252,7 @@ mod tests {
             (Error::DecryptError, "tls_failed"),
         ];
         for (error, code) in table {
-            // As it comes out of a socket: in an I/O error, in whatever the HTTP library makes of that.
+            // As it comes from a socket: in an I/O error, inside an error of the HTTP library.
             let outer = std::io::Error::other(std::io::Error::new(std::io::ErrorKind::InvalidData, error));
             let (trouble, told) = Trouble::among(&outer).unwrap();
             assert_eq!(trouble.code(), code);

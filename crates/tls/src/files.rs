@@ -1,6 +1,8 @@
-//! PEM files, read with suspicion: bounded, plain, and of an owner and mode that let nobody else choose their content.
+//! Reads PEM files carefully: bounded, regular files only, and with an owner and mode that keep
+//! other users from changing them.
 //!
-//! Symbolic links are followed, since tools that renew certificates replace links; what is checked is the open file.
+//! Symbolic links are followed, since tools that renew certificates replace links; the checks apply
+//! to the open file.
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -9,10 +11,10 @@ use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// More than any chain; less than a system's bundle of authorities needs is never asked for.
+/// Larger than any chain, and than a system's CA bundle.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// Why a certificate or key was not used; says what helps.
+/// Why a certificate or key was not used, and what helps.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("{} cannot be read: {why}{}", .path.display(), hint(.why))]
@@ -62,7 +64,7 @@ fn our_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// All certificates of a file, at least one, in their order.
+/// Returns all certificates of a file, at least one, in their order.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     let bytes = read(path, Wanted::Trusted)?;
     let damaged = |why: String| FileError::Damaged { path: path.to_owned(), why };
@@ -74,17 +76,17 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileErr
     Ok(found)
 }
 
-/// The first private key of a file.
+/// Returns the first private key of a file.
 pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     let bytes = read(path, Wanted::Secret)?;
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| match e {
         rustls::pki_types::pem::Error::NoItemsFound => FileError::NoKey { path: path.to_owned() },
-        // Not its words: what they quote would be a part of the key.
+        // The error text of the library could quote a part of the key.
         _ => FileError::Damaged { path: path.to_owned(), why: "what is in it is not PEM".into() },
     })
 }
 
-/// The text of a key file, for whoever signs with it.
+/// Returns the text of a key file, for a caller that signs with it.
 pub fn key_text(path: &Path) -> Result<String, FileError> {
     let bytes = read(path, Wanted::Secret)?;
     String::from_utf8(bytes)
@@ -113,7 +115,7 @@ fn read(path: &Path, wanted: Wanted) -> Result<Vec<u8>, FileError> {
     }
     let (owned, open) = match wanted {
         Wanted::Secret => (uid == our_uid(), mode & 0o077),
-        // The administrator could do anything anyway.
+        // Root can do anything anyway.
         Wanted::Trusted => (uid == our_uid() || uid == 0, mode & 0o022),
     };
     if !owned {
@@ -133,7 +135,7 @@ fn read(path: &Path, wanted: Wanted) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// What tells that a file is not the one that was read before.
+/// Identifies a version of a file, to detect changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp(Option<[u64; 5]>);
 

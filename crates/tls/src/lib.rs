@@ -1,7 +1,10 @@
-//! Certificates and keys: read from files, looked into, made, and used on both ends of a connection (REST-8).
+//! Certificates and keys: read from files, parsed, created, and used on both ends of a connection
+//! (REST-8).
 //!
-//! Invariant: a key that others can read is not used, and nothing of a key is ever in an error or a log.
-//! Not here: sockets and waiting (`synapse-node`, `synapse-peer`), what the holder of a certificate may do.
+//! Invariant: a key that others can read is not used, and no error or log contains any part of a
+//! key.
+//! Not here: sockets and timeouts (`synapse-node`, `synapse-peer`), what the holder of a
+//! certificate may do.
 
 pub mod certificate;
 pub mod client;
@@ -18,18 +21,18 @@ use rustls::crypto::CryptoProvider;
 use rustls::{SupportedProtocolVersion, version};
 use std::sync::Arc;
 
-/// Both ends speak these and nothing older.
+/// Both ends support these versions and no older ones.
 const VERSIONS: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
-/// What is spoken inside: a server takes both, our own calls need no more than the first.
+/// The ALPN protocols: a server offers both, our own calls need only the first.
 const HTTP1: &[u8] = b"http/1.1";
 const HTTP2: &[u8] = b"h2";
 
-/// Named at each use: a process-wide default could be set by any library.
+/// Returns the provider for each use: any library could change a process-wide default.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The time by which certificates are judged, seconds since 1970.
+/// Returns the current time for checking certificates, in seconds since 1970.
 pub fn now_s() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

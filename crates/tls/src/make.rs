@@ -1,4 +1,4 @@
-//! Making certificates: a private authority, and what it signs for servers and for clients.
+//! Creates certificates: a private CA, and the certificates it signs for servers and clients.
 //!
 //! Not here: files, and which names a machine has.
 
@@ -9,7 +9,7 @@ use rcgen::{
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// From when to when a certificate holds, seconds since 1970.
+/// The validity of a certificate, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub from_s: u64,
@@ -17,19 +17,19 @@ pub struct Span {
 }
 
 impl Span {
-    /// From an hour ago, for clocks that are behind ours.
+    /// Begins an hour ago, for clocks that are behind ours.
     pub fn days(now_s: u64, days: u32) -> Self {
         Self { from_s: now_s.saturating_sub(3_600), to_s: now_s.saturating_add(u64::from(days) * 86_400) }
     }
 }
 
-/// A certificate with its key, both PEM.
+/// A certificate and its key, both PEM.
 pub struct Pair {
     pub cert: String,
     pub key: String,
 }
 
-/// Whoever has its key can speak for any server or client that trusts it.
+/// A private CA. Whoever has its key can impersonate any server or client to those who trust it.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     cert: String,
@@ -60,8 +60,8 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), cert, der })
     }
 
-    /// The one that was made before. Its subject is made again from its name, so one of another make is refused:
-    /// what it signed would name another issuer.
+    /// Opens an existing CA. Its subject is rebuilt from its name, so a CA of another program is
+    /// refused: certificates it signed would name another issuer.
     pub fn open(cert: &str, key: &str) -> Result<Self, MakeError> {
         let other = |why: String| MakeError::OtherAuthority { why };
         let der = CertificateDer::from_pem_slice(cert.as_bytes()).map_err(|e| other(e.to_string()))?;
@@ -75,7 +75,8 @@ impl Authority {
         Ok(opened)
     }
 
-    /// What it signs is verified against its certificate: key, subject and rights fit together.
+    /// Checks that a certificate it signs is accepted by its own certificate: key, subject and
+    /// rights fit together.
     fn check(&self) -> Result<(), String> {
         let wrong = |e: rustls::Error| e.to_string();
         let now = crate::now_s();
@@ -101,7 +102,7 @@ impl Authority {
         &self.der
     }
 
-    /// For a server that is called by these names and addresses.
+    /// Creates a certificate for a server with these names and addresses.
     pub fn server(&self, names: &[String], span: Span) -> Result<Pair, MakeError> {
         let bad = |e: rcgen::Error| MakeError::BadName { name: names.join(", "), why: e.to_string() };
         let first = names.first().map_or("synapse", String::as_str);
@@ -110,7 +111,7 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// For a client that is known by this name.
+    /// Creates a certificate for a client with this name.
     pub fn client(&self, name: &str, span: Span) -> Result<Pair, MakeError> {
         self.sign(&leaf(name, ExtendedKeyUsagePurpose::ClientAuth, span))
     }
@@ -122,12 +123,12 @@ impl Authority {
     }
 }
 
-/// A key for anything, PEM.
+/// Creates a key for any purpose, PEM.
 pub fn new_key() -> Result<String, MakeError> {
     Ok(KeyPair::generate()?.serialize_pem())
 }
 
-/// A certificate that vouches for itself; for tests of those who must not believe it.
+/// Creates a self-signed certificate, for tests of code that must not trust it.
 pub fn self_signed(names: &[String], span: Span) -> Result<Pair, MakeError> {
     let mut params = CertificateParams::new(names)?;
     hold(&mut params, span);
@@ -138,7 +139,7 @@ pub fn self_signed(names: &[String], span: Span) -> Result<Pair, MakeError> {
 fn authority_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = subject(name);
-    // It signs servers and clients, and no other authorities.
+    // It signs servers and clients, and no other CAs.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params

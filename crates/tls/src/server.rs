@@ -1,7 +1,8 @@
-//! The server's side: configurations from files, read again when the files change.
+//! The server's side of TLS: configurations from files, reloaded when the files change.
 //!
-//! Invariant: once a pair has worked, a broken file does not end service; the last good one stays in use.
-//! Not here: sockets, handshakes, how long anybody may take.
+//! Invariant: once a pair has worked, a broken file does not end service; the last valid one stays
+//! in use.
+//! Not here: sockets, handshakes, timeouts.
 
 use crate::certificate::{Certificate, Standing};
 use crate::files::{self, FileError, Stamp};
@@ -11,21 +12,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often the files are looked at, at most.
+/// The minimum interval between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerFiles {
     pub cert: PathBuf,
     pub key: PathBuf,
-    /// If set, callers must show a certificate of this authority.
+    /// If set, callers must present a certificate of this CA.
     pub client_ca: Option<PathBuf>,
 }
 
-/// What one state of the files means.
+/// The configuration from one version of the files.
 pub struct Loaded {
     pub config: Arc<ServerConfig>,
-    /// The names in our certificate: whoever calls one of them means us.
+    /// The names in our certificate, which callers may use for us.
     pub hosts: Arc<[String]>,
 }
 
@@ -38,7 +39,7 @@ struct State {
     loaded: Arc<Loaded>,
     stamps: [Stamp; 3],
     looked: Instant,
-    /// Why the newest files are not in use, as it was last told.
+    /// Why the newest files are not in use, as last logged.
     trouble: Option<String>,
 }
 
@@ -50,7 +51,7 @@ impl Server {
         Ok(Self { files, state: Mutex::new(state) })
     }
 
-    /// The newest configuration that works; looks at the files from time to time.
+    /// Returns the newest valid configuration; checks the files from time to time.
     pub fn current(&self, now: Instant) -> Arc<Loaded> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if now.duration_since(state.looked) >= LOOK_EVERY {
@@ -60,8 +61,9 @@ impl Server {
         state.loaded.clone()
     }
 
-    /// Files that were not good last time are tried again even if they look the same: a certificate and its key are
-    /// replaced one after the other, within the grain of a file system's clock.
+    /// Checks the files. Files that were invalid last time are tried again even if they look the
+    /// same: a certificate and its key are replaced one after the other, possibly within the
+    /// resolution of file times.
     fn look(&self, state: &mut State) {
         let stamps = stamps(&self.files);
         if stamps == state.stamps && state.trouble.is_none() {
@@ -116,18 +118,19 @@ fn load(files: &ServerFiles) -> Result<Loaded, FileError> {
         rustls::Error::InconsistentKeys(_) => {
             FileError::OtherKey { cert: files.cert.clone(), key: files.key.clone() }
         }
-        // Its words could quote what is in the file.
+        // The error text of the library could quote the file.
         rustls::Error::General(_) => damaged(&files.key, "it is no key of a kind that is known here".into()),
         e => damaged(&files.cert, e.to_string()),
     })?;
     config.alpn_protocols = vec![crate::HTTP2.to_vec(), crate::HTTP1.to_vec()];
-    // Every connection proves itself anew: nothing of a certificate outlives the connection, and nothing is kept.
+    // Every connection authenticates again: nothing of a certificate outlives the connection, and
+    // nothing is stored.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Loaded { config: Arc::new(config), hosts: own.hosts().collect() })
 }
 
-/// The authorities in a file, each of them usable.
+/// Loads the CA certificates in a file, all of which must be usable.
 pub(crate) fn roots(path: &Path) -> Result<RootCertStore, FileError> {
     let mut roots = RootCertStore::empty();
     for certificate in files::certificates(path)? {
@@ -152,7 +155,7 @@ mod tests {
         }
     }
 
-    /// A new pair is taken, at most once a second; a broken one is not, and is taken when it is mended.
+    /// A new pair is used, at most one check per second; a broken one is not, until it is fixed.
     #[test]
     fn changed_files_are_taken_only_if_they_are_good() {
         let dir = tempfile::tempdir().unwrap();

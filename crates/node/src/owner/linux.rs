@@ -1,8 +1,9 @@
-//! What `/proc` says: whose socket a connection is, which processes have it open, and who is below an agent.
+//! Reads `/proc`: which socket a connection belongs to, which processes have it open, and who runs
+//! below an agent.
 //!
-//! Invariant: if a limit of the system prevents a look, that is the result. What was not seen for want of file
-//! descriptors is never taken for what is not there.
-//! Not here: what follows from it (`owner`).
+//! Invariant: if a system limit prevents a lookup, the lookup returns that limit. What was not seen
+//! for lack of file descriptors is never treated as absent.
+//! Not here: the conclusions (`owner`).
 
 use super::ancestry::{self, Unreadable};
 use std::collections::BTreeSet;
@@ -14,20 +15,21 @@ use synapse_holder::SystemLimit;
 use synapse_store::files::our_uid;
 use synapse_store::home::Home;
 
-/// What the kernel's list says of the other end.
+/// The other end of a connection in the kernel's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Row {
-    /// The number of its socket, and the user it belongs to.
+    /// The inode of its socket, and the user who owns it.
     Socket {
         inode: u64,
         uid: u32,
     },
     /// No process has it any more.
     Closed,
-    /// More than one socket has these addresses. The kernel allows that if they are bound to different devices.
+    /// More than one socket has these addresses. The kernel allows that if they are bound to
+    /// different devices.
     Several,
     None,
-    /// There is no list, as on some systems with a strict sandbox, or it is too long.
+    /// The list is missing, as in some strict sandboxes, or too long.
     Unreadable,
 }
 
@@ -42,19 +44,20 @@ impl Row {
     }
 }
 
-/// More connections than this are not looked through.
+/// The maximum number of connections read from a list.
 const ROWS_MAX: usize = 2 << 20;
-/// Open files that one look goes through.
+/// The maximum number of open files that one lookup checks.
 const FILES_MAX: usize = 500_000;
 
-/// Whether the other end is on this machine, as the addresses tell. Nobody else reaches loopback.
+/// Whether the addresses prove that the other end is on this machine. No other machine can reach
+/// loopback.
 pub(super) fn is_near(remote: SocketAddr, local: SocketAddr) -> bool {
     let (from, to) = (remote.ip().to_canonical(), local.ip().to_canonical());
     from.is_loopback() || to.is_loopback() || from == to || is_own_address(remote)
 }
 
-/// Whether this machine has that address: only then a socket can be bound to it, unless the system allows all
-/// addresses. If this could not be tried, it may have it.
+/// Whether this machine has that address: only then a socket can be bound to it, unless the system
+/// allows every address. If the check is impossible, the answer is yes.
 fn is_own_address(mut address: SocketAddr) -> bool {
     address.set_port(0);
     address.set_ip(address.ip().to_canonical());
@@ -71,7 +74,7 @@ fn is_own_address(mut address: SocketAddr) -> bool {
 
 pub(super) fn socket_of(remote: SocketAddr, local: SocketAddr) -> Result<Row, SystemLimit> {
     let mut found = Row::Unreadable;
-    // A socket of the newer kind may speak the older protocol, and is then only in the newer list.
+    // An IPv6 socket may carry IPv4, and is then only in the IPv6 list.
     for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
         let row = match SystemLimit::check(std::fs::File::open(table))? {
             Ok(file) => row_in(BufReader::with_capacity(64 << 10, file), remote, local),
@@ -104,7 +107,7 @@ pub(super) fn row_in(mut table: impl BufRead, remote: SocketAddr, local: SocketA
     Row::Unreadable
 }
 
-/// What one line says, if it is about these addresses.
+/// Parses one line; returns `None` if it is about other addresses.
 fn row_of(line: &str, remote: (IpAddr, u16), local: (IpAddr, u16)) -> Option<Row> {
     let mut words = line.split_ascii_whitespace().skip(1);
     if address(words.next()?)? != remote || address(words.next()?)? != local {
@@ -117,7 +120,7 @@ fn row_of(line: &str, remote: (IpAddr, u16), local: (IpAddr, u16)) -> Option<Row
     })
 }
 
-/// `0100007F:1FA4`: words of four bytes as the processor has them, then the port.
+/// Parses `0100007F:1FA4`: words of four bytes in the CPU's byte order, then the port.
 fn address(raw: &str) -> Option<(IpAddr, u16)> {
     let (ip, port) = raw.split_once(':')?;
     let mut bytes = [0u8; 16];
@@ -136,7 +139,7 @@ fn address(raw: &str) -> Option<(IpAddr, u16)> {
     Some((ip, u16::from_str_radix(port, 16).ok()?))
 }
 
-/// Where a socket is open.
+/// A process that has a socket open, and its descriptor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) pid: u32,
@@ -152,23 +155,24 @@ impl Place {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Search {
-    /// All of these have it.
+    /// All processes that have it open.
     Found(Vec<Place>),
-    /// Nobody that can be seen; these are of our user and hide what they have open.
+    /// No visible process has it; the `hidden` ones are of our user and conceal their open files.
     None {
         hidden: Vec<u32>,
     },
     TooMany,
 }
 
-/// Every process, youngest first.
+/// Returns all processes, youngest first.
 pub(super) fn all_processes() -> Result<Vec<u32>, SystemLimit> {
     let mut pids = numbers_in("/proc")?;
     pids.sort_unstable_by(|a, b| b.cmp(a));
     Ok(pids)
 }
 
-/// Which of these processes have the socket open. Their threads are looked at only if no process lists it.
+/// Finds which of these processes have the socket open. Checks their threads only if no process
+/// lists it.
 pub(super) fn search(pids: &[u32], socket: u64) -> Result<Search, SystemLimit> {
     let (mut found, mut hidden, mut looked) = (Vec::new(), Vec::new(), 0);
     for pid in pids {
@@ -184,7 +188,8 @@ pub(super) fn search(pids: &[u32], socket: u64) -> Result<Search, SystemLimit> {
     if !found.is_empty() {
         return Ok(Search::Found(found));
     }
-    // A thread can have open files of its own (`unshare(CLONE_FILES)`), which its process does not list.
+    // A thread can have separate open files (`unshare(CLONE_FILES)`) that its process does not
+    // list.
     for pid in pids {
         let threads = format!("/proc/{pid}/task");
         for thread in numbers_in(&threads)?.into_iter().filter(|thread| thread != pid) {
@@ -200,7 +205,7 @@ pub(super) fn search(pids: &[u32], socket: u64) -> Result<Search, SystemLimit> {
     Ok(if found.is_empty() { Search::None { hidden } } else { Search::Found(found) })
 }
 
-/// The descriptor of this socket among the open files in a folder of `/proc`.
+/// Returns the descriptor of this socket among the open files in a folder of `/proc`.
 fn files_of(
     folder: &str,
     socket: u64,
@@ -225,15 +230,16 @@ fn is_socket(target: &Path, socket: u64) -> bool {
     number.is_some_and(|number| number.parse() == Ok(socket))
 }
 
-/// Whether it runs as our user: its folder's owner says root if it hides.
+/// Whether a process runs as our user. The owner of its folder is root if it conceals itself.
 fn is_ours(pid: u32) -> Result<bool, SystemLimit> {
     let own = our_uid();
     let is_owner = std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == own);
     Ok(is_owner || runs_as(pid, own)?)
 }
 
-/// Whether a process under an agent can run as this other user, or make its socket one of that user (`fchown`).
-/// Besides the living processes their user namespaces count, and those that they could have made.
+/// Whether a process under an agent can run as this other user, or make its socket one of that user
+/// (`fchown`). Considers the living processes, their user namespaces, and the namespaces they could
+/// have created.
 pub(super) fn can_act_as(below: &BTreeSet<u32>, uid: u32) -> Result<bool, SystemLimit> {
     if below.is_empty() {
         return Ok(false);
@@ -249,13 +255,13 @@ pub(super) fn can_act_as(below: &BTreeSet<u32>, uid: u32) -> Result<bool, System
     Ok(false)
 }
 
-/// Whether this process is in another user namespace than we are, and that one maps the user.
+/// Whether this process is in another user namespace than we are, and that namespace maps the user.
 fn maps(pid: u32, uid: u32) -> Result<bool, SystemLimit> {
     let path = format!("/proc/{pid}/uid_map");
     let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user"));
     let is_ours = match (namespace("self"), namespace(&pid.to_string())) {
         (Ok(own), Ok(other)) => own == other,
-        // One that hides still shows its map.
+        // A process that conceals itself still shows its map.
         _ => {
             let map = |path: &str| SystemLimit::check(std::fs::read(path));
             map("/proc/self/uid_map")?.ok() == map(&path)?.ok()
@@ -264,7 +270,8 @@ fn maps(pid: u32, uid: u32) -> Result<bool, SystemLimit> {
     Ok(!is_ours && may(path, |map| is_mapped(map, uid))?)
 }
 
-/// Whether a `uid_map` has this user of ours: rows of the first id inside, the first id outside, and their number.
+/// Whether a `uid_map` maps this user of ours: rows of the first id inside, the first id outside,
+/// and their number.
 fn is_mapped(map: &str, uid: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_ascii_whitespace().skip(1);
@@ -272,7 +279,7 @@ fn is_mapped(map: &str, uid: u32) -> bool {
     })
 }
 
-/// Whether `/etc/subuid` lends this user to anybody: rows of `name:first:count`.
+/// Whether `/etc/subuid` grants this user to anybody: rows of `name:first:count`.
 fn lends(ranges: &str, uid: u32) -> bool {
     ranges.lines().any(|line| {
         let mut parts = line.split(':').skip(1);
@@ -292,12 +299,13 @@ pub(super) fn runs_as(pid: u32, uid: u32) -> Result<bool, SystemLimit> {
     Ok(uids.is_some_and(|uids| uids.split_ascii_whitespace().any(|found| found.parse() == Ok(uid))))
 }
 
-/// Empty if it cannot be read.
+/// Reads a file; returns an empty text if it cannot be read.
 fn text_of(path: &str) -> Result<String, SystemLimit> {
     Ok(SystemLimit::check(std::fs::read_to_string(path))?.unwrap_or_default())
 }
 
-/// Whether this is a process of the SSH server, as its name says, with root's own above it.
+/// Whether this is a process of the SSH server, judged by its name and by a parent that runs as
+/// root.
 pub(super) fn forwards(pid: u32) -> Result<bool, SystemLimit> {
     let name = text_of(&format!("/proc/{pid}/comm"))?;
     if !matches!(name.trim_end(), "sshd" | "sshd-session") {
@@ -306,8 +314,9 @@ pub(super) fn forwards(pid: u32) -> Result<bool, SystemLimit> {
     synapse_holder::parent_of(pid).map_or(Ok(false), |parent| runs_as(parent, 0))
 }
 
-/// Whether one of these may have the socket though it is not among its open files: sent and not yet
-/// received, registered with the kernel, or mapped. What cannot be looked at may.
+/// Whether one of these may have the socket although it is not among its open files: sent and not
+/// yet received, registered with the kernel, or mapped. A process that cannot be inspected may have
+/// it.
 pub(super) fn can_hide(below: &BTreeSet<u32>, socket: u64) -> Result<bool, SystemLimit> {
     let mapped = format!("socket:[{socket}]");
     for pid in below {
@@ -330,7 +339,7 @@ pub(super) fn can_hide(below: &BTreeSet<u32>, socket: u64) -> Result<bool, Syste
     Ok(false)
 }
 
-/// Whether this holds for the text of a file; also if the file is there and cannot be read.
+/// Whether `holds` is true for the text of a file, or the file exists but cannot be read.
 fn may(path: String, holds: impl Fn(&str) -> bool) -> Result<bool, SystemLimit> {
     Ok(match SystemLimit::check(std::fs::read_to_string(path))? {
         Ok(text) => holds(&text),
@@ -344,7 +353,7 @@ fn sends_files(about: &str) -> bool {
     count.is_some_and(|count| count.trim() != "0")
 }
 
-/// All processes under all agents of this home.
+/// Returns all processes under all agents of this home.
 pub(super) fn below_agents(home: &Home) -> Result<BTreeSet<u32>, Unreadable> {
     let mut below = BTreeSet::new();
     for holder in ancestry::holders(home)? {
@@ -395,7 +404,7 @@ mod tests {
         }
     }
 
-    /// Finding M5: a long list is read to its end. One that does not end is as good as none.
+    /// Finding M5: a long list is read to its end. An endless one counts as missing.
     #[test]
     #[cfg(target_endian = "little")]
     fn row_behind_many_others_is_found() {
@@ -408,7 +417,8 @@ mod tests {
         assert_eq!(row_in(endless, remote, local), Row::Unreadable);
     }
 
-    /// Finding M5: an agent's second socket with the same addresses cannot be taken for the one that calls.
+    /// Finding M5: an agent's second socket with the same addresses cannot be taken for the one
+    /// that calls.
     #[test]
     #[cfg(target_endian = "little")]
     fn two_sockets_with_the_same_addresses_are_not_told_apart() {
@@ -425,7 +435,8 @@ mod tests {
         }
     }
 
-    /// Finding M5: a caller on this machine is near whichever of its addresses it calls from.
+    /// Finding M5: a caller on this machine counts as local, whichever of its addresses it calls
+    /// from.
     #[test]
     fn callers_from_any_address_of_this_machine_are_near() {
         let near = |remote: &str, local: &str| is_near(remote.parse().unwrap(), local.parse().unwrap());
@@ -433,7 +444,7 @@ mod tests {
         assert!(near("203.0.113.9:5", "127.0.0.1:1") && near("[2001:db8::1]:5", "[::1]:1"));
         assert!(near("203.0.113.9:5", "[::ffff:203.0.113.9]:1"));
         assert!(!near("203.0.113.9:5", "203.0.113.8:1") && !near("[2001:db8::1]:5", "[2001:db8::2]:1"));
-        // The address that this machine calls others from, if there is a way to others.
+        // The address from which this machine calls others, if it has a route to others.
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         if socket.connect("203.0.113.9:9").is_ok() {
             let own = socket.local_addr().unwrap();
@@ -441,7 +452,7 @@ mod tests {
         }
     }
 
-    /// The real list, and this very process.
+    /// With the kernel's real list and this process.
     #[test]
     fn a_connection_of_our_own_is_found_at_our_own_process() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -464,7 +475,7 @@ mod tests {
         assert!(matches!(socket_of(remote, local), Ok(Row::Closed | Row::None)));
     }
 
-    /// Finding M5: an agent that has the socket decides, whoever else has it.
+    /// Finding M5: an agent that has the socket is the owner, whoever else has it.
     #[test]
     fn agents_decide_before_the_person() {
         use super::super::{Owner, decide};
@@ -485,7 +496,8 @@ mod tests {
         }
     }
 
-    /// Finding M5: a thread keeps a socket in open files of its own, and its process does not list it.
+    /// Finding M5: a thread keeps a socket in its separate open files, and its process does not
+    /// list it.
     #[test]
     #[allow(unsafe_code)]
     fn socket_of_a_thread_is_found() {
@@ -510,7 +522,7 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// A connection of which a process under an agent and a younger one of the person have copies.
+    /// A connection that is shared by a process under an agent and a younger one of the person.
     struct Shared {
         root: tempfile::TempDir,
         agent: synapse_core::ids::AgentId,
@@ -529,7 +541,7 @@ mod tests {
                 let copy = std::os::fd::OwnedFd::from(client.try_clone().unwrap());
                 std::process::Command::new("sh").args(["-c", script]).stdin(copy).spawn().unwrap()
             };
-            // The first shell is the holder; what it starts waits for the end of the connection.
+            // The first shell is the holder; its child waits for the end of the connection.
             let holder = start("cat; :");
             let agent = synapse_core::ids::AgentId::parse(&"ab".repeat(32)).unwrap();
             while synapse_holder::descendants(holder.id()).is_empty() {
@@ -565,19 +577,21 @@ mod tests {
         }
     }
 
-    /// Finding M5: a process under an agent keeps its connection and gives a copy to a process of the person.
+    /// Finding M5: a process under an agent keeps its connection and gives a copy to a process of
+    /// the person.
     #[test]
     fn shared_connection_is_the_agents() {
         use super::super::Owner;
         let shared = Shared::new();
         assert_eq!(shared.owner(), Owner::Agents(vec![shared.agent]));
-        // Finding M5: nor does it help to make the socket another user's, for those who may.
+        // Finding M5: an agent that may change the socket's user gains nothing by it.
         if std::os::unix::fs::fchown(&shared.client, Some(our_uid() + 1), None).is_ok() {
             assert_eq!(shared.owner(), Owner::Agents(vec![shared.agent]));
         }
     }
 
-    /// Finding M5: an agent in a user namespace can make its socket one of any user that is mapped there.
+    /// Finding M5: an agent in a user namespace can make its socket one of any user that is mapped
+    /// there.
     #[test]
     fn users_of_namespaces_are_known() {
         let map = "         0       1000          1\n         1     100000      65536\n";
@@ -592,7 +606,8 @@ mod tests {
         assert!(lends("me:100000:65536", 165_535) && !lends("me:100000:65536", 165_536));
     }
 
-    /// Finding M5: who is in our own namespace cannot take the users that it maps, which may be all.
+    /// Finding M5: a process in our own namespace cannot become the users it maps, which may be all
+    /// users.
     #[test]
     fn own_namespace_lends_no_users() {
         let own = std::process::id();
@@ -600,7 +615,8 @@ mod tests {
         assert!(can_act_as(&BTreeSet::from([own]), our_uid()).unwrap());
     }
 
-    /// Finding M5: a socket that waits in another one is in no process, and that one says so.
+    /// Finding M5: a socket in flight through another socket is in no process, and the other socket
+    /// shows that.
     #[test]
     fn descriptors_in_flight_are_seen() {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -619,7 +635,8 @@ mod tests {
         assert!(sends_files(&about(&theirs)), "{}", about(&theirs));
     }
 
-    /// Finding M5: a socket of our own user that no process has is nobody's, whatever secret comes over it.
+    /// Finding M5: a socket of our own user that no process has is nobody's, whatever secret comes
+    /// over it.
     #[test]
     fn connection_in_flight_is_nobodys() {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};

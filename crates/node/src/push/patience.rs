@@ -1,20 +1,21 @@
-//! When a webhook that failed is tried again, and when it is given up (P13). Pure.
+//! When a failed webhook is retried, and when it is abandoned (P13). Pure.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(300);
-/// A webhook that has failed for so long is given up.
+/// A webhook that has failed for this long is abandoned.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(3_600);
 
-/// How long to wait after so many failures in a row, the first of them `since` ago; none to give up. `luck` is any byte:
-/// webhooks that failed together do not come back together.
+/// Returns the wait after this many failures in a row, the first of them `since` ago; `None` to
+/// give up. `luck` is a random byte, so that webhooks that failed together are not retried
+/// together.
 pub(super) fn wait(failures: u32, since: Duration, luck: u8) -> Option<Duration> {
     if since >= GIVEN_UP_AFTER {
         return None;
     }
     let doubled = FIRST.saturating_mul(2u32.saturating_pow(failures.saturating_sub(1))).min(LONGEST);
-    // Between half of it and all of it.
+    // A value between half of it and all of it.
     Some(doubled / 2 + doubled / 2 * u32::from(luck) / 255)
 }
 

@@ -1,4 +1,4 @@
-//! One webhook: follows its task, calls its URL once for each thing that happens, and goes when all is told.
+//! Serves one webhook: follows its task, calls its URL for each event, and ends after the last one.
 
 use super::{Push, patience};
 use crate::a2a::{Engine, Event, Mark};
@@ -17,10 +17,10 @@ use synapse_peer::web::{Limits, Request, WebError};
 use synapse_store::webhooks::Webhook;
 use tokio_util::sync::CancellationToken;
 
-/// As the SDKs of the protocol call it, which itself has no name for it (P15).
+/// The name that the SDKs use for the token header; the protocol does not define one (P15).
 const TOKEN: &str = "x-a2a-notification-token";
 const A2A_JSON: &str = "application/a2a+json";
-/// Of version 0.3.
+/// The media type of version 0.3.
 const JSON: &str = "application/json";
 /// P12: 10 to 30 s.
 const CALL: Limits = Limits {
@@ -36,10 +36,10 @@ pub(super) struct Teller {
     pub(super) told: Arc<Mutex<Mark>>,
 }
 
-/// Why nothing more is told.
+/// Why reporting ends.
 enum Over {
     All,
-    /// The task is no longer kept.
+    /// The task is no longer stored.
     NoTask,
     GivenUp(WebError),
     Stopping,
@@ -66,7 +66,7 @@ impl Teller {
     }
 
     async fn tell_all(&self) -> Over {
-        /// For a node that is busy, or a journal that cannot be read just now.
+        /// The pause if the node is busy, or the journal cannot be read just now.
         const PAUSE: Duration = Duration::from_secs(1);
         let engine = Engine::of_node(self.app.clone());
         let mut said = Bytes::new();
@@ -83,9 +83,11 @@ impl Teller {
         }
     }
 
-    /// Tells what there is, until the task has ended or the stream breaks off because we are slow.
+    /// Reports the available events, until the task has ended or the stream ends because we are
+    /// slow.
     async fn round(&self, engine: &Engine, said: &mut Bytes) -> Result<Option<Over>, Fault> {
-        /// What has ended is in the journal: it comes at once, or it is no longer there.
+        /// The events of an ended task are in the journal: they arrive at once, or they no longer
+        /// exist.
         const SETTLED: Duration = Duration::from_secs(30);
         let (before, id) = (self.place(), self.hook.task.to_string());
         let whole = engine.whole_if_ended(self.hook.task).await?;
@@ -110,7 +112,8 @@ impl Teller {
             return Ok(Some(Over::Stopping));
         }
         match whole {
-            // Its end was before anybody asked for this webhook, or is no longer in the journal: it is told as a whole.
+            // The end was before this webhook was created, or is no longer in the journal: report
+            // the whole task.
             Some(whole) if self.place() == before => match self.tell(engine, &whole, said).await? {
                 Ok(()) => Ok(Some(Over::All)),
                 Err(why) => Ok(Some(Over::GivenUp(why))),
@@ -119,7 +122,7 @@ impl Teller {
         }
     }
 
-    /// What is posted for an event: the event, or in version 0.3 the task as it is by now.
+    /// Returns the body for an event: the event, or in version 0.3 the current task.
     async fn written(&self, engine: &Engine, response: &pb::StreamResponse) -> Result<Value, Fault> {
         if !self.hook.is_of_v03 {
             return to_json(response);
@@ -128,8 +131,8 @@ impl Teller {
         v03::write_reply(&Reply::Task(engine.get(request).await?), Form::Rpc)
     }
 
-    /// One thing, until the webhook has it or is given up. `said` is what it was told last: a task that is told as a
-    /// whole and has not changed since is not told again.
+    /// Reports one event until the webhook accepts it or is abandoned. `said` is the last body in
+    /// version 0.3: a whole task that has not changed since is not sent again.
     async fn tell(
         &self,
         engine: &Engine,
@@ -188,7 +191,7 @@ impl Teller {
         }
         let push = &self.app.push;
         let _room = push.calls.acquire().await;
-        // What it answers beside its status is nobody's business here, and not read.
+        // Only the status of the response counts; its body is not read.
         push.client(&self.app).stream(request).await?.success().map(drop)
     }
 
@@ -201,13 +204,13 @@ impl Teller {
         let (store, hook) = (self.app.push.store.clone(), self.hook.clone());
         let kept = tokio::task::spawn_blocking(move || store.told(&hook, &mark.to_string())).await;
         if let Ok(Err(error)) = kept {
-            // After a restart it hears something twice; no reason not to go on.
+            // After a restart the webhook gets some events twice, which is acceptable.
             tracing::debug!(%error, "how far a webhook has been told could not be written down");
         }
     }
 }
 
-/// Whether nothing more happens to the task.
+/// Whether the task has ended.
 fn is_end(response: &pb::StreamResponse) -> bool {
     let status = match &response.payload {
         Some(Payload::Task(task)) => task.status.as_ref(),

@@ -1,4 +1,4 @@
-//! What does the agent's work, started as its launch file says.
+//! Starts the hand that the launch file names.
 
 use super::{Died, OUTBOX_VARIABLE};
 use crate::doors::Shared;
@@ -16,7 +16,7 @@ use synapse_store::files::{self, Access};
 use synapse_store::home::AgentDir;
 use synapse_store::outbox::Outbox;
 
-/// Returns when the hand takes messages.
+/// Starts the hand. Returns when it takes messages.
 pub(super) async fn start(
     app: &Shared,
     launch: &Launch,
@@ -62,7 +62,7 @@ pub(super) async fn start(
     }
 }
 
-/// Lets a hand work, and returns once it takes messages.
+/// Starts a hand, and returns once it takes messages.
 async fn linked<F>(work: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> F)
 where
     F: Future<Output = Result<(), Refusal>> + Send + 'static,
@@ -77,7 +77,7 @@ where
     let _ = linked.await;
 }
 
-/// The terminal of an agent that has one.
+/// Returns the terminal of an agent that has one.
 pub(super) fn seat(launch: &Launch, dir: &AgentDir) -> Result<Option<Seat>, Died> {
     const KEY_BYTES_MAX: usize = 256;
     let Hand::Terminal(inner) = &launch.hand else { return Ok(None) };
