@@ -36,7 +36,7 @@ pub struct Told {
     pub text: String,
     /// The same and more, for programs; a JSON object.
     pub data: Value,
-    /// The call was executed, but its result is negative.
+    /// The call was carried out, but without success.
     pub failed: bool,
 }
 

@@ -355,7 +355,7 @@ impl Engine {
         {
             return Ok(known);
         }
-        // The message is a repeat, or some events were lost.
+        // The message is a repeat or a decision, or some events were lost.
         loop {
             let known = self.known(sent.task).await?;
             if known.ended().is_some() || known.asks_since(sent.moves) {

@@ -1,9 +1,8 @@
 //! The HTTP server of a node: its router, and what every request passes through.
 //!
 //! A door is a thin handler: it reads a request, calls a dialect, asks the driver and writes the
-//! response.
-//! Every request passes `admit` first, which checks its origin, its caller and its size. Each
-//! handler carries its own route annotation, and tests compare `/openapi.json` with the served
+//! response. Every request passes `admit` first, which checks its origin, its caller and its size.
+//! Each handler carries its own route annotation, and tests compare `/openapi.json` with the served
 //! routes (`describe`).
 
 mod a2a;

@@ -68,7 +68,7 @@ pub struct Driver {
     metrics: Arc<Metrics>,
     waiting: Arc<AtomicUsize>,
     agent: Agent,
-    /// An earlier node of this agent ran before.
+    /// Whether an earlier node of this agent ran.
     restarted: bool,
     next_id: u64,
     randomness: Randomness,

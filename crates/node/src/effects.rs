@@ -1,7 +1,7 @@
 //! Carries out effects after the commit: answers callers, delivers to hands, wakes watchers.
 //!
 //! Invariant: nothing here waits. A receiver that is gone or too slow is dropped, and the core is
-//! told.
+//! notified.
 
 use crate::handle::{EventSender, Heard, ToHand};
 use crate::registrar::Registrar;
@@ -172,7 +172,7 @@ fn read_body(letter: &Letter, journal: &Journal) -> Option<Body> {
 pub(crate) async fn hand_out(mut batches: mpsc::Receiver<Answers>) {
     while let Some(answers) = batches.recv().await {
         for (reply, answer) in answers {
-            // A door that is gone has dropped its caller.
+            // The receiver is gone if the caller has disconnected.
             let _ = reply.send(answer);
         }
     }

@@ -15,8 +15,8 @@ use synapse_core::record::Entry;
 use synapse_core::watch::Topic;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-/// The maximum number of jobs waiting for the driver. It matches the number of connections, and is
-/// no larger because the channel allocates all of its memory at the start.
+/// The maximum number of jobs waiting for the driver. The channel allocates the room for all of
+/// them at the start.
 pub const QUEUE_MAX: usize = 1_024;
 /// The maximum number of events waiting for one watcher, and of their bytes; one event may be
 /// larger. A slower watcher gets no more from the driver and reads the rest from the journal.

@@ -1,4 +1,4 @@
-//! Hands: what does an agent's work. Each is a link to the core and serves a task until it ends.
+//! The hands, which do an agent's work. Each is a link to the core and serves a task until it ends.
 //!
 //! `exec` starts one process per task, under a runner that outlives this node; `lines` speaks with
 //! programs that stream events. `echo` needs no program. `terminal` watches a program in a

@@ -3,7 +3,7 @@
 //!
 //! The kernel lists connections with the socket number of the other end, and the sockets that each
 //! process has open. This leads to the process, and from it to the agent. The lookup runs once for
-//! each connection that presents a secret, off the async threads, and within limits.
+//! each connection that authenticates, off the async threads, and within limits.
 //!
 //! Invariant: a process under an agent is never taken for the person because it was quick, hid its
 //! open files, passed its socket from child to child, or put it where no process has it. If an

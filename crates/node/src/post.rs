@@ -1,5 +1,5 @@
-//! Mail between agents: writes letters for others into their spools, and takes our letters from
-//! ours.
+//! Mail between agents: writes letters to other agents into their spools, and takes letters from
+//! our own spool.
 //!
 //! A spool is a folder of files, so sending mail does not need the receiver to be running. Letters
 //! are taken at the start, and at once while running. A file is removed only after its message is

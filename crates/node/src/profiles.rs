@@ -1,11 +1,11 @@
 //! Finds profiles: in the user's home, then in the program, and what a project adds to them. Also
 //! applies a changed profile while its program runs.
 //!
-//! A project's profile is merged into the user's or built-in one of its name, but only as far as it
+//! A project's profile is merged into the user's or shipped one of its name, but only as far as it
 //! makes us more careful (`synapse_terminal::added`). Once the user trusts the file as it is, it
 //! counts in full, like the user's own files (H3).
 //!
-//! Invariant: a broken file of the user is reported, and never silently replaced by a built-in one.
+//! Invariant: a broken file of the user is reported, and never silently replaced by a shipped one.
 //! Notices list what a project is not granted. A running program keeps its profile until a valid
 //! one replaces it.
 //! Not here: the content of a profile (`synapse-terminal`), which files of a project may be read
@@ -31,7 +31,7 @@ pub struct Found {
     /// Includes the additions of a project.
     pub profile: Profile,
     pub text: String,
-    /// `None` for a built-in profile.
+    /// `None` for a shipped profile.
     pub file: Option<PathBuf>,
     /// The project's profile of this name, if it is not trusted.
     pub project: Option<ProjectPart>,
@@ -234,7 +234,7 @@ pub fn find(home: &Home, folder: &Path, name: &str) -> Result<(Option<Found>, Ve
 }
 
 /// Returns all profiles by name, and notices of what is ignored in the project. The user's profiles
-/// hide built-in ones.
+/// hide shipped ones.
 pub fn all(home: &Home, folder: &Path) -> Result<(Vec<Found>, Vec<Notice>), BadFile> {
     let mut found: Vec<Found> = Vec::new();
     let entries = std::fs::read_dir(own_folder(home)).into_iter().flatten().flatten();
@@ -266,7 +266,7 @@ fn named(home: &Home, folder: &Path, name: &str) -> Result<(Option<Found>, Vec<N
     Ok((found, project.notices))
 }
 
-/// Returns the user's profile of this name, or the built-in one: what counts if no project is
+/// Returns the user's profile of this name, or the shipped one: what counts if no project is
 /// trusted.
 pub fn own(home: &Home, name: &str) -> Result<Option<Found>, BadFile> {
     let file = own_folder(home).join(format!("{name}.yaml"));

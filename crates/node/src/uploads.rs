@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 /// The maximum number of large bodies in memory at once.
 pub const AT_ONCE: usize = 2;
-/// Larger parts of a message are stored as files.
+/// Larger raw parts of a message are stored as files.
 const INLINE_BYTES_MAX: usize = 32 << 10;
 /// The time limit of a body, and the new one once it turns out to be large.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);

@@ -291,7 +291,8 @@ impl Teller {
         loop {
             let item = tokio::select! {
                 item = items.recv() => item,
-                // The reader is gone. Without this, a task without events would never notice.
+                // Without this, the stream of a task without events would never notice that its
+                // reader is gone.
                 () = events.closed() => return,
             };
             let (told, is_last) = match item {

@@ -39,7 +39,7 @@ pub struct TcpPeer {
     pub(super) remote: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) tls: Option<TlsPeer>,
-    /// Determined once per connection, when it first presents a secret.
+    /// Determined once per connection, when first needed.
     pub(super) owner: tokio::sync::OnceCell<Owner>,
 }
 

@@ -1,7 +1,7 @@
 //! Reads the rest of an HTTP/2 request body that was answered without being read, within limits.
 //!
 //! Dropping a body resets its stream. Some clients (curl before 8) then report a broken stream
-//! instead of the response, so the reason of a refusal is lost.
+//! instead of the response, so the reason for a refusal is lost.
 
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;

@@ -348,7 +348,7 @@ impl ExecHand {
         let report = match handed {
             Ok(()) => Report::Step(Step::Submitted),
             Err(e) => match SystemLimit::of(&e) {
-                // Returned, because its lease may be shorter than the limit lasts. The core
+                // Give it back, because its lease may be shorter than the limit lasts. The core
                 // delivers it again at once.
                 Some(limit) => {
                     tokio::time::sleep(LIMIT_PAUSE).await;

@@ -102,7 +102,7 @@ async fn pass_one(hand: &ExecHand, run: &Run, line: &[u8]) -> bool {
 }
 
 impl App {
-    /// Sends a message from this node's agent to another one through its spool.
+    /// Sends a message from this node's agent to another agent, through that agent's spool.
     fn send_from_agent(
         &self,
         to: &str,

@@ -73,7 +73,7 @@ pub struct Seat {
 #[derive(Debug, Clone, Default)]
 pub struct Chosen {
     text: String,
-    /// The path of its file, or that it is built in.
+    /// The path of its file, or that it is shipped with the program.
     pub from: String,
     /// Why the current content of the file is not used.
     pub fault: Option<String>,
@@ -82,7 +82,7 @@ pub struct Chosen {
 }
 
 impl Seat {
-    /// `text` is the complete source of the profile.
+    /// Creates the seat. `text` is the complete source of the profile.
     pub fn new(profile: Profile, text: String, tells: Tells, typing: Typing, key: Option<String>) -> Self {
         let mut watch = Watch::new(now(), typing.settle(profile), Size::DETACHED, SCROLLBACK);
         watch.set_zone(jiff::tz::TimeZone::system());

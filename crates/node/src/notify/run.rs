@@ -10,7 +10,7 @@ use std::process::Child;
 use std::time::Duration;
 use synapse_holder::{Exit, How, RunDir, RunState};
 
-/// How often a runner that could not begin is started.
+/// How many runners are started for a command at most.
 const RUNNERS_MAX: usize = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -31,8 +31,9 @@ impl EndOf {
 
 #[allow(unsafe_code)]
 fn watched(pidfd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the descriptor must stay open and the same while it is registered. It is owned, moved into the
-    // `AsyncFd` and never taken out or duplicated, so nothing else can close or replace it before that drops.
+    // SAFETY: the descriptor must stay open and the same while it is registered. It is owned, moved
+    // into the `AsyncFd` and never taken out or duplicated, so nothing else can close or replace it
+    // before that drops.
     unsafe { AsyncFd::register(pidfd) }.map_err(std::io::Error::from)
 }
 

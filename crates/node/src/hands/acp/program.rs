@@ -1,7 +1,7 @@
 //! The program behind an ACP session: its pipes, its last words, and its end.
 //!
-//! It is a child of the node in its own process group. A node that is killed cannot end it, so the
-//! process's mark is kept in a file and the next node ends it: two programs of one agent would both
+//! It is a child of the node in its own process group. A node that is killed cannot end it, so its
+//! `ProcessMark` is kept in a file and the next node ends it: two programs of one agent would both
 //! work.
 //!
 //! Invariant: no line longer than `LINE_BYTES_MAX` is kept; output waits in a bounded queue, so no

@@ -77,7 +77,7 @@ impl Question {
         }
         let option = match allow {
             true => Some(self.allow.clone()?),
-            // A program without a `reject_once` option gets "canceled" as the outcome.
+            // A program without a `reject_once` option gets the outcome `cancelled`.
             false => self.deny.clone(),
         };
         Ok(self.id.answer(&decision(option.as_deref())))

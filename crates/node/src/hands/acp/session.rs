@@ -83,7 +83,7 @@ pub(super) enum News {
     Began,
     /// The open question has changed, or there is none any more.
     Asks,
-    /// The program does something else.
+    /// The program has begun something else.
     Does,
     Ended(TurnEnd),
     /// The session cannot continue.

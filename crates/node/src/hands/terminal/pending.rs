@@ -24,8 +24,7 @@ const STANDS_MS: u64 = 300;
 pub(super) struct Announcer {
     /// The prompt that was announced before the watch restarted, or by the previous node.
     before: Option<PendingPrompt>,
-    /// The prompt that people were notified of, and the time since which the program was waiting
-    /// then.
+    /// The prompt that people were last notified of, and since when the program had been waiting.
     told: Option<(PendingPrompt, Timestamp)>,
     /// A key that may have answered it came later.
     is_answered: bool,

@@ -80,9 +80,9 @@ impl Typist {
         rests_until.is_some()
     }
 
-    /// Handles a message that was certainly not submitted. If nothing of it is left, it is typed again
-    /// later, as the name of a file: the program may have displayed the text in another form than
-    /// written, and a file name looks the same in every program.
+    /// Handles a message that was certainly not submitted. If nothing of it is left, it is typed
+    /// again later, as the name of a file: the program may have displayed the text in another form
+    /// than written, and a file name looks the same in every program.
     async fn missed(&mut self, message: &MessageId, sight: &Sight, why: &'static str, erased: bool) {
         let Some(job) = &mut self.job else { return };
         job.misses = job.misses.saturating_add(1);
