@@ -210,8 +210,8 @@ fn unsigned(app: &Shared, base: &str, which: Which) -> Result<Value, Fault> {
         Which::StrictCard => card::strict_document(&description.card()),
         Which::OldCard => v03::write_card(&description.card()),
         Which::AgentJson => {
-            // For clients of 0.2, which do not know the scheme; anyone who reads this has presented
-            // a certificate already.
+            // This document is for clients of 0.2, which do not know the mTLS scheme. Anyone who reads
+            // it has presented a certificate already.
             let card = Description { mtls: false, ..description }.card();
             let (endpoint, spec) = (format!("{base}{JSON_RPC}"), format!("{base}{SPEC}"));
             card::agent_json(&card, &app.agent.id.to_string(), &endpoint, &spec)

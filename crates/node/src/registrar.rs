@@ -1,5 +1,4 @@
-//! The registrar: keeps what others see of this agent up to date, in the registry file and `GET
-//! /status`.
+//! The registrar: keeps the registry file and the answer to `GET /status` up to date.
 //!
 //! Changes come in bursts; the file is written at most ten times a second, and always with the last
 //! state.

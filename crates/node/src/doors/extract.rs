@@ -21,8 +21,8 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// Splits axum's text, such as `Failed to deserialize query string: max: invalid digit found in
-/// string`.
+/// Splits axum's text, such as
+/// `Failed to deserialize query string: max: invalid digit found in string`.
 fn bad_query(text: &str) -> Refusal {
     let why = text.split_once("query string: ").map_or(text, |(_, why)| why);
     match why.split_once(": ") {

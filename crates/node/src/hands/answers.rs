@@ -16,7 +16,7 @@ const TEXT_CHARS_MAX: usize = 64_000;
 /// The answer of a turn.
 pub(super) struct TurnAnswer {
     pub text: String,
-    /// `hook`, `server`, `log` or `screen`.
+    /// `hook`, `server`, `log`, `screen` or `acp`.
     pub source: &'static str,
     /// Whether nothing is known to be missing.
     pub complete: bool,

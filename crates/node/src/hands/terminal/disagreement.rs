@@ -1,5 +1,5 @@
-//! Records when the screen rules of the profile contradict what the program reports, for `synapse
-//! doctor`.
+//! Records for `synapse doctor` when the screen rules of the profile contradict what the program
+//! reports.
 //!
 //! This changes neither the state nor the profile.
 
