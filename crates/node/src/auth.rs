@@ -464,8 +464,8 @@ fn at_limit(limit: SystemLimit) -> Refusal {
     Refusal::SystemLimit { limit: limit.to_string() }
 }
 
-/// Whether a path is readable without authentication: the status from this machine, and from
-/// anywhere that the agent exists and how to call it.
+/// Whether a path is readable without authentication: the status only from this machine; health,
+/// the OpenAPI document and the well-known documents from anywhere.
 pub fn is_public(peer: &Peer, method: &Method, path: &str) -> bool {
     let to_all = matches!(path, "/healthz" | "/openapi.json") || path.starts_with("/.well-known/");
     matches!(*method, Method::GET | Method::HEAD) && (to_all || (peer.is_local() && path == "/status"))

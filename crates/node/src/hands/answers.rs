@@ -18,7 +18,7 @@ pub(super) struct TurnAnswer {
     pub text: String,
     /// `hook`, `server`, `log`, `screen` or `acp`.
     pub source: &'static str,
-    /// Whether nothing is known to be missing.
+    /// Whether the text is complete, as far as is known.
     pub complete: bool,
 }
 

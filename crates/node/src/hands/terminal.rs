@@ -239,7 +239,8 @@ struct Sitting<'a> {
     frames: Frames,
     /// Our position in the output.
     upto: u64,
-    /// Whether the holder has said if the program ran before. Until then its state is unknown.
+    /// Whether the holder has welcomed us and said where the output stands. Until then the
+    /// program's state is unknown.
     welcomed: bool,
     /// Up to this position another node has answered the program's queries.
     answered: u64,
