@@ -1,9 +1,10 @@
 //! Runs the simulation for many seeds on all cores: `cargo run --release -p synapse-core --example sim`.
 //!
-//! `--seeds N` how many, `--first-seed M` from where, `--steps K` how long each, `--break NAME` with what
-//! broken on purpose. A violation is printed with its story and the command that repeats it; exit code 1.
+//! `--seeds N` sets how many seeds to run, `--first-seed M` where to start, `--steps K` how long
+//! each run is, and `--break NAME` which fault to inject on purpose. A violation is printed with
+//! its story and the command that reproduces it; the exit code is then 1.
 
-// This is the program around the pure code: it may look at the clock and the command line.
+// This binary runs the pure code: it may use the clock and the command line.
 #![allow(clippy::disallowed_methods)]
 
 use std::num::NonZero;
@@ -110,7 +111,7 @@ fn run(wanted: &Wanted) -> ExitCode {
     if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A panic of the core is a violation as well; the seed must not be lost over it.
+/// Runs one seed. A panic of the core counts as a violation, so that its seed is reported.
 fn one(seed: u64, options: &Options) -> Result<Report, Violation> {
     catch_unwind(AssertUnwindSafe(|| sim::run(seed, options))).unwrap_or_else(|_| {
         let what = "the core panicked, see above".to_owned();

@@ -1,13 +1,14 @@
-//! Agents: who is known here, what they can do, and how they are.
+//! Agents: identity, capabilities and current presence.
 //!
-//! What an agent *is* (type, name, folder, capabilities) is journaled and outlives its run. How it *is now*
-//! (state, heartbeat, last seen) is volatile: it is asked, not remembered.
+//! The hub journals what an agent *is* (type, name, folder, capabilities), so it survives a
+//! restart. How an agent *is now* (state, heartbeat, last seen) is volatile: the agent reports it
+//! again after a restart.
 //! Not here: which link serves an agent (`hub::links`), finding agents on disk (`synapse-store`).
 
 use crate::ids::{AgentId, AgentType, Label, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// What is known of an agent, running or not.
+/// What is known about an agent, running or not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Agent {
     pub id: AgentId,
@@ -24,7 +25,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// The name a person would use: the given one, else the short handle, else the start of the id.
+    /// Returns the display name: the given name, else the short handle, else the start of the id.
     pub fn label(&self) -> String {
         match (&self.name, self.port) {
             (Some(name), _) => name.to_string(),
@@ -43,12 +44,12 @@ impl Agent {
 pub struct Context {
     pub text: String,
     pub since: Timestamp,
-    /// A person said it for the agent.
+    /// Set when the user shared it on behalf of the agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_user: bool,
 }
 
-/// what the agent does now.
+/// The current state of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentState {
@@ -87,7 +88,7 @@ impl AgentState {
         }
     }
 
-    /// The three words of `GET /status` (REST-3).
+    /// Returns one of the three state names of `GET /status` (REST-3).
     pub fn rest_name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -97,7 +98,7 @@ impl AgentState {
     }
 }
 
-/// How an agent is, why we think so, and since when.
+/// The current state of an agent, the reason for it, and when it began.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Presence {
     pub state: AgentState,
@@ -105,7 +106,7 @@ pub struct Presence {
     pub since: Timestamp,
     pub last_seen: Timestamp,
     pub heartbeat: Option<Heartbeat>,
-    /// How many messages wait for its terminal, and why.
+    /// How many messages wait for the agent's terminal, and why.
     pub mail: Option<String>,
 }
 
@@ -114,7 +115,8 @@ impl Presence {
         Self { state, why: why.into(), since: now, last_seen: now, heartbeat: None, mail: None }
     }
 
-    /// How an agent is before it has shown anything. One that ran before may be in the middle of its work.
+    /// Returns the state of an agent that has not reported yet. After a restart it may be in
+    /// the middle of its work.
     pub fn first(restarted: bool) -> (AgentState, &'static str) {
         match restarted {
             true => (AgentState::Unknown, "its node was just restarted"),
@@ -122,7 +124,7 @@ impl Presence {
         }
     }
 
-    /// True if it is news.
+    /// Updates state and reason. Returns true if either changed.
     pub fn becomes(&mut self, now: Timestamp, state: AgentState, why: String) -> bool {
         self.last_seen = now;
         if self.state == state && self.why == why {
@@ -136,7 +138,7 @@ impl Presence {
     }
 }
 
-/// What an agent says of itself now and then; never journaled.
+/// A periodic self-report of an agent; never journaled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
     pub at: Timestamp,

@@ -1,8 +1,9 @@
-//! One turn of the crank: decide a batch, commit it, and only then let its effects out.
+//! One cycle: decide a batch, commit it, and only then release its effects.
 //!
-//! **No yes before the disk** is kept here and nowhere else; the node's driver and the simulation both turn
-//! this same crank. A batch that cannot be committed is undone: the state is what the journal says, and every
-//! caller of the batch is told that nothing was stored.
+//! This is the only place that enforces **no acknowledgement before the commit**; the node's
+//! driver and the simulation both call it. If a batch cannot be committed, it is rolled back:
+//! the state is reloaded from the journal, and every caller in the batch gets an error saying
+//! that nothing was stored.
 
 use crate::effect::{Effect, Input, Output};
 use crate::hub::Hub;
@@ -12,19 +13,19 @@ use crate::refusal::Refusal;
 use crate::state::State;
 use std::sync::Arc;
 
-/// What the crank needs of a journal.
+/// The journal operations that a cycle needs.
 pub trait Journal {
     type Error: std::fmt::Display;
 
-    /// Returns once all of these are on disk, or none.
+    /// Commits all of these entries or none, and returns once they are on disk.
     fn commit(&mut self, entries: &[Arc<Entry>]) -> Result<(), Self::Error>;
 
-    /// The state as the journal has it.
+    /// Loads the state from the journal.
     fn recover(&mut self) -> Result<State, Self::Error>;
 }
 
-/// The journal could neither be written nor read again: this process must end; what was acknowledged is on
-/// disk, and whoever starts next will find it.
+/// The journal can neither be written nor read back, so this process must exit. Everything
+/// acknowledged is on disk, and the next process loads it.
 #[derive(Debug, thiserror::Error)]
 #[error("the journal cannot be written ({commit}) nor read again ({recover})")]
 pub struct Lost {
@@ -32,7 +33,7 @@ pub struct Lost {
     pub recover: String,
 }
 
-/// Runs a batch. The effects that come back may be carried out: their records are on disk.
+/// Runs a batch. The returned effects may be carried out: their records are on disk.
 pub fn turn<J: Journal>(
     hub: &mut Hub,
     now: Timestamp,
@@ -50,7 +51,7 @@ pub fn turn<J: Journal>(
     settle(hub, out, asks, journal)
 }
 
-/// As `turn`, for the records a hub makes when it starts again.
+/// Like `turn`, for the records that a hub makes when it restarts.
 pub fn restart<J: Journal>(hub: &mut Hub, now: Timestamp, journal: &mut J) -> Result<Turned, Lost> {
     let mut out = Output::default();
     hub.restarted(now, &mut out);

@@ -1,6 +1,6 @@
-//! Inputs and effects, both closed: all that can happen, and all we can ask for.
+//! Inputs and effects: everything that can happen to the hub, and everything the hub can ask for.
 //!
-//! Not here: deciding (`hub`), carrying out (`synapse-node`).
+//! Both enums are closed. Not here: deciding (`hub`), carrying out (`synapse-node`).
 
 use crate::agents::{Agent, AgentState, Context, Heartbeat, Presence};
 use crate::ids::{
@@ -17,7 +17,7 @@ use crate::task::{Task, TaskState};
 use crate::watch::{Behind, Topic};
 use std::sync::Arc;
 
-/// Everything that makes a hub do something.
+/// Everything that makes a hub act.
 #[derive(Clone, Debug)]
 pub enum Input {
     Asked {
@@ -27,10 +27,10 @@ pub enum Input {
         facts: Facts,
         fresh: Fresh,
     },
-    /// An agent of ours is there; what it is may have changed.
+    /// One of this node's agents is up; its description may have changed.
     AgentUp {
         agent: Agent,
-        /// It ran before under another node: what it does now is not known yet.
+        /// It ran before under an earlier node process, so its current state is unknown.
         restarted: bool,
     },
     LinkOpened {
@@ -52,7 +52,8 @@ pub enum Input {
         agent: AgentId,
         beat: Heartbeat,
     },
-    /// Whether a terminal may be typed to now; if not, why not. Not journaled: its hand says it anew.
+    /// Whether a terminal may be typed to now, and if not, why. Not journaled: its hand
+    /// reports it after each start.
     Gate {
         link: LinkId,
         held: Option<String>,
@@ -60,7 +61,7 @@ pub enum Input {
     WatcherLeft {
         watcher: WatcherId,
     },
-    /// Who may do what, from now on. Not journaled: each start says it anew.
+    /// Replaces the rules on who may do what. Not journaled: the node sends them at each start.
     Rules(Rules),
     Clock,
 }
@@ -68,12 +69,14 @@ pub enum Input {
 /// How a link takes messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Serves {
-    /// A hand that works on each task until it ends; its window counts tasks. Takes no notes. What it runs may
-    /// hear of an interruption while it works, or can only be stopped.
+    /// A hand that works on each task until it ends; its window counts tasks. It gets no notes.
+    /// With `hears`, what it runs can be notified of an interruption while it works; without,
+    /// it can only be stopped.
     UntilEnded { hears: bool },
-    /// A program that says when it has seen a message; its window counts messages not yet seen.
+    /// A program that reports when it has seen a message; its window counts messages not yet seen.
     UntilSeen { notes: bool },
-    /// A terminal: takes a message only while its gate is open, and works on each task until it ends.
+    /// A terminal. It takes a message only while its gate is open, and works on
+    /// each task until it ends.
     Typed,
 }
 
@@ -83,19 +86,19 @@ impl Serves {
     }
 }
 
-/// Identifiers that nobody has used, made outside because the core has no randomness.
+/// Unused identifiers, made by the caller because the core has no randomness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fresh {
     pub message: [u8; 16],
     pub task: [u8; 16],
 }
 
-/// What the store remembers and the core no longer does.
+/// What the store remembers and the core no longer does, looked up before the core is asked.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Facts {
-    /// This sender has used this message id before.
+    /// An earlier message with the same id from this sender.
     pub prior: Option<Prior>,
-    /// The task that the command names has ended.
+    /// The task that the command names, if it has ended.
     pub ended: Option<EndedTask>,
 }
 
@@ -119,18 +122,18 @@ pub struct EndedTask {
 #[derive(Clone, Debug)]
 pub enum Command {
     Send(Box<Draft>),
-    /// Answer a task; the last one handed to the caller if none is named.
+    /// Answers a task; without one, the last task handed to the caller.
     Reply {
         task: Option<TaskRef>,
         body: Body,
         failed: bool,
     },
-    /// What the agent (or our hand, for it) has to say about a message it was given.
+    /// Reports on a message that the agent was given; sent by the agent, or by its hand.
     Report {
         message: MessageId,
         report: Report,
     },
-    /// What an agent answered to a one-way message, whose task ended before: kept for the history.
+    /// Keeps the answer to a one-way message for the history. Its task has already ended.
     KeepAnswer {
         task: TaskRef,
         answer: Body,
@@ -139,23 +142,23 @@ pub enum Command {
         task: TaskRef,
         why: String,
     },
-    /// Interrupt what an agent is doing, and put a message first in its mailbox if there is one.
+    /// Interrupts what an agent is doing, and puts the message, if any, first in its mailbox.
     Interrupt {
         agent: AgentId,
         why: String,
         draft: Option<Box<Draft>>,
     },
-    /// What an agent is doing, in its own words; none takes it back.
+    /// Shares what an agent is doing, in its own words; `None` withdraws it.
     Share {
         agent: AgentId,
         text: Option<String>,
     },
-    /// Hear what an agent shares, or no longer.
+    /// Subscribes to what an agent shares, or unsubscribes.
     Follow {
         agent: AgentId,
         on: bool,
     },
-    /// What an agent shared last, and who follows it.
+    /// Asks what an agent shared last, and who follows it.
     Shared {
         agent: AgentId,
     },
@@ -164,7 +167,7 @@ pub enum Command {
         topic: Topic,
         after: Option<Seq>,
     },
-    /// What waits for an agent, in the order in which it would leave. Looking changes nothing: whoever has
+    /// Lists what waits for an agent, in delivery order. This changes nothing: a caller that has
     /// read a message reports it as seen.
     Inbox {
         agent: AgentId,
@@ -179,12 +182,12 @@ pub enum Command {
     Tasks {
         max: usize,
     },
-    /// The caller's own among the open ones.
+    /// Lists the caller's own open tasks.
     OwnTasks(Listing),
     Agents,
 }
 
-/// A message before it is one.
+/// A message before the hub accepts it.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub to: Target,
@@ -195,24 +198,24 @@ pub struct Draft {
     pub chain: Option<Chain>,
     pub continues: Option<TaskRef>,
     pub caller_task_id: Option<String>,
-    /// The conversation that its task belongs to, if it opens one.
+    /// The conversation of its task, if the message opens one.
     pub context: Option<ContextId>,
-    /// The tenant that it is sent under, over A2A.
+    /// The tenant under which it is sent over A2A.
     pub tenant: Option<Tenant>,
     pub timeout_ms: Option<u64>,
     pub sent_at: Option<Timestamp>,
-    /// Who follows its task from this message on. It is let go once the task has ended.
+    /// A watcher that follows the task from this message on. The subscription ends with the task.
     pub watcher: Option<WatcherId>,
 }
 
 impl Draft {
-    /// The dedupe key that it has if this caller sends it; none without an id of the caller's.
+    /// Returns the dedupe key of the draft for this caller, or `None` if the caller gave no id.
     pub fn key(&self, who: Who) -> Option<Key> {
         let message = self.sender_id.clone()?;
         Some(Key { who, tenant: self.tenant.clone(), message })
     }
 
-    /// Refuses a time stamp that is far from ours; checked once, where the message enters.
+    /// Rejects a timestamp too far from the local clock; checked once, when the message enters.
     pub fn check_time(&self, now: Timestamp, skew_ms_max: u64) -> Result<(), Refusal> {
         let off = self.sent_at.map_or(0, |sent| sent.since_ms(now).max(now.since_ms(sent)));
         if off <= skew_ms_max {
@@ -226,36 +229,36 @@ impl Draft {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Report {
-    /// A rung of the ladder was reached. `Seen` takes the message out of the mailbox.
+    /// The message reached this step. `Seen` takes it out of the mailbox.
     Step(Step),
-    /// It is about to be written into a terminal: from now on it is in the hand's keeping.
+    /// The hand is about to write it into a terminal; from now on the hand is responsible for it.
     Writing,
-    /// It cannot be given to the terminal now: it goes back as if it had not been handed out.
+    /// The terminal cannot take it now. It is returned as if it had not been delivered.
     Held {
         why: String,
     },
-    /// It was written, and certainly not submitted; nothing of it is left. It goes back to its mailbox, and is not
-    /// handed out again before this time is over, so that others may come first.
+    /// It was written but certainly not submitted, and nothing of it is left on the screen. It
+    /// returns to its mailbox and rests for `rest_ms`, so that others may go first.
     NotSubmitted {
         why: String,
         rest_ms: u64,
     },
-    /// What happens to it cannot be told.
+    /// It is unknown what happened to it.
     Unsure {
         why: String,
     },
-    /// Work has begun: from now on it must not be done again.
+    /// Work has begun; from now on the message must not be delivered again.
     Working,
     Said(Said),
     NeedsInput {
         prompt: Body,
         auth: bool,
     },
-    /// It answers with a message, and there was no task to speak of.
+    /// The agent answers with a plain message; its caller never sees a task.
     Message {
         body: Body,
     },
-    /// It could not begin; it goes back.
+    /// Work could not begin; the message returns to the mailbox.
     Refused {
         why: String,
     },
@@ -266,7 +269,7 @@ pub enum Report {
     },
 }
 
-/// What is carried out, and only once the records before it are on disk.
+/// An action for the node, to be carried out only once the records before it are on disk.
 #[derive(Clone, Debug)]
 pub enum Effect {
     Reply {
@@ -277,9 +280,9 @@ pub enum Effect {
         link: LinkId,
         letter: Arc<Letter>,
         tries: u8,
-        /// How many notes wait for an agent that is not handed any.
+        /// How many notes wait for an agent to which notes are not delivered.
         notes: usize,
-        /// What it says, if that is still in memory; else it is in the journal.
+        /// The message body if it is still in memory; otherwise the journal has it.
         body: Option<Body>,
     },
     Stop {
@@ -287,12 +290,13 @@ pub enum Effect {
         task: TaskId,
         why: String,
     },
-    /// A message that must not wait for the end of a turn is first in line, and the gate is closed.
+    /// An urgent message is first in line and must not wait for the end of the turn,
+    /// but the gate is closed.
     Urge {
         link: LinkId,
         by: String,
     },
-    /// Whoever works on a task hears that it is interrupted; the task goes on.
+    /// Notifies the hand or program that works on a task of an interruption; the task continues.
     Interrupt {
         link: LinkId,
         task: TaskId,
@@ -303,7 +307,7 @@ pub enum Effect {
         watcher: WatcherId,
         entry: Arc<Entry>,
     },
-    /// How an agent is has changed.
+    /// The presence of an agent has changed.
     Presence {
         agent: AgentId,
         presence: Presence,
@@ -320,18 +324,18 @@ pub enum Answer {
     Accepted(Vec<Taken>),
     Replied(Replied),
     Done,
-    /// The task as it is after the event at this place.
+    /// The task as of the event with this sequence number.
     Task {
         task: Box<Task>,
         at: Seq,
     },
     Tasks(Vec<Task>),
-    /// In the order of the listing, each with its place there; and how many the listing wants in all.
+    /// In the order of the listing, each with its sort key, and the total number of matches.
     OwnTasks {
         tasks: Vec<(Timestamp, Task)>,
         total: usize,
         at: Seq,
-        /// When that was: whatever moves later has not moved yet.
+        /// The time of the snapshot: later changes are not in it.
         as_of: Timestamp,
     },
     Receipt {
@@ -356,33 +360,33 @@ pub enum Answer {
     Agents(Vec<(Agent, Option<Presence>, usize)>),
 }
 
-/// What became of one message that was sent.
+/// The outcome of one sent message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
     pub message: MessageId,
     pub task: TaskId,
     pub agent: AgentId,
     pub duplicate: bool,
-    /// How many messages will leave before it; none if it left at once or is a repeat.
+    /// How many messages will be delivered before it; 0 if it left at once or is a repeat.
     pub ahead: usize,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Replied {
-    /// The one who waited has it.
+    /// The requester was still waiting and has the answer.
     Completed { task: TaskId },
-    /// Nobody waits for this task any more; send it to its requester as a linked message.
+    /// Nobody waits for this task any more; send the answer to its requester as a linked message.
     Send { to: crate::message::Sender, task: TaskId, parent: MessageId },
 }
 
 /// Where an open message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// In its lane; so many leave before it.
+    /// In its lane, with this many messages before it.
     Waiting { ahead: usize, tries: u8 },
-    /// It came back and is not tried again before this time.
+    /// It was returned and is not retried before this time.
     Resting { until: Timestamp, tries: u8 },
-    /// A link has it, until then unless it says more.
+    /// Leased to a link until this time, unless the link reports before.
     Leased { until: Timestamp, tries: u8 },
     /// Its agent has it.
     Handed,
@@ -391,9 +395,9 @@ pub enum Place {
 /// What an interruption did to a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interruption {
-    /// Its program was told, and decides.
+    /// Its program was notified and decides.
     Told,
-    /// What runs cannot be told anything, so it is being stopped.
+    /// Its program cannot be notified, so it is being stopped.
     Stopping,
 }
 
@@ -405,7 +409,7 @@ pub struct InboxView {
     pub letters: Vec<(Arc<Letter>, Trail)>,
 }
 
-/// What one input led to.
+/// The records and effects of one input.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     pub entries: Vec<Arc<Entry>>,

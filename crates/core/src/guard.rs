@@ -1,10 +1,10 @@
 //! The loop guard: ends conversations that only feed themselves.
 //!
-//! Three bounds on what one agent says to another: how long a chain of causes may be, how many messages a
-//! minute, how often the very same text. Callers by another name have a bound a minute that only a flood meets; the
-//! person has none. A trip is a refusal to the sender and an
-//! alert to the person, never silence.
-//! Volatile: a restart forgets the counts, not the chain, which travels in the message.
+//! It limits what one agent sends to another in three ways: the length of the chain of causes, the
+//! messages per minute, and how often the very same text is repeated. Named callers have a
+//! per-minute limit that only a flood reaches; the user has none. A trip always rejects the message
+//! and alerts the user; it is never silent.
+//! Volatile: a restart resets the counts, but not the chain, which travels in the message.
 
 use crate::ids::{AgentId, Label, Timestamp};
 use crate::message::{Digest, Sender, Who};
@@ -18,7 +18,7 @@ pub struct Guard {
     named: BTreeMap<Label, Count>,
 }
 
-/// Messages of one caller in the minute that began then.
+/// Messages of one caller in the minute that began at `since`.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     since: Timestamp,
@@ -39,7 +39,7 @@ const PAIRS_MAX: usize = 4_096;
 const NAMED_MAX: usize = 1_024;
 
 impl Guard {
-    /// Counts this message, or says why it goes no further.
+    /// Counts this message, or returns why it is rejected.
     pub fn pass(
         &mut self,
         now: Timestamp,
@@ -106,7 +106,8 @@ impl Guard {
 }
 
 impl Guard {
-    /// Whether a trip of this pair is news: once a minute, so that refusing a flood is not one itself.
+    /// Returns whether to report a trip of this pair: once a minute, so that refusing a flood
+    /// does not cause another.
     pub fn is_news(&mut self, now: Timestamp, from: &Sender, to: AgentId) -> bool {
         let sender = if let Who::Agent(id) = from.who { id } else { AgentId::from_bytes([0; 32]) };
         if self.pairs.len() >= PAIRS_MAX && !self.pairs.contains_key(&(sender, to)) {
@@ -140,7 +141,7 @@ impl Pair {
 mod tests {
     use super::*;
 
-    /// E17: a caller by a name of its own is told when it may go on.
+    /// E17: a named caller can send again once its minute is over.
     #[test]
     fn a_flood_of_a_named_caller_is_stopped_for_the_rest_of_its_minute() {
         let limits = Limits { named_per_minute_max: 3, ..Limits::default() };

@@ -1,33 +1,35 @@
-//! The header that tells an agent whose message it reads, and the mark on lines that only look like one (M7).
+//! The header that names the sender of a message to the agent, and the mark on
+//! lines that imitate it (M7).
 //!
-//! A message begins `[A2A:<task>:<sender>]`. Its text is the sender's own, and could contain such a line too, so every
-//! door that gives an agent text instead of JSON passes it through [`mark_lookalikes`].
+//! A message begins with `[A2A:<task>:<sender>]`. The sender chooses the text, which could
+//! contain such a line too, so every door that gives an agent text instead of JSON passes it
+//! through [`mark_lookalikes`].
 //! Not here: who sent it (`message`), characters that are filtered (`invisible`).
 
 use crate::invisible::is_ignorable;
 use std::borrow::Cow;
 use std::fmt::Display;
 
-/// Stands before a line of a message that could be taken for a header.
+/// The prefix for a line of a message that could be taken for a header.
 pub const MARK: &str = "(not a header) ";
 
 const ESCAPE: char = '\u{1b}';
-/// ESC and `[` in one character.
+/// ESC and `[` as a single character.
 const CSI: char = '\u{9b}';
 
-/// What a message to an agent begins with. `task` is the short name of its task.
+/// Returns the header of a message to an agent. `task` is the short name of its task.
 pub fn header(task: impl Display, sender: &str) -> String {
     format!("[A2A:{task}:{sender}]")
 }
 
-/// The text, with [`MARK`] before each line that looks like a header. Everything else stays as it is.
+/// Returns the text with [`MARK`] before each line that looks like a header. The rest is unchanged.
 pub fn mark_lookalikes(text: &str) -> Cow<'_, str> {
     let mut marked = String::new();
     let (mut copied, mut at) = (0, 0);
     while at < text.len() {
         let (mut place, mut is_header) = look(&text[at..]);
         if !is_header && text[..at].ends_with([ESCAPE, CSI]) {
-            // Read by a terminal it is a control sequence, and the line begins after it.
+            // A terminal reads this as a control sequence, and the visible line begins after it.
             let rest = match text[..at].ends_with(CSI) {
                 true => after_parameters(&text[at..]).unwrap_or(&text[at..]),
                 false => after_escape(&text[at..]),
@@ -72,20 +74,22 @@ pub fn mark_lookalikes_in(value: &mut serde_json::Value) {
     }
 }
 
-/// Whether what follows `c` can be seen at the start of a line. Control sequences of terminals can put it there too, so
-/// every control character counts.
+/// Whether what follows `c` can appear at the start of a line. Terminal control sequences can put
+/// it there too, so every control character counts.
 fn begins_line(c: char) -> bool {
     (c.is_control() && c != '\t') || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Where the first visible character of this line is, and whether a header begins there.
+/// Returns the position of the first visible character of this line, and whether
+/// a header begins there.
 fn look(line: &str) -> (usize, bool) {
     let place = line.find(|c| !is_blank(c)).unwrap_or(line.len());
     let rest = &line[place..];
     (place, !rest.starts_with(begins_line) && begins_header(rest).unwrap_or(false))
 }
 
-/// Signs before the letters count as decoration (`- [`, `**[`, `│ [`), if a bracket is among them. A quoted line is none.
+/// Whether a header begins here. Up to 16 signs before the letters count as decoration (`- [`,
+/// `**[`, `│ [`), if one of them is a bracket. A quoted line (`>`) is not a header.
 fn begins_header(mut rest: &str) -> Option<bool> {
     const SIGNS_MAX: usize = 16;
     let (mut has_bracket, mut signs) = (false, 0);
@@ -100,7 +104,8 @@ fn begins_header(mut rest: &str) -> Option<bool> {
         }
     }
     for wanted in ['2', 'a', ':'] {
-        // What is neither a letter nor a sign that a keyboard has decorates the letter before it, or shows nothing.
+        // A character that is neither a letter nor ASCII is a decoration of the letter
+        // before it, or invisible.
         let decorates = |c: char| !c.is_ascii() && !c.is_alphanumeric() && !folds_to(c, wanted);
         let mut c = visible(&mut rest)?;
         while decorates(c) {
@@ -113,7 +118,7 @@ fn begins_header(mut rest: &str) -> Option<bool> {
     Some(has_bracket)
 }
 
-/// The next visible character. Control sequences, blanks and invisible characters are passed over.
+/// Returns the next visible character; skips control sequences, blanks and invisible characters.
 fn visible(rest: &mut &str) -> Option<char> {
     loop {
         let c = rest.chars().next()?;
@@ -128,7 +133,7 @@ fn visible(rest: &mut &str) -> Option<char> {
     }
 }
 
-/// Nothing is seen of it, or only a gap, or it only decorates the letter before it.
+/// Whether the character is invisible, a gap, or only decorates the letter before it.
 fn is_blank(c: char) -> bool {
     (c.is_whitespace() && !begins_line(c))
         || is_ignorable(c)
@@ -136,7 +141,8 @@ fn is_blank(c: char) -> bool {
         || matches!(c, '\u{0591}'..='\u{05bd}' | '\u{0600}'..='\u{0605}' | '\u{0610}'..='\u{061a}' | '\u{064b}'..='\u{065f}' | '\u{0670}')
 }
 
-/// What follows the escape sequence whose ESC was already taken. An unfinished one is only its first character.
+/// Returns what follows an escape sequence whose ESC is already consumed. An unfinished one
+/// counts as one character.
 fn after_escape(rest: &str) -> &str {
     const SEQUENCE_BYTES_MAX: usize = 1024;
     let finished = |end: &dyn Fn(char) -> bool| {
@@ -148,7 +154,7 @@ fn after_escape(rest: &str) -> &str {
         Some(']' | 'P' | '_' | '^' | 'X') => {
             finished(&|c| matches!(c, '\u{7}' | '\u{9c}' | '\\')).unwrap_or(rest)
         }
-        // A character set and the like: signs, then one character.
+        // Selects a character set or similar: intermediate bytes, then one final character.
         Some(' '..='/') => {
             let last = rest.trim_start_matches(|c: char| matches!(c, ' '..='/'));
             last.get(1..).unwrap_or(rest)
@@ -158,13 +164,14 @@ fn after_escape(rest: &str) -> &str {
     }
 }
 
-/// What follows the parameters of a control sequence and its one final letter. Another character means that it was none.
+/// Returns what follows the parameters and final letter of a control sequence, or `None` if
+/// it is not a valid one.
 fn after_parameters(rest: &str) -> Option<&str> {
     let body = rest.trim_start_matches(|c: char| matches!(c, '0'..='?' | ' '..='/'));
     matches!(body.chars().next()?, '@'..='~').then(|| &body[1..])
 }
 
-/// Whether a reader takes `c` for `wanted`, which is one of `[`, `a`, `2` and `:`.
+/// Whether a reader would take `c` for `wanted`, which is one of `[`, `a`, `2` and `:`.
 // tidy: table
 fn folds_to(c: char, wanted: char) -> bool {
     let c = plain(c);
@@ -293,9 +300,9 @@ fn folds_to(c: char, wanted: char) -> bool {
     }
 }
 
-/// The digit two of other scripts.
+/// Whether this is the digit two of another script.
 fn is_foreign_two(c: char) -> bool {
-    /// Where their digits begin.
+    /// The code points of their zeros.
     const ZEROS: [u32; 34] = [
         0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50,
         0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40,
@@ -304,7 +311,7 @@ fn is_foreign_two(c: char) -> bool {
     ZEROS.contains(&u32::from(c).saturating_sub(2))
 }
 
-/// Full-width characters and the alphabets of mathematics as the letters and digits they are made of.
+/// Folds full-width characters and mathematical alphabets to plain letters and digits.
 fn plain(c: char) -> char {
     let code = u32::from(c);
     let folded = match code {

@@ -1,11 +1,12 @@
 //! The hub: one state machine that owns mailboxes, tasks and agents.
 //!
-//! `handle(now, input)` decides, applies its own records at once, and gives back records and effects; the
-//! effects may be carried out only after the records are on disk (`cycle` keeps that rule).
+//! `handle(now, input)` decides, applies its own records at once, and returns records and effects.
+//! The effects may be carried out only after the records are on disk; `cycle` enforces that.
 //!
-//! Invariants: nothing is acknowledged without a record; a message is in one place; no queue passes its bound.
-//! Not here: I/O of any kind. `accept` takes messages in, `deliver` hands them out, `tasks` moves and ends
-//! tasks, `ask` answers questions.
+//! Invariants: nothing is acknowledged without a record; a message is in one place; no
+//! queue exceeds its limit.
+//! Not here: I/O of any kind. `accept` takes messages in, `deliver` hands them out, `tasks` moves
+//! and ends tasks, `ask` answers questions.
 
 mod accept;
 mod ask;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 pub struct Hub {
     limits: Limits,
     state: State,
-    // All below is volatile: it belongs to this run, not to the journal.
+    // The fields below are volatile: they belong to this run, not to the journal.
     links: BTreeMap<LinkId, Link>,
     presence: BTreeMap<AgentId, Presence>,
     /// Agents that no link serves any more, and since when.
@@ -41,9 +42,10 @@ pub struct Hub {
     guard: Guard,
     rules: Rules,
     recent: Recent,
-    /// Tasks that ended in the batch that is under way, which the store does not know yet.
+    /// Tasks that ended in the current batch; the store does not know them yet.
     ended: Vec<EndedTask>,
-    /// Messages that were handed out in a batch that was not stored wait again, beside links that have room.
+    /// Set when a batch was rolled back: messages it delivered wait again,
+    /// although links have room.
     rolled_back: bool,
 }
 
@@ -69,12 +71,13 @@ impl Hub {
         }
     }
 
-    /// Rebuilds: one journaled record. Decides nothing and asks for nothing.
+    /// Applies one journaled record during recovery, without any decision or effect.
     pub fn replay(&mut self, entry: &Entry) -> Result<(), Unfit> {
         self.state.apply(entry)
     }
 
-    /// After the last replayed record: whatever was leased when we died goes back, uncounted.
+    /// Runs after the last replayed record: returns the messages that were leased when the node
+    /// died, without counting a try.
     pub fn restarted(&mut self, now: Timestamp, out: &mut Output) {
         self.return_orphans(now, "the node restarted", out);
         let begun = self.state.tasks.values().filter(|task| task.has_begun());
@@ -132,8 +135,8 @@ impl Hub {
         self.expire(now, out);
     }
 
-    /// When `handle(Clock)` must be called even if nothing else happens. After a batch that was not stored
-    /// this is at once; a driver whose disk fails waits a little between its tries.
+    /// Returns when `handle(Clock)` must be called even if nothing else happens. After a failed
+    /// commit this is at once; a driver whose disk fails pauses between its retries.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let boxes = self.state.mailboxes.values().filter_map(crate::mailbox::Mailbox::next_deadline).min();
         let tasks = self.state.next_timed().map(|(at, _)| at);
@@ -143,12 +146,13 @@ impl Hub {
         boxes.into_iter().chain(tasks).chain(asking).chain(again).chain(absent).min()
     }
 
-    /// The last batch is on disk.
+    /// Call this when the last batch is on disk.
     pub fn stored(&mut self) {
         self.ended.clear();
     }
 
-    /// The last batch did not reach the disk: the state is what the journal says, and nothing was promised.
+    /// Call this when the last batch did not reach the disk. The state is what the journal has;
+    /// nothing was acknowledged.
     pub fn roll_back(&mut self, mut state: State) {
         state.rebuild_indexes();
         self.watchers.forget_after(state.seq);
@@ -158,7 +162,8 @@ impl Hub {
         for (id, link) in &mut self.links {
             link.resume(*id, &self.state);
         }
-        // As after a restart: counts of what was never stored would stop a sender that only tries again.
+        // As after a restart: counts of messages that were never stored would block a
+        // sender that only retries.
         self.guard = Guard::default();
         self.rolled_back = true;
     }
@@ -183,12 +188,12 @@ impl Hub {
         self.watchers.count()
     }
 
-    /// Whether this sender used this id so recently that the store may not know yet.
+    /// Whether this sender used this id so recently that the store may not have it yet.
     pub fn recently_accepted(&self, key: &str) -> bool {
         self.recent.by_key.contains_key(key)
     }
 
-    /// Applies a record to the state and tells the watchers; the only way anything durable changes.
+    /// Applies a record to the state and notifies the watchers; the only way durable state changes.
     fn emit(&mut self, now: Timestamp, record: Record, out: &mut Output) {
         let entry = Arc::new(Entry { seq: self.state.seq.next(), at: now, record });
         self.state.apply(&entry).expect("a record that was just decided fits the state it was decided on");
@@ -239,8 +244,8 @@ impl Hub {
     }
 }
 
-/// Keys accepted so recently that the batch they are in may not be committed yet. Older ones are in the
-/// store, and come as facts.
+/// Keys accepted so recently that their batch may not be committed yet. The store has the older
+/// ones and passes them as facts.
 #[derive(Debug, Default)]
 struct Recent {
     by_key: HashMap<Arc<str>, Prior>,
@@ -248,7 +253,7 @@ struct Recent {
 }
 
 impl Recent {
-    /// More than any batch holds.
+    /// Larger than any batch.
     const MAX: usize = 4_096;
 
     fn add(&mut self, seq: Seq, key: &str, prior: Prior) {

@@ -1,7 +1,7 @@
-//! Names of things: parsed once at the border, trusted ever after.
+//! Identifiers: validated once at the boundary, trusted from then on.
 //!
-//! Invariant: a value of one of these types is well formed; none can hold a path separator, a control
-//! character or an unbounded string.
+//! Invariant: a value of one of these types is well formed; none can hold a path separator, a
+//! control character or an unbounded string.
 //! Not here: making fresh ids (randomness is an argument, see `effect::Fresh`).
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ impl Timestamp {
     }
 }
 
-/// Position of a record in a node's journal; also the id of the event it makes.
+/// The position of a record in a node's journal; also the id of its event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
@@ -40,15 +40,15 @@ impl Seq {
 #[serde(transparent)]
 pub struct LinkId(pub u64);
 
-/// Whoever waits for the answer to one command.
+/// A caller that waits for the answer to one command.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AskId(pub u64);
 
-/// Whoever follows events.
+/// A subscriber to events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WatcherId(pub u64);
 
-/// Why a text is not an id; says what would be one.
+/// Why a text is not a valid id, with the rule for valid ones.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone)]
 #[error("{what} {raw:?} is not valid: {rule}")]
 pub struct BadId {
@@ -96,13 +96,15 @@ impl AgentId {
         }
     }
 
-    /// The first 12 digits: enough for people, and more than the 8 that any command takes.
+    /// Returns the first 12 digits: readable for people, and longer than the 8
+    /// that any command needs.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
 }
 
-/// A task's identity: 10 random bytes, then the time at which it began, in milliseconds. Its first 8 hex digits are unique among a node's open tasks (CLI-5).
+/// A task's identity: 10 random bytes, then the time at which it began, in milliseconds. Its first
+/// 8 hex digits are unique among a node's open tasks (CLI-5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId([u8; 16]);
 
@@ -111,7 +113,8 @@ impl TaskId {
         Self(bytes)
     }
 
-    /// Random where a short name is, and at its end in the order of time, which keeps an index that begins there compact.
+    /// Makes an id that is random at its front, where the short name is, and ordered by time at its
+    /// end. An index on the end stays compact.
     pub fn begun(at: Timestamp, random: [u8; 16]) -> Self {
         let mut bytes = random;
         bytes[10..].copy_from_slice(&at.0.to_be_bytes()[2..]);
@@ -131,7 +134,7 @@ impl TaskId {
         self.to_string()[..TaskRef::SHORT].to_owned()
     }
 
-    /// The first and the last id with the same short form.
+    /// Returns the first and the last id with the same short form.
     pub fn same_short(&self) -> (Self, Self) {
         let (mut first, mut last) = (self.0, self.0);
         first[TaskRef::SHORT / 2..].fill(0);
@@ -140,7 +143,7 @@ impl TaskId {
     }
 }
 
-/// What a caller writes to mean a task: the whole id or a prefix of at least 8 hex digits.
+/// How a caller names a task: the whole id or a prefix of at least 8 hex digits.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TaskRef(String);
 
@@ -171,8 +174,8 @@ impl From<TaskId> for TaskRef {
     }
 }
 
-/// A message's identity. Ours are UUIDs; a sender may bring its own, unique for that sender. Shared, since
-/// state, index, task and record all name it.
+/// A message's identity. The node's own ids are UUIDs; a sender may bring its own, unique for that
+/// sender. Shared memory, because state, index, task and record all name it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct MessageId(Arc<str>);
@@ -200,7 +203,8 @@ impl MessageId {
         &self.0
     }
 
-    /// As its sender wrote it: over A2A, bytes that an id cannot hold come in as `~` and two hex digits.
+    /// Returns the id as its sender wrote it. Over A2A, bytes that an id cannot hold are encoded as
+    /// `~` and two hex digits.
     pub fn as_sent(&self) -> String {
         let mut bytes = Vec::new();
         let mut rest = self.as_str().as_bytes();
@@ -221,7 +225,7 @@ impl<'de> Deserialize<'de> for MessageId {
     }
 }
 
-/// What ties tasks of one conversation together; a caller may bring its own.
+/// Groups the tasks of one conversation; a caller may bring its own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ContextId(Box<str>);
@@ -250,7 +254,7 @@ impl<'de> Deserialize<'de> for ContextId {
     }
 }
 
-/// A name that a caller of A2A works under; callers keep the tasks of several tenants apart with it.
+/// A namespace of an A2A caller; callers use it to keep the tasks of several tenants apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Tenant(Box<str>);
@@ -258,7 +262,8 @@ pub struct Tenant(Box<str>);
 impl Tenant {
     pub const BYTES_MAX: usize = 128;
 
-    /// No `/`: dedupe keys and rows of tasks join it to other names with one.
+    /// Parses a tenant. It cannot contain `/`, which separates it from other names in
+    /// dedupe keys and task rows.
     pub fn parse(raw: &str) -> Result<Self, BadId> {
         let fits = (1..=Self::BYTES_MAX).contains(&raw.len());
         if fits && !raw.chars().any(|c| c.is_control() || c == '/') {
@@ -310,7 +315,7 @@ impl<'de> Deserialize<'de> for Label {
     }
 }
 
-/// What kind of agent it is: `claude`, `codex`, `exec` … Lower case, so that handles have one spelling.
+/// The kind of an agent: `claude`, `codex`, `exec` … Lower case, so that handles have one spelling.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct AgentType(Box<str>);
@@ -358,7 +363,8 @@ fn hex_into(raw: &str, into: &mut [u8]) -> bool {
     true
 }
 
-/// Ids are written several times for each message, and going through the formatter was a tenth of its cost.
+/// Formats bytes as hex. Each message has several ids written; with the formatter this
+/// was a tenth of its cost.
 fn hex_of<'a>(bytes: &[u8], text: &'a mut [u8; 64]) -> &'a str {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
@@ -372,7 +378,7 @@ fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(hex_of(bytes, &mut [0; 64]))
 }
 
-/// Bytes as hex digits, straight into a serializer.
+/// Serializes bytes as hex digits, without an intermediate string.
 pub(crate) fn serialize_hex<S: serde::Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(hex_of(bytes, &mut [0; 64]))
 }

@@ -1,10 +1,11 @@
-//! Characters that no reader sees, and which of them a text may keep (L17).
+//! Invisible characters, and which of them a text may keep (L17).
 //!
-//! They can hide a second text inside the one that is shown, so terminals and agents get texts without them.
-//! Some scripts and joined emoji need a few of them; those stay where they have an effect, one at a time.
-//! `revealed` also shows control characters; other readers of theirs treat these in their own way.
+//! They can hide a second text inside the visible one, so terminals and agents get texts without
+//! them. Some scripts and joined emoji need a few of them; those stay where they have an effect,
+//! one at a time. `revealed` also shows control characters; other callers handle control
+//! characters in their own way.
 
-/// Code points that Unicode calls default ignorable, and the marks of interlinear annotations.
+/// Whether Unicode calls the code point default-ignorable, or it is an interlinear annotation mark.
 pub fn is_ignorable(c: char) -> bool {
     matches!(
         c,
@@ -28,7 +29,8 @@ pub fn is_ignorable(c: char) -> bool {
     )
 }
 
-/// Whether `c` hides something between `before`, the character kept last, and `after`, the one that follows.
+/// Whether `c` is hidden between `before`, the last character kept, and
+/// `after`, the one that follows.
 pub fn is_hidden(c: char, before: Option<char>, after: Option<char>) -> bool {
     match c {
         '\u{200c}' | '\u{200d}' => !(can_join(before, true) && can_join(after, false)),
@@ -37,8 +39,8 @@ pub fn is_hidden(c: char, before: Option<char>, after: Option<char>) -> bool {
     }
 }
 
-/// Text of others, made visible: each control character (but `\n` and `\t`), line separator and hidden character is
-/// replaced by U+FFFD. One character for each character.
+/// Makes untrusted text visible: replaces each control character (except `\n` and `\t`), line
+/// separator and hidden character by U+FFFD, one for one.
 pub fn revealed(text: &str) -> String {
     let (mut shown, mut before) = (String::with_capacity(text.len()), None);
     let mut rest = text.chars().peekable();
@@ -52,7 +54,8 @@ pub fn revealed(text: &str) -> String {
     shown
 }
 
-/// A joiner has an effect between two characters beyond ASCII. A style selector may stand before it, as in 🏳️‍🌈.
+/// Whether a joiner has an effect beside this character: it must be beyond ASCII. A style selector
+/// may stand before a joiner, as in 🏳️‍🌈.
 fn can_join(neighbour: Option<char>, is_before: bool) -> bool {
     neighbour.is_some_and(|c| {
         let is_style = is_before && matches!(c, '\u{fe0e}' | '\u{fe0f}');
@@ -60,7 +63,7 @@ fn can_join(neighbour: Option<char>, is_before: bool) -> bool {
     })
 }
 
-/// Characters that exist both as text and as emoji; digits do so only as keycaps.
+/// Whether the character exists both as text and as emoji; digits only as keycaps.
 fn chooses_style(base: char, after: Option<char>) -> bool {
     match base {
         '0'..='9' | '#' | '*' => after == Some('\u{20e3}'),

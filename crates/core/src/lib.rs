@@ -1,11 +1,12 @@
-//! What a hub of agents *is*: mailboxes, tasks, agents, routes, policy.
+//! The core of a hub of agents: mailboxes, tasks, agents, routes, policy.
 //!
-//! A pure state machine. [`Hub::handle`] takes the time and one [`Input`], and gives back [`Record`]s to
-//! be written and [`Effect`]s to be carried out once they are. Nothing in here reads a clock, a disk, a
-//! socket, the environment or a random number: time, fresh ids and facts from the store are arguments. So
-//! whole worlds with crashes and jumping clocks run from one seed (`sim`).
+//! A pure state machine. [`Hub::handle`] takes the time and one [`Input`], and returns [`Record`]s
+//! to be written and [`Effect`]s to be carried out once they are. Nothing in this crate reads a
+//! clock, a disk, a socket, the environment or a random number: time, fresh ids and facts from the
+//! store are arguments. So the simulation (`sim`) can run whole worlds, with crashes and jumping
+//! clocks, from one seed.
 //!
-//! Not here: bytes on a wire (`synapse-dialects`), bytes on a disk (`synapse-store`), threads and
+//! Not here: wire formats (`synapse-dialects`), disk formats (`synapse-store`), threads and
 //! sockets (`synapse-node`).
 
 pub mod agents;

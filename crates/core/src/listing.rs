@@ -1,27 +1,27 @@
-//! A caller's tasks in pages, the one that changed last first.
+//! A caller's tasks in pages, the most recently changed first.
 //!
-//! Tasks move while somebody turns pages. The first page says as of when it is; on the pages after it every task keeps
-//! the place that it had then, so none is told twice and none is passed over because it moved to the front.
-//! Tasks that have ended are in the store, which follows the same rule.
+//! Tasks change while a caller pages through them. The first page fixes a snapshot time; on later
+//! pages every task keeps the position it had then, so none is listed twice and none is skipped
+//! because it moved to the front. The store has the ended tasks and follows the same rule.
 
 use crate::ids::{TaskId, Tenant, Timestamp};
 use crate::task::{Move, Task, TaskState};
 
-/// Which tasks, and how many.
+/// Which tasks to list, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Only tasks of this tenant; of none if there is none.
+    /// Only tasks of this tenant; without one, only tasks without a tenant.
     pub tenant: Option<Tenant>,
     pub context: Option<String>,
     pub state: Option<TaskState>,
-    /// Their state is of this time or later.
+    /// Only tasks whose state changed at this time or later.
     pub since: Option<Timestamp>,
-    /// After this one, on every page but the first.
+    /// Where the page before ended; absent for the first page.
     pub below: Option<Below>,
     pub max: usize,
 }
 
-/// Where a page ended.
+/// The position at which a page ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Below {
     pub at: Timestamp,
@@ -31,7 +31,7 @@ pub struct Below {
 }
 
 impl Listing {
-    /// The place of a task among the others; none if it is not wanted, or stands on an earlier page.
+    /// Returns the sort key of a task, or `None` if it does not match or is on an earlier page.
     pub fn place(&self, task: &Task, opened: Timestamp) -> Option<Timestamp> {
         if !self.wants(task, opened) {
             return None;
@@ -42,7 +42,7 @@ impl Listing {
         (at <= below.as_of && (at, task.id) < (below.at, below.id)).then_some(at)
     }
 
-    /// Whether it is one of all that the pages tell.
+    /// Whether the task matches the filters, on any page.
     pub fn wants(&self, task: &Task, opened: Timestamp) -> bool {
         self.tenant == task.tenant
             && self.state.is_none_or(|state| state == task.state)
@@ -51,7 +51,7 @@ impl Listing {
     }
 }
 
-/// When its state became what it is.
+/// Returns when the task entered its current state.
 fn changed(history: &[Move], opened: Timestamp) -> Timestamp {
     history.last().map_or(opened, |last| last.at)
 }
@@ -101,13 +101,13 @@ mod tests {
         let opened = Timestamp(10);
         let moved = task(&[(20, TaskState::Working), (50, TaskState::InputRequired)]);
         assert_eq!(ALL.place(&moved, opened), Some(Timestamp(50)));
-        // The first page was made at 40 and ended at 30: it stood at 20 then.
+        // The first page was made at 40 and ended at 30; at that time the task's key was 20.
         assert_eq!(after(30, 40).place(&moved, opened), Some(Timestamp(20)));
-        // It ended at 15: this one was on it.
+        // This page ended at 15, so the task was on it.
         assert_eq!(after(15, 40).place(&moved, opened), None);
-        // Before its first move it stood where it was opened.
+        // Before its first move a task is listed by the time it was opened.
         assert_eq!(after(15, 12).place(&moved, opened), Some(Timestamp(10)));
-        // It did not exist yet.
+        // The task did not exist yet.
         assert_eq!(after(9, 9).place(&moved, opened), None);
     }
 

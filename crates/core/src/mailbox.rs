@@ -1,8 +1,9 @@
-//! Mailboxes: what waits for an agent, and in what order it leaves.
+//! Mailboxes: what waits for an agent, and in which order it is delivered.
 //!
-//! A message *waits* in the lane of its priority, or *rests* until it may be tried again, or is *leased* to
-//! a link, or is gone. Higher lanes leave first; within a lane the oldest does. A message that waits long
-//! gains a level per `ageing_ms`, up to 8, so that nothing starves and emergencies are never overtaken.
+//! A message *waits* in the lane of its priority, *rests* until it may be retried, is *leased*
+//! to a link, or is gone. Higher lanes go first; within a lane the oldest message does. A
+//! waiting message gains a level per `ageing_ms`, up to 8, so that nothing starves and
+//! emergencies are never overtaken.
 //!
 //! Invariant: an id is in one lane, resting, or in one lease, never in two of them.
 //! Not here: the letters themselves (`state`), disk (`synapse-store`).
@@ -12,7 +13,8 @@ use crate::message::Priority;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A message in a mailbox is known by the sequence number of the record that accepted it: smaller is older.
+/// The messages for one agent. Each is known by the sequence number of the record that
+/// accepted it: smaller is older.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Mailbox {
     lanes: [BTreeMap<Seq, Slot>; 10],
@@ -42,7 +44,7 @@ pub struct Lease {
     pub until: Timestamp,
 }
 
-/// A message that was asked for in a place where it is not: the journal and the state disagree.
+/// A message is not where a record says it is: the journal and the state disagree.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("message {0:?} is not where the journal says it is")]
 pub struct Misplaced(pub Seq);
@@ -57,7 +59,8 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Which message leaves next: the highest level after ageing; among equals the one that waited longest.
+    /// Returns the message to deliver next: highest level after ageing, then the
+    /// one that waited longest.
     pub fn first(&self, now: Timestamp, ageing_ms: u64, with_notes: bool) -> Option<Seq> {
         self.lanes
             .iter()
@@ -68,18 +71,18 @@ impl Mailbox {
     }
 
     pub fn lease(&mut self, at: Seq, link: LinkId, until: Timestamp) -> Result<(), Misplaced> {
-        // A replay finds it still resting where the live mailbox had woken it.
+        // On replay the message may still be resting, while the live mailbox had already woken it.
         let mut slot = (self.take_from_lanes(at))
             .or_else(|| self.resting.remove(&at).map(|rest| rest.slot))
             .ok_or(Misplaced(at))?;
-        // Counted here, not on failure: an agent that dies on this very message never reports failure,
-        // and must still run out of tries.
+        // Counted here, not on failure: an agent that dies on this very message never reports
+        // failure, and must still use up its tries.
         slot.tries = slot.tries.saturating_add(1);
         self.leased.insert(at, Lease { slot, link, until });
         Ok(())
     }
 
-    /// Back from an agent that had it, to rest until it may be tried again.
+    /// Takes a message back from an agent that had it, and lets it rest until it may be retried.
     pub fn put_to_rest(&mut self, at: Seq, slot: Slot, until: Timestamp) -> Result<(), Misplaced> {
         if self.holds(at) {
             return Err(Misplaced(at));
@@ -89,7 +92,8 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Back from a lease: to its old place in its lane, or to rest until it may be tried again.
+    /// Ends a lease: the message returns to its old position in its lane, or rests
+    /// until it may be retried.
     pub fn give_back(
         &mut self,
         at: Seq,
@@ -111,7 +115,7 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Gone for good: handed over, canceled or dead.
+    /// Removes a message for good: handed over, canceled or dead.
     pub fn remove(&mut self, at: Seq) -> Result<(), Misplaced> {
         let slot = (self.take_from_lanes(at))
             .or_else(|| self.leased.remove(&at).map(|lease| lease.slot))
@@ -121,8 +125,8 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Messages that have rested long enough are waiting again. Not journaled: the time alone decides it,
-    /// and a replay that leaves them resting wakes them at the first tick of the clock.
+    /// Moves messages that have rested long enough back to their lanes. Not journaled: time alone
+    /// decides it, and a replay that leaves them resting wakes them at the first clock tick.
     pub fn wake(&mut self, now: Timestamp) {
         let ready: Vec<Seq> =
             self.resting.iter().filter(|(_, rest)| rest.until <= now).map(|(at, _)| *at).collect();
@@ -133,12 +137,13 @@ impl Mailbox {
         }
     }
 
-    /// Puts every resting message back to waiting: two mailboxes are the same if they are so after this.
+    /// Wakes every resting message. Two mailboxes count as equal if they are equal after this.
     pub fn wake_all(&mut self) {
         self.wake(Timestamp(u64::MAX));
     }
 
-    /// In its lane, so that it may leave now; resting or leased is not waiting.
+    /// Whether the message is in its lane and may be delivered now; resting or leased
+    /// messages are not waiting.
     pub fn is_waiting(&self, at: Seq) -> bool {
         self.lanes.iter().any(|lane| lane.contains_key(&at))
     }
@@ -147,12 +152,12 @@ impl Mailbox {
         self.leased.get(&at)
     }
 
-    /// When a resting message may be tried again, and how often it was.
+    /// Returns when a resting message may be retried, and how often it was tried.
     pub fn rest_of(&self, at: Seq) -> Option<(Timestamp, u8)> {
         self.resting.get(&at).map(|rest| (rest.until, rest.slot.tries))
     }
 
-    /// How often a message that waits was handed out before.
+    /// Returns how often a waiting message was delivered before.
     pub fn tries_of(&self, at: Seq) -> u8 {
         self.lanes.iter().find_map(|lane| lane.get(&at)).map_or(0, |slot| slot.tries)
     }
@@ -167,7 +172,7 @@ impl Mailbox {
             || self.resting.contains_key(&at)
     }
 
-    /// Waiting, resting or leased: what counts against the bound.
+    /// Returns the number of waiting, resting and leased messages, which the limit applies to.
     pub fn len(&self) -> usize {
         self.waiting() + self.leased.len()
     }
@@ -184,7 +189,7 @@ impl Mailbox {
         self.lanes[..2].iter().map(BTreeMap::len).sum()
     }
 
-    /// How many would leave before a new message of this priority.
+    /// Returns how many messages would be delivered before a new one of this priority.
     pub fn ahead_of(&self, priority: Priority) -> usize {
         self.lanes[usize::from(priority.level()) - 1..].iter().map(BTreeMap::len).sum()
     }
@@ -193,7 +198,7 @@ impl Mailbox {
         self.bytes
     }
 
-    /// All that wait, in the order in which they would leave now.
+    /// Returns all waiting and resting messages, in the order in which they would be delivered now.
     pub fn in_order(&self, now: Timestamp, ageing_ms: u64) -> Vec<Seq> {
         let mut waiting: Vec<(&Seq, &Slot)> = self
             .lanes
@@ -205,14 +210,14 @@ impl Mailbox {
         waiting.into_iter().map(|(at, _)| *at).collect()
     }
 
-    /// When something here must happen next: a lease runs out, a rest is over.
+    /// Returns when a lease expires or a rest ends next.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let leases = self.leased.values().map(|lease| lease.until);
         let rests = self.resting.values().map(|rest| rest.until);
         leases.chain(rests).min()
     }
 
-    /// Every id with its place, for the checker of invariants.
+    /// Returns every id, for the checker of invariants.
     pub fn ids(&self) -> BTreeSet<Seq> {
         let lanes = self.lanes.iter().flat_map(|lane| lane.keys());
         lanes.chain(self.leased.keys()).chain(self.resting.keys()).copied().collect()
@@ -227,7 +232,8 @@ impl Mailbox {
     }
 }
 
-/// The level a message has reached by waiting. Emergencies stay where they are, and nobody joins them.
+/// Returns the level that a message has reached by waiting. Emergencies keep theirs, and no
+/// other message reaches it.
 pub fn level(slot: &Slot, now: Timestamp, ageing_ms: u64) -> u8 {
     let own = slot.priority.level();
     if slot.priority.is_urgent() {
@@ -241,7 +247,7 @@ pub fn level(slot: &Slot, now: Timestamp, ageing_ms: u64) -> u8 {
 mod tests {
     use super::*;
 
-    /// Runs a script of one-line orders and compares the order in which messages leave.
+    /// Runs a script of one-line orders and compares the delivery order.
     /// `put <priority> <seq>`, `lease <seq>`, `back <seq>`, `rest <seq> <until>`, `clock <ms>`, `gone <seq>`.
     fn check(script: &str, leaves: &str) {
         let (mut mailbox, mut now) = (Mailbox::default(), Timestamp(0));

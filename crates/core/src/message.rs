@@ -1,7 +1,7 @@
-//! Messages: what is said, by whom, how urgently, and because of what.
+//! Messages: content, sender, priority, and cause.
 //!
-//! A message is a *letter* (the head: small, kept in memory while it waits) and a *body* (what it says:
-//! up to 1 MB, kept only in the journal). The core decides on heads alone.
+//! A message is a *letter* (the head: small, kept in memory while it waits) and a *body* (the
+//! content: up to 1 MB, kept only in the journal). The core decides on heads alone.
 //! Not here: how a body looks on any wire (`synapse-dialects`).
 
 use crate::ids::{AgentId, BadId, ContextId, Label, MessageId, TaskId, Tenant, Timestamp};
@@ -25,7 +25,7 @@ impl Priority {
         }
     }
 
-    /// From the 1–5 scale of `synapse send`, `POST /message` and A2A metadata.
+    /// Converts from the 1–5 scale of `synapse send`, `POST /message` and A2A metadata.
     pub fn from_five(level: u64) -> Result<Self, BadId> {
         match level {
             1..=5 => Self::new(level * 2),
@@ -37,17 +37,17 @@ impl Priority {
         self.0
     }
 
-    /// On the 1–5 scale that people and scripts use; levels between two of its steps round up.
+    /// Converts to the 1–5 scale that people and scripts use; levels in between round up.
     pub fn to_five(self) -> u8 {
         self.0.div_ceil(2)
     }
 
-    /// A note is kept and shown when the agent asks; it is never pushed at it.
+    /// Whether it is a note: kept and shown when the agent asks, but never pushed to it.
     pub fn is_note(self) -> bool {
         self.0 <= 2
     }
 
-    /// Emergencies are never overtaken, whatever has waited longer.
+    /// Whether it is an emergency, which no message overtakes, however long that one has waited.
     pub fn is_urgent(self) -> bool {
         self.0 >= 9
     }
@@ -59,13 +59,13 @@ impl<'de> Deserialize<'de> for Priority {
     }
 }
 
-/// Who a message comes from, as far as it could be proven.
+/// The sender of a message, as far as it could be authenticated.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sender {
     pub who: Who,
-    /// What the receiver reads: a handle, a name, `user`.
+    /// The name that the receiver reads: a handle, a name, `user`.
     pub label: String,
-    /// The person spoke for this agent (`--from`).
+    /// Set when the user sent it on behalf of this agent (`--from`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_user: bool,
     pub proof: Proof,
@@ -82,33 +82,34 @@ impl Sender {
 pub enum Who {
     User,
     Agent(AgentId),
-    /// A caller known by a name of its own, e.g. the holder of a token.
+    /// A named caller, e.g. the holder of a token.
     Named(Label),
 }
 
-/// Why we believe that the sender is who it says.
+/// How the sender was authenticated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
-    /// The kernel told us the process at the other end of a Unix socket.
+    /// The kernel identified the process at the other end of a Unix socket.
     Socket,
     /// A secret that only this user can read.
     Token,
-    /// A shared secret that the user's settings name.
+    /// A shared secret from the user's settings.
     Secret,
-    /// A certificate of an authority that the user's settings name.
+    /// A certificate of an authority from the user's settings.
     Certificate,
-    /// A file in the spool, owned by this user; the name in it is a claim.
+    /// A file in the spool, owned by this user; the name in it is only a claim.
     Spool,
     /// A file in the agent's outbox, under the key that its node gave to its processes.
     Outbox,
-    /// None: the agent was started for anyone on this machine.
+    /// No proof: the agent was started for anyone on this machine.
     Open,
-    /// This very process.
+    /// This node itself.
     Own,
 }
 
-/// Where a message stands in a conversation: what began it, what caused it, how many steps since.
+/// The position of a message in a conversation: the message that began it, its
+/// cause, and the steps since.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Chain {
     pub correlation: MessageId,
@@ -125,13 +126,13 @@ pub enum Expects {
     Receipt,
 }
 
-/// What is said, as text in the one form the journal keeps. Cheap to clone.
+/// The content of a message, as text in the one form that the journal keeps. Cheap to clone.
 #[derive(Clone)]
 pub struct Body(Arc<Said>);
 
 struct Said {
     text: Box<str>,
-    /// Computed once, by whoever asks first: a door, before the driver needs it.
+    /// Computed once, on first use; a door does it before the driver needs it.
     digest: OnceLock<Digest>,
 }
 
@@ -141,7 +142,7 @@ impl Body {
         Self(Arc::new(Said { text: text.into(), digest: OnceLock::new() }))
     }
 
-    /// Takes text that a journal kept; the reader finds out whether it still is a content.
+    /// Wraps text from a journal without checking it; parsing happens when the content is read.
     pub fn kept(text: &str) -> Self {
         Self(Arc::new(Said { text: text.into(), digest: OnceLock::new() }))
     }
@@ -189,7 +190,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// A body taken apart: what every dialect translates from and to.
+/// A parsed body: what every dialect translates from and to.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Content {
     pub parts: Vec<Part>,
@@ -202,7 +203,7 @@ impl Content {
         Self { parts: vec![Part::text(text)], metadata: serde_json::Map::new() }
     }
 
-    /// The files that are kept beside the journal.
+    /// Returns the files that are kept beside the journal.
     pub fn files(&self) -> impl Iterator<Item = (&Part, &FileRef)> {
         self.parts.iter().filter_map(|part| match &part.piece {
             Piece::File(file) => Some((part, file)),
@@ -210,7 +211,7 @@ impl Content {
         })
     }
 
-    /// All text parts, one after another.
+    /// Returns all text parts, one after another.
     pub fn as_text(&self) -> String {
         let texts: Vec<&str> = self
             .parts
@@ -237,7 +238,7 @@ impl Part {
     }
 }
 
-/// Exactly one kind of thing per part.
+/// The content of a part: exactly one kind of thing.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Piece {
@@ -246,18 +247,20 @@ pub enum Piece {
     Url(String),
     /// Bytes, in base64.
     Raw(String),
-    /// Bytes that are kept in a file of their own. Only a node makes these; no wire has them.
+    /// Bytes that are kept in a separate file. Only a node makes these; they
+    /// never appear on a wire.
     File(FileRef),
 }
 
-/// A file that came with a message and is too large to stand in it: its digest, by which it is kept, and its size.
+/// A file too large to be kept in its message: its digest, which is its
+/// file name, and its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileRef {
     pub sha256: Digest,
     pub bytes: u64,
 }
 
-/// Tells same content from other content under one key.
+/// Tells same content from different content under one key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 
@@ -295,7 +298,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// The dedupe key: what this sender calls this message.
+/// The dedupe key: the sender and its own id for a message.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key {
     pub who: Who,
@@ -305,7 +308,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key as text: senders apart by a character that no id contains, and one sender's ids in order.
+    /// Returns the key as text. A character that no id contains separates the senders, and one
+    /// sender's ids sort in order.
     pub fn text(&self) -> String {
         let mut text = owner(&self.who, self.tenant.as_ref());
         text.push('/');
@@ -314,7 +318,7 @@ impl Key {
     }
 }
 
-/// A caller, and the tenant it works under, as one text: whose messages and tasks something is.
+/// Returns a caller and its tenant as one text: the owner of messages and tasks.
 pub fn owner(who: &Who, tenant: Option<&Tenant>) -> String {
     let mut text = match who {
         Who::User => "u".to_owned(),
@@ -332,7 +336,7 @@ pub fn owner(who: &Who, tenant: Option<&Tenant>) -> String {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Letter {
     pub id: MessageId,
-    /// What the sender calls it; the same as `id` if it brought none.
+    /// The sender's id for it; the same as `id` if the sender gave none.
     pub sender_id: MessageId,
     pub from: Sender,
     pub to: AgentId,
@@ -343,7 +347,7 @@ pub struct Letter {
     pub digest: Digest,
     pub bytes: u64,
     pub accepted_at: Timestamp,
-    /// It continues a task that already runs (an answer to input-required).
+    /// Set when it continues a running task (an answer to input-required).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow_up: bool,
     /// The conversation of its task, if one was named.
@@ -360,12 +364,13 @@ impl Letter {
         Key { who, tenant: self.tenant.clone(), message }
     }
 
-    /// The context that callers see; its task is the context if none was named.
+    /// Returns the context that callers see: the task id if none was named.
     pub fn context_id(&self) -> String {
         self.context.as_ref().map_or_else(|| self.task.to_string(), ToString::to_string)
     }
 
-    /// Names the conversation among those of all callers and tenants, who may use the same context id. 32 hex digits.
+    /// Returns 32 hex digits that identify the conversation among all callers and tenants, who may
+    /// use the same context id.
     pub fn conversation(&self) -> String {
         let owner = owner(&self.from.who, self.tenant.as_ref());
         let hash = Sha256::digest(format!("{owner}/{}", self.context_id()).as_bytes());
@@ -404,7 +409,7 @@ mod tests {
         assert_eq!(body.digest(), Body::kept(body.as_str()).digest());
     }
 
-    /// Finding A8: a tenant has message ids of its own.
+    /// Finding A8: each tenant has message ids of its own.
     #[test]
     fn tenants_do_not_share_message_ids() {
         let message = MessageId::parse("m1").unwrap();

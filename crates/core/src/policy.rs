@@ -1,32 +1,33 @@
-//! Policy: may this caller do this, to this task, now (REST-4).
+//! Policy: whether this caller may do this, to this task, now (REST-4).
 //!
-//! The table is data: each role has a row of verbs. Rows come from the user's settings; a role without one has
-//! the rights of agents. What no row can give away is written here: only the user may approve, press keys and
-//! manage, and only over the Unix socket.
+//! The table is data: each role has a row of verbs. Rows come from the user's settings; a role
+//! without a row has the rights of agents. Some rights are fixed in this file, and no row can grant
+//! them: only the user may approve, press keys and manage, and only over the Unix socket.
 //!
-//! Callers are already proven when they get here; this room only knows rights.
+//! Callers are already authenticated when they get here; this module only decides rights.
 //! Invariant: a check allocates nothing unless it refuses.
-//! Not here: how a caller is proven (`synapse-node`'s `auth`), where settings come from (`synapse-settings`).
+//! Not here: how a caller is authenticated (`synapse-node`'s `auth`), where settings come
+//! from (`synapse-settings`).
 
 use crate::ids::{AgentId, Label, LinkId};
 use crate::message::{Proof, Sender, Who};
 use crate::refusal::Refusal;
 use std::collections::BTreeMap;
 
-/// Who asks, after the doors have proven it.
+/// An authenticated caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Caller {
-    /// The person whose machine this is, in a process that no agent started.
+    /// The user of this machine, in a process that no agent started.
     User { proof: Proof },
-    /// The person, speaking for an agent of theirs.
+    /// The user, acting for one of their agents.
     UserAs { agent: AgentId, label: String, proof: Proof },
-    /// A process under an agent of the same user.
+    /// A process of an agent that belongs to the same user.
     Agent { id: AgentId, label: String, role: Option<Label>, proof: Proof },
-    /// The holder of a secret or a certificate that is no agent of ours.
+    /// The holder of a secret or a certificate that does not stand for an agent.
     Named { name: Label, role: Option<Label>, proof: Proof },
-    /// This node's own hand, doing the work of the agent at that link.
+    /// A hand of this node that works for the agent of that link.
     Hand { link: LinkId, agent: AgentId },
-    /// Somebody who has proven nothing.
+    /// A caller without any proof.
     Stranger,
 }
 
@@ -56,7 +57,8 @@ impl Caller {
         }
     }
 
-    /// The agent whose rights apply; a person speaking for an agent keeps the person's rights.
+    /// The agent whose rights apply; `None` for a user who acts for an agent, who
+    /// keeps the user's rights.
     pub fn agent(&self) -> Option<AgentId> {
         match self {
             Self::Agent { id, .. } | Self::Hand { agent: id, .. } => Some(*id),
@@ -87,23 +89,23 @@ impl Caller {
     }
 }
 
-/// What can be asked for.
+/// The actions that rights apply to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Verb {
     ReadStatus,
-    /// Mail, tasks, receipts, events: everything that shows what was said.
+    /// Read mail, tasks, receipts and events: everything that shows what was said.
     Read,
-    /// Send; and take back, by canceling it, what one has asked for.
+    /// Send messages, and cancel one's own requests.
     Message,
-    /// Answer, or report on, a task that one holds.
+    /// Answer, or report on, a task of one's own agent.
     Reply,
     Interrupt,
     /// `POST /tasks` of the REST dialect.
     Assign,
     /// Answer, or report on, any task.
     Report,
-    /// Cancel any task.
+    /// Share what an agent is doing.
     Cancel,
     /// Say for an agent what it is doing.
     Share,
@@ -129,7 +131,7 @@ impl Verb {
         Self::Manage,
     ];
 
-    /// As it reads in a refusal.
+    /// Returns the verb as a refusal shows it.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadStatus => "read the status",
@@ -147,7 +149,7 @@ impl Verb {
         }
     }
 
-    /// As it is written in settings.
+    /// Returns the verb as settings write it.
     pub fn word(self) -> &'static str {
         match self {
             Self::ReadStatus => "read_status",
@@ -211,23 +213,23 @@ const ALL: Verbs = Verbs::of(&Verb::ALL);
 const OF_AGENTS: Verbs =
     Verbs::of(&[Verb::ReadStatus, Verb::Read, Verb::Message, Verb::Reply, Verb::Interrupt]);
 const OF_COORDINATORS: Verbs = OF_AGENTS.and(Verbs::of(&[Verb::Assign, Verb::Report, Verb::Cancel]));
-/// What no role can be given.
+/// The verbs that no role can be given.
 const OF_THE_USER_ALONE: Verbs = Verbs::of(&[Verb::Approve, Verb::Keys, Verb::Manage]);
 const STATUS: Verbs = Verbs::of(&[Verb::ReadStatus]);
-/// Whoever is let in without a word: gives tasks, and looks at its own.
+/// The verbs of anyone who is admitted without proof: send tasks and read one's own.
 const ANYONE: Verbs = Verbs::of(&[Verb::ReadStatus, Verb::Read, Verb::Message]);
 const MESSAGE: Verbs = Verbs::of(&[Verb::Message]);
 
 /// Which role may do what.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// Agents without a role, and roles without a row.
+    /// For agents without a role, and roles without a row.
     agent: Verbs,
-    /// Few; looked through without regard to case.
+    /// A short list, searched without regard to case.
     roles: Vec<(Label, Verbs)>,
 }
 
-/// Why a table of rights cannot be used.
+/// Why a table of rights is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone)]
 pub enum BadRights {
     #[error("rights.{role}: {why}")]
@@ -254,7 +256,8 @@ impl Rules {
     /// The row of agents without a role.
     pub const AGENT: &'static str = "agent";
 
-    /// The default table with some rows replaced: role, then words of verbs. Every row may read the status.
+    /// Returns the default table with some rows replaced. Each row maps a role to names of verbs;
+    /// every row may read the status.
     pub fn with(rows: &BTreeMap<String, Vec<String>>) -> Result<Self, BadRights> {
         if rows.len() > Self::ROLES_MAX {
             return Err(BadRights::TooMany { count: rows.len() });
@@ -279,19 +282,20 @@ impl Rules {
         Ok(rules)
     }
 
-    /// What an agent with this role may do.
+    /// Returns what an agent with this role may do.
     pub fn of_role(&self, role: Option<&Label>) -> Verbs {
         let row = role.and_then(|role| self.roles.iter().find(|(known, _)| same(known, role)));
         row.map_or(self.agent, |(_, row)| *row)
     }
 
-    /// What this caller may do at all, whatever it is about.
+    /// Returns what this caller may do, before considering the task.
     fn of(&self, caller: &Caller) -> Verbs {
         let row = match caller {
             Caller::User { .. } | Caller::UserAs { .. } => ALL,
             Caller::Agent { role, .. } => self.of_role(role.as_ref()),
             Caller::Named { role: Some(role), .. } => self.of_role(Some(role)),
-            // A letter that a node of this user passed on: the rights of its sender were looked at there.
+            // A letter passed on by another node of this user, which already
+            // checked the sender's rights.
             Caller::Named { role: None, proof: Proof::Spool | Proof::Token, .. } => MESSAGE,
             Caller::Named { role: None, proof: Proof::Open, .. } => ANYONE,
             Caller::Named { role: None, .. } => STATUS,
@@ -300,7 +304,7 @@ impl Rules {
         };
         match caller.proof() {
             Some(Proof::Socket) => row,
-            // What a file claims to be may leave a message, and nothing else.
+            // A caller known only from a file may leave a message, and nothing else.
             Some(Proof::Spool) => row.only(MESSAGE),
             _ => row.without(OF_THE_USER_ALONE),
         }
@@ -320,7 +324,7 @@ fn row_of(role: &str, words: &[String]) -> Result<Verbs, BadRights> {
     Ok(row)
 }
 
-/// What a role can be given, as settings spell it.
+/// Returns the rights that a role can be given, as settings spell them.
 pub fn rights() -> impl Iterator<Item = &'static str> {
     Verb::ALL.into_iter().filter(|verb| !OF_THE_USER_ALONE.has(*verb)).map(Verb::word)
 }
@@ -329,14 +333,14 @@ fn words() -> String {
     rights().collect::<Vec<_>>().join(", ")
 }
 
-/// `coordinator` and `Coordinator` are one role.
+/// Compares roles without case: `coordinator` and `Coordinator` are one role.
 fn same(a: &Label, b: &Label) -> bool {
     a.as_str().eq_ignore_ascii_case(b.as_str())
 }
 
 const COORDINATOR: &str = "Coordinator";
 
-/// What the verb is about, as far as rights depend on it.
+/// The task that the verb applies to, as far as rights depend on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
     /// The agent that holds the task.
@@ -344,7 +348,7 @@ pub struct About<'a> {
     pub requester: Option<&'a Who>,
 }
 
-/// Whether the caller may; if not, what would be needed.
+/// Checks whether the caller may; a refusal says what would be needed.
 pub fn may(rules: &Rules, caller: &Caller, verb: Verb, about: About<'_>) -> Result<(), Refusal> {
     let row = rules.of(caller);
     let allowed = match verb {
@@ -459,7 +463,7 @@ mod tests {
         }
     }
 
-    /// REST-4's default and X-10's bounds, as a table: verb, then who of all callers may.
+    /// REST-4's default and X-10's limits as a table: each verb with the callers that may.
     #[test]
     fn the_default_table() {
         let people = "user user-as user-tcp user-as-tcp";
@@ -492,7 +496,7 @@ mod tests {
         Rules::with(&rows.iter().map(|(role, words)| ((*role).to_owned(), own(words))).collect())
     }
 
-    /// REST-4: a row in settings replaces the default row of that role, and of no other.
+    /// REST-4: a row in settings replaces the default row of that role only.
     #[test]
     fn rows_from_settings() {
         let people = "user user-as user-tcp user-as-tcp";
@@ -565,7 +569,7 @@ mod tests {
         }
     }
 
-    /// Who asked may take back, also under a name.
+    /// A requester may cancel its own task, also as a named caller.
     #[test]
     fn a_named_caller_cancels_what_it_asked_for() {
         let (own, other) =

@@ -1,12 +1,12 @@
-//! Receipts: what has really happened to a message, each step only with proof.
+//! Receipts: how far a message has come, each step only with proof.
 //!
-//! Invariant: steps of a trail only climb; what ended a trail is its last mark.
+//! Invariant: the steps of a trail only climb; the last mark of a closed trail says how it ended.
 //! Not here: who proves a step (the hands in `synapse-node`).
 
 use crate::ids::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The ladder, lowest first.
+/// The steps of a receipt, lowest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -59,23 +59,23 @@ pub struct Mark {
 #[serde(rename_all = "snake_case")]
 pub enum Happened {
     Step(Step),
-    /// It waits, and for what.
+    /// It waits, for this reason.
     Held(String),
-    /// It came back to the mailbox, and why.
+    /// It returned to the mailbox, for this reason.
     Returned(String),
-    /// It ended without being answered, and why.
+    /// It ended without an answer, for this reason.
     Failed(String),
-    /// We cannot tell, and why not.
+    /// Its fate is unknown, for this reason.
     Unknown(String),
 }
 
-/// Everything that is known of one message's way.
+/// All marks of one message, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Trail(Vec<Mark>);
 
 impl Trail {
-    /// Three tries, each with lease, steps and return, and room to spare.
+    /// Enough for three tries, each with lease, steps and return.
     const MARKS_MAX: usize = 64;
 
     pub fn accepted(at: Timestamp) -> Self {
@@ -83,7 +83,7 @@ impl Trail {
         Self(vec![mark(Step::Accepted), mark(Step::Stored)])
     }
 
-    /// Adds a mark; a step already reached since the last return is not told twice.
+    /// Adds a mark, unless it repeats the last one or a step already reached since the last return.
     pub fn add(&mut self, at: Timestamp, what: Happened) {
         let told = matches!(what, Happened::Step(step) if self.reached().is_some_and(|r| r >= step));
         let repeated = self.0.last().is_some_and(|last| last.what == what);
@@ -100,7 +100,8 @@ impl Trail {
         &self.0
     }
 
-    /// The highest step since the message last came back; stored, once stored, is never undone.
+    /// Returns the highest step since the message was last returned. A stored message
+    /// never falls below stored.
     pub fn reached(&self) -> Option<Step> {
         let returned = self.0.iter().rposition(|m| matches!(m.what, Happened::Returned(_)));
         let fresh = returned.map_or(0, |at| at + 1);
@@ -114,7 +115,7 @@ impl Trail {
         self.reached().is_some_and(|reached| reached >= step)
     }
 
-    /// Why it is not further than it is, if something stands in its way.
+    /// Returns what holds the message back, if anything does.
     pub fn hold(&self) -> Option<&str> {
         match self.0.last().map(|m| &m.what) {
             Some(

@@ -1,8 +1,8 @@
-//! Records: everything that is ever written to a journal. State changes only by applying one.
+//! Records: everything that is written to a journal. State changes only by applying one.
 //!
-//! Live and replay run the same `State::apply`, so what a restart rebuilds is what was there.
-//! Invariant: a record carries all it needs; applying it asks nobody.
-//! Not here: the form on disk beyond serde's (`synapse-store` adds version, checksum and rows).
+//! Live operation and replay run the same `State::apply`, so a restart rebuilds the same state.
+//! Invariant: a record carries everything needed to apply it.
+//! Not here: the format on disk beyond serde's (`synapse-store` adds version, checksum and rows).
 
 use crate::agents::{Agent, Context};
 use crate::ids::{AgentId, ContextId, LinkId, MessageId, Seq, TaskId, Timestamp};
@@ -12,7 +12,7 @@ use crate::task::{CancelAsked, Ending, Move, Task};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A record with its place and time.
+/// A record with its sequence number and time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entry {
     pub seq: Seq,
@@ -23,9 +23,9 @@ pub struct Entry {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
-    /// An agent is known, or known better.
+    /// An agent became known, or its description changed.
     Known(Agent),
-    /// A message was taken, and opened a task unless it continues one.
+    /// A message was accepted; it opened a task unless it continues one.
     Accepted {
         letter: Arc<Letter>,
         body: Body,
@@ -37,8 +37,9 @@ pub enum Record {
         link: LinkId,
         until: Timestamp,
     },
-    /// Back in the mailbox; at rest until the given time, if any. A try that was not the agent's fault
-    /// does not count. A message that was handed over comes back too, if it was certainly not submitted.
+    /// The message returned to its mailbox, where it rests until the given time, if any. A try that
+    /// was not the agent's fault does not count. A message that was already handed over returns
+    /// too, if it was certainly not submitted.
     Returned {
         message: MessageId,
         task: TaskId,
@@ -46,13 +47,13 @@ pub enum Record {
         rest_until: Option<Timestamp>,
         counted: bool,
     },
-    /// Something is now known of a message's way.
+    /// A message got a new mark in its trail.
     Marked {
         message: MessageId,
         task: TaskId,
         what: Happened,
     },
-    /// The agent has it: it has left the mailbox, its task goes on.
+    /// The agent has the message: it has left the mailbox, and its task continues.
     Handed {
         message: MessageId,
         task: TaskId,
@@ -64,7 +65,7 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<Body>,
     },
-    /// Progress or an artifact of a task that goes on.
+    /// Progress or an artifact of a task that continues.
     Said {
         task: TaskId,
         what: Said,
@@ -73,31 +74,31 @@ pub enum Record {
         task: TaskId,
         asked: CancelAsked,
     },
-    /// Somebody interrupted a task that goes on; its program was told.
+    /// A task was interrupted but continues; its program was notified.
     Interrupted {
         task: TaskId,
         by: String,
         why: String,
     },
-    /// What an agent says it is doing; none if it took that back.
+    /// What an agent says it is doing; `None` if it withdrew that.
     Shared {
         agent: AgentId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context: Option<Context>,
     },
-    /// Somebody wants to hear what an agent shares, or no longer does.
+    /// A follower subscribed to what an agent shares, or unsubscribed.
     Followed {
         agent: AgentId,
         follower: Sender,
         on: bool,
     },
-    /// A task is over. Carries what the archive keeps of it.
+    /// A task ended. Carries what the archive keeps of it.
     Ended {
         task: TaskId,
         ending: Ending,
         archive: Box<Archive>,
     },
-    /// The loop guard stopped somebody.
+    /// The loop guard rejected a message.
     Tripped {
         from: String,
         to: AgentId,
@@ -105,7 +106,7 @@ pub enum Record {
     },
 }
 
-/// The part of a new task that the letter does not say.
+/// The fields of a new task that are not in the letter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Opens {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,7 +126,7 @@ pub enum Said {
         percent: Option<u8>,
     },
     Artifact {
-        /// Empty in a report: the hub chooses one.
+        /// Empty in a report; the hub chooses one.
         id: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
@@ -136,7 +137,8 @@ pub enum Said {
 }
 
 impl Said {
-    /// The artifact that holds what was answered to a one-way message after its task had ended.
+    /// The id of the artifact that holds an answer to a one-way message whose
+    /// task had already ended.
     const LATE_ANSWER: &str = "answer-after-end";
 
     pub fn late_answer(content: Body) -> Self {
@@ -151,12 +153,12 @@ impl Said {
     }
 }
 
-/// An ended task as it goes to the archive: its head with the last move, and the trails of its messages.
+/// An ended task for the archive: its head with the last move, and the trails of its messages.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Archive {
     pub task: Task,
     pub trails: Vec<(MessageId, Trail)>,
-    /// The mailbox gave up on it.
+    /// Set when the mailbox gave up on delivering it.
     pub dead_letter: bool,
 }
 
@@ -188,7 +190,7 @@ impl Record {
         }
     }
 
-    /// What the message says, of the record that took it.
+    /// Returns the body of the message, for the record that accepted it.
     pub fn body(&self) -> Option<&Body> {
         match self {
             Self::Accepted { body, .. } => Some(body),
@@ -204,7 +206,7 @@ impl Record {
         }
     }
 
-    /// A name for it in event streams.
+    /// Returns its name in event streams.
     // tidy: table
     pub fn name(&self) -> &'static str {
         match self {
@@ -226,7 +228,7 @@ impl Record {
         }
     }
 
-    /// Roughly how many bytes it keeps in memory.
+    /// Returns the approximate number of bytes that it takes in memory.
     pub fn weight(&self) -> usize {
         const HEAD: usize = 512;
         let bodies = match self {

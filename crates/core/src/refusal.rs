@@ -1,7 +1,8 @@
-//! Refusal: the one error a caller can ever see. Every variant is one the caller can act on.
+//! Refusal: the only error that callers see. Every variant is one that the caller can act on.
 //!
-//! Worded for the caller: what happened, why, and what helps. `code` is stable; doors translate it.
-//! Not here: codes of any wire (`synapse-dialects`).
+//! The text is written for the caller: what failed, why, and what helps. `code` is
+//! stable; doors translate it.
+//! Not here: error codes of any wire (`synapse-dialects`).
 
 use crate::ids::{BadId, MessageId};
 use crate::routes::Choice;
@@ -70,7 +71,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// A stable name for programs.
+    /// Returns a stable name for programs.
     // tidy: table
     pub fn code(&self) -> &'static str {
         match self {
@@ -104,7 +105,7 @@ impl Refusal {
         }
     }
 
-    /// Whether this was the loop guard: a person is told.
+    /// Whether the loop guard refused; the user is alerted then.
     pub fn is_trip(&self) -> bool {
         matches!(self, Self::ChainTooLong { .. } | Self::TooFast { .. } | Self::NoProgress { .. })
     }
@@ -128,7 +129,7 @@ fn did_you_mean(nearest: &[String]) -> String {
     }
 }
 
-/// `a`, `a or b`, `a, b or c`.
+/// Joins the words: `a`, `a or b`, `a, b or c`.
 fn or_list<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.collect();
     match words.split_last() {

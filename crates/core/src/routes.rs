@@ -1,19 +1,20 @@
-//! Routes: which agents a target means.
+//! Routes: resolves a target to agents.
 //!
-//! Matching is exact, never by substring. Of several matches the running come before the stopped, then those of the
-//! caller's folder before others, then a given name before a type. A tie returns all candidates; no match
-//! returns the nearest names.
-//! Not here: where candidates come from (a hub's own agents, or the registry on disk), which folders are near.
+//! Matching is exact, never by substring. Of several matches, running agents come before stopped
+//! ones, then agents in the caller's folder before others, then a given name before a type. A tie
+//! returns all candidates; no match returns the nearest names.
+//! Not here: where candidates come from (a hub's own agents, or the registry on disk),
+//! which folders are near.
 
 use crate::ids::{AgentId, AgentType, Label};
 use serde::{Deserialize, Serialize};
 
-/// What a caller wrote to say whom.
+/// A target as a caller wrote it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// The agent of the node that was asked.
+    /// The agent of the node that got the request.
     Here,
-    /// A label, handle or id, with `@place` behind it or without.
+    /// A label, handle or id, with or without `@place`.
     Named(String),
     Everyone,
     /// Any agent with this capability: `skill:review`.
@@ -39,7 +40,7 @@ impl Target {
     }
 }
 
-/// `claude@p2` as `claude` and `p2`.
+/// Splits `claude@p2` into `claude` and `p2`.
 fn split_place(raw: &str) -> (&str, Option<&str>) {
     match raw.split_once('@') {
         Some((label, place)) if !label.is_empty() && !place.is_empty() => (label, Some(place)),
@@ -47,7 +48,7 @@ fn split_place(raw: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// An agent as far as routing cares.
+/// The fields of an agent that routing needs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Candidate {
     pub id: AgentId,
@@ -55,37 +56,39 @@ pub struct Candidate {
     pub kind: AgentType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Label>,
-    /// Which of the unnamed agents of its type and folder it is; absent of the first and of named ones.
+    /// Its number among the unnamed agents of its type and folder; absent for the
+    /// first and for named ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
-    /// Its port now, or the last it had.
+    /// Its current port, or the last one it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Label>,
     pub live: bool,
-    /// Where it works; empty if that is not known.
+    /// Its working folder; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub folder: String,
 }
 
-/// The folders whose agents come before others: the caller's own, then its parents up to the repository's root.
+/// The folders whose agents are preferred: the caller's own, then its parents up to
+/// the repository's root.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NearFolders(Vec<String>);
 
 impl NearFolders {
-    /// The nearest first.
+    /// Takes the folders with the nearest first.
     pub fn new(folders: Vec<String>) -> Self {
         Self(folders)
     }
 
-    /// How many of them are nearer than this folder.
+    /// Returns how many folders are nearer than this one.
     pub fn rank(&self, folder: &str) -> usize {
         self.0.iter().position(|near| near == folder).unwrap_or(usize::MAX)
     }
 }
 
-/// How a label fits an agent; the better fit is the lesser.
+/// How a label matches an agent; the better match is the lesser.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     /// A given name, a handle, a number or an id.
@@ -94,7 +97,8 @@ enum Fit {
 }
 
 impl Candidate {
-    /// The shortest form that names this agent among these others, for a caller in these folders.
+    /// Returns the shortest form that names this agent among these others, for a
+    /// caller in these folders.
     pub fn call_it(&self, among: &[Self], near: &NearFolders) -> String {
         let means_it = |form: &String| {
             moved(form, among).is_none()
@@ -103,8 +107,8 @@ impl Candidate {
         self.forms().into_iter().find(means_it).unwrap_or_else(|| self.id.short())
     }
 
-    /// The shortest form that names this agent among these others, for a caller in any folder: where folder and fit
-    /// would have to decide, a place is added.
+    /// Returns the shortest form that names this agent among these others, for a caller in any
+    /// folder. It adds a place where folder or kind of match would otherwise decide.
     pub fn call_it_anywhere(&self, among: &[Self]) -> String {
         let means_it = |form: &String| {
             let found = least(fitting(form, among), |(one, _)| !one.live);
@@ -113,7 +117,7 @@ impl Candidate {
         self.forms().into_iter().find(means_it).unwrap_or_else(|| self.id.short())
     }
 
-    /// By what it may be called, the shortest first.
+    /// Returns all forms of its name, the shortest first.
     fn forms(&self) -> Vec<String> {
         let mut labels = vec![self.plain_label()];
         if self.name.is_none() {
@@ -156,26 +160,27 @@ impl Candidate {
         })
     }
 
-    /// Its name, or else its type: what a person calls it where no other has the same.
+    /// Returns its name, or else its type: what a person calls it when no other agent has the same.
     pub fn plain_label(&self) -> String {
         self.name.as_ref().map_or_else(|| self.kind.to_string(), ToString::to_string)
     }
 }
 
-/// A folder as a place behind `@`: its last part, its last two, …, all of it.
+/// Returns the places that stand for a folder, for use after `@`: its last part, its last
+/// two, …, the full path.
 fn places(folder: &str) -> Vec<String> {
     let parts: Vec<String> = folder_parts(folder).collect();
     let ends = (0..parts.len()).rev().map(|from| parts[from..].join("/"));
     ends.chain((!folder.is_empty()).then(|| format!("/{}", parts.join("/")))).collect()
 }
 
-/// The parts of a folder's path as they are typed: a target has no blanks.
+/// Returns the parts of a folder's path as a target spells them: blanks become `-`.
 fn folder_parts(folder: &str) -> impl DoubleEndedIterator<Item = String> {
     let typed = |c: char| if c.is_whitespace() || c.is_control() { '-' } else { c };
     folder.split('/').filter(|part| !part.is_empty()).map(move |part| part.chars().map(typed).collect())
 }
 
-/// Whether a place means this folder: the last parts of its path, or all of it.
+/// Whether a place names this folder: the last parts of its path, or the full path.
 fn is_at(folder: &str, place: &str) -> bool {
     if folder.is_empty() {
         return false;
@@ -197,11 +202,11 @@ fn is_id_prefix(name: &str, id: &AgentId) -> bool {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Choice {
     pub id: AgentId,
-    /// What to write instead.
+    /// The target to write instead.
     pub target: String,
 }
 
-/// Why a target means nobody, or too many.
+/// Why a target matches no agent, or too many.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoRoute {
     Unknown {
@@ -210,15 +215,15 @@ pub enum NoRoute {
     Ambiguous {
         choices: Vec<Choice>,
     },
-    /// The handle was one agent's, and its port now belongs to another.
+    /// The handle belonged to one agent, and its port now belongs to another.
     Moved {
         was: String,
         now: String,
     },
 }
 
-/// The agents a target means: one for a name; all the able and near for a skill, of which the caller takes the
-/// least busy; everyone that is live for a broadcast.
+/// Returns the agents that a target means: one for a name; all capable and nearest ones for a
+/// skill, of which the caller takes the least busy; every live one for a broadcast.
 pub fn resolve(target: &Target, among: &[Candidate], near: &NearFolders) -> Result<Vec<AgentId>, NoRoute> {
     match target {
         Target::Everyone => Ok(among.iter().filter(|c| c.live).map(|c| c.id).collect()),
@@ -240,7 +245,7 @@ fn named(name: &str, among: &[Candidate], near: &NearFolders) -> Result<Vec<Agen
     one_of(best(name, among, near), among, near, name)
 }
 
-/// A handle whose port now belongs to another agent than the one it named.
+/// Finds a handle whose port now belongs to another agent than the one it named.
 fn moved<'a>(name: &str, among: &'a [Candidate]) -> Option<(&'a Candidate, &'a Candidate)> {
     if among.iter().any(|c| c.live && c.is_called_by_port(name)) {
         return None;
@@ -249,13 +254,14 @@ fn moved<'a>(name: &str, among: &'a [Candidate]) -> Option<(&'a Candidate, &'a C
     among.iter().find(|c| c.live && c.port == known.port).map(|usurper| (known, usurper))
 }
 
-/// Who is called so: the running before the stopped, the near before others, names before types.
+/// Returns the best matches for a name: running before stopped, near before
+/// others, names before types.
 fn best<'a>(name: &str, among: &'a [Candidate], near: &NearFolders) -> Vec<&'a Candidate> {
     let found = least(fitting(name, among), |(c, fit)| (!c.live, near.rank(&c.folder), *fit));
     found.into_iter().map(|(c, _)| c).collect()
 }
 
-/// All that this name fits, and how.
+/// Returns every agent that the name matches, and how.
 fn fitting<'a>(name: &str, among: &'a [Candidate]) -> impl Iterator<Item = (&'a Candidate, Fit)> {
     let (label, place) = split_place(name);
     let fits = move |c: &'a Candidate| {
@@ -265,7 +271,7 @@ fn fitting<'a>(name: &str, among: &'a [Candidate]) -> impl Iterator<Item = (&'a 
     among.iter().filter_map(fits).collect::<Vec<_>>().into_iter()
 }
 
-/// All that share the least key.
+/// Returns all items that share the least key.
 fn least<T, K: Ord>(all: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<T> {
     let mut found: Vec<T> = all.collect();
     if let Some(least) = found.iter().map(&key).min() {
@@ -300,7 +306,7 @@ fn describe(candidate: &Candidate) -> String {
     }
 }
 
-/// Up to three names that look like the one that was wanted.
+/// Returns up to three names that look like the wanted one.
 fn nearest(wanted: &str, among: &[Candidate], near: &NearFolders) -> Vec<String> {
     const NEAREST_MAX: usize = 3;
     let wanted = split_place(wanted).0.to_ascii_lowercase();
@@ -322,7 +328,7 @@ fn nearest(wanted: &str, among: &[Candidate], near: &NearFolders) -> Vec<String>
     scored.into_iter().take(NEAREST_MAX).map(|(.., form)| form).collect()
 }
 
-/// How many letters one must add, drop, change or swap.
+/// Returns how many letters one must add, drop, change or swap to turn one word into the other.
 pub fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();
@@ -439,7 +445,8 @@ mod tests {
         check("synapse-8100", "unknown; ");
     }
 
-    /// Measured: a stopped name poisoned the name of a running type, and two agents of one name were hashes.
+    /// Regression: a stopped agent's name hid a running type of that name, and two agents with one
+    /// name showed as hashes.
     #[test]
     fn running_come_before_stopped_then_the_folder_then_the_name() {
         let world = [
@@ -464,7 +471,7 @@ mod tests {
             ("codex", &deep, "33"),
             ("codex@p2", &nowhere, "44"),
             ("claude", &p1, "55"),
-            // Here and a given name: before the type.
+            // Same folder and a given name: comes before the type.
             ("claude", &deep, "77"),
             ("claude@p2", &p1, "77"),
             ("claude", &nowhere, "77"),

@@ -1,10 +1,11 @@
-//! Every bound of the core in one place. No queue, history or retry is without one.
+//! All limits of the core in one place. Every queue, history and retry has one.
 //!
-//! Not here: bounds on bytes before they are parsed (`synapse-node`), retention on disk (`synapse-store`).
+//! Not here: limits on bytes before they are parsed (`synapse-node`), retention on
+//! disk (`synapse-store`).
 
 use serde::{Deserialize, Serialize};
 
-/// The limits a hub works within; the defaults are those of the requirements (X-12, ENV-8).
+/// The limits of a hub; the defaults come from the requirements (X-12, ENV-8).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -14,13 +15,14 @@ pub struct Limits {
     pub mailbox_max: usize,
     /// Most bytes waiting in one mailbox.
     pub mailbox_bytes_max: u64,
-    /// How long a link may keep a message before it goes back, milliseconds.
+    /// How long a link may keep a message before it is returned, milliseconds.
     pub lease_ms: u64,
-    /// How often a message is handed out before it is a dead letter.
+    /// How often a message is delivered before it becomes a dead letter.
     pub tries_max: u8,
-    /// First pause before a message is handed out again; doubles with each try.
+    /// First pause before a message is delivered again; doubles with each try.
     pub retry_delay_ms: u64,
-    /// A waiting message gains one level each time this much has passed. Levels 9 and 10 are never reached so.
+    /// A waiting message gains one level each time this much has passed. Ageing never
+    /// reaches levels 9 and 10.
     pub ageing_ms: u64,
     /// Most open tasks in one node.
     pub open_tasks_max: usize,
@@ -32,24 +34,25 @@ pub struct Limits {
     pub hops_max: u8,
     /// Most messages from one agent to another within a minute.
     pub pair_per_minute_max: u32,
-    /// Most messages of a caller that is neither the user nor an agent within a minute.
+    /// Most messages within a minute from a caller that is neither the user nor an agent.
     pub named_per_minute_max: u32,
-    /// How often one agent may say the very same thing to another within ten minutes.
+    /// How often one agent may send the very same text to another within ten minutes.
     pub repeats_max: u32,
-    /// Events kept in memory for watchers that return; older ones are read from the journal.
+    /// Events kept in memory for watchers that reconnect; older ones are read from the journal.
     pub ring_events_max: usize,
     pub ring_bytes_max: usize,
-    /// Most tasks of one hand that wait for input without taking a place in its window; more than these take one.
+    /// Most tasks of one hand that wait for input without counting against its
+    /// window; further ones count.
     pub asking_tasks_max: usize,
     /// How long a task may wait for input before it fails.
     pub asking_ms: u64,
-    /// How long the tasks of an agent wait for its program to come back.
+    /// How long the tasks of an agent wait for its program to reconnect.
     pub absence_ms: u64,
-    /// Longest text an agent may share of what it does, bytes.
+    /// Longest text that an agent may share about what it does, bytes.
     pub context_bytes_max: usize,
     /// Most followers of one agent.
     pub followers_max: usize,
-    /// How far a message's own time stamp may be from ours.
+    /// How far a message's own timestamp may be from the local clock.
     pub clock_skew_ms_max: u64,
 }
 

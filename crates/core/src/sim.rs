@@ -1,11 +1,14 @@
-//! A whole world from one seed: clients, nodes, agents, watchers, and everything that can go wrong.
+//! Simulates a whole world from one seed: clients, nodes, agents, watchers,
+//! and every kind of fault.
 //!
-//! [`run`] builds nodes out of the real `Hub` and the real crank (`cycle`), puts a simulated disk under them,
-//! a bad network before them and unreliable programs behind them, and lets time jump. Then the faults stop,
-//! everything restarts, and what is left is compared with what was promised.
+//! [`run`] builds nodes out of the real `Hub` and the real `cycle`. Below them is a simulated disk,
+//! before them a bad network, behind them unreliable programs; and time jumps. Then the faults
+//! stop, everything restarts, and the checker compares the result with every promise.
 //!
-//! Always: the same seed and options give the same report; a broken promise is a [`Violation`] with its story.
-//! Not here: threads and real time (`examples/sim.rs` runs many seeds), stories by hand (`tests/scripts.rs`).
+//! Always: the same seed and options give the same report; a broken promise is a
+//! [`Violation`] with its story.
+//! Not here: threads and real time (`examples/sim.rs` runs many seeds), stories by
+//! hand (`tests/scripts.rs`).
 
 mod checker;
 mod clients;
@@ -23,9 +26,9 @@ use std::fmt;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many events happen before the faults stop.
+    /// How many events to run before the faults stop.
     pub steps: u64,
-    /// A promise that is broken on purpose, to see that the checker notices.
+    /// A promise to break on purpose, to test that the checker notices.
     pub breakage: Option<Breakage>,
 }
 
@@ -35,22 +38,22 @@ impl Default for Options {
     }
 }
 
-/// Ways to break the node under test; each must be found out.
+/// Ways to break the node under test; the checker must detect each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Breakage {
-    /// Effects are carried out while the records are not on disk yet.
+    /// Effects are carried out before their records are on disk.
     ReplyBeforeJournal,
-    /// A crash takes the last committed batch with it.
+    /// A crash loses the last committed batch.
     LoseOnCrash,
-    /// The store forgets which keys it has seen.
+    /// The store forgets the dedupe keys it has seen.
     ForgetDedupe,
-    /// A message that is handed out is handed out to somebody else as well.
+    /// A delivered message is also delivered to a second link.
     DeliverTwice,
-    /// The node says that a message was seen as soon as it is handed out.
+    /// The node reports a message as seen as soon as it is delivered.
     ClaimSeen,
     /// Messages age a thousand times too fast.
     AgeTooFast,
-    /// Mailboxes take twice what they may.
+    /// Mailboxes accept twice their limit.
     Overfill,
     /// A watcher misses an event now and then.
     SkipEvent,
@@ -86,7 +89,7 @@ impl Breakage {
     }
 }
 
-/// What happened in one world, in numbers.
+/// Counts of what happened in one world.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     pub steps: u64,
@@ -102,11 +105,11 @@ pub struct Report {
     pub commit_failures: u64,
     pub clock_jumps: u64,
     pub events_watched: u64,
-    /// Of everything that was ever written; equal for equal worlds.
+    /// A hash of all records ever written; equal for equal worlds.
     pub fingerprint: u64,
 }
 
-/// A promise that was not kept.
+/// A broken promise.
 #[derive(Clone, Debug)]
 pub struct Violation {
     pub seed: u64,
@@ -117,7 +120,7 @@ pub struct Violation {
     pub story: Vec<String>,
 }
 
-/// The promises.
+/// The promises that the checker verifies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rule {
     NothingAcknowledgedIsLost,

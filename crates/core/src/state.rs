@@ -1,4 +1,4 @@
-//! The durable state of a hub: what a journal rebuilds, and nothing else.
+//! The durable state of a hub: exactly what a journal rebuilds.
 //!
 //! Invariant: changed only by `apply`; live and replayed states are equal.
 //! Not here: links, watchers, heartbeats, rates (volatile, in `hub`); deciding anything.
@@ -20,21 +20,21 @@ pub struct State {
     pub agents: BTreeMap<AgentId, Agent>,
     pub mailboxes: BTreeMap<AgentId, Mailbox>,
     pub letters: BTreeMap<MessageId, Open>,
-    /// Boxed: ids come in no order, and whatever lies beside a new one is moved.
+    /// Boxed, because ids arrive in random order and an insert moves the values beside it.
     pub tasks: BTreeMap<TaskId, Box<Task>>,
     /// What agents say they are doing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub contexts: BTreeMap<AgentId, Context>,
-    /// Who wants to hear what an agent shares.
+    /// The followers of what each agent shares.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub followers: BTreeMap<AgentId, Vec<Sender>>,
-    /// Message by its place, for mailboxes; rebuilt from `letters`.
+    /// Message id by sequence number, for mailboxes; rebuilt from `letters`.
     #[serde(skip)]
     by_seq: BTreeMap<Seq, MessageId>,
     /// Tasks with a deadline, soonest first; rebuilt from `tasks`.
     #[serde(skip)]
     timed: BTreeSet<(Timestamp, TaskId)>,
-    /// Tasks whose question nobody has answered yet, the oldest first; rebuilt from `tasks` and `letters`.
+    /// Tasks with an unanswered question, oldest first; rebuilt from `tasks` and `letters`.
     #[serde(skip)]
     asking: BTreeSet<(Timestamp, TaskId)>,
 }
@@ -53,14 +53,15 @@ pub struct Open {
 }
 
 impl Open {
-    /// As it lies in a mailbox while nobody has tried it.
+    /// Returns its mailbox slot before any try.
     fn slot(&self) -> Slot {
         let since = self.trail.marks().first().map_or(Timestamp(0), |mark| mark.at);
         Slot { priority: self.letter.priority, since, bytes: self.letter.bytes, tries: 0 }
     }
 }
 
-/// A record that does not fit the state: the journal is damaged, or we have a bug. Never guessed around.
+/// A record that does not fit the state: the journal is damaged, or there is a bug. The hub
+/// never works around it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     #[error("record {got:?} follows {last:?}: one is missing or doubled")]
@@ -258,7 +259,7 @@ impl State {
         }
     }
 
-    /// After loading a snapshot: what is not in it is computed again.
+    /// Rebuilds the indexes after loading a snapshot, which does not contain them.
     pub fn rebuild_indexes(&mut self) {
         self.by_seq = self.letters.iter().map(|(id, open)| (open.at, id.clone())).collect();
         self.timed = self.tasks.values().filter_map(|task| Some((task.deadline?, task.id))).collect();
@@ -270,19 +271,19 @@ impl State {
         self.asking = unanswered.filter_map(|task| Some((task.asks_since()?, task.id))).collect();
     }
 
-    /// Rests that are over end. Time alone decides this, so it is not journaled.
+    /// Ends rests whose time is over. Time alone decides this, so it is not journaled.
     pub fn wake(&mut self, now: Timestamp, agent: &AgentId) {
         if let Some(mailbox) = self.mailboxes.get_mut(agent) {
             mailbox.wake(now);
         }
     }
 
-    /// The task that must end next, and when.
+    /// Returns the task with the next deadline.
     pub fn next_timed(&self) -> Option<(Timestamp, TaskId)> {
         self.timed.first().copied()
     }
 
-    /// The task whose question has been without an answer for the longest time, and since when.
+    /// Returns the task whose question has waited longest for an answer, and since when.
     pub fn longest_asking(&self) -> Option<(Timestamp, TaskId)> {
         self.asking.first().copied()
     }
@@ -297,7 +298,7 @@ impl State {
         self.tasks.range(first..).next().is_some_and(|(found, _)| *found <= last)
     }
 
-    /// Open tasks whose id begins so.
+    /// Returns the open tasks whose id begins with this name.
     pub fn tasks_named(&self, name: &TaskRef) -> Vec<&Task> {
         let first = TaskId::parse(&format!("{:0<32}", name.as_str())).ok();
         let last = TaskId::parse(&format!("{:f<32}", name.as_str())).ok();

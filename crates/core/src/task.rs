@@ -1,7 +1,7 @@
-//! Tasks: what an agent was asked to do, and the only ways it can go.
+//! Tasks: what an agent was asked to do, and the legal moves between their states.
 //!
-//! Every message opens a task or continues one. A task is in memory while it is open; the record that ends
-//! it carries the whole of it to the archive.
+//! Every message opens a task or continues one. A task is in memory while it is open; the record
+//! that ends it carries all of it to the archive.
 //!
 //! Invariant: a terminal state never changes again; every move is in the history with who and why.
 //! Not here: deciding when a task ends (`hub::tasks`), keeping ended ones (`synapse-store`).
@@ -25,7 +25,8 @@ pub enum TaskState {
 
 use TaskState::{AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Working};
 
-/// The one table of legal moves. `Working → Submitted` is a requeue: its holder died before it began.
+/// The table of legal moves. `Working → Submitted` is a requeue: the link that had
+/// it died before it began.
 // tidy: table
 const MOVES: [(TaskState, &[TaskState]); 8] = [
     (Submitted, &[Working, InputRequired, AuthRequired, Completed, Failed, Canceled, Rejected]),
@@ -50,7 +51,7 @@ impl TaskState {
         MOVES.iter().any(|(from, to)| *from == self && to.is_empty())
     }
 
-    /// Whether it waits for an answer from outside.
+    /// Whether the task waits for an answer from its requester.
     pub fn asks(self) -> bool {
         matches!(self, InputRequired | AuthRequired)
     }
@@ -87,13 +88,13 @@ pub struct Move {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Task {
     pub id: TaskId,
-    /// What the caller calls it, scoped to that caller.
+    /// The caller's own id for it, scoped to that caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller_id: Option<String>,
     /// The conversation it belongs to, if one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextId>,
-    /// The tenant under which it was asked for over A2A; another tenant does not see it.
+    /// The tenant under which it was requested over A2A; other tenants do not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Tenant>,
     pub agent: AgentId,
@@ -103,27 +104,27 @@ pub struct Task {
     /// The message that opened it, and those that continued it.
     pub messages: Vec<MessageId>,
     pub history: Vec<Move>,
-    /// What it asks for, while it waits for an answer to that.
+    /// Its current question, while it waits for the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<Body>,
-    /// What it asked for so far, the first question first, as far as that is not much.
+    /// Its questions so far, oldest first, up to a size limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
-    /// How long it may work, once it works.
+    /// How long it may work, counted from when it starts working.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// A cancel was asked for and the hand has not answered yet.
+    /// The requested cancel that the hand has not confirmed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelAsked>,
     pub said_bytes: u64,
-    /// How many artifacts it began, and the id of the last one: for those that are not given an id.
+    /// How many artifacts it began, and the id of the last one; used for artifacts without an id.
     #[serde(default, skip_serializing_if = "ArtifactCount::is_empty")]
     pub artifacts: ArtifactCount,
 }
 
-/// What a task asked for.
+/// One question that a task asked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Question {
     pub at: Timestamp,
@@ -131,10 +132,10 @@ pub struct Question {
     pub body: Body,
 }
 
-/// Most bytes of all questions of a task that are kept with it.
+/// Most bytes of questions that are kept with a task.
 pub(crate) const QUESTIONS_BYTES_MAX: usize = 64 << 10;
 
-/// What the next artifact without an id is called after.
+/// Counts a task's artifacts, to name those without an id.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ArtifactCount {
     begun: u32,
@@ -147,7 +148,8 @@ impl ArtifactCount {
         *self == Self::default()
     }
 
-    /// Its name, or else its number; a chunk without a name belongs to the artifact before it.
+    /// Returns the id of the next artifact: its name, or else its number. A chunk without a name
+    /// continues the last artifact.
     pub fn next_id(&self, name: Option<&str>, append: bool) -> String {
         let name = name.filter(|name| !name.is_empty());
         let last = self.last.as_deref().filter(|_| append);
@@ -171,7 +173,7 @@ pub struct CancelAsked {
     pub why: String,
 }
 
-/// How a task ended, and with what.
+/// How a task ended, with the answer if there is one.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ending {
     pub state: TaskState,
@@ -179,7 +181,7 @@ pub struct Ending {
     pub why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Body>,
-    /// The answer is a message of its own: whoever asked need not know that there was a task.
+    /// The answer is a plain message: the requester never needs to know about the task.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub direct: bool,
 }
@@ -189,18 +191,19 @@ impl Task {
         self.id.short()
     }
 
-    /// What it belongs to; one of its own if none was named.
+    /// Returns the conversation it belongs to; its own id if none was named.
     pub fn conversation(&self) -> String {
         self.context.as_ref().map_or_else(|| self.id.to_string(), ToString::to_string)
     }
 
-    /// Since when it waits for an answer; none if it does not. An interruption meanwhile changes nothing.
+    /// Returns since when it waits for an answer, or `None` if it does not wait.
+    /// Interruptions do not reset this.
     pub fn asks_since(&self) -> Option<Timestamp> {
         let moves = self.history.iter().rev().take_while(|step| step.to == self.state);
         moves.last().filter(|_| self.state.asks()).map(|step| step.at)
     }
 
-    /// Whether its agent has begun, so that doing it again could do it twice.
+    /// Whether its agent has begun, so that running it again could do the work twice.
     pub fn has_begun(&self) -> bool {
         self.state != Submitted
     }
@@ -210,7 +213,8 @@ impl Task {
 mod tests {
     use super::*;
 
-    /// Finding A2: artifacts without an id do not overwrite each other, and a chunk goes to the one before it.
+    /// Finding A2: artifacts without an id do not overwrite each other, and a chunk
+    /// goes to the one before it.
     #[test]
     fn artifacts_without_an_id_get_one_each() {
         let ids = |lines: &[(Option<&str>, bool)]| {

@@ -1,10 +1,11 @@
-//! Watchers: who follows what, from which event on.
+//! Watchers: subscriptions to events, from a given event on.
 //!
-//! Every journaled record is an event and its sequence number is the event's id. A watcher says after which
-//! event it wants to go on; what it missed is replayed from a ring of recent events, and if that does not
-//! reach back far enough it is told where the ring begins, so that it reads the rest from the journal.
+//! Every journaled record is an event, and its sequence number is the event's id. A watcher
+//! says after which event it resumes. What it missed is replayed from a ring of recent events.
+//! If the ring does not reach back far enough, the watcher gets the ring's first id, and reads
+//! the rest from the journal.
 //!
-//! Invariant: a watcher gets each event of its topic once, in order, or is told that it is behind.
+//! Invariant: a watcher gets each event of its topic once, in order, or an error that it is behind.
 //! Volatile: watchers do not survive a restart; they return with the last id they saw.
 
 use crate::ids::{AgentId, Seq, TaskId, WatcherId};
@@ -39,14 +40,15 @@ pub struct Watchers {
     following: BTreeMap<WatcherId, Topic>,
 }
 
-/// The ring does not reach back to where the watcher left off; events up to here are in the journal.
+/// The ring does not reach back to where the watcher left off; the journal has the
+/// events before this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Behind {
     pub oldest_in_memory: Seq,
 }
 
 impl Watchers {
-    /// Starts following, and gives what was missed since `after`.
+    /// Subscribes, and returns the events missed since `after`.
     pub fn follow(
         &mut self,
         watcher: WatcherId,
@@ -62,7 +64,7 @@ impl Watchers {
         Ok(self.ring.iter().filter(|e| e.seq > after && topic.covers(e)).cloned().collect())
     }
 
-    /// Starts following from the next event on.
+    /// Subscribes from the next event on.
     pub fn begin(&mut self, watcher: WatcherId, topic: Topic) {
         self.following.insert(watcher, topic);
     }
@@ -75,7 +77,7 @@ impl Watchers {
         self.following.len()
     }
 
-    /// Remembers a new event and tells who wants it.
+    /// Adds a new event to the ring and returns the watchers that subscribed to it.
     pub fn happened(&mut self, entry: &Arc<Entry>, events_max: usize, bytes_max: usize) -> Vec<WatcherId> {
         self.ring_bytes += entry.record.weight();
         self.ring.push_back(entry.clone());
@@ -86,13 +88,13 @@ impl Watchers {
         self.following.iter().filter(|(_, topic)| topic.covers(entry)).map(|(who, _)| *who).collect()
     }
 
-    /// The event at this place, if it is still in memory.
+    /// Returns the event with this sequence number, if it is still in memory.
     pub fn at(&self, seq: Seq) -> Option<&Arc<Entry>> {
         let nth = seq.0.checked_sub(self.ring.front()?.seq.0)?;
         self.ring.get(usize::try_from(nth).ok()?)
     }
 
-    /// Forgets events that never reached the disk.
+    /// Drops events that never reached the disk.
     pub fn forget_after(&mut self, seq: Seq) {
         while self.ring.back().is_some_and(|entry| entry.seq > seq) {
             if let Some(gone) = self.ring.pop_back() {

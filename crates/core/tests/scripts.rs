@@ -1,15 +1,15 @@
-//! Stories of a hub, told as scripts: one order per line, and behind `=>` all that came of it.
+//! Stories of a hub as scripts: one order per line, and after `=>` everything it caused.
 //!
-//! First what was written down (`m1 ended completed`, `m1 back`, `m1 working`, `loop`), then what was carried
-//! out (`m1>1`: to link 1; `m1>1#2`: for the second time; `ok`, `refused …`, `w1 saw …`, `a is busy`).
-//! One `tell` knows the API; the stories know only orders.
+//! First the records (`m1 ended completed`, `m1 back`, `m1 working`, `loop`), then the effects
+//! (`m1>1`: delivered to link 1; `m1>1#2`: for the second time; `ok`, `refused …`, `w1 saw …`, `a
+//! is busy`). Only `scripts/teller.rs` uses the API; the stories consist of orders alone.
 
 #[path = "scripts/teller.rs"]
 mod teller;
 
 use teller::check;
 
-/// X-11: one-way ends with the proof that it arrived; no result.
+/// X-11: a one-way task ends with the proof that the message arrived; it has no result.
 #[test]
 fn a_one_way_message_is_done_when_it_is_seen() {
     check(
@@ -20,7 +20,7 @@ fn a_one_way_message_is_done_when_it_is_seen() {
     );
 }
 
-/// X-11: who expects an answer has one, or an ending that is none.
+/// X-11: a requester that expects an answer gets one, or a final state without one.
 #[test]
 fn a_question_is_done_when_it_is_answered() {
     check(
@@ -244,7 +244,7 @@ fn notes_go_only_to_who_wants_them() {
          inbox a by a => 1 waiting, 1 notes: m1
          inbox a by b => 1 waiting, 1 notes: m1",
     );
-    // Who is handed none is told how many there are; who reads them himself is not.
+    // A link without notes is told how many there are; a link that takes notes is not.
     check(
         "agent a
          send m1 to a prio 2 oneway => m1 accepted
@@ -464,7 +464,7 @@ fn only_who_may_does() {
     );
 }
 
-/// REST-4: the rules change while the hub runs, for what comes after.
+/// REST-4: the rules can change while the hub runs, and apply to later inputs.
 #[test]
 fn other_rules_hold_from_the_next_input_on() {
     check(

@@ -1,11 +1,12 @@
-//! Stories of interruptions, of what agents share, and of where a message is; told as in `scripts.rs`.
+//! Stories of interruptions, of what agents share, and of where a message is, in
+//! the form of `scripts.rs`.
 
 #[path = "scripts/teller.rs"]
 mod teller;
 
 use teller::check;
 
-/// what cannot be told anything is stopped, and the urgent message is next.
+/// a command that cannot be notified is stopped, and the urgent message is next.
 #[test]
 fn a_plain_command_that_is_interrupted_is_stopped() {
     check(
@@ -21,7 +22,7 @@ fn a_plain_command_that_is_interrupted_is_stopped() {
     );
 }
 
-/// PTY-9: the interruption is part of the task's history, and the task goes on.
+/// PTY-9: the interruption is recorded in the task's history, and the task continues.
 #[test]
 fn a_program_that_listens_is_told_and_decides() {
     check(
@@ -46,7 +47,7 @@ fn a_program_that_listens_is_told_and_decides() {
     );
 }
 
-/// the end of a one-way task stays as it is; the history has the answer nevertheless.
+/// a late answer does not change the end of a one-way task, but the history keeps it.
 #[test]
 fn answer_to_a_one_way_message_is_kept_after_its_end() {
     check(
@@ -65,7 +66,8 @@ fn answer_to_a_one_way_message_is_kept_after_its_end() {
     );
 }
 
-/// PTY-9, X-4: a terminal takes the best of what waits when its gate opens, and hears of an emergency before that.
+/// PTY-9, X-4: an opening gate delivers the most urgent message first; a closed one is
+/// notified of an emergency.
 #[test]
 fn a_terminal_takes_messages_only_while_its_gate_is_open() {
     check(
@@ -92,7 +94,8 @@ fn a_terminal_takes_messages_only_while_its_gate_is_open() {
     );
 }
 
-/// Defect I of issue "Every CLI": what was written and certainly not submitted waits in its mailbox, and others come first.
+/// Defect I of issue "Every CLI": a message that was written and certainly not submitted waits in
+/// its mailbox, and others go first.
 #[test]
 fn message_that_was_not_submitted_goes_back_to_its_mailbox() {
     check(
@@ -118,7 +121,8 @@ fn message_that_was_not_submitted_goes_back_to_its_mailbox() {
     );
 }
 
-/// what was being written when the node died stays with the hand; what was only handed out goes back.
+/// a message that was being written when the node died stays with the hand; one that was
+/// only leased is returned.
 #[test]
 fn what_was_being_written_is_not_handed_out_again() {
     check(
@@ -154,7 +158,7 @@ fn an_interruption_whose_message_is_refused_does_nothing() {
     );
 }
 
-/// PTY-10: shared once, kept over a restart, said by nobody else.
+/// PTY-10: a repeated share counts once, survives a restart, and no other agent may share for it.
 #[test]
 fn what_an_agent_shares_is_kept_and_who_follows_is_known() {
     check(

@@ -1,4 +1,5 @@
-//! Stories of a hub whose disk fails, and of what windows and receipts hold on to; told as in `scripts.rs`.
+//! Stories of a hub whose disk fails, and of what windows and receipts then keep, in
+//! the form of `scripts.rs`.
 
 #[path = "scripts/teller.rs"]
 mod teller;

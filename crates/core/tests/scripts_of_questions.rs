@@ -1,11 +1,11 @@
-//! Stories of tasks that wait for input; told as in `scripts.rs`.
+//! Stories of tasks that wait for input, in the form of `scripts.rs`.
 
 #[path = "scripts/teller.rs"]
 mod teller;
 
 use teller::check;
 
-/// Finding A2: a task that waits for input leaves its place to others, and resumes before new messages start.
+/// Finding A2: a task that waits for input frees its place, and resumes before new messages start.
 #[test]
 fn tasks_that_wait_for_input_hold_no_place() {
     check(
@@ -28,7 +28,7 @@ fn tasks_that_wait_for_input_hold_no_place() {
     );
 }
 
-/// Finding A2: tasks that wait beyond the bound hold a place, and one of them can always be answered.
+/// Finding A2: waiting tasks beyond the limit take a place, and one of them can always be answered.
 #[test]
 fn tasks_that_wait_for_input_are_bounded() {
     check(
@@ -51,7 +51,7 @@ fn tasks_that_wait_for_input_are_bounded() {
     );
 }
 
-/// Finding A2: after a restart, tasks that wait for input still leave their places to others.
+/// Finding A2: after a restart, tasks that wait for input still free their places.
 #[test]
 fn tasks_that_wait_for_input_hold_no_place_after_a_restart() {
     check(
@@ -67,7 +67,8 @@ fn tasks_that_wait_for_input_hold_no_place_after_a_restart() {
     );
 }
 
-/// Finding A2: a question that nobody answers fails its task; an interruption does not prolong it.
+/// Finding A2: a question that nobody answers fails its task; an interruption
+/// does not extend the time.
 #[test]
 fn question_that_nobody_answers_expires() {
     check(
@@ -92,7 +93,7 @@ fn question_that_nobody_answers_expires() {
     );
 }
 
-/// Finding A2: an answer that waits for a place is an answer.
+/// Finding A2: an answer that waits for a place counts as an answer.
 #[test]
 fn answered_question_does_not_expire_while_all_places_are_taken() {
     check(

@@ -1,4 +1,4 @@
-//! The simulation itself: it passes, it can fail, and a seed says everything.
+//! The simulation itself: it passes, it detects faults, and a seed determines everything.
 
 use synapse_core::sim::{Breakage, Options, run};
 
@@ -15,9 +15,9 @@ fn twenty_worlds_keep_every_promise() {
     }
 }
 
-/// Worlds that found a fault when they were first run: a retry that could not be replayed, a window passed
-/// and a link forgotten after a batch was not stored, a task begun twice, receipts that said too much.
-/// `scripts.rs` tells each of these faults as a story of its own.
+/// Worlds that found a fault when they were first run: a retry that could not be replayed, a window
+/// exceeded and a link forgotten after a failed commit, a task begun twice, receipts that claimed
+/// too much. `scripts.rs` has each of these faults as a story of its own.
 #[test]
 fn seeds_that_find_old_faults_keep_passing() {
     for seed in [0, 3, 5, 6, 13, 15, 64, 100, 217] {

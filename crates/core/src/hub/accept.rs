@@ -1,7 +1,9 @@
-//! Taking messages in: rights, route, repeat, loop guard, room; then one record per receiver.
+//! Accepting messages: check rights, route, repeats, loop guard and room, then write
+//! one record per receiver.
 //!
-//! The order matters: a repeat of what was accepted is always answered, even by a full mailbox or a tripped
-//! guard, because the sender only wants to know that it is safe.
+//! The order matters: a repeat of an accepted message always gets its answer, even if
+//! the mailbox is full or the guard has tripped, because the sender only wants to know
+//! that its message is safe.
 
 use super::Hub;
 use crate::effect::{Answer, Draft, Facts, Fresh, Output, Prior, Taken};
@@ -40,7 +42,8 @@ impl Hub {
             Some((_, agent)) => vec![agent],
             None => self.receivers(&draft.to)?,
         };
-        // All or none: a broadcast that was refused after some had it would be taken for done when repeated.
+        // All or none: if a broadcast were refused halfway, its retry would count as a
+        // repeat of the first part.
         for (n, to) in receivers.iter().enumerate() {
             self.check_room(to, draft.body.bytes() as u64, n, continued.is_some())?;
         }
@@ -68,7 +71,7 @@ impl Hub {
         draft.check_time(now, self.limits.clock_skew_ms_max)
     }
 
-    /// The same key with the same content is the same message.
+    /// Returns the earlier result if the same key came with the same content before.
     fn repeated(&self, from: &Sender, draft: &Draft, facts: &Facts) -> Result<Option<Taken>, Refusal> {
         let Some(key) = draft.key(from.who.clone()) else { return Ok(None) };
         let prior = self.recent.by_key.get(key.text().as_str()).or(facts.prior.as_ref());
@@ -96,7 +99,7 @@ impl Hub {
         if !matches!(task.state, TaskState::InputRequired | TaskState::AuthRequired) {
             return Err(Refusal::NotNow { task: task.label(), state: task.state });
         }
-        // The answer to "may I?" is an approval, whatever it is called on the wire.
+        // The answer to "may I?" is an approval, however the wire names it.
         if task.state == TaskState::AuthRequired {
             self.may(caller, Verb::Approve, About::default())?;
         }
@@ -104,7 +107,7 @@ impl Hub {
     }
 
     fn receivers(&self, target: &Target) -> Result<Vec<AgentId>, Refusal> {
-        // Nearly every message: a node has one agent, and whoever asks it means that one.
+        // The common case: the node has one agent, and the message is for it.
         if let (Target::Here, 1, Some(only)) =
             (target, self.state.agents.len(), self.state.agents.keys().next())
         {
@@ -134,7 +137,7 @@ impl Hub {
         Ok(found)
     }
 
-    /// Whether one more fits, after `others` that come with it.
+    /// Checks that one more message fits, beside `others` of the same broadcast.
     fn check_room(&self, to: &AgentId, bytes: u64, others: usize, follow_up: bool) -> Result<(), Refusal> {
         if !follow_up && self.state.tasks.len() + others >= self.limits.open_tasks_max {
             return Err(Refusal::TooManyTasks { max: self.limits.open_tasks_max });
@@ -168,7 +171,8 @@ impl Hub {
         let chain =
             draft.chain.clone().unwrap_or_else(|| Chain { correlation: id.clone(), parent: None, hops: 0 });
         Letter {
-            // Only the first of a broadcast carries the sender's id: a key names one message.
+            // Only the first message of a broadcast carries the sender's id: a
+            // key names one message.
             sender_id: draft.sender_id.clone().filter(|_| n == 0).unwrap_or_else(|| id.clone()),
             id,
             from: from.clone(),
@@ -186,7 +190,8 @@ impl Hub {
         }
     }
 
-    /// The short form must name one open task only; a clash moves on to the next free one.
+    /// Makes a task id whose short form is unique among open tasks; on a clash it
+    /// tries the next number.
     fn free_task_id(&self, now: Timestamp, mut bytes: [u8; 16]) -> TaskId {
         loop {
             let id = TaskId::begun(now, bytes);
@@ -268,7 +273,8 @@ impl From<(&Target, NoRoute)> for Refusal {
     }
 }
 
-/// One fresh id serves a whole broadcast: the first as it is, the others derived from it.
+/// Returns the id for the n-th message of a broadcast: the fresh id itself for the first,
+/// derived ids for the others.
 fn nth(fresh: [u8; 16], n: usize) -> [u8; 16] {
     if n == 0 {
         return fresh;
@@ -281,7 +287,7 @@ fn nth(fresh: [u8; 16], n: usize) -> [u8; 16] {
     bytes
 }
 
-/// Sixteen bytes in the usual form of a UUID.
+/// Formats sixteen bytes as a UUID.
 fn message_id(bytes: [u8; 16]) -> MessageId {
     let hex = TaskId::from_bytes(bytes).to_string();
     let mut text = String::with_capacity(36);

@@ -1,4 +1,4 @@
-//! Questions: answered from memory; what has left memory is in the store, and the node asks there.
+//! Queries: answered from memory. For what is no longer in memory the node asks the store.
 
 use super::Hub;
 use crate::effect::{Answer, Command, Facts, InboxView, Place};
@@ -78,7 +78,7 @@ impl Hub {
         found.sort_unstable_by_key(|(at, task)| std::cmp::Reverse((*at, task.id)));
         found.truncate(listing.max);
         let tasks: Vec<_> = found.into_iter().map(|(at, task)| (at, (**task).clone())).collect();
-        // A clock may have been set back since.
+        // The clock may have been set back since.
         let as_of = tasks.first().map_or(now, |(first, _)| now.max(*first));
         Answer::OwnTasks { tasks, total, at: self.state.seq, as_of }
     }
@@ -98,7 +98,8 @@ impl Hub {
         Place::Waiting { ahead, tries: mailbox.tries_of(open.at) }
     }
 
-    /// Its trail, and why it waits if its agent's terminal is the reason.
+    /// Returns the trail, with the reason for waiting if the agent's terminal
+    /// holds the message back.
     fn trail_now(&self, open: &Open) -> Trail {
         let mut trail = open.trail.clone();
         let mailbox = self.state.mailboxes.get(&open.letter.to).filter(|_| !open.handed);

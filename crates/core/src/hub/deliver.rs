@@ -1,7 +1,8 @@
-//! Handing messages out: links, leases, and what comes back from them.
+//! Delivering messages: links, leases, and what links return.
 //!
-//! A link with room gets the next message under a lease. A lease ends when the agent has the message, when
-//! it runs out, or when its link is gone; a message that used up its tries is a dead letter.
+//! A link with room gets the next message under a lease. A lease ends when the agent has the
+//! message, when it expires, or when its link closes; a message that used up its tries
+//! becomes a dead letter.
 
 use super::Hub;
 use crate::agents::AgentState;
@@ -19,17 +20,18 @@ pub(super) struct Link {
     pub(super) agent: AgentId,
     window: usize,
     pub(super) serves: Serves,
-    /// Messages under lease to it.
+    /// Messages leased to this link.
     leased: BTreeSet<MessageId>,
     /// Tasks it works on (only links that serve until the end).
     pub(super) tasks: BTreeSet<TaskId>,
-    /// Those of them that wait for input: they take no place in its window, up to a bound.
+    /// Those of its tasks that wait for input: up to a limit, they do not count against the window.
     asking: BTreeSet<TaskId>,
-    /// Tasks that ended lately, and with which record: one that does not reach the disk gives its task back.
+    /// Recently ended tasks, each with the record that ended it; a roll-back of that
+    /// record restores the task.
     ended: VecDeque<(Seq, TaskId)>,
-    /// Why nothing is handed to it now, and since when.
+    /// Why nothing is delivered to it now, and since when.
     held: Option<(Timestamp, String)>,
-    /// The urgent message its hand was last told of.
+    /// The urgent message that its hand was last notified of.
     urged: Option<Seq>,
 }
 
@@ -42,9 +44,10 @@ impl Link {
         Self { agent, window, serves, leased, tasks, asking, ended, held, urged: None }
     }
 
-    /// The task is over or back in its mailbox, if the record at `at` is ever stored.
+    /// Removes a task that ended or returned to its mailbox; a roll-back of the
+    /// record at `at` restores it.
     pub(super) fn let_go(&mut self, at: Seq, task: TaskId) {
-        /// More than any batch ends on one link.
+        /// Larger than the number of tasks that a batch can end on one link.
         const ENDED_MAX: usize = 4_096;
         if self.tasks.remove(&task) {
             self.asking.remove(&task);
@@ -55,12 +58,12 @@ impl Link {
         }
     }
 
-    /// Whether one of these was handed to it and not taken yet.
+    /// Whether one of these messages is leased to it.
     pub(super) fn has_any(&self, messages: &[MessageId]) -> bool {
         messages.iter().any(|message| self.leased.contains(message))
     }
 
-    /// A task changed its state.
+    /// Tracks whether the task waits for input after it changed its state.
     pub(super) fn task_moved(&mut self, task: &TaskId, to: TaskState) {
         if !to.asks() {
             self.asking.remove(task);
@@ -69,25 +72,26 @@ impl Link {
         }
     }
 
-    /// Whether others may work while one waits for input. A terminal has one place, and it is taken.
+    /// Whether other tasks may run while one waits for input. Not on a terminal: it has one
+    /// place, and it stays taken.
     fn lends_places(&self) -> bool {
         matches!(self.serves, Serves::UntilEnded { .. })
     }
 
-    /// Whether it takes a further task, beside `asking_max` that wait for input.
+    /// Whether it can take another task; up to `asking_max` tasks that wait for input do not count.
     fn has_room(&self, asking_max: usize) -> bool {
         let free = self.asking.len().min(asking_max);
         self.held.is_none() && self.leased.len() + self.tasks.len() - free < self.window
     }
 
-    /// Whether a task of its own that waits for input may work again. Counts only what works: if all of them
-    /// wait, one may go on, however many they are.
+    /// Whether one of its tasks that waits for input may resume. Only working tasks count, so one
+    /// can resume even if all of them wait.
     fn has_room_to_resume(&self, task: &TaskId) -> bool {
         let working = self.leased.len() + self.tasks.len() - self.asking.len();
         !self.asking.contains(task) || working < self.window
     }
 
-    /// Whether what works at it can be told something while it works.
+    /// Whether what it runs can be notified while it works.
     pub(super) fn hears(&self) -> bool {
         !matches!(self.serves, Serves::UntilEnded { hears: false })
     }
@@ -101,7 +105,7 @@ impl Link {
         self.asking = self.tasks.iter().filter(asks).filter(|_| self.lends_places()).copied().collect();
     }
 
-    /// After a roll-back: what the state says this link has.
+    /// After a roll-back: sets what this link has from the restored state.
     pub(super) fn resume(&mut self, own: LinkId, state: &State) {
         while let Some((_, task)) = self.ended.pop_back_if(|(at, _)| *at > state.seq) {
             self.tasks.insert(task);
@@ -121,13 +125,14 @@ impl Link {
 impl Hub {
     pub(super) fn open_link(&mut self, now: Timestamp, id: LinkId, mut link: Link, out: &mut Output) {
         let agent = link.agent;
-        // A hand names what it was told it may begin. What is not stored as begun is still in the mailbox for
-        // anyone to take, and what another link has stays there.
+        // A hand lists the tasks it was allowed to begin. A task that is not stored as
+        // begun is still in the mailbox, where any link may take it; a task that
+        // another link has stays there.
         link.tasks.retain(|task| {
             self.state.tasks.get(task).is_some_and(|task| task.has_begun()) && self.held_by(task).is_none()
         });
         link.look_who_asks(&self.state);
-        // A cancel that nobody carried out before the last hand went is still wanted.
+        // A cancel that the last hand did not carry out still applies.
         let stops: Vec<(TaskId, String)> = link
             .tasks
             .iter()
@@ -152,7 +157,7 @@ impl Hub {
         self.pump(now, link.agent, out);
     }
 
-    /// Leases to links that no longer are, e.g. those of the process before this one.
+    /// Returns leases of links that no longer exist, e.g. those of the previous process.
     pub(super) fn return_orphans(&mut self, now: Timestamp, why: &str, out: &mut Output) {
         let orphans: Vec<MessageId> = self
             .state
@@ -163,12 +168,12 @@ impl Hub {
             .filter_map(|(at, _)| self.state.at(at).map(|open| open.letter.id.clone()))
             .collect();
         for message in orphans {
-            // Uncounted: it was our process that died, not the agent.
+            // Uncounted: this node's process died, not the agent.
             self.give_back(now, &message, why, false, false, out);
         }
     }
 
-    /// Hands out as much as the agent's links take.
+    /// Delivers as much as the agent's links have room for.
     pub(super) fn pump(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
         if let Some(mailbox) = self.state.mailboxes.get(&agent)
             && mailbox.next_deadline().is_some_and(|at| at <= now)
@@ -183,7 +188,7 @@ impl Hub {
         self.show_mail(agent, out);
     }
 
-    /// What waits for a terminal is seen wherever its agent is seen, with the reason.
+    /// Shows in the agent's presence how many messages wait for its terminal, and why.
     fn show_mail(&mut self, agent: AgentId, out: &mut Output) {
         let Some(mailbox) = self.state.mailboxes.get(&agent) else { return };
         let waiting = mailbox.waiting().saturating_sub(mailbox.notes());
@@ -197,7 +202,7 @@ impl Hub {
         }
     }
 
-    /// A terminal's gate opens or closes.
+    /// Opens or closes the gate of a terminal.
     pub(super) fn gate(&mut self, now: Timestamp, id: LinkId, held: Option<String>, out: &mut Output) {
         let Some(link) = self.links.get_mut(&id) else { return };
         link.held = held.map(|why| match &link.held {
@@ -208,12 +213,14 @@ impl Hub {
         self.pump(now, agent, out);
     }
 
-    /// Why a message that waits for this agent is not handed out, and since when, if its terminal is the reason.
+    /// Returns why messages for this agent are held back and since when, if its
+    /// terminal is the reason.
     pub(super) fn held_at(&self, agent: &AgentId) -> Option<&(Timestamp, String)> {
         self.links.values().filter(|link| link.agent == *agent).find_map(|link| link.held.as_ref())
     }
 
-    /// Tells a hand whose gate is closed, once for each, of a message that may interrupt.
+    /// Notifies a hand whose gate is closed of a message that may interrupt,
+    /// once per message.
     fn urge(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
         let Some(mailbox) = self.state.mailboxes.get(&agent) else { return };
         let first = mailbox.first(now, self.limits.ageing_ms, false);
@@ -243,8 +250,8 @@ impl Hub {
         })
     }
 
-    /// What continues a task goes to the hand that has the task, before all that is new. It waits only while as many
-    /// others work as may work at once.
+    /// Delivers follow-ups to the hand that has their task, before any new message. A follow-up
+    /// waits only while the window is full of working tasks.
     fn pump_follow_ups(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
         let due: Vec<(LinkId, Seq)> = self
             .links
@@ -288,7 +295,8 @@ impl Hub {
         out.effects.push(Effect::Deliver { link: id, letter, tries, notes, body });
     }
 
-    /// Ends a lease: back to the mailbox, or to the dead letters if the tries are used up.
+    /// Ends a lease: the message returns to the mailbox, or becomes a dead letter if
+    /// its tries are used up.
     pub(super) fn give_back(
         &mut self,
         now: Timestamp,
@@ -319,7 +327,8 @@ impl Hub {
         self.emit(now, record, out);
     }
 
-    /// Back to the mailbox from a hand that had begun to write it. Its task is as it was before.
+    /// Returns a message to the mailbox after a hand had begun to write it. Its task gets
+    /// its earlier state back.
     pub(super) fn put_back(
         &mut self,
         now: Timestamp,
@@ -359,14 +368,14 @@ impl Hub {
         Ok(())
     }
 
-    /// The lease is over because the agent has the message.
+    /// Ends the lease because the agent has the message.
     pub(super) fn lease_done(&mut self, message: &MessageId) {
         for link in self.links.values_mut() {
             link.leased.remove(message);
         }
     }
 
-    /// Whatever time alone brings about: leases that ran out, rests that are over, tasks that took too long.
+    /// Handles everything that time alone causes: expired leases, ended rests, timed-out tasks.
     pub(super) fn expire(&mut self, now: Timestamp, out: &mut Output) {
         self.time_out(now, out);
         self.give_up_asking(now, out);
@@ -392,10 +401,11 @@ impl Hub {
         }
     }
 
-    /// An agent behind a working hand is busy while it has a task; one behind a program is idle, or offline.
+    /// Shows an agent behind a hand as busy while it has a task, and one behind a
+    /// program as idle or offline.
     pub(super) fn show_load(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
         let links: Vec<&Link> = self.links.values().filter(|link| link.agent == agent).collect();
-        // A terminal is looked at: what it shows is not overruled by what it was given.
+        // A terminal's state comes from its screen; the tasks it was given do not override that.
         if links.iter().any(|link| link.serves == Serves::Typed) {
             return;
         }

@@ -1,8 +1,9 @@
 //! Interrupting what an agent is doing (X-4, PTY-9).
 //!
-//! A program that listens while it works is told and decides for itself; the interruption is part of the
-//! task's history. What cannot be told anything, a plain command, is stopped: its task is canceled, and the
-//! reason says that it was interrupted. A message that comes with it is of the highest priority, so it is next.
+//! A program that listens while it works is notified and decides for itself; the interruption is
+//! recorded in the task's history. A plain command cannot be notified, so it is stopped: its task
+//! is canceled, and the reason says that it was interrupted. A message that comes with the
+//! interruption has the highest priority, so it is next.
 
 use super::Hub;
 use crate::effect::{Answer, Draft, Effect, Facts, Fresh, Interruption, Output};
@@ -13,11 +14,12 @@ use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::task::CancelAsked;
 
-/// Tasks of one agent that are interrupted at once; a joined program may have seen many more.
+/// The most tasks of one agent that one request interrupts; a joined program
+/// may have seen many more.
 const TASKS_MAX: usize = 256;
 
 impl Hub {
-    /// All or nothing: if its message is refused, nothing is interrupted; if it is a repeat, neither.
+    /// Interrupts all or nothing: if the message is refused or is a repeat, nothing is interrupted.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn interrupt(
         &mut self,
@@ -90,7 +92,7 @@ impl Hub {
         if listening.is_empty() {
             return None;
         }
-        // A history that is full gets no further line, but its program is told all the same.
+        // A full history gets no further line, but the program is notified all the same.
         if has_room {
             let record = Record::Interrupted { task: id, by: by.to_owned(), why: why.to_owned() };
             self.emit(now, record, out);

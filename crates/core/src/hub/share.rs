@@ -1,6 +1,6 @@
-//! What agents share of their work, and who wants to hear it (PTY-10).
+//! What agents share about their work, and who follows it (PTY-10).
 //!
-//! Not here: carrying what was shared to the followers (`synapse-node` writes notes into their spools).
+//! Not here: delivering it to the followers (`synapse-node` writes notes into their spools).
 
 use super::Hub;
 use crate::agents::Context;
@@ -12,7 +12,8 @@ use crate::record::Record;
 use crate::refusal::Refusal;
 
 impl Hub {
-    /// The same text again is not written again: its followers can be told twice and still hear it once.
+    /// Shares a text. The same text again is not recorded again, so a repeated share
+    /// reaches its followers once.
     pub(super) fn share(
         &mut self,
         now: Timestamp,
@@ -51,7 +52,7 @@ impl Hub {
     ) -> Result<Answer, Refusal> {
         policy::may(&self.rules, caller, Verb::Read, About::default())?;
         let mut follower = caller.sender();
-        // Where a follower's post goes is all that counts, not how it was proven who asked.
+        // Only the address of the follower counts, not how the caller was authenticated.
         follower.proof = Proof::Own;
         let followers = self.state.followers.get(&agent).map_or(&[][..], Vec::as_slice);
         let follows = followers.iter().any(|other| other.who == follower.who);
@@ -72,7 +73,7 @@ impl Hub {
         }
     }
 
-    /// After a start: what was shared before is still so.
+    /// After a start: shows what was shared before, which still holds.
     pub(super) fn show_context(&self, agent: AgentId, out: &mut Output) {
         if let Some(context) = self.state.contexts.get(&agent) {
             out.effects.push(Effect::Context { agent, context: Some(context.clone()) });

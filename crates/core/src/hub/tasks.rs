@@ -1,4 +1,4 @@
-//! Tasks move and end: by what their agent reports, by replies, cancels and time.
+//! Tasks change state and end: by reports of their agent, replies, cancels and timeouts.
 
 use super::Hub;
 use super::deliver::Link;
@@ -79,20 +79,21 @@ impl Hub {
         self.emit(now, Record::Marked { message: message.clone(), task, what }, out);
     }
 
-    /// A task that waits for an answer leaves its place to others.
+    /// Lets others use the place of a task that waits for an answer.
     fn make_room(&mut self, now: Timestamp, agent: AgentId, out: &mut Output) {
         self.show_load(now, agent, out);
         self.pump(now, agent, out);
     }
 
-    /// A hand that never had this task, or lost it: somebody else may be at work on it, and it must not be
-    /// begun twice.
+    /// Whether the caller is a hand that never had this task, or lost it. Another hand may be
+    /// working on it, and the task must not begin twice.
     pub(super) fn is_of_another(&self, caller: &Caller, task: &TaskId) -> bool {
         let Caller::Hand { link, .. } = caller else { return false };
         self.links.get(link).is_none_or(|l| l.serves.until_ended() && !l.tasks.contains(task))
     }
 
-    /// The agent has it. A one-way message is done with that; otherwise its task is now worked on.
+    /// The agent has the message. A one-way message is then complete; otherwise
+    /// its task is now working.
     pub(super) fn seen(
         &mut self,
         now: Timestamp,
@@ -118,7 +119,8 @@ impl Hub {
         self.pump(now, agent, out);
     }
 
-    /// Journaled before the first byte is written: after a crash it is known that some of it may be there.
+    /// Journaled before the first byte is written, so that a crash leaves a record that part of
+    /// it may be there.
     fn write(&mut self, now: Timestamp, caller: &Caller, message: &MessageId, by: String, out: &mut Output) {
         const WRITING: &str = "it is being written";
         self.hand_over(now, caller, message, Happened::Held(WRITING.into()), out);
@@ -135,7 +137,7 @@ impl Hub {
         self.show_load(now, agent, out);
     }
 
-    /// The message leaves its mailbox; a hand that serves until the end has its task from now on.
+    /// Takes the message out of its mailbox; a hand that serves until the end now has its task.
     fn hand_over(
         &mut self,
         now: Timestamp,
@@ -162,7 +164,7 @@ impl Hub {
         self.lease_done(message);
     }
 
-    /// To working, if it is not there yet.
+    /// Moves the task to working, if that is a legal move.
     fn move_quietly(&mut self, now: Timestamp, task: TaskId, by: String, why: &str, out: &mut Output) {
         let may = self.state.tasks.get(&task).is_some_and(|t| t.state.may_become(TaskState::Working));
         if may {
@@ -268,7 +270,8 @@ impl Hub {
         Ok(Answer::Replied(Replied::Completed { task: id }))
     }
 
-    /// Keeps what was answered to a one-way message. Its task has ended and stays as it is; nobody waits for it.
+    /// Keeps the answer to a one-way message. Its task has ended and does not
+    /// change; nobody waits for it.
     pub(super) fn keep_answer(
         &mut self,
         now: Timestamp,
@@ -322,7 +325,8 @@ impl Hub {
         Ok(Answer::Done)
     }
 
-    /// The one way a task ends: its trails are closed, the archive gets all of it, its place is free.
+    /// Ends a task; the only way one ends. Closes its trails, writes all of it to the
+    /// archive, and frees its place.
     pub(super) fn end(
         &mut self,
         now: Timestamp,
@@ -398,7 +402,7 @@ impl Hub {
         }
     }
 
-    /// Questions that nobody answered in time fail their tasks.
+    /// Fails the tasks whose questions nobody answered in time.
     pub(super) fn give_up_asking(&mut self, now: Timestamp, out: &mut Output) {
         let limit_ms = self.limits.asking_ms;
         while let Some((since, id)) = self.state.longest_asking()
@@ -412,8 +416,8 @@ impl Hub {
         }
     }
 
-    /// Whoever may be at work on a task hears that it is over: the hand that holds it, or the programs that
-    /// have seen it.
+    /// Notifies everyone who may be working on a task that it is over: the hand that has it, or the
+    /// programs that have seen it.
     fn tell_to_stop(&self, id: &TaskId, why: &str, out: &mut Output) {
         let Some(task) = self.state.tasks.get(id) else { return };
         let seen = |link: &Link| !link.serves.until_ended() && task.has_begun();
@@ -429,7 +433,8 @@ impl Hub {
         }));
     }
 
-    /// Tasks that an agent began and nobody is at work on any more: its program did not come back in time.
+    /// Fails tasks that an agent began and nobody works on any more, because its program did
+    /// not come back in time.
     pub(super) fn end_abandoned(&mut self, now: Timestamp, out: &mut Output) {
         let limit_ms = self.limits.absence_ms;
         let gone: Vec<AgentId> = self
@@ -475,7 +480,7 @@ impl Hub {
         Err(Refusal::TaskEnded { task: ended.id.short(), state: ended.state })
     }
 
-    /// One that has ended, perhaps in the batch that is under way.
+    /// Returns the ended task with this name, including one that ended in the current batch.
     fn ended_task(&self, name: Option<&TaskRef>, facts: &Facts) -> Result<EndedTask, Refusal> {
         let now_ended =
             || self.ended.iter().rev().find(|ended| name.is_some_and(|name| name.names(&ended.id)));
@@ -485,7 +490,7 @@ impl Hub {
         })
     }
 
-    /// The open task whose message reached the caller's agent last.
+    /// Returns the open task whose message reached the caller's agent last.
     fn last_handed(&self, caller: &Caller) -> Option<&Task> {
         let agent = caller.agent()?;
         let mine = self.state.letters.values().filter(|o| o.handed && o.letter.to == agent);

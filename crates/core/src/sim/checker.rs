@@ -1,8 +1,8 @@
-//! The checker of one node: follows every committed record and knows what each of them may claim.
+//! The checker of one node: follows every committed record and verifies what each may claim.
 //!
-//! It applies the journal to a state of its own, so it is also the replay that the live state is compared
-//! with; on top of that it keeps what the hub does not: which lease was really handed out, which step a
-//! program really reported, which key belongs to which message.
+//! It applies the journal to a state of its own, which serves as the replay to compare the live
+//! state with. It also keeps what the hub does not: which lease was really delivered, which step a
+//! program really reported, and which key belongs to which message.
 
 use super::{Broken, Rule};
 use crate::effect::Serves;
@@ -23,16 +23,16 @@ pub(super) struct Checker {
     limits: Limits,
     keys: BTreeMap<(String, AgentId), MessageId>,
     ended: BTreeMap<TaskId, TaskState>,
-    /// Messages that rest, until when, and whether a turn has woken them since.
+    /// Messages that rest: until when, and whether a turn has woken them since.
     rests: BTreeMap<MessageId, (Timestamp, bool)>,
-    /// Leases whose message was not handed to the link yet.
+    /// Leases whose message was not delivered to the link yet.
     to_hand: BTreeSet<(MessageId, LinkId)>,
     pub(super) links: BTreeMap<LinkId, Serves>,
     /// Messages that reached a program at least once.
     pub(super) delivered: BTreeSet<MessageId>,
-    /// Steps that programs reported, whether or not the node took the report.
+    /// Steps that programs reported, whether or not the node received the report.
     pub(super) said: BTreeSet<(MessageId, Step)>,
-    /// Ends that somebody asked for or reported.
+    /// Endings that somebody requested or reported.
     pub(super) wished: BTreeSet<(TaskId, TaskState)>,
     pub(super) answered: BTreeSet<TaskId>,
     pub(super) dead_letters: u64,
@@ -60,7 +60,7 @@ impl Checker {
         }
     }
 
-    /// These are on disk now.
+    /// Checks and applies entries that were just committed.
     pub(super) fn committed(&mut self, entries: &[Arc<Entry>]) -> Result<(), Broken> {
         for entry in entries {
             self.before(entry)?;
@@ -106,7 +106,8 @@ impl Checker {
         broken(Rule::ReceiptsAreHonest, format!("{message} is called {} and nobody said so", step.name()))
     }
 
-    /// Of what waits and may go to this link, nothing stands higher, and nothing equal is older.
+    /// Checks that no waiting message that this link could take has a higher level, or an
+    /// equal one and is older.
     fn leased(&mut self, now: Timestamp, message: &MessageId, link: LinkId) -> Result<(), Broken> {
         let Some(open) = self.state.letters.get(message) else { return Ok(()) };
         if open.letter.follow_up {
@@ -195,7 +196,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Whether each step of a trail was really observed.
+    /// Checks that every step of a trail was really observed.
     pub(super) fn honest(&self, message: &MessageId, task: TaskId, trail: &Trail) -> Result<(), Broken> {
         let open = self.state.letters.get(message);
         let reached = |letter: &Letter| !letter.follow_up || self.delivered.contains(message);
@@ -204,7 +205,8 @@ impl Checker {
             let proven = match step {
                 Step::Accepted | Step::Stored | Step::Leased => true,
                 Step::Answered => self.answered.contains(&task) && open.is_none_or(|o| reached(&o.letter)),
-                // Whoever was shown it by hand has seen it; that was checked when it was written down.
+                // An inbox reader reported it by hand; that was checked when
+                // the record was written.
                 Step::Seen => true,
                 step => self.said.contains(&(message.clone(), step)),
             };
@@ -257,21 +259,21 @@ impl Checker {
         broken(Rule::NoQueuePassesItsBound, what)
     }
 
-    /// A turn at this time woke what had rested long enough.
+    /// A turn at this time woke the messages that had rested long enough.
     pub(super) fn turned(&mut self, now: Timestamp) {
         for (until, woken) in self.rests.values_mut() {
             *woken |= *until <= now;
         }
     }
 
-    /// The process died: nothing that it had in mind will be handed out.
+    /// The process died and will deliver nothing more.
     pub(super) fn crashed(&mut self) {
         self.to_hand.clear();
         self.links.clear();
     }
 
-    /// The live state was read from the journal again: what had woken rests once more, unless a snapshot was
-    /// taken after it woke.
+    /// The live state was loaded from the journal again: woken messages rest once more, unless a
+    /// snapshot was taken after they woke.
     pub(super) fn reread(&mut self, live: &State) {
         for (message, (_, woken)) in &mut self.rests {
             let open = live.letters.get(message);
@@ -280,7 +282,7 @@ impl Checker {
         }
     }
 
-    /// A message is handed to a link; that needs a lease of its own.
+    /// Checks that a message delivered to a link has its own lease there.
     pub(super) fn hands_out(&mut self, message: &MessageId, link: LinkId) -> Result<(), Broken> {
         self.delivered.insert(message.clone());
         if self.to_hand.remove(&(message.clone(), link)) {
@@ -290,7 +292,8 @@ impl Checker {
         broken(Rule::NoMessageInTwoPlaces, what)
     }
 
-    /// Every open message is in exactly one place: in its mailbox once, or with its agent.
+    /// Checks that every open message is in exactly one place: in its mailbox
+    /// once, or with its agent.
     pub(super) fn one_place(live: &State) -> Result<(), Broken> {
         let mut placed = 0;
         for (agent, mailbox) in &live.mailboxes {
@@ -322,7 +325,7 @@ impl Checker {
     }
 }
 
-/// Two states are the same if they are so once everything that rests has woken.
+/// Whether two states are equal once all resting messages are woken.
 pub(super) fn same(one: &State, other: &State) -> bool {
     let woken = |state: &State| {
         let mut state = state.clone();

@@ -1,7 +1,8 @@
-//! Clients: people and agents that send, repeat, contradict, continue, cancel and ask, over a bad network.
+//! Clients: users and agents that send, repeat, contradict, continue, cancel and
+//! query, over a bad network.
 //!
-//! An *errand* is one thing a client wants from one node. What carries a key is tried until it is answered;
-//! each try may be lost, late or doubled, on the way there and on the way back.
+//! An *errand* is one request from a client to one node. A request with a key is retried until it
+//! is answered; each try may be lost, delayed or duplicated, in both directions.
 
 use super::world::{Asker, Event, Reply, World};
 use super::{Broken, Rule};
@@ -16,7 +17,7 @@ use crate::routes::Target;
 pub(super) struct Client {
     node: usize,
     caller: Caller,
-    /// Pause between two ideas, at most.
+    /// The longest pause between two requests.
     pace_ms: u64,
     sent: u64,
 }
@@ -29,13 +30,13 @@ pub(super) struct Errand {
     tries: u32,
     tries_max: u32,
     done: bool,
-    /// What the client was told is safe.
+    /// The messages that the node acknowledged to the client.
     pub(super) acknowledged: Vec<MessageId>,
     task: Option<TaskId>,
 }
 
 impl Errand {
-    /// What the sender calls it and what it says, for a message to one agent.
+    /// Returns the sender's id and the body, for a message to one agent.
     fn single(&self) -> Option<(&MessageId, &Body)> {
         match &self.command {
             Command::Send(draft) if draft.to != Target::Everyone => {
@@ -70,7 +71,7 @@ impl World {
             return;
         }
         let pace = self.clients[client].pace_ms;
-        // A flooder pauses now and then, or nobody else would ever be heard.
+        // A flooding client pauses now and then, so that others get through.
         let pause = if pace < 100 && self.dice.percent(10) { 60_000 } else { self.dice.within(1, pace) };
         self.after(pause, Event::Client(client));
         let command = match self.dice.below(107) {
@@ -146,7 +147,7 @@ impl World {
         }))
     }
 
-    /// Errands of this client that were acknowledged.
+    /// Picks an errand of this client that was acknowledged.
     fn known(&mut self, client: usize) -> Option<usize> {
         let own = |e: &Errand| e.client == client && !e.acknowledged.is_empty();
         let known: Vec<usize> =
@@ -198,7 +199,7 @@ impl World {
         Command::Interrupt { agent: agent.id, why: "look up".into(), draft }
     }
 
-    /// Mostly of its own agent; what it may not say for another is refused.
+    /// Shares mostly for its own agent; the node refuses it for others.
     fn sharing(&mut self, client: usize) -> Command {
         let agents = &self.nodes[self.clients[client].node].agents;
         let any = self.dice.pick(agents).id;
@@ -220,7 +221,7 @@ impl World {
         Some(Command::Inbox { agent, max: 3 })
     }
 
-    /// Sends the request on its way, and plans to ask again if no answer comes.
+    /// Sends the request, and schedules a retry in case no answer comes.
     pub(super) fn try_errand(&mut self, errand: usize) {
         let this = &mut self.errands[errand];
         if this.done || this.tries >= this.tries_max {
@@ -238,7 +239,7 @@ impl World {
         }
     }
 
-    /// How many of one packet come out of the network.
+    /// Returns how many copies of one packet arrive: lost, once or duplicated.
     fn copies(&mut self) -> u64 {
         match self.dice.below(20) {
             0..=2 => 0,
@@ -262,7 +263,8 @@ impl World {
         self.arrive(node, Input::Asked { ask, caller, command, facts: Facts::default(), fresh });
     }
 
-    /// Whether this asks again for what the disk has, in the same words: then it must be answered.
+    /// Whether this repeats a request that is on disk, with the same content: the
+    /// node must then answer it.
     pub(super) fn is_known_repeat(&self, node: usize, input: &Input) -> bool {
         let Input::Asked { caller, command: Command::Send(draft), .. } = input else { return false };
         let Some(key) = draft.key(caller.sender().who) else { return false };
@@ -305,7 +307,7 @@ impl World {
             Err(refusal) => {
                 self.report.refused += 1;
                 self.tell(|| format!("errand {errand}: refused: {}", refusal.code()));
-                // A full mailbox may have room later; all else will not change.
+                // A full mailbox may have room later; other refusals are final.
                 self.errands[errand].done |= !matches!(refusal, Refusal::MailboxFull { .. });
             }
             Ok(_) => self.errands[errand].done = true,
@@ -313,7 +315,7 @@ impl World {
         Ok(())
     }
 
-    /// One key and one content are one message, however often it is asked for.
+    /// Checks that one key and one content stay one message, however often it is sent.
     fn same_message(&self, errand: usize, message: &MessageId) -> Result<(), Broken> {
         let this = &self.errands[errand];
         let Some((_, body)) = this.single() else { return Ok(()) };
@@ -329,7 +331,7 @@ impl World {
         Ok(())
     }
 
-    /// At the end nobody who asked properly is without an answer.
+    /// Checks at the end that every client that retried got an answer.
     pub(super) fn check_errands(&self) -> Result<(), Broken> {
         let forgotten = |e: &&Errand| !e.done && e.tries_max > 1 && e.tries < e.tries_max;
         match self.errands.iter().find(forgotten) {

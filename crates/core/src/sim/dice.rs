@@ -1,4 +1,4 @@
-//! The dice of a world: splitmix64, so that a seed alone says everything that will happen.
+//! The random numbers of a world (splitmix64): the seed alone determines everything.
 //!
 //! Not for secrets.
 
@@ -18,7 +18,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// From 0 up to, but not, `end`.
+    /// Returns a number from 0 up to, but not including, `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.roll() % end.max(1)
     }

@@ -1,6 +1,6 @@
-//! The disk under a simulated node: entries, sometimes a snapshot, sometimes full.
+//! The disk of a simulated node: entries, sometimes a snapshot, sometimes full.
 //!
-//! Also plays the store's part of looking things up: which key was used for what, which task has ended.
+//! It also plays the store's part in lookups: which key was used for what, which task has ended.
 //! Always: a commit is whole or not at all.
 
 use crate::cycle::Journal;
@@ -20,14 +20,14 @@ pub(super) struct Disk {
     pub(super) full: bool,
     /// The process dies in the next commit, before anything is written.
     pub(super) dying: bool,
-    /// Says yes before anything is written; `settle` writes.
+    /// Acknowledges before anything is written; `settle` writes.
     pub(super) late: bool,
     pub(super) pending: Vec<Arc<Entry>>,
     /// What the last turn wrote, for the checker.
     pub(super) fresh: Vec<Arc<Entry>>,
     pub(super) priors: BTreeMap<String, Prior>,
     pub(super) ended: BTreeMap<TaskId, EndedTask>,
-    /// Every message ever accepted, with what it says.
+    /// Every message ever accepted, with the digest of its body.
     pub(super) accepted: BTreeMap<MessageId, (TaskId, Digest)>,
 }
 
@@ -94,7 +94,7 @@ impl Disk {
         }
     }
 
-    /// What a crash would take along if the disk lied: the last `count` entries.
+    /// Loses the last `count` entries, as a crash would if the disk lied about its sync.
     pub(super) fn lose_last(&mut self, count: usize) {
         let kept: Vec<_> = self.entries[..self.entries.len().saturating_sub(count)].to_vec();
         *self = Self { late: self.late, full: self.full, ..Self::default() };
@@ -109,7 +109,7 @@ impl Disk {
         self.snapshot.is_some()
     }
 
-    /// The state as the entries say; from the snapshot and what follows it, or from the very first.
+    /// Rebuilds the state from the entries: from the snapshot on, or from the very first.
     pub(super) fn replay(&self, from_snapshot: bool) -> Result<State, String> {
         let mut state = match &self.snapshot {
             Some(text) if from_snapshot => {

@@ -1,10 +1,11 @@
-//! The end of a world: the faults stop, everybody finishes, and what is left is compared with what was promised.
+//! The end of a world: the faults stop, everyone finishes, and the result is
+//! compared with every promise.
 
 use super::world::{Event, World};
 use super::{Broken, Rule};
 
 impl World {
-    /// The faults stop; who is down comes back.
+    /// Stops the faults and restarts every node.
     pub(super) fn become_calm(&mut self) -> Result<(), Broken> {
         self.calm = true;
         self.tell(|| "the faults stop".into());
@@ -16,7 +17,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing that any client was told is missing on this disk.
+    /// Checks that this disk has everything that was acknowledged to a client.
     pub(super) fn check_acknowledged(&self, node: usize) -> Result<(), Broken> {
         let disk = &self.nodes[node].disk;
         for errand in self.errands.iter().filter(|e| e.node == node) {
@@ -31,7 +32,8 @@ impl World {
         Ok(())
     }
 
-    /// When nothing happens any more: work that nobody owns is given up. True if there was some.
+    /// Gives up work that nobody owns, once nothing happens any more. Returns
+    /// true if there was any.
     pub(super) fn wind_up(&mut self) -> bool {
         let mut more = false;
         for program in 0..self.programs.len() {
@@ -55,8 +57,8 @@ impl World {
         self.check_watchers()
     }
 
-    /// At rest, every open message is with its agent, or is a note that nobody wants, and every acknowledged
-    /// one is open, or its task ended.
+    /// Checks that at rest every open message is with its agent or is a note that nobody takes, and
+    /// that every acknowledged message is open or its task ended.
     fn check_rest(&self, node: usize) -> Result<(), Broken> {
         let here = &self.nodes[node];
         let Some(hub) = &here.hub else {

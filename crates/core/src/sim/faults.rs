@@ -1,6 +1,7 @@
-//! What goes wrong by itself: processes die and come back, disks fill up, clocks jump.
+//! Faults that need no request: processes die and restart, disks fill up, clocks jump.
 //!
-//! Not here: a death in the middle of a turn (`world`), a bad network (`clients`), bad programs (`programs`).
+//! Not here: a crash in the middle of a turn (`world`), a bad network (`clients`), bad
+//! programs (`programs`).
 
 use super::Broken;
 use super::world::{Event, World};

@@ -1,4 +1,4 @@
-//! A message in the hands of a simulated program, and how far it is with it.
+//! A message that a simulated program has, and how far the program is with it.
 
 use crate::effect::Report;
 use crate::message::Letter;
@@ -7,10 +7,10 @@ use crate::message::Letter;
 pub(super) struct Held {
     pub(super) letter: Letter,
     pub(super) stage: Stage,
-    /// What it said last, while the node has not answered.
+    /// Its last report, until the node answers that.
     pub(super) said: Option<Report>,
     pub(super) stop: bool,
-    /// It was being written, and nothing more.
+    /// The program had begun to write it, and no more.
     pub(super) writing: bool,
 }
 

@@ -1,6 +1,6 @@
-//! A simulated node: the real hub and the real crank over a simulated disk.
+//! A simulated node: the real hub and the real `cycle` over a simulated disk.
 //!
-//! Always: what is carried out comes from `cycle`, except where a breakage says otherwise.
+//! Always: effects come from `cycle`, except where a breakage says otherwise.
 //! Not here: when a turn happens and what carries the effects out (`world`).
 
 use super::checker::{self, Checker};
@@ -21,11 +21,11 @@ pub(super) struct Node {
     pub(super) disk: Disk,
     pub(super) checker: Checker,
     pub(super) agents: Vec<Agent>,
-    /// What has arrived and was not decided yet.
+    /// Inputs that arrived and are not decided yet.
     pub(super) inbox: Vec<Input>,
     pub(super) turn_planned: bool,
     pub(super) wake_at: Option<u64>,
-    /// How far its clock is from the world's.
+    /// The difference between its clock and the world's.
     pub(super) clock_off_ms: i64,
     /// How often it was started.
     pub(super) starts: u64,
@@ -34,7 +34,7 @@ pub(super) struct Node {
     breakage: Option<Breakage>,
 }
 
-/// Where in a turn the process dies.
+/// The point of a turn at which the process dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Dies {
     Never,
@@ -84,7 +84,7 @@ impl Node {
         Timestamp(time.saturating_add_signed(self.clock_off_ms))
     }
 
-    /// The hub's limits; broken ones if that is what is to be found out.
+    /// Returns the hub's limits; wrong ones if a breakage asks for that.
     fn own_limits(&self) -> Limits {
         let kept = limits();
         match self.breakage {
@@ -98,7 +98,7 @@ impl Node {
         }
     }
 
-    /// A process starts: the journal is read, and what the last one left behind is put in order.
+    /// Starts a process: reads the journal and cleans up after the previous process.
     pub(super) fn start(&mut self, time: u64, dice: &mut Dice) -> Result<Option<Turned>, Broken> {
         let replayed = self.disk.replay(dice.percent(50)).map_err(|why| {
             Broken::new(Rule::ReplayIsTheLiveState, format!("the journal cannot be replayed: {why}"))
@@ -123,7 +123,8 @@ impl Node {
         self.starts += 1;
         self.checker.crashed();
         self.take_fresh(now)?;
-        // A restart returns leases and wakes nothing; the clock may jump back before the first turn does.
+        // A restart returns leases and wakes nothing; the clock may jump back before the
+        // first turn wakes messages.
         self.checker.reread(&restarted);
         self.inbox.clear();
         self.inbox.extend(
@@ -137,7 +138,7 @@ impl Node {
         LinkId(self.links)
     }
 
-    /// Decides all that has arrived. None if the process died of it.
+    /// Decides everything that has arrived. Returns `None` if the process died of it.
     pub(super) fn turn(&mut self, time: u64, dies: Dies) -> Result<Option<Turned>, Broken> {
         let now = self.now(time);
         let mut batch = std::mem::take(&mut self.inbox);
@@ -166,7 +167,7 @@ impl Node {
         Ok(Some(turned))
     }
 
-    /// What the store knows about it, as a driver would ask before it lets the hub decide.
+    /// Looks up what the store knows, as a driver does before it asks the hub.
     fn look_up(&self, input: &mut Input) {
         let Input::Asked { caller, command, facts, .. } = input else { return };
         let named = match command {
@@ -184,7 +185,7 @@ impl Node {
         *facts = Facts { prior: facts.prior.take(), ended };
     }
 
-    /// What somebody wishes for with this input, so that it may happen.
+    /// Records what this input asks for, so that the checker allows it to happen.
     fn note(&mut self, input: &Input) {
         if let Input::LinkOpened { link, serves, .. } = input {
             self.checker.links.insert(*link, *serves);
@@ -223,7 +224,7 @@ impl Node {
         }
     }
 
-    /// A batch that was not stored has no effects but refusals, and leaves nothing behind.
+    /// Checks that a batch that was not stored has no effects but refusals, and changes nothing.
     fn check_refused(&self, turned: &Turned, before: Seq, asks: usize) -> Result<(), Broken> {
         let only_refusals = turned
             .effects
@@ -249,7 +250,7 @@ impl Node {
         Ok(())
     }
 
-    /// The live state, the checker's and both replays of the disk are one and the same.
+    /// Checks that the live state, the checker's state and both replays of the disk are equal.
     pub(super) fn compare(&self) -> Result<(), Broken> {
         let Some(hub) = &self.hub else { return Ok(()) };
         Checker::one_place(hub.state())?;
@@ -267,7 +268,7 @@ impl Node {
         Ok(())
     }
 
-    /// The process is gone, and with it all that was not on disk.
+    /// The process dies and loses everything that was not on disk.
     pub(super) fn crash(&mut self) {
         self.hub = None;
         self.inbox.clear();
@@ -283,7 +284,7 @@ impl Node {
     }
 }
 
-/// Who waits for an answer, for a driver that has to find them again.
+/// Returns the id of a request, for a driver that must answer it.
 pub(super) fn ask_of(input: &Input) -> Option<AskId> {
     if let Input::Asked { ask, .. } = input { Some(*ask) } else { None }
 }

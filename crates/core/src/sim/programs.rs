@@ -1,9 +1,11 @@
-//! Programs at the other end of links: hands that work on tasks, and readers that say what they have seen.
+//! Programs at the other end of links: hands that work on tasks, and readers that
+//! report what they have seen.
 //!
-//! A hand begins a task only once the node has taken its `Working`. A program may be slow, silent, refuse, or
-//! die; in a calm world all of them do their work.
+//! A hand begins a task only after the node has confirmed its `Working`. A program may be slow,
+//! silent, refuse, or die; in a calm world all of them do their work.
 //!
-//! Always: whatever a program reports is noted first, so that the checker knows what was really said.
+//! Always: every report of a program is recorded first, so that the checker knows
+//! what was really reported.
 
 use super::held::{Held, Stage};
 use super::node::limits;
@@ -30,11 +32,11 @@ pub(super) struct Program {
     link: Option<LinkId>,
     incarnation: u64,
     held: BTreeMap<MessageId, Held>,
-    /// What it says arrives in the order it was said.
+    /// When its last report arrives; reports arrive in the order they were sent.
     heard_until: u64,
-    /// Every task any program of this kind began here, for the checker.
+    /// Every task that any program began in this slot, for the checker.
     begun: BTreeSet<TaskId>,
-    /// Those of them that it wrote and, certainly, did not submit: they may be begun again.
+    /// Tasks that it wrote and certainly did not submit: they may be begun again.
     not_submitted: BTreeSet<TaskId>,
 }
 
@@ -110,7 +112,7 @@ impl World {
         self.sweep(program);
     }
 
-    /// A terminal's gate is closed for a moment, and opens again.
+    /// Closes a terminal's gate for a moment, then opens it again.
     fn turn_gate(&mut self, program: usize) {
         let this = &self.programs[program];
         let (Serves::Typed, Some(link)) = (this.serves, this.link) else { return };
@@ -125,8 +127,8 @@ impl World {
         self.after(delay, Event::Acts { program, incarnation, message });
     }
 
-    /// Tasks that a hand of this agent began and no living program has: they are reported as failed.
-    /// True if there were any.
+    /// Fails tasks that a hand of this agent began and no living program has. Returns
+    /// true if there were any.
     pub(super) fn sweep(&mut self, program: usize) -> bool {
         let this = &self.programs[program];
         let (node, agent, Some(link)) = (this.node, this.agent, this.link) else { return false };
@@ -175,14 +177,15 @@ impl World {
         let held = Held { letter, stage: Stage::Got, said: None, stop: false, writing: false };
         let steady = self.programs[program].steady || self.calm;
         self.programs[program].held.entry(id.clone()).or_insert(held);
-        // A program that is not steady may sit on it until the lease has run out.
+        // An unsteady program may keep it until the lease has expired.
         let within = if steady || self.dice.percent(70) { 2_000 } else { 150_000 };
         self.plan_act(program, id, within);
         Ok(())
     }
 
-    /// A link is never given more than it asked for. Tasks of a hand that wait for input do not count, up to a
-    /// bound; what continues one of them comes only if it may work again beside the others.
+    /// Checks that a link never gets more than its window. Tasks of a hand that wait for input
+    /// do not count, up to a limit; a follow-up for one of them comes only if that task may
+    /// resume beside the others.
     fn window_holds(&self, node: usize, program: usize, letter: &Letter) -> Result<(), Broken> {
         let this = &self.programs[program];
         let lends = matches!(this.serves, Serves::UntilEnded { .. });
@@ -194,7 +197,8 @@ impl World {
             let open = state.letters.get(&held.letter.id);
             let leased = open.and_then(|o| state.mailboxes.get(&o.letter.to)?.lease_of(o.at));
             let leased = leased.is_some_and(|lease| Some(lease.link) == this.link);
-            // Only what it was told it may begin: others may have begun what it merely still remembers.
+            // Counts only what the node confirmed: others may have begun what this program
+            // merely still remembers.
             let works = matches!(held.stage, Stage::Begun | Stage::Asked) && open.is_some_and(|o| o.handed);
             !held.letter.follow_up && open.is_some() && (leased || works)
         };
@@ -273,7 +277,7 @@ impl World {
         let (node, agent, Some(link)) = (this.node, this.agent, this.link) else { return };
         if let Some(held) = this.held.get_mut(message) {
             held.said = Some(report.clone());
-            // True from now on, whether or not the node hears of it.
+            // True from now on, whether or not the node gets the report.
             if matches!(report, Report::NotSubmitted { .. }) {
                 this.not_submitted.insert(held.letter.task);
             }
@@ -303,7 +307,7 @@ impl World {
         self.after(at - self.time, Event::FromProgram { program, incarnation, start, input });
     }
 
-    /// What a program said reaches its node, unless the link broke on the way.
+    /// Delivers a program's input to its node, unless the link broke on the way.
     pub(super) fn program_is_heard(&mut self, program: usize, incarnation: u64, start: u64, input: Input) {
         let this = &self.programs[program];
         let closes = matches!(input, Input::LinkClosed { .. });
@@ -380,7 +384,7 @@ impl World {
         Ok(())
     }
 
-    /// The moment a hand really starts: no other may have.
+    /// Checks at the moment a hand really begins that no other has begun the task.
     fn begins(&mut self, program: usize, task: TaskId) -> Result<(), Broken> {
         self.report.begun += 1;
         let node = self.programs[program].node;
@@ -399,7 +403,7 @@ impl World {
         Ok(())
     }
 
-    /// It has what it asked for, and goes on.
+    /// Resumes a task whose question was answered.
     fn resume(&mut self, program: usize, task: TaskId) {
         let waits = |h: &&mut Held| h.letter.task == task && !h.letter.follow_up && h.stage == Stage::Asked;
         if let Some(held) = self.programs[program].held.values_mut().find(waits) {
@@ -433,7 +437,7 @@ impl World {
         this.held.clear();
         self.tell(|| format!("program {program}: dies"));
         self.say_later(program, Input::LinkClosed { link });
-        // What it said before may still be on its way when its link is closed, or even after.
+        // What it sent before may still be under way when its link is closed, or even after.
         if self.dice.percent(80) {
             self.programs[program].incarnation += 1;
         }
@@ -441,7 +445,7 @@ impl World {
         self.after(soon, Event::Opens(program));
     }
 
-    /// Their node died: hands of its own die with it, others come back with what they have.
+    /// Their node died: some programs die with it, others reconnect with what they have.
     pub(super) fn programs_lose_their_node(&mut self, node: usize) {
         for program in 0..self.programs.len() {
             if self.programs[program].node != node {
@@ -459,7 +463,7 @@ impl World {
         }
     }
 
-    /// What the programs of an agent have, for a story.
+    /// Describes what the programs of an agent have, for a story.
     pub(super) fn programs_of(&self, node: usize, agent: &AgentId) -> String {
         let mine = self.programs.iter().enumerate().filter(|(_, p)| p.node == node && p.agent == *agent);
         let told = mine.map(|(n, p)| {

@@ -1,4 +1,4 @@
-//! Watchers: they come, leave, fall behind and return, and must have seen everything once, in order.
+//! Watchers that come, leave, fall behind and return; each must see every event once, in order.
 
 use super::world::{Asker, Event, Reply, World};
 use super::{Breakage, Broken, Rule};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) struct Watcher {
     node: usize,
     topic: Topic,
-    /// All that happened up to here has been looked at; none if it never was told where it is.
+    /// Every event up to here was checked; `None` before the node told it a position.
     last: Option<Seq>,
     following: bool,
     asking: bool,
@@ -58,7 +58,8 @@ impl World {
         Ok(())
     }
 
-    /// In a calm world, whoever does not follow yet does so now. True if that takes something to happen.
+    /// In a calm world: makes a watcher that does not follow yet do so. Returns true if
+    /// that schedules an event.
     pub(super) fn watcher_returns(&mut self, watcher: usize) -> bool {
         let idle = !self.watchers[watcher].following && !self.watchers[watcher].asking;
         if idle {
@@ -124,7 +125,7 @@ impl World {
         self.saw(watcher, entry)
     }
 
-    /// One event of its topic: newer than all before, and nothing in between was left out.
+    /// Checks one event of its topic: newer than all before, and none left out in between.
     fn saw(&mut self, watcher: usize, entry: &Entry) -> Result<(), Broken> {
         self.report.events_watched += 1;
         let Watcher { last, topic, .. } = self.watchers[watcher];
@@ -138,7 +139,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing of its topic up to here was left out.
+    /// Checks that no event of its topic up to here was left out.
     fn reached(&mut self, watcher: usize, to: Seq) -> Result<(), Broken> {
         let Watcher { node, topic, last, .. } = self.watchers[watcher];
         let last = last.unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The world: time, what happens next, and everybody in it.
+//! The world: time, the next event, and everyone in it.
 //!
-//! One queue of events drives all; time jumps from one to the next. After `Options::steps` events the world
-//! is *calm*: nothing fails any more, everybody finishes what they began, and the end is compared with what
-//! was promised.
+//! One queue of events drives everything; time jumps from one to the next. After `Options::steps`
+//! events the world is *calm*: nothing fails any more, everyone finishes what they began, and the
+//! result is compared with every promise.
 
 use super::clients::{Client, Errand};
 use super::dice::Dice;
@@ -50,9 +50,9 @@ pub(super) enum Asker {
 
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    /// A client thinks of something to do.
+    /// A client makes its next request.
     Client(usize),
-    /// An errand is tried, or tried again.
+    /// An errand is tried or retried.
     Try(usize),
     /// A request of an errand reaches its node.
     Arrives(usize),
@@ -67,7 +67,7 @@ pub(super) enum Event {
     ClockJumps(usize),
     /// A program connects.
     Opens(usize),
-    /// A program does something about a message it holds.
+    /// A program acts on a message it has.
     Acts {
         program: usize,
         incarnation: u64,
@@ -158,7 +158,7 @@ impl World {
         ask
     }
 
-    /// Lives through everything, then looks at what is left.
+    /// Runs the world to its end, then checks the result.
     pub(super) fn live(&mut self) -> Result<(), Broken> {
         while self.report.steps < self.options.steps {
             let Some(((time, _), event)) = self.queue.pop_first() else { break };
@@ -225,7 +225,8 @@ impl World {
         Ok(())
     }
 
-    /// Something arrived at a node; it decides soon, with whatever else arrives until then.
+    /// An input arrives at a node, which soon decides it together with whatever
+    /// else arrives until then.
     pub(super) fn arrive(&mut self, node: usize, input: Input) {
         self.nodes[node].inbox.push(input);
         let delay = if self.dice.percent(50) { 0 } else { self.dice.within(1, 30) };
@@ -292,7 +293,7 @@ impl World {
         }
     }
 
-    /// What a driver does when a batch was not stored: it tries again what nobody else will.
+    /// Retries after a failed commit what nobody else retries, as a driver does.
     fn retry_after_failure(&mut self, node: usize) {
         let Some(hub) = &self.nodes[node].hub else { return };
         let unknown: Vec<Agent> = self.nodes[node]
@@ -354,7 +355,7 @@ impl World {
             }
             Effect::Stop { link, task, .. } => self.program_stops(node, link, task),
             Effect::Notify { watcher, entry } => return self.watcher_sees(watcher, &entry),
-            // Programs here do not care about interruptions, and nobody looks at presence or context.
+            // Programs here ignore interruptions, and nobody looks at presence or context.
             Effect::Urge { .. }
             | Effect::Interrupt { .. }
             | Effect::Presence { .. }

@@ -1,9 +1,9 @@
-//! Runs a story: turns each order into an input, turns the crank, and says in words what came of it.
+//! Runs a story: turns each order into an input, runs a cycle, and describes the outcome in words.
 //!
 //! Names in stories (`m1`, `a`) stand for ids; a message gets its name when it is accepted.
 //! Not here: the stories (`scripts.rs`).
 
-// Part of a test, though no test itself: a story that makes no sense may stop it.
+// Part of a test: a malformed story may panic.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use synapse_core::state::State;
 use synapse_core::watch::Topic;
 use synapse_core::*;
 
-/// Runs a story; each line must lead to what stands behind its `=>`, and to nothing else.
+/// Runs a story. Each line must have exactly the outcome after its `=>`.
 #[track_caller]
 pub(crate) fn check(story: &str) {
     let mut teller = Teller::default();
@@ -73,7 +73,7 @@ struct Teller {
     links: BTreeMap<u64, AgentId>,
     messages: BTreeMap<String, (MessageId, TaskId)>,
     names: BTreeMap<MessageId, String>,
-    /// What the answer to an ask is called.
+    /// The name for the answer to each request.
     asked: BTreeMap<AskId, String>,
     shows_presence: bool,
 }
@@ -248,7 +248,7 @@ impl Teller {
         }
     }
 
-    /// As a driver would ask its store.
+    /// Looks up facts, as a driver asks its store.
     fn facts(&self, caller: &Caller, command: &Command) -> Facts {
         let mut facts = Facts::default();
         let key = match command {
@@ -306,7 +306,7 @@ impl Teller {
         self.words(before, turned)
     }
 
-    /// The live state is what the journal rebuilds.
+    /// Checks that the journal rebuilds the live state.
     fn compare(&mut self) {
         let mut states = [self.disk.recover().unwrap(), self.hub.as_ref().unwrap().state().clone()];
         for state in &mut states {
@@ -332,7 +332,8 @@ impl Teller {
         words.join(", ")
     }
 
-    /// The first message of a send has its name; the others of a broadcast that name and a letter.
+    /// Names the messages of a send: the first has the given name, the others of a broadcast
+    /// get a letter after it.
     fn name(&mut self, name: &str, taken: &[synapse_core::effect::Taken]) {
         for (one, more) in taken.iter().zip(["", "b", "c"]) {
             let name = format!("{name}{more}");
