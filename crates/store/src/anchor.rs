@@ -1,11 +1,12 @@
-//! Notices that files we have open were removed, replaced or cut short under their names (L13).
+//! Detects that an open file was removed, replaced or truncated under its name (L13).
 //!
-//! What is written to such a file is gone with the process. It costs a `stat` for each file, about a microsecond.
+//! Anything written to such a file is lost when the process exits. Each check costs a `stat` per
+//! file, about a microsecond.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files under their names, as they were when they were opened.
+/// The files with their identities at the time they were opened.
 #[derive(Debug)]
 pub(crate) struct Anchor(Vec<AnchoredFile>);
 
@@ -14,12 +15,13 @@ struct AnchoredFile {
     path: PathBuf,
     /// Device and inode.
     identity: (u64, u64),
-    /// A file that is shorter has lost something that we wrote.
+    /// A shorter file has lost data that we wrote.
     bytes_min: u64,
 }
 
 impl Anchor {
-    /// Of these paths, those that exist. Any length is fine until `require` says otherwise.
+    /// Anchors those of the paths that exist. Any length is accepted until
+    /// `require` sets a minimum.
     pub(crate) fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
         let anchored = |path: &Path| {
             let found = path.symlink_metadata().ok()?;
@@ -28,14 +30,14 @@ impl Anchor {
         Self(paths.into_iter().filter_map(anchored).collect())
     }
 
-    /// From now on this file must have at least so many bytes.
+    /// Requires at least this many bytes from now on.
     pub(crate) fn require(&mut self, path: &Path, bytes_min: u64) {
         if let Some(file) = self.0.iter_mut().find(|file| file.path == path) {
             file.bytes_min = bytes_min;
         }
     }
 
-    /// Whether each name still leads to the same file, with at least the bytes that it must have.
+    /// Whether each name still leads to the same file, with at least the required bytes.
     pub(crate) fn holds(&self) -> bool {
         self.0.iter().all(|file| {
             let found = file.path.symlink_metadata();

@@ -1,9 +1,12 @@
-//! Attachments: files that came with messages, in a folder of the agent, each under the digest of its bytes.
+//! Attachments: files that came with messages, in a folder of the agent, each named by the
+//! digest of its bytes.
 //!
-//! The same bytes are kept once. The journal knows which message refers to which file (table `attachment`); a file that no
-//! message refers to is removed, but not while its message may still be on its way.
+//! Equal files are stored once. The journal knows which message refers to which file (table
+//! `attachment`). A file that no message refers to is removed, but only after a delay, because its
+//! message may still be under way.
 //!
-//! Invariant: a file has the bytes that its name says when `put` returns, and is for this user alone.
+//! Invariant: when `put` returns, the file has the bytes that its name says, and only
+//! this user can read it.
 //! Not here: which caller may read one (`synapse-node`).
 
 use crate::files::{self, Access, FileError};
@@ -14,14 +17,14 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use synapse_core::message::{Digest, FileRef};
 
-/// A file without a message is left alone for so long.
+/// How long a file without a message is kept.
 const UNUSED_AGE: Duration = Duration::from_secs(3_600);
 
 pub struct Attachments {
     dir: PathBuf,
 }
 
-/// Why a file was not kept.
+/// Why a file was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     #[error("the files of this agent may have {max} bytes together (limits.files_bytes_max)")]
@@ -39,15 +42,15 @@ impl Attachments {
         self.dir.join(file.sha256.hex())
     }
 
-    /// Keeps these bytes, unless all files together would then have more than `total_max`.
+    /// Stores these bytes, unless the total would then exceed `total_max`.
     pub fn put(&self, bytes: &[u8], total_max: u64) -> Result<FileRef, AttachError> {
         files::private_dir(&self.dir)?;
         let file = FileRef { sha256: Digest::of(bytes), bytes: bytes.len() as u64 };
         let path = self.path(&file);
-        // A program may have changed the one that is there: it was told where it is.
+        // A program may have changed the stored file, because it was given the path.
         let kept = files::read_private(&path, bytes.len(), Access::Secret).ok();
         if kept.is_some_and(|kept| kept == bytes) {
-            // It counts as new: the message that brings it now is not in the journal yet.
+            // Refresh its age: the message that brings it now is not in the journal yet.
             let touched = File::options().append(true).open(&path);
             let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
             return Ok(file);
@@ -59,7 +62,7 @@ impl Attachments {
         Ok(file)
     }
 
-    /// Opens a file to be read; it is not read as a whole.
+    /// Opens a file for reading, without loading it.
     pub fn open(&self, file: &FileRef) -> Result<File, FileError> {
         let path = self.path(file);
         let mut options = File::options();
@@ -69,7 +72,7 @@ impl Attachments {
         Ok(opened)
     }
 
-    /// Removes files that no message refers to; how many.
+    /// Removes files that no message refers to, and returns how many.
     pub fn sweep(&self, mut is_used: impl FnMut(&str) -> bool) -> Result<usize, FileError> {
         let mut removed = 0;
         let cutoff = SystemTime::now() - UNUSED_AGE;
@@ -111,7 +114,7 @@ mod tests {
         File::options().append(true).open(attachments.path(file)).unwrap().set_modified(old).unwrap();
     }
 
-    /// Finding A8: the same bytes are one file, for this user alone, within the bound of all.
+    /// Finding A8: equal bytes are one file, only this user can read it, and the total is limited.
     #[test]
     fn same_bytes_are_kept_once() {
         let root = tempfile::tempdir().unwrap();
@@ -122,7 +125,7 @@ mod tests {
         let mode = std::fs::metadata(attachments.path(&one)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(matches!(attachments.put(b"hello!", 10), Err(AttachError::NoRoom { max: 10 })));
-        // One that a program has changed is put right.
+        // A file that a program changed is restored.
         std::fs::write(attachments.path(&one), b"hullo").unwrap();
         attachments.put(b"hello", 20).unwrap();
         assert_eq!(std::fs::read(attachments.path(&one)).unwrap(), b"hello");

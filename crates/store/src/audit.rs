@@ -1,9 +1,9 @@
-//! The audit log of one agent: files of lines, each of which names the hash of the one before.
+//! The audit log of one agent: files of lines, each of which contains the hash of the previous one.
 //!
-//! A line is a JSON object that begins with `seq` and `prev`; what else is in it, the writer decides. Here is how
-//! a line is linked to the one before and how a link is read back.
+//! A line is a JSON object that begins with `seq` and `prev`; the writer chooses the other fields.
+//! This module links lines and parses the links.
 //!
-//! Not here: files (`log`), finding out what does not fit (`verify`), what lines say (`synapse-dialects`).
+//! Not here: files (`log`), verification (`verify`), the content of lines (`synapse-dialects`).
 
 mod log;
 mod verify;
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// SHA-256 of a line without its end.
+/// SHA-256 of a line without its line end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
-    /// What the first line of all names.
+    /// The `prev` of the very first line.
     pub const NOTHING: Self = Self([0; 32]);
 
     pub fn of(bytes: &[u8]) -> Self {
@@ -61,7 +61,7 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// The end of a chain: the last line's number and hash.
+/// The end of a chain: number and hash of the last line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     pub seq: u64,
@@ -69,10 +69,10 @@ pub struct Link {
 }
 
 impl Link {
-    /// Before the first line.
+    /// The link before the first line.
     pub const START: Self = Self { seq: 0, hash: Hash::NOTHING };
 
-    /// Adds the next line to `out`: the fields of a JSON object, linked to what came before.
+    /// Appends the next line to `out`: the fields of a JSON object, linked to the previous line.
     pub fn seal(&mut self, fields: &[u8], out: &mut Vec<u8>) {
         use std::io::Write as _;
         debug_assert!(fields.starts_with(b"{\"") && fields.ends_with(b"}"), "fields are an object");
@@ -101,18 +101,18 @@ impl Link {
     }
 }
 
-/// One line as far as the chain is concerned.
+/// The parts of a line that belong to the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Linked {
     pub seq: u64,
     pub prev: Hash,
     pub at: Option<String>,
-    /// What the log itself wrote down.
+    /// The event, if the log wrote this line about itself.
     pub mark: Option<Mark>,
 }
 
 impl Linked {
-    /// `None` for what is no whole line of ours.
+    /// Returns `None` if it is not a whole line of an audit log.
     pub fn parse(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
         let rest = text.strip_prefix(FIRST)?;
@@ -137,17 +137,17 @@ struct Fields {
     mark: Option<Mark>,
 }
 
-/// What the log writes about itself, in lines like the others.
+/// An event that the log writes about itself, in lines like the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
 pub enum Mark {
-    /// The bytes before this line are one that a crash broke off.
+    /// The bytes before this line are an unfinished line, broken off by a crash.
     Torn { bytes: u64, digest: String },
-    /// So many lines could not be written.
+    /// This many lines could not be written.
     Gap { lost: u64 },
-    /// Files with lines up to this one were removed, since only so many are kept.
+    /// Files with lines up to this one were removed by rotation.
     Dropped { through: u64 },
-    /// The head file was not there, so whether lines before this one are missing cannot be told.
+    /// The head file was missing, so lost lines before this one cannot be detected.
     Headless {},
 }
 

@@ -1,7 +1,8 @@
-//! Reading what was: the messages and endings of a journal, newest first or from the start, a page at a time.
+//! Reads history: the messages and endings of a journal, newest first or from the
+//! start, one page at a time.
 //!
-//! Every question is one short read: nobody who looks back keeps a writer, or a checkpoint, waiting. A row that
-//! cannot be read is named and passed over; the others are still history.
+//! Every query is one short read, so that readers never block the writer or a checkpoint. An
+//! unreadable row is reported and skipped.
 //! Not here: finding text (`search`), what a node's doors ask (`history`).
 
 use crate::history::{History, KeptTask};
@@ -17,11 +18,11 @@ use synapse_core::record::{Archive, Said};
 use synapse_core::state::State;
 use synapse_core::task::Ending;
 
-/// One thing that is kept, with its place and time.
+/// One entry of the history, with its position and time.
 #[derive(Debug, Clone)]
 pub struct Past {
     pub seq: Seq,
-    /// Of an artifact the time is not kept; it is 0.
+    /// The time; 0 for an artifact, whose time is not kept.
     pub at: Timestamp,
     pub what: What,
 }
@@ -33,16 +34,16 @@ pub enum What {
     Artifact { task: String, said: Said },
 }
 
-/// Some of it, and the rows among it that could not be read.
+/// A page of entries, with the rows that could not be read.
 #[derive(Debug, Default)]
 pub struct Page {
     pub found: Vec<Past>,
     pub bad: Vec<BadRow>,
-    /// The last row that was looked at.
+    /// The last row that was read.
     pub last: Option<Seq>,
 }
 
-/// Which messages.
+/// A filter for messages.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     pub since: Option<Timestamp>,
@@ -60,13 +61,13 @@ impl Wanted {
     }
 }
 
-/// Clocks are set back by a little now and then, so times may be out of order by as much.
+/// How far times may be out of order, because clocks are sometimes set back.
 const CLOCK_SLACK_MS: u64 = 3_600_000;
 const ROWS_MAX: u64 = 256;
 const PAGE_BYTES: usize = 4 << 20;
 
 impl History {
-    /// Opens a journal to look back in it; none if there is no journal, or nothing in it yet.
+    /// Opens a journal for reading; `None` if there is no journal, or it is empty.
     pub fn look_into(path: &Path) -> Result<Option<Self>, OpenError> {
         schema::look(path)?;
         let broken = |e| schema::broken(path, e);
@@ -82,7 +83,7 @@ impl History {
         Ok((version > 0).then_some(Self { db }))
     }
 
-    /// The newest messages that are wanted, newest first.
+    /// Returns the newest messages that match, newest first.
     pub fn newest(&self, wanted: &Wanted, max: usize) -> Result<Page, JournalError> {
         let mut page = Page::default();
         let mut below = match wanted.until {
@@ -110,7 +111,7 @@ impl History {
         Ok(page)
     }
 
-    /// Places of messages, from the newest on; all of one sender at once by the index of keys.
+    /// Returns positions of messages, newest first. For one sender it uses the index of keys.
     fn seqs_below(&self, below: u64, from: Option<&Who>) -> Result<Vec<u64>, JournalError> {
         let by_sender = "SELECT seq FROM message INDEXED BY message_by_key
                          WHERE key >= ?2 || '/' AND key < ?2 || '0' AND seq < ?1 ORDER BY seq DESC LIMIT ?3";
@@ -121,7 +122,7 @@ impl History {
         Ok(seqs.collect::<Result<_, _>>()?)
     }
 
-    /// The place of the first message later than that, by halves: times grow with places.
+    /// Finds the first message after that time by binary search, since times grow with positions.
     fn first_after(&self, at: Timestamp) -> Result<u64, JournalError> {
         let sql = "SELECT (SELECT min(seq) FROM message), (SELECT max(seq) FROM message)";
         let (low, high): (Option<u64>, Option<u64>) =
@@ -153,7 +154,7 @@ impl History {
         ask.query_row([seq], |row| Ok(read_ended(row))).optional()?.transpose()
     }
 
-    /// The end of a one-way message's task, with the answer that came later, if that is what is kept there.
+    /// Returns the end of a one-way task with its late answer, if this row is such an answer.
     pub(crate) fn late_answer_at(&self, seq: u64) -> Result<Option<Past>, JournalError> {
         let mut ask = self.db.prepare_cached("SELECT task, body, crc FROM said WHERE seq = ?1")?;
         let row: Option<(String, String, u32)> =
@@ -168,13 +169,14 @@ impl History {
         Ok(past)
     }
 
-    /// How a task ended, if it has.
+    /// Returns how a task ended, if it has.
     pub fn ended(&self, task: &TaskId) -> Result<Option<Past>, JournalError> {
         let mut ask = self.db.prepare_cached(rows::whole_id!("SELECT seq, at, body, crc"))?;
         ask.query_row([task.to_string()], |row| Ok(read_ended(row))).optional()?.transpose()
     }
 
-    /// Ended tasks whose id begins so; at most two, which is enough to know that it is not one. Looks at all of them.
+    /// Returns at most two ended tasks whose id has this prefix, enough to see that it is
+    /// ambiguous. Searches all of them.
     pub fn tasks_like(&self, start: &str) -> Result<Vec<TaskId>, JournalError> {
         let sql = "SELECT DISTINCT id FROM task WHERE id >= ?1 AND id <= ?1 || 'g' LIMIT 2";
         let mut ask = self.db.prepare_cached(sql)?;
@@ -183,7 +185,7 @@ impl History {
         Ok(ids.iter().filter_map(|id| TaskId::parse(id).ok()).collect())
     }
 
-    /// Messages whose id begins so; at most two different ones.
+    /// Returns messages whose id has this prefix, at most two different ones.
     pub fn messages_like(&self, start: &str) -> Result<Page, JournalError> {
         let sql = "SELECT max(seq) FROM message WHERE id >= ?1 AND id < ?1 || char(127) GROUP BY id LIMIT 2";
         let mut ask = self.db.prepare_cached(sql)?;
@@ -197,23 +199,23 @@ impl History {
         Ok(page)
     }
 
-    /// A place before everything that happened at that time or later, and not far before.
+    /// Returns a position before everything that happened at that time or later, but close to it.
     pub fn place_before(&self, at: Timestamp) -> Result<Seq, JournalError> {
         let first = self.first_after(Timestamp(at.0.saturating_sub(CLOCK_SLACK_MS)))?;
         Ok(Seq(first.saturating_sub(1)))
     }
 
-    /// A place after everything that happened at that time or earlier, and not far after.
+    /// Returns a position after everything that happened at that time or earlier, but close to it.
     pub fn place_after(&self, at: Timestamp) -> Result<Seq, JournalError> {
         let last: Option<u64> = self.db.query_row("SELECT max(seq) FROM message", [], |row| row.get(0))?;
         let found = self.first_after(at.plus_ms(CLOCK_SLACK_MS))?;
-        // Behind the last message there may still be endings.
+        // There may still be endings after the last message.
         Ok(if last.is_none_or(|last| found > last) { Seq(i64::MAX as u64) } else { Seq(found) })
     }
 
-    /// Everything after a place, in order, a page of bounded size.
+    /// Returns the entries after a position, in order, in a page of limited size.
     pub fn after(&self, after: Seq) -> Result<Page, JournalError> {
-        // Read whole before anything is done with it: a slow reader of ours holds nothing open here.
+        // Reads the whole page first, so that a slow consumer does not keep the read open.
         let sql = "SELECT seq, at, head, body, crc, 'message' FROM message WHERE seq > ?1
                    UNION ALL SELECT seq, at, NULL, body, crc, 'task' FROM task WHERE seq > ?1
                    UNION ALL SELECT seq, 0, task, body, crc, 'said' FROM said WHERE seq > ?1
@@ -233,16 +235,16 @@ impl History {
         Ok(page)
     }
 
-    /// What is open, as the node would know it after a start.
+    /// Returns the open messages and tasks, as the node would load them at a start.
     pub fn state(&self) -> Result<State, JournalError> {
-        // In one transaction: a snapshot taken meanwhile would leave a hole between here and there.
+        // Uses one transaction: a snapshot taken meanwhile would leave a gap.
         let reading = self.db.unchecked_transaction()?;
         Ok(journal::replay(&reading)?.0)
     }
 }
 
 impl Page {
-    /// A bad row is noted and passed over; a bad disk is not.
+    /// Records and skips a bad row, but passes on a disk error.
     fn take(&mut self, past: Result<Option<Past>, JournalError>) -> Result<Option<Past>, JournalError> {
         match past {
             Err(JournalError::Row(bad)) => {
@@ -277,7 +279,7 @@ fn ended(seq: u64, at: u64, body: &str, crc: u32) -> Result<Past, JournalError> 
     Ok(Past { seq: Seq(seq), at: Timestamp(at), what: What::Ended { ending, archive: Box::new(archive) } })
 }
 
-/// A row of `after`, which says its table last.
+/// Reads a row of `after`, whose last column names its table.
 fn read_any(row: &Row<'_>) -> Result<Past, JournalError> {
     let (seq, at): (u64, u64) = (row.get(0)?, row.get(1)?);
     match row.get_ref(5)?.as_str() {

@@ -1,6 +1,6 @@
-//! Looking at the journal of an agent without touching it: whether it can be opened, and how far it has come.
+//! Inspects an agent's journal without changing it: whether it opens, and how far it has come.
 //!
-//! Invariant: no file is made, changed or removed, whether or not a node has the journal open.
+//! Invariant: no file is created, changed or removed, whether or not a node has the journal open.
 //! Not here: opening it for work (`journal`), repairing anything.
 
 use crate::journal::{JournalError, replay};
@@ -10,17 +10,17 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::path::{Path, PathBuf};
 use synapse_core::state::State;
 
-/// What a look at a journal tells.
+/// What the inspection of a journal found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// When the last record was written, by the clock of then.
+    /// When the last record was written, by the clock of that time.
     pub newest_ms: Option<u64>,
 }
 
-/// A whole check of a larger file would take longer than anybody wants to wait.
+/// The largest file that gets a full check; more would take too long.
 const CHECKED_BYTES_MAX: u64 = 32 << 20;
 
-/// `None` if there is no journal yet.
+/// Inspects a journal; `None` if there is no journal yet.
 pub fn journal(path: &Path) -> Result<Option<Seen>, OpenError> {
     let before = loss::look(path)?;
     let Ok(found) = path.symlink_metadata() else { return Ok(None) };
@@ -43,7 +43,7 @@ pub fn journal(path: &Path) -> Result<Option<Seen>, OpenError> {
     Ok(Some(Seen { newest_ms: records.max(ends) }))
 }
 
-/// The state that a journal tells of, without opening it for work; `None` if there is no journal yet.
+/// Returns the state in a journal, read-only; `None` if there is no journal yet.
 pub fn state(path: &Path) -> Result<Option<State>, OpenError> {
     let Ok(found) = path.symlink_metadata() else { return Ok(None) };
     schema::look(path)?;
@@ -56,8 +56,8 @@ pub fn state(path: &Path) -> Result<Option<State>, OpenError> {
     replay(&db).map(|(state, _)| Some(state)).map_err(damaged)
 }
 
-/// Without a log beside it nobody has it open, and SQLite is told not to make one. With a log, whoever made that
-/// made the other files as well.
+/// Opens a journal read-only. Without a log beside it nobody has it open, and `immutable` keeps
+/// SQLite from creating one. With a log, its writer has created the other files as well.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
@@ -68,7 +68,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// As it is written in an address.
+/// Escapes a path for use in a URI.
 fn escaped(path: &Path) -> String {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;

@@ -1,11 +1,12 @@
-//! Checkpoints: the write-ahead log is copied into the database beside the writer, and then begun anew.
+//! Checkpoints: a thread copies the write-ahead log into the database, and the
+//! writer then reuses the log.
 //!
-//! A log that is written over costs a commit less than one that grows: the file's length and its new blocks need not
-//! reach the disk as well. So it is kept short. What can be copied while the writer goes on, a thread copies;
-//! what was written meanwhile, a little, the writer copies itself between two commits, so that the next one begins at
-//! the front.
+//! Reusing the log makes a commit cheaper than growing it, because the file's length and new blocks
+//! need not reach the disk. So the log is kept short. The thread copies what it can while the
+//! writer continues. The writer itself copies the little that was written meanwhile, between two
+//! commits, so that the next commit starts at the front of the log.
 //!
-//! Invariant: nobody waits for a reader. While one is in the log, the log grows.
+//! Invariant: nobody waits for a reader. While one uses the log, the log grows.
 
 use rusqlite::Connection;
 use std::path::Path;
@@ -14,22 +15,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// So many pages of log are copied together: 16 MB.
+/// The log size, in pages, at which a copy starts: 16 MB.
 const PAGES: u32 = 4_096;
 
 pub(crate) struct Checkpointer {
-    /// How long the log is.
+    /// The current length of the log.
     pages: Arc<AtomicU32>,
-    /// How long it may get before something is done about it.
+    /// The length at which the next copy starts.
     pages_max: u32,
-    /// The thread has copied what it could.
+    /// Set when the thread has copied what it could.
     copied: Arc<AtomicBool>,
     wake: Option<SyncSender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Checkpointer {
-    /// For the one that writes by `db`, whose hook for the log is used up by it.
+    /// Starts the thread for the writer of `db`, and takes the connection's WAL hook.
     pub(crate) fn start(path: &Path, db: &mut Connection) -> rusqlite::Result<Self> {
         let pages = Arc::new(AtomicU32::new(0));
         let seen = pages.clone();
@@ -48,12 +49,12 @@ impl Checkpointer {
         Ok(Self { pages, pages_max: PAGES, copied, wake: Some(wake), thread })
     }
 
-    /// How many frames the log had after the last commit.
+    /// Returns how many frames the log had after the last commit.
     pub(crate) fn frames(&self) -> u32 {
         self.pages.load(Relaxed)
     }
 
-    /// After a commit of `db`; whether the whole log is in the database now.
+    /// Runs after each commit of `db`. Returns whether the whole log is now in the database.
     pub(crate) fn committed(&mut self, db: &Connection) -> bool {
         let pages = self.pages.load(Relaxed);
         if self.copied.swap(false, Relaxed) {
@@ -64,7 +65,7 @@ impl Checkpointer {
         if pages >= self.pages_max
             && let Some(wake) = &self.wake
         {
-            // Full means it is already awake.
+            // A full channel means that the thread is already awake.
             let _ = wake.try_send(());
         }
         false
@@ -80,7 +81,8 @@ impl Drop for Checkpointer {
     }
 }
 
-/// Copies the rest of the log; whether the next commit is at its front. It is not if somebody still reads in it.
+/// Copies the rest of the log. Returns whether the next commit starts at its front,
+/// which a reader can prevent.
 fn begin_anew(db: &Connection) -> rusqlite::Result<bool> {
     db.busy_timeout(Duration::ZERO)?;
     let is_busy = db.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, bool>(0));
@@ -91,7 +93,7 @@ fn begin_anew(db: &Connection) -> rusqlite::Result<bool> {
 fn copy(path: &Path, woken: &Receiver<()>, done: &AtomicBool) {
     let mut db: Option<Connection> = None;
     while woken.recv().is_ok() {
-        // Opened late: most nodes never need it, and a connection costs memory.
+        // Opened on first use: most nodes never need it, and a connection costs memory.
         if db.is_none() {
             db = Connection::open(path).ok();
         }
@@ -108,8 +110,8 @@ mod tests {
     use crate::journal::wal_of;
     use std::time::Instant;
 
-    /// Writes so many rows of a page each, one commit each. What is to be copied is waited for: a writer that does not
-    /// wait for the disk would leave the thread behind.
+    /// Writes this many rows of a page each, one commit each. Waits for each copy, because a writer
+    /// that never waits for the disk would outrun the thread.
     fn fill(db: &Connection, checkpointer: &mut Checkpointer, rows: u32) {
         for _ in 0..rows {
             db.execute("INSERT INTO t VALUES (zeroblob(4000))", []).unwrap();

@@ -1,7 +1,7 @@
-//! Keeping the file small and the opening quick: snapshots and pruning.
+//! Snapshots and pruning, which keep the file small and the opening fast.
 //!
-//! A snapshot is the whole durable state at one sequence number; records before it are only kept for watchers
-//! that return late. What has ended is history, and leaves after its retention.
+//! A snapshot is the whole durable state at one sequence number; records before it are kept only
+//! for watchers that return late. Ended tasks are history, and are removed after their retention.
 //! Invariant: nothing open is ever pruned; a dedupe key lives at least seven days.
 
 use crate::journal::{Journal, JournalError};
@@ -11,14 +11,14 @@ use synapse_core::ids::Timestamp;
 use synapse_core::record::Archive;
 use synapse_core::state::State;
 
-/// How long what is kept.
+/// How long data is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// Ended tasks and their messages, days. At least seven.
+    /// How long ended tasks and their messages are kept, in days. At least seven.
     pub days: u32,
-    /// Ended tasks beyond this many go early, but never before seven days.
+    /// Ended tasks beyond this many are removed early, but never before seven days.
     pub ended_max: u64,
-    /// Records kept after a snapshot, for watchers that return.
+    /// Records kept before a snapshot, for watchers that return.
     pub events_kept: u64,
     /// Records between snapshots, at least.
     pub snapshot_every: u64,
@@ -32,18 +32,18 @@ impl Default for Retention {
 
 const DAY_MS: u64 = 24 * 3_600_000;
 const DAYS_MIN: u64 = 7;
-/// How much one call prunes: small enough that nobody notices the pause.
+/// How many tasks one call prunes: few enough that the pause is not noticed.
 const SLICE: u32 = 200;
 
 impl Journal {
-    /// Whether a snapshot is worth its cost: never less often than keeps the opening quick, and never so
-    /// often that a large state is written over and over.
+    /// Whether a snapshot is worth its cost: often enough that opening stays fast, but not so often
+    /// that a large state is rewritten all the time.
     pub fn wants_snapshot(&self, state: &State) -> bool {
         let size = (state.letters.len() + state.tasks.len()) as u64;
         self.tail >= self.retention.snapshot_every.max(2 * size)
     }
 
-    /// Writes the state down, so that the next opening starts from here.
+    /// Writes a snapshot, so that the next opening starts from here.
     pub fn take_snapshot(&mut self, state: &State) -> Result<(), JournalError> {
         self.check_files()?;
         let body = rows::text(state);
@@ -64,13 +64,14 @@ impl Journal {
         Ok(())
     }
 
-    /// At an orderly end: a snapshot if enough has happened, so that the next start is quick.
+    /// Takes a snapshot at an orderly stop if at least `worth` records have come since the last, so
+    /// that the next start is fast.
     pub fn close(&mut self, state: &State, worth: u64) -> Result<(), JournalError> {
         if self.tail >= worth { self.take_snapshot(state) } else { Ok(()) }
     }
 
-    /// Removes a slice of what is past its time; true if there may be more. Only what a snapshot has behind it
-    /// goes, so take one first.
+    /// Removes a slice of expired history; returns true if there may be more. It only removes what
+    /// a snapshot covers, so take one first.
     pub fn prune(&mut self, now: Timestamp) -> Result<bool, JournalError> {
         self.check_files()?;
         let days = u64::from(self.retention.days).max(DAYS_MIN);
@@ -107,9 +108,9 @@ impl Journal {
     }
 }
 
-/// The oldest ended tasks that are past their time, or one too many.
+/// Returns the oldest ended tasks that are expired or beyond the maximum.
 fn oldest(db: &Connection, cutoff: u64, early: u64, extra: u64) -> Result<Vec<(u64, Archive)>, JournalError> {
-    // What ended after the last snapshot is still to be replayed, and would be missed.
+    // Tasks that ended after the last snapshot are still needed for replay.
     let sql = "SELECT seq, at, body, crc FROM task WHERE seq <= (SELECT max(seq) FROM snapshot) ORDER BY seq LIMIT ?1";
     let mut ask = db.prepare_cached(sql)?;
     let rows = ask.query_map([SLICE], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?;

@@ -1,13 +1,15 @@
-//! A lasting contradiction between a program and the screen rules of its profile, for `synapse doctor`.
+//! A lasting contradiction between a program's own reports and the screen rules of its
+//! profile, for `synapse doctor`.
 //!
-//! One `disagreement.json` in the agent's directory, which only its user can read: it has rows of the screen. The node
-//! writes it, and removes it when another profile is used. The next start of the program removes it, too.
+//! One `disagreement.json` in the agent's directory, which only its user can read, because it
+//! contains rows of the screen. The node writes it, and removes it when the profile changes. The
+//! next start of the program removes it, too.
 
 use crate::files::{self, Access, FileError};
 use crate::home::AgentDir;
 use serde::{Deserialize, Serialize};
 
-/// What the program told and what the rules for its screen said meanwhile.
+/// What the program reported, and what its screen rules said at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleDisagreement {
     pub since_ms: u64,
@@ -15,17 +17,17 @@ pub struct RuleDisagreement {
     /// How many times it lasted long.
     pub times: u32,
     pub longest_ms: u64,
-    /// Who told what the program does, such as `hook`; which state, and why.
+    /// What reported the program's state, such as `hook`; the state, and the reason.
     pub source: String,
     pub says: String,
     pub why: String,
-    /// The rule that fitted the screen, and its state; none if no rule did.
+    /// The rule that matched the screen, and its state; `None` if no rule did.
     #[serde(default)]
     pub rule: Option<ScreenRule>,
     pub profile: String,
-    /// Where that profile is from.
+    /// The source of that profile.
     pub profile_from: String,
-    /// As it was started.
+    /// The program as it was started.
     pub program: String,
     #[serde(default)]
     pub cli_version: Option<String>,
@@ -35,14 +37,14 @@ pub struct RuleDisagreement {
     pub proposal: Option<ProposedLines>,
 }
 
-/// A rule of a profile.
+/// A screen rule of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScreenRule {
     pub name: String,
     pub state: String,
 }
 
-/// Lines for a profile, and where they belong.
+/// Lines proposed for a profile, and where they belong.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProposedLines {
     pub place: String,
@@ -56,13 +58,13 @@ impl RuleDisagreement {
         files::write_private(&dir.disagreement(), &serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// None if there was none, or nobody could write it down.
+    /// Returns `None` if there was none, or it could not be written.
     pub fn load(dir: &AgentDir) -> Option<Self> {
         let bytes = files::read_private(&dir.disagreement(), BYTES_MAX, Access::Plain).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// It is about a program or a profile that is not in use any more.
+    /// Removes it, because the program or profile it is about is not in use any more.
     pub fn forget(dir: &AgentDir) {
         let _ = std::fs::remove_file(dir.disagreement());
     }

@@ -1,7 +1,7 @@
-//! How an agent's program ended: for whoever asks once the agent is gone.
+//! How an agent's program ended, for queries after the agent is gone.
 //!
-//! One `ended.json` in the agent's directory, written when its program ends by itself and removed at its next start. An
-//! agent that was stopped has none.
+//! One `ended.json` in the agent's directory, written when its program ends by itself and removed
+//! at its next start. An agent that was stopped has none.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::home::AgentDir;
 /// How a program ended by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// With a code other than 0, or by a signal.
+    /// Whether it ended with a code other than 0, or by a signal.
     pub failed: bool,
-    /// The code or the signal, and its last words.
+    /// The code or the signal, and its last output.
     pub why: String,
     pub at_ms: u64,
 }
@@ -25,13 +25,13 @@ impl Ended {
         files::write_private(&dir.ended(), &serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// None if it did not end by itself, or nobody could write it down.
+    /// Returns `None` if it did not end by itself, or the file could not be written.
     pub fn load(dir: &AgentDir) -> Option<Self> {
         let bytes = files::read_private(&dir.ended(), BYTES_MAX, Access::Plain).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// It runs again.
+    /// Removes it, because the program runs again.
     pub fn forget(dir: &AgentDir) {
         let _ = std::fs::remove_file(dir.ended());
     }

@@ -1,10 +1,13 @@
-//! Careful files: written whole or not at all, read only if they are ours.
+//! Safe file access: files are written whole or not at all, and read only if
+//! they belong to this user.
 //!
-//! Another user of the machine may have put anything at any path before us. So nothing here follows a
-//! symbolic link at the end of a path, reads what another user owns, waits for the far end of a pipe, or
-//! reads without a limit; and what is checked is the open file, not a name that may change hands.
+//! Another user of the machine may have put anything at any path before us. So these functions
+//! never follow a symbolic link at the end of a path, never read what another user owns, never wait
+//! for the other end of a pipe, and never read without a limit. Checks are made on the open file,
+//! because a name may be replaced.
 //!
-//! Invariant: what `write_private` returned for survives a power cut; a reader sees the old or the new.
+//! Invariant: once `write_private` returns, the content survives a power cut; a reader sees either
+//! the old or the new content.
 //! Not here: which files there are (`home`), and what is in them.
 
 use std::ffi::OsStr;
@@ -18,7 +21,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, Stat};
 use rustix::io::Errno;
 
-/// Why a file or directory was not used; says what helps.
+/// Why a file or directory was not used, and what helps.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error(
@@ -51,12 +54,12 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Whether there simply is nothing at that path.
+    /// Whether the path simply does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether the disk, or what this user may have of it, is full.
+    /// Whether the disk or this user's quota is full.
     pub fn is_no_space(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
@@ -67,7 +70,7 @@ impl FileError {
     }
 }
 
-/// Something on disk that was passed over, and why. Never fatal; a person may want to look.
+/// Something on disk that was skipped, and why. Never fatal, but worth showing to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub path: PathBuf,
@@ -87,33 +90,34 @@ pub enum Access {
     Secret,
     /// Others may read it, but not write.
     Plain,
-    /// As secret, and under one name only: a second one may be anywhere.
+    /// As secret, and without further hard links, which could be anywhere.
     Sole,
-    /// Not looked at; for files of other tools in a directory that is ours.
+    /// Not checked; for files of other tools in a directory of this user.
     Any,
 }
 
-/// Makes `path` a directory that only this user can enter, with all its parents.
+/// Creates `path` as a directory that only this user can enter, with all its parents.
 ///
-/// One that is ours and readable by others is closed; one that others could write to is refused, since
-/// whatever is in it may not be ours.
+/// An existing directory of this user that others can read is closed to them. One that others can
+/// write to is refused, since its content may not be trustworthy.
 pub fn private_dir(path: &Path) -> Result<(), FileError> {
     open_private_dir(path).map(drop)
 }
 
-/// As `private_dir`, but takes over one of ours that others could write to as well. Only for directories
-/// of which each file is checked on its own.
+/// Like `private_dir`, but also accepts a directory of this user that others can write to. Only for
+/// directories whose files are each checked.
 pub fn adopt_dir(path: &Path) -> Result<(), FileError> {
     let dir = open_or_make(path)?;
     close_to_others(path, &dir)
 }
 
-/// Makes `path` a directory of ours if there is none; others may look into it.
+/// Creates `path` as a directory of this user if it is missing; others may read it.
 pub fn own_dir(path: &Path) -> Result<(), FileError> {
     open_or_make(path).map(drop)
 }
 
-/// As `private_dir`, and keeps it open: whatever happens to its name, this is the one that was checked.
+/// Like `private_dir`, and returns it open: even if the name changes, this is the
+/// directory that was checked.
 pub(crate) fn open_private_dir(path: &Path) -> Result<OwnedFd, FileError> {
     let dir = open_or_make(path)?;
     let mode = mode_of(&stat_dir(path, &dir)?);
@@ -124,7 +128,7 @@ pub(crate) fn open_private_dir(path: &Path) -> Result<OwnedFd, FileError> {
     Ok(dir)
 }
 
-/// Opens a directory of ours as it is; `None` if there is none.
+/// Opens a directory of this user as it is; `None` if it is missing.
 pub(crate) fn open_own_dir(path: &Path) -> Result<Option<OwnedFd>, FileError> {
     match rustix::fs::open(path, DIRECTORY, Mode::empty()) {
         Ok(dir) => {
@@ -137,7 +141,7 @@ pub(crate) fn open_own_dir(path: &Path) -> Result<Option<OwnedFd>, FileError> {
     }
 }
 
-/// Replaces the file in one step, for this user only, and returns once it would survive a power cut.
+/// Replaces the file atomically, for this user only, and returns once it would survive a power cut.
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let (dir, name) = split(path)?;
     let draft = draft(path, dir, bytes, Sync::Yes)?;
@@ -145,15 +149,16 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     sync_dir(dir)
 }
 
-/// Replaces the file in one step, for this user only; a power cut may lose it. For what a restart renews.
+/// Replaces the file atomically, for this user only, but not durably. For content
+/// that a restart renews.
 pub fn write_volatile(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let (dir, name) = split(path)?;
     let draft = draft(path, dir, bytes, Sync::No)?;
     put_in_place(path, &draft, &dir.join(name))
 }
 
-/// Replaces a file that is no secret in one step, with the mode it is to have, and durably. For files of the user
-/// that we are only guests in.
+/// Replaces a file that is not secret atomically and durably, with the given mode. For the user's
+/// own files, which we only edit.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     let (dir, name) = split(path)?;
     let draft = draft(path, dir, bytes, Sync::Yes)?;
@@ -167,13 +172,13 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     sync_dir(dir)
 }
 
-/// Creates the file with its content in one step and durably; `false` if there is one already, which
-/// is left as it is.
+/// Creates the file with its content atomically and durably. Returns `false` and leaves an
+/// existing file unchanged.
 pub fn create_private(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     let (dir, _) = split(path)?;
     let draft = draft(path, dir, bytes, Sync::Yes)?;
     let linked = place_if_free(&draft, path);
-    // After a link there are two names, after a rename one; either way the draft has to go.
+    // After a link there are two names, after a rename one; in both cases remove the draft.
     let _ = std::fs::remove_file(&draft);
     match linked {
         Ok(()) => sync_dir(dir).map(|()| true),
@@ -182,12 +187,12 @@ pub fn create_private(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     }
 }
 
-/// Reads a whole file that must be ours, plain, and no larger than `max` bytes.
+/// Reads a whole file, which must be plain, belong to this user, and have at most `max` bytes.
 pub fn read_private(path: &Path, max: usize, access: Access) -> Result<Vec<u8>, FileError> {
     read_at(CWD, path.as_os_str(), max, access, || path.to_owned())
 }
 
-/// As `read_private`, for a name in an open directory; `path` is only for telling.
+/// Like `read_private`, for a name in an open directory; `path` is only for error messages.
 pub(crate) fn read_at(
     dir: BorrowedFd<'_>,
     name: &OsStr,
@@ -195,7 +200,7 @@ pub(crate) fn read_at(
     access: Access,
     path: impl Fn() -> PathBuf,
 ) -> Result<Vec<u8>, FileError> {
-    // Not blocking: opening a pipe would otherwise wait for someone to write to it.
+    // Non-blocking, because opening a pipe would otherwise wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(dir, name, flags, Mode::empty());
     let file = File::from(opened.map_err(|errno| match errno {
@@ -213,13 +218,14 @@ pub(crate) fn read_at(
     bytes.ok_or_else(|| FileError::TooLarge { path: path(), max })
 }
 
-/// Whether an open file is ours, plain, and no more open to others than it may be.
+/// Checks that an open file is plain, belongs to this user, and is not more open
+/// to others than allowed.
 pub(crate) fn check_open(file: &File, access: Access, path: &Path) -> Result<(), FileError> {
     let stat = rustix::fs::fstat(file).map_err(|errno| FileError::io(path, "look at", errno))?;
     check_file(&stat, access, &|| path.to_owned())
 }
 
-/// Removes the file; it is well if there is none.
+/// Removes the file; a missing one is fine.
 pub fn remove(path: &Path) -> Result<(), FileError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(FileError::io(path, "remove", error)),
@@ -227,7 +233,7 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// What was removed from a directory stays removed after a power cut; it is well if there is none.
+/// Syncs the directory, so that removals survive a power cut; a missing one is fine.
 pub fn sync(dir: &Path) -> Result<(), FileError> {
     match sync_dir(dir) {
         Err(error) if error.is_missing() => Ok(()),
@@ -235,7 +241,7 @@ pub fn sync(dir: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Writes a new file into an open directory, for this user only, and leaves nothing behind on failure.
+/// Writes a new file into an open directory, for this user only, and removes it again on failure.
 pub(crate) fn write_new_at(dir: BorrowedFd<'_>, name: &OsStr, bytes: &[u8], sync: Sync) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?);
@@ -255,12 +261,12 @@ pub(crate) enum Sync {
     No,
 }
 
-/// The user we act as: the only one whose files we trust.
+/// Returns the effective user id: the only user whose files are trusted.
 pub fn our_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// `N` random bytes as hex digits.
+/// Returns `N` random bytes as hex digits.
 pub(crate) fn random_hex<const N: usize>() -> io::Result<String> {
     let mut bytes = [0u8; N];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
@@ -270,7 +276,7 @@ pub(crate) fn random_hex<const N: usize>() -> io::Result<String> {
     }))
 }
 
-/// A name for a file that is not finished.
+/// Returns a name for an unfinished file.
 pub(crate) fn draft_name(random: &str) -> String {
     format!("{DRAFT}{}-{random}", std::process::id())
 }
@@ -280,7 +286,7 @@ pub(crate) fn is_draft(name: &[u8]) -> bool {
     name.starts_with(DRAFT.as_bytes())
 }
 
-/// Removes a draft that nobody can still be writing. Drafts of other users are not ours to remove.
+/// Removes a draft that is too old to be still in progress. Drafts of other users are left alone.
 pub(crate) fn sweep_draft(dir: BorrowedFd<'_>, name: &OsStr, now_s: u64) {
     let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
     if stat.st_uid == our_uid() && is_older(&stat, now_s, STALE_S) {
@@ -314,7 +320,8 @@ fn make_dirs(path: &Path) -> Result<(), FileError> {
         made => made,
     };
     match made {
-        // The name of a directory is content of its parent: without this, all below could vanish.
+        // A directory's name is content of its parent: without this sync,
+        // everything below could vanish.
         Ok(()) => sync_dir(parent),
         Err(Errno::EXIST) => Ok(()),
         Err(errno) => Err(FileError::io(path, "create", errno)),
@@ -367,10 +374,10 @@ fn check_file(stat: &Stat, access: Access, path: &impl Fn() -> PathBuf) -> Resul
     Ok(())
 }
 
-/// `None` if there turned out to be more than `max`.
+/// Reads a file; `None` if it has more than `max` bytes.
 fn read_up_to(mut file: File, stated: usize, max: usize) -> io::Result<Option<Vec<u8>>> {
-    // One byte of room more than the file has: a read that leaves it free has seen the end, so a file
-    // that did not grow costs one call.
+    // One byte of room more than the file has: a read that leaves it free has reached the end, so a
+    // file that did not grow costs one call.
     let mut bytes = vec![0u8; stated + 1];
     let mut len = 0;
     loop {
@@ -392,7 +399,7 @@ fn read_up_to(mut file: File, stated: usize, max: usize) -> io::Result<Option<Ve
     }
 }
 
-/// Directory and name of a path that is to become a file.
+/// Splits the path of a new file into directory and name.
 fn split(path: &Path) -> Result<(&Path, &OsStr), FileError> {
     let name = path.file_name().ok_or_else(|| FileError::io(path, "write", Errno::INVAL))?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -413,8 +420,8 @@ fn put_in_place(path: &Path, draft: &Path, target: &Path) -> Result<(), FileErro
     })
 }
 
-/// A link, unlike a rename, never replaces. Where a file system has no links, a rename that never
-/// replaces, which is younger and rarer.
+/// Puts the draft in place without replacing anything, by a link. File systems without links need a
+/// rename with `NOREPLACE`, which is newer and less supported.
 fn place_if_free(draft: &Path, path: &Path) -> Result<(), Errno> {
     match rustix::fs::link(draft, path) {
         #[cfg(target_os = "linux")]
@@ -430,7 +437,7 @@ fn sync_dir(dir: &Path) -> Result<(), FileError> {
     opened.and_then(|dir| sync_fd(dir.as_fd())).map_err(|errno| FileError::io(dir, "sync", errno))
 }
 
-/// Some file systems cannot sync a directory and say so; then there is nothing more to be had.
+/// Syncs a directory. Some file systems report that they cannot; that counts as success.
 pub(crate) fn sync_fd(dir: BorrowedFd<'_>) -> Result<(), Errno> {
     match rustix::fs::fsync(dir) {
         Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),

@@ -1,23 +1,24 @@
-//! Grams: what a text is cut into so that it can be found again, in every script. Pure.
+//! Grams: the pieces of a text by which it can be found, in every script. Pure.
 //!
-//! Text is folded character by character (case, full-width forms), so a place in the folded text is the same
-//! place in the original. Words of alphabets become runs of three characters. Chinese, Japanese, Thai and the
-//! like write no spaces and have words of one or two characters, so there each pair is a gram, and each
-//! character alone.
+//! Text is folded character by character (case, full-width forms), so a position in the folded text
+//! is the same position in the original. Words of alphabets become runs of three characters.
+//! Chinese, Japanese, Thai and similar scripts write no spaces and have words of one or two
+//! characters, so each pair and each single character is a gram there.
 //!
-//! Invariant: every gram of a term is a gram of every text that contains the term. So an index of grams gives too
-//! much, never too little, and whoever asks it looks at the text again with `Query::places`.
+//! Invariant: every gram of a term is a gram of every text that contains the term. So an index
+//! of grams may return too many texts, but never too few, and the caller checks each text
+//! again with `Query::places`.
 //! Not here: the index (`search`).
 
 use synapse_core::message::{Content, Piece};
 
-/// What is searched for: plain words, all of which must be in a text.
+/// A search query: plain words, all of which must be in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     terms: Vec<String>,
 }
 
-/// Why a text cannot be searched for.
+/// Why a query is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadQuery {
     #[error("there is nothing to search for; give a word")]
@@ -32,7 +33,7 @@ const GRAMS_ASKED_MAX: usize = 32;
 const PLACES_MAX: usize = 32;
 
 impl Query {
-    /// Nothing in it has a meaning but the spaces between its words.
+    /// Parses a query. Only the spaces between its words have a meaning.
     pub fn parse(raw: &str) -> Result<Self, BadQuery> {
         if raw.len() > BYTES_MAX {
             return Err(BadQuery::TooLong(raw.len()));
@@ -42,19 +43,19 @@ impl Query {
         if terms.is_empty() { Err(BadQuery::Empty) } else { Ok(Self { terms }) }
     }
 
-    /// What to ask an index; none if no word of the query has a gram.
+    /// Returns the index expression; `None` if no word of the query has a gram.
     pub(crate) fn expression(&self) -> Option<String> {
         let mut asked = Vec::new();
         for term in &self.terms {
             let chars: Vec<char> = term.chars().collect();
             let mut grams = Vec::new();
             of_word(&chars, &mut grams);
-            // A character alone says nothing that its pairs do not say better.
+            // Drop single characters where there are pairs, which are more exact.
             let longest = grams.iter().map(Gram::len).max().unwrap_or(0);
             grams.retain(|gram| longest == 1 || gram.len() > 1);
             grams.sort_unstable();
             grams.dedup();
-            // Evenly from a long term, so that its whole length is asked for.
+            // Sample a long term evenly, so that its whole length is covered.
             let step = grams.len().div_ceil(GRAMS_ASKED_MAX).max(1);
             asked.extend(grams.into_iter().step_by(step));
         }
@@ -72,7 +73,7 @@ impl Query {
         self.terms.iter().all(|term| folded.contains(term.as_str()))
     }
 
-    /// Where its words are, counted in characters: start and length, in order, without overlap.
+    /// Returns where its words are, in characters: start and length, in order, without overlap.
     pub fn places(&self, text: &str) -> Vec<(usize, usize)> {
         let folded = fold(text);
         let mut bytes: Vec<(usize, usize)> = self
@@ -97,7 +98,8 @@ impl Query {
     }
 }
 
-/// What of a content can be searched: its texts, its data, the names of its files. Not its bytes.
+/// Returns the searchable text of a content: its texts, its data, the names of its
+/// files, but not file bytes.
 pub fn searchable(content: &Content) -> String {
     let mut text = String::new();
     let mut add = |more: &str| {
@@ -123,7 +125,7 @@ pub fn fold(text: &str) -> String {
     text.chars().map(fold_char).collect()
 }
 
-/// One for one: what is longer in lower case stays as it is.
+/// Folds one character to one character: one whose lower case is longer stays as it is.
 fn fold_char(c: char) -> char {
     if c.is_ascii() {
         return if c.is_ascii_whitespace() || c == '\u{b}' { ' ' } else { c.to_ascii_lowercase() };
@@ -140,7 +142,7 @@ fn fold_char(c: char) -> char {
     }
 }
 
-/// The grams of a folded text as words of an index, each once.
+/// Appends the grams of a folded text as index words, each once.
 pub(crate) fn tokens_of(folded: &str, into: &mut String) {
     let mut grams = Vec::new();
     let mut chars = Vec::new();
@@ -159,7 +161,7 @@ pub(crate) fn tokens_of(folded: &str, into: &mut String) {
     }
 }
 
-/// A word of an index for an id; the number of its letters keeps it apart from grams.
+/// Returns the index word for an id; its length keeps it apart from grams.
 pub(crate) fn token_of_id(id: &str) -> String {
     format!("x{:08x}", crc32fast::hash(id.as_bytes()))
 }
@@ -180,7 +182,7 @@ fn of_word(word: &[char], into: &mut Vec<Gram>) {
     }
 }
 
-/// A script in which one or two characters are a word.
+/// Whether the script uses words of one or two characters.
 fn is_dense(c: char) -> bool {
     c >= '\u{e00}' && !matches!(c, '\u{1e00}'..='\u{2e7f}')
 }
@@ -191,7 +193,7 @@ struct Gram(u64);
 
 impl Gram {
     fn of(chars: &[char]) -> Self {
-        // One more than the character, so that none is like a missing one.
+        // The code plus one, so that no character looks like a missing one.
         Self(chars.iter().fold(0, |bits, c| bits << 21 | (u64::from(*c as u32) + 1)))
     }
 
@@ -199,7 +201,8 @@ impl Gram {
         (0..3).filter(|n| self.0 >> (21 * n) != 0).count()
     }
 
-    /// As a word of letters, digits and what is beyond ASCII. Two grams may share one: an answer is checked.
+    /// Writes it as a word of letters, digits and non-ASCII characters. Two grams may share a word,
+    /// so matches are checked.
     fn write(self, into: &mut String) {
         for n in (0..3).rev() {
             let code = self.0 >> (21 * n) & 0x1f_ffff;

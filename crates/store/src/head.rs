@@ -1,11 +1,12 @@
-//! The head of a journal: a small file beside it that says how far it had come (L14).
+//! The head of a journal: a small file beside it that says how far the journal has come (L14).
 //!
-//! Without it, a journal that is empty, missing or older than it was opens like any other. The head is written over after
-//! each commit and not synced, which costs a microsecond. So it is never ahead of the journal, and it is behind it only
-//! after a power cut, by what the kernel had not written back yet (about 30 seconds on Linux); a snapshot and an
-//! orderly stop sync it. A loss of records that it knows of is always noticed.
+//! Without it, a journal that is empty, missing or rolled back would open like any other. The head
+//! is overwritten after each commit and not synced, which costs a microsecond. So it is never ahead
+//! of the journal. It is behind only after a power cut, by what the kernel had not written back yet
+//! (about 30 seconds on Linux); a snapshot and an orderly stop sync it. Any loss of records that
+//! the head covers is detected.
 //!
-//! Two slots are written in turn, so that a torn write leaves the one before.
+//! Two slots are written alternately, so that a torn write leaves the previous one.
 //! Not here: what to do about a loss (`journal`, `repair`).
 
 use crate::files::{self, FileError};
@@ -17,17 +18,17 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"SYNHEAD1";
 const SLOT_BYTES: usize = 64;
-/// Apart from each other, so that one torn sector cannot hold both.
+/// Far apart, so that one torn sector cannot contain both.
 const SLOT_PLACES: [u64; 2] = [0, 4096];
 
 /// How far a journal had come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Head {
-    /// Which writing of the head this is.
+    /// A counter of head writes.
     turn: u64,
     /// The number of the last record.
     pub seq: u64,
-    /// The log of that time, and how many frames it had. None: all of it was in the database.
+    /// The log at that time, and how many frames it had. With none, everything was in the database.
     pub salts: Salts,
     pub frames: u32,
 }
@@ -43,12 +44,13 @@ pub(crate) fn head_of(journal: &Path) -> PathBuf {
     path.into()
 }
 
-/// What a look at the head of a journal shows.
+/// The state of a journal's head file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadState {
-    /// An older version wrote the journal, or nobody did.
+    /// An older version wrote the journal, or there is no journal.
     Missing,
-    /// It is made in one step, and a torn write leaves one slot: it was whole once.
+    /// Both slots are invalid. This means damage, since the file is created atomically and a torn
+    /// write leaves one slot.
     Damaged,
     Whole(Head),
 }
@@ -91,8 +93,8 @@ fn slot_of(head: &Head) -> [u8; SLOT_BYTES] {
     slot
 }
 
-/// Puts a new head in the place of the one that may be there, in one step: there is never one that cannot be read.
-/// It has its full length from the start, so a full disk does not prevent a later write.
+/// Replaces the head atomically, so that it is always readable. The file has its full length from
+/// the start, so a full disk does not prevent later writes.
 pub(crate) fn replace(journal: &Path, seq: u64) -> Result<(), FileError> {
     let mut bytes = vec![0; 4096 + SLOT_BYTES + 1];
     bytes[..SLOT_BYTES].copy_from_slice(&slot_of(&Head { seq, ..Head::default() }));
@@ -100,7 +102,7 @@ pub(crate) fn replace(journal: &Path, seq: u64) -> Result<(), FileError> {
 }
 
 impl HeadFile {
-    /// Opens the head of this journal, or makes one that says `seq`.
+    /// Opens the head of this journal, or creates one that says `seq`.
     pub(crate) fn open(journal: &Path, seq: u64) -> io::Result<Self> {
         let path = head_of(journal);
         let mut how = std::fs::OpenOptions::new();

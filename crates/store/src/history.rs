@@ -1,4 +1,5 @@
-//! Read-only views of what has ended, on a connection of their own: doors ask here, the driver never waits.
+//! Read-only queries on ended tasks, on a separate connection: doors use it, and
+//! the driver never waits.
 
 use crate::journal::{self, JournalError};
 use crate::rows;
@@ -44,12 +45,12 @@ impl History {
         Ok(Self { db })
     }
 
-    /// By its id, or by a part of it if it is among those that began last.
+    /// Finds an ended task by its id, or by a prefix if it is among those that began last.
     pub fn task(&self, name: &TaskRef, now: Timestamp) -> Result<Option<(Ending, Archive)>, JournalError> {
         journal::find_task(&self.db, name, now)
     }
 
-    /// The record with which it ended; none if it has not, or is pruned.
+    /// Returns the record that ended it; `None` if it has not ended, or is pruned.
     pub fn end_of(&self, task: &TaskId) -> Result<Option<Seq>, JournalError> {
         let mut ask = self.db.prepare_cached(rows::whole_id!("SELECT seq"))?;
         Ok(ask.query_row([task.to_string()], |row| row.get(0)).optional()?.map(Seq))
@@ -59,7 +60,7 @@ impl History {
         self.artifacts_upto(task, Seq(u64::MAX))
     }
 
-    /// What was made up to a place in the journal.
+    /// Returns the artifacts up to a position in the journal.
     pub fn artifacts_upto(&self, task: &TaskId, upto: Seq) -> Result<Vec<Said>, JournalError> {
         let sql = "SELECT seq, body, crc FROM said WHERE task = ?1 AND seq <= ?2 ORDER BY seq";
         let mut ask = self.db.prepare_cached(sql)?;
@@ -73,7 +74,7 @@ impl History {
         Ok(said)
     }
 
-    /// How a message of an ended task went.
+    /// Returns the trail of a message of an ended task.
     pub fn trail(&self, message: &MessageId) -> Result<Option<(TaskId, Trail)>, JournalError> {
         let Some((letter, _)) = self.message(message)? else { return Ok(None) };
         let Some((_, archive)) = journal::task_of(&self.db, &letter.task)? else { return Ok(None) };
@@ -88,7 +89,7 @@ impl History {
         )
     }
 
-    /// A message by what its sender calls it.
+    /// Returns a message by its dedupe key, which contains its sender's id for it.
     pub fn message_by_key(&self, key: &str) -> Result<Option<(Arc<Letter>, Body)>, JournalError> {
         self.one_message("SELECT seq, head, body, crc FROM message WHERE key = ?1", key)
     }
@@ -102,15 +103,16 @@ impl History {
         Ok(Some((letter, Body::kept(&body))))
     }
 
-    /// Whether a message that is kept refers to the file with this digest.
+    /// Whether a stored message refers to the file with this digest.
     pub fn is_attached(&self, sha256: &str) -> Result<bool, JournalError> {
         let mut ask = self.db.prepare_cached("SELECT 1 FROM attachment WHERE sha256 = ?1 LIMIT 1")?;
         Ok(ask.query_row([sha256], |_| Ok(())).optional()?.is_some())
     }
 
-    /// Events after `after`, without a hole among them, for a watcher that was away; and whether some before
-    /// the first of them are already gone. What follows a hole is the next page's. A page has at most `max` events,
-    /// and ends with the one that makes it `bytes_max` long or longer.
+    /// Returns the events after `after` without a gap, for a watcher that was away, and
+    /// whether some before the first of them are already removed. Events after a gap
+    /// belong to the next page. A page has at most `max` events, and ends with the one
+    /// that makes it reach `bytes_max`.
     pub fn events(&self, after: Seq, max: u64, bytes_max: usize) -> Result<(Vec<Entry>, bool), JournalError> {
         let from = after.max(self.compacted()?);
         let mut entries = journal::entries_within(&self.db, from, max, bytes_max)?;
@@ -120,7 +122,8 @@ impl History {
         Ok((entries, gap))
     }
 
-    /// The record up to which compaction removed events. Of those only the messages are left, as history.
+    /// Returns the record up to which compaction removed events. Only the messages among
+    /// those are left, as history.
     fn compacted(&self) -> Result<Seq, JournalError> {
         let sql = "SELECT min(seq, coalesce((SELECT min(seq) - 1 FROM journal), seq)) FROM snapshot ORDER BY seq DESC LIMIT 1";
         let seq: Option<u64> = self.db.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;

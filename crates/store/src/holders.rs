@@ -1,7 +1,7 @@
-//! Which process holds which agent: the way from a pid to an agent.
+//! Which process holds which agent: the lookup from a pid to an agent.
 //!
-//! An index only: `holders/<pid>` names an agent, and the agent's own lock file must agree before anybody
-//! believes it (`synapse-holder`'s `holder_of`).
+//! An index only: `holders/<pid>` names an agent, and the agent's own lock file must confirm it
+//! (`synapse-holder`'s `holder_of`).
 
 use crate::files::{self, Access, FileError};
 use crate::home::Home;
@@ -17,8 +17,9 @@ pub fn note(home: &Home, pid: u32, agent: &AgentId) -> Result<(), FileError> {
     files::write_volatile(&path(home, pid), agent.to_string().as_bytes())
 }
 
-/// The agent that this process says it holds; a claim. `None` only if there is no such file: a file that cannot be
-/// read may be an agent's, so the caller must not take its process for the user's.
+/// Returns the agent that this process claims to hold. Returns `None` only if there is no
+/// such file: an unreadable file may belong to an agent, so the caller must not take its
+/// process for the user's.
 pub fn claimed_by(home: &Home, pid: u32) -> Result<Option<AgentId>, FileError> {
     let path = path(home, pid);
     let bytes = match files::read_private(&path, 64, Access::Plain) {
@@ -39,7 +40,8 @@ pub fn forget(home: &Home, pid: u32) -> Result<(), FileError> {
 mod tests {
     use super::*;
 
-    /// Finding H2: a claim that is there but cannot be read is an error, since its process may be below an agent.
+    /// Finding H2: a claim that exists but cannot be read is an error, since its process
+    /// may be below an agent.
     #[test]
     fn unreadable_claim_is_an_error() {
         let root = tempfile::tempdir().unwrap();

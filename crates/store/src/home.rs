@@ -1,7 +1,8 @@
-//! Home: where everything is.
+//! Home: the paths of all files.
 //!
-//! One root (`~/.synapse`, or `$SYNAPSE_HOME`) and one registry that other tools share
-//! (`~/.a2a/registry`, or `registry` within `$SYNAPSE_HOME`): a throw-away home is one variable.
+//! One root (`~/.synapse`, or `$SYNAPSE_HOME`) and one registry shared with other tools
+//! (`~/.a2a/registry`, or `registry` within `$SYNAPSE_HOME`): one variable is enough
+//! for a throw-away home.
 //!
 //! Invariant: all paths are absolute, and none contains a name that an agent or a caller chose.
 //! Not here: what is in the files.
@@ -22,7 +23,7 @@ pub struct Home {
     registry: PathBuf,
 }
 
-/// Why there is no home, or no address in it.
+/// Why there is no home, or no usable address in it.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     #[error(
@@ -49,7 +50,7 @@ impl Home {
         Self::from_vars(std::env::var_os("SYNAPSE_HOME"), std::env::var_os("HOME"))
     }
 
-    /// From the values of SYNAPSE_HOME and HOME; an empty one counts as unset.
+    /// Builds it from the values of SYNAPSE_HOME and HOME; an empty value counts as unset.
     pub fn from_vars(synapse_home: Option<OsString>, home: Option<OsString>) -> Result<Self, HomeError> {
         if let Some(root) = absolute("SYNAPSE_HOME", synapse_home)? {
             return Ok(Self { registry: root.join("registry"), root });
@@ -58,7 +59,7 @@ impl Home {
         Ok(Self { root: home.join(".synapse"), registry: home.join(".a2a").join("registry") })
     }
 
-    /// Whether this is the home of a user who chose no other.
+    /// Whether this is the default home, which `SYNAPSE_HOME` did not change.
     pub fn is_default(&self) -> bool {
         let default = Self::from_vars(None, std::env::var_os("HOME"));
         default.is_ok_and(|default| default.root == self.root)
@@ -68,12 +69,13 @@ impl Home {
         Self { root: root.into(), registry: registry.into() }
     }
 
-    /// Makes the directories, or checks that those there are ours alone.
+    /// Creates the directories, or checks that existing ones belong to this user alone.
     pub fn ensure(&self) -> Result<(), FileError> {
         files::private_dir(&self.root)?;
         files::private_dir(&self.agents_dir())?;
         files::private_dir(&self.root.join("user"))?;
-        // Other tools made it, perhaps, and with a looser hand; each entry is checked on its own.
+        // Another tool may have created it with wider permissions; each entry in
+        // it is checked instead.
         files::adopt_dir(&self.registry)
     }
 
@@ -102,7 +104,7 @@ impl Home {
         AgentDir { path: self.agents_dir().join(id.to_string()), id: *id }
     }
 
-    /// Where mail for the person waits.
+    /// The spool with mail for the user.
     pub fn user_spool(&self) -> PathBuf {
         self.root.join("user").join("spool")
     }
@@ -116,7 +118,7 @@ pub struct AgentDir {
 }
 
 impl AgentDir {
-    /// Makes the directory, or checks that the one there is ours alone.
+    /// Creates the directory, or checks that the existing one belongs to this user alone.
     pub fn ensure(&self) -> Result<(), FileError> {
         files::private_dir(&self.path)
     }
@@ -145,7 +147,7 @@ impl AgentDir {
         self.path.join("node.sock")
     }
 
-    /// Where the holder serves the agent's terminal.
+    /// The socket on which the holder serves the agent's terminal.
     pub fn terminal(&self) -> PathBuf {
         self.path.join("term.sock")
     }
@@ -154,7 +156,7 @@ impl AgentDir {
         self.path.join("known.json")
     }
 
-    /// Which process its program over ACP is.
+    /// Identifies the process of its ACP program.
     pub fn acp_program(&self) -> PathBuf {
         self.path.join("acp.json")
     }
@@ -164,12 +166,12 @@ impl AgentDir {
         self.path.join("ended.json")
     }
 
-    /// Where the rules of its profile contradict what its program tells.
+    /// Where the screen rules of its profile contradict the program's own reports.
     pub fn disagreement(&self) -> PathBuf {
         self.path.join("disagreement.json")
     }
 
-    /// What came of the last attempt to notify the user.
+    /// The result of the last attempt to notify the user.
     pub fn notified(&self) -> PathBuf {
         self.path.join("notified.json")
     }
@@ -183,7 +185,7 @@ impl AgentDir {
         self.path.join("launch.json")
     }
 
-    /// Names the program that the holder starts as the next node.
+    /// The name of the program that the holder starts as the next node.
     pub fn program(&self) -> PathBuf {
         self.path.join("program")
     }
@@ -201,12 +203,12 @@ impl AgentDir {
         self.path.join("audit")
     }
 
-    /// What its program is given so that it tells what it does.
+    /// The hook files that make its program report its state.
     pub fn hooks(&self) -> PathBuf {
         self.path.join("hooks")
     }
 
-    /// The secret that the program's hooks bring, new at each start of the program.
+    /// The secret that the program's hooks send; new at each start of the program.
     pub fn hook_key(&self) -> PathBuf {
         self.hooks().join("key")
     }
@@ -225,14 +227,14 @@ impl AgentDir {
         self.path.join("files")
     }
 
-    /// Who wants to be told of its tasks.
+    /// The webhooks that are called for its tasks.
     pub fn webhooks(&self) -> PathBuf {
         self.path.join("webhooks")
     }
 }
 
-/// A path by which a Unix socket can be bound or reached, however long its own is. The descriptor, if
-/// any, must stay open while that path is used.
+/// Returns a path by which a Unix socket can be bound or reached, however long its own path is. The
+/// descriptor, if any, must stay open while that path is used.
 pub fn socket_address(path: &Path) -> Result<(PathBuf, Option<OwnedFd>), HomeError> {
     if path.as_os_str().len() <= SOCKET_PATH_MAX {
         return Ok((path.to_owned(), None));
@@ -274,5 +276,5 @@ fn is_blank(value: &OsStr) -> bool {
     value.as_bytes().iter().all(u8::is_ascii_whitespace)
 }
 
-/// What fits into a socket address beside its closing zero.
+/// The longest path that fits into a socket address with its terminating zero.
 const SOCKET_PATH_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };

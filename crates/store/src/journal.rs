@@ -1,11 +1,12 @@
 //! The journal: one SQLite file, one writer, one commit per batch.
 //!
-//! `commit` returns when every record of the batch is on disk (WAL, `synchronous=FULL`), or none is. Opening
-//! loads the last snapshot and replays what came after it, to the exact state.
+//! `commit` returns when every record of the batch is on disk (WAL, `synchronous=FULL`), or none
+//! is. Opening loads the last snapshot and replays what came after it, to the exact state.
 //!
-//! Invariant: sequence numbers have no gap; a row that fails its checksum stops the opening, never the truth; a journal
-//! that was removed or replaced under its name takes nothing more.
-//! Not here: what records mean (`synapse-core`), snapshots and pruning (`compact`), views (`history`).
+//! Invariant: sequence numbers have no gap; a row that fails its checksum makes the opening fail
+//! and is never applied; a journal whose file was removed or replaced accepts no more records.
+//! Not here: what records mean (`synapse-core`), snapshots and pruning
+//! (`compact`), views (`history`).
 
 use crate::checkpoint::Checkpointer;
 use crate::compact::Retention;
@@ -33,10 +34,10 @@ pub struct Journal {
     pub(crate) retention: Retention,
     /// Records since the last snapshot.
     pub(crate) tail: u64,
-    /// The transaction of a batch is open.
+    /// Whether the transaction of a batch is open.
     begun: bool,
     pub(crate) checkpointer: Checkpointer,
-    /// None until it is opened.
+    /// `None` until the journal is fully opened.
     end: Option<JournalEnd>,
 }
 
@@ -67,12 +68,13 @@ impl From<rusqlite::Error> for JournalError {
 pub(crate) const REPLAY_PAGE: u64 = 256;
 
 impl Journal {
-    /// Opens or makes the journal at `path` and rebuilds the state it tells of.
+    /// Opens or creates the journal at `path` and rebuilds its state.
     pub fn open(path: &Path, retention: Retention) -> Result<(Self, State), OpenError> {
         schema::look(path)?;
         let before = loss::look(path)?;
         let broken = |e| schema::broken(path, e);
-        // Closing copies the log into the database; a refused journal keeps both as they are.
+        // Closing copies the log into the database; a journal that is refused
+        // must keep both unchanged.
         let has_log = std::fs::metadata(wal_of(path)).is_ok_and(|log| log.len() > 0);
         schema::make_private(path)?;
         let mut db = Connection::open(path).map_err(broken)?;
@@ -102,12 +104,13 @@ impl Journal {
         Ok(state)
     }
 
-    /// Whether its files were removed, replaced or cut short (L13). What is written to them then is lost with this process.
+    /// Whether its files were removed, replaced or truncated (L13). Writes to them would be
+    /// lost with this process.
     pub fn is_gone(&self) -> bool {
         self.end.as_ref().is_some_and(|end| !end.is_whole())
     }
 
-    /// Refuses to go on without the files. The report that it leaves prevents the next start as well.
+    /// Fails if the files are gone, and leaves a report that prevents the next start as well.
     pub(crate) fn check_files(&self) -> Result<(), JournalError> {
         match &self.end {
             Some(end) if !end.is_whole() => {
@@ -118,7 +121,8 @@ impl Journal {
         }
     }
 
-    /// After each commit: only what is in the files under their names now is stored.
+    /// Runs after each commit: only what is in the files under their current
+    /// names counts as stored.
     pub(crate) fn committed(&mut self, last: Option<Seq>) -> Result<(), JournalError> {
         let frames = self.checkpointer.frames();
         if let Some(end) = &mut self.end {
@@ -129,7 +133,7 @@ impl Journal {
         if let Some(end) = &mut self.end {
             end.note(frames);
             if self.checkpointer.committed(&self.db) {
-                // The batch is stored, whatever comes of this.
+                // The batch is stored, even if this fails.
                 let _ = end.checkpointed(&self.db);
             }
         }
@@ -142,12 +146,13 @@ impl Journal {
         }
     }
 
-    /// The records after `after`, in order, from both tables; at most `max` of them.
+    /// Returns the records after `after`, in order, from all tables; at most `max`.
     pub fn entries_after(&self, after: Seq, max: u64) -> Result<Vec<Entry>, JournalError> {
         entries_after(&self.db, after, max)
     }
 
-    /// Opens the transaction of a batch, so that what is looked up for it costs one lock and not one each.
+    /// Opens the transaction of a batch, so that all lookups for it take one
+    /// lock instead of one each.
     pub fn begin(&mut self) -> Result<(), JournalError> {
         if !self.begun {
             self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -156,10 +161,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Closes what `begin` opened, if nothing was written.
+    /// Ends the transaction that `begin` opened, if nothing was written.
     pub fn end(&mut self) {
         if std::mem::take(&mut self.begun) {
-            // It fails only if SQLite has rolled back by itself, as it does when the disk is full.
+            // This fails only if SQLite has already rolled back, as it does when the disk is full.
             let _ = self.db.execute_batch("ROLLBACK");
         }
     }
@@ -176,13 +181,13 @@ impl Journal {
         Ok(())
     }
 
-    /// A transaction that is a writer's from the start: one that reads first is refused at once, without
+    /// Starts a transaction as a writer. One that reads first would be refused at once, without
     /// waiting, while a checkpoint runs.
     pub(crate) fn change(&mut self) -> rusqlite::Result<rusqlite::Transaction<'_>> {
         self.db.transaction_with_behavior(TransactionBehavior::Immediate)
     }
 
-    /// What this sender's id stands for, if it was used before.
+    /// Returns the earlier message with this dedupe key, if there is one.
     pub fn prior(&self, key: &str) -> Result<Option<Prior>, JournalError> {
         let mut ask = self.db.prepare_cached("SELECT seq, head, body, crc FROM message WHERE key = ?1")?;
         let row: Option<(u64, String, String, u32)> =
@@ -197,7 +202,7 @@ impl Journal {
         }))
     }
 
-    /// What a message says.
+    /// Returns the body of a message.
     pub fn body(&self, message: &MessageId) -> Result<Option<Body>, JournalError> {
         let mut ask = self
             .db
@@ -210,13 +215,13 @@ impl Journal {
         Ok(Some(Body::kept(&body)))
     }
 
-    /// The ended task of this id; by a part of it, one of those that began last.
+    /// Returns the ended task with this id; with a prefix, one of those that began last.
     pub fn ended(&self, name: &TaskRef, now: Timestamp) -> Result<Option<EndedTask>, JournalError> {
         let found = find_task(&self.db, name, now)?;
         Ok(found.and_then(|(_, archive)| ended_of(archive)))
     }
 
-    /// The task of this agent that ended last.
+    /// Returns the task of this agent that ended last.
     pub fn last_ended(&self, agent: &str) -> Result<Option<EndedTask>, JournalError> {
         let sql = "SELECT seq, body, crc FROM task WHERE agent = ?1 ORDER BY seq DESC LIMIT 1";
         let mut ask = self.db.prepare_cached(sql)?;
@@ -250,9 +255,10 @@ impl cycle::Journal for Journal {
 }
 
 impl Drop for Journal {
-    /// Moves the log into the database, as closing would, so that the head can say that nothing is left in it.
+    /// Moves the log into the database, as closing would, so that the head can say
+    /// that the log is empty.
     fn drop(&mut self) {
-        // Without an end the opening was refused: everything stays as it is.
+        // Without an end the opening was refused: leave the files as they are.
         if self.end.is_none() || self.check_files().is_err() {
             return;
         }
@@ -266,13 +272,13 @@ impl Drop for Journal {
     }
 }
 
-/// The state that the journal tells of, and how many records came after its snapshot.
+/// Rebuilds the state from the journal; also returns how many records came after the snapshot.
 pub(crate) fn replay(db: &Connection) -> Result<(State, u64), JournalError> {
     let mut state = snapshot(db)?.unwrap_or_default();
     state.rebuild_indexes();
     let mut tail = 0;
     loop {
-        // A page at a time: bodies are read along, and there may be gigabytes of them.
+        // Reads page by page: bodies are read too, and there may be gigabytes of them.
         let page = entries_after(db, state.seq, REPLAY_PAGE)?;
         if page.is_empty() {
             return Ok((state, tail));
@@ -299,7 +305,8 @@ fn ended_of(archive: Archive) -> Option<EndedTask> {
     Some(EndedTask { id: task.id, agent: task.agent, state: task.state, requester: task.requester, message })
 }
 
-/// So many tasks that began last are found by a part of their id. It bounds what a wrong one costs.
+/// How many of the tasks that began last a prefix can match; this limits the cost of a
+/// prefix that matches nothing.
 const SHORT_NAMES_MAX: u32 = 10_000;
 const BY_SHORT_NAME: &str = "SELECT max(seq)
     FROM (SELECT seq, id FROM task WHERE substr(id, 21) <= ?2 ORDER BY substr(id, 21) DESC LIMIT ?3)
@@ -320,7 +327,7 @@ pub(crate) fn find_task(
     one_task(db, "SELECT seq, body, crc FROM task WHERE seq = ?1", params![seq])
 }
 
-/// The ended task of this id.
+/// Returns the ended task with this full id.
 pub(crate) fn task_of(db: &Connection, id: &TaskId) -> Result<Option<(Ending, Archive)>, JournalError> {
     one_task(db, rows::whole_id!("SELECT seq, body, crc"), [id.to_string()])
 }
@@ -338,13 +345,14 @@ fn one_task(
     Ok(Some((kept.ending, kept.archive)))
 }
 
-/// Writes these records into a transaction that is open.
+/// Writes these records in an open transaction.
 pub(crate) fn put_all(db: &Connection, entries: &[Entry]) -> rusqlite::Result<()> {
     let mut batch = Batch::of(db)?;
     entries.iter().try_for_each(|entry| batch.put(entry))
 }
 
-/// The rows of one batch. The statements of the two busiest tables and the text of a row are made once.
+/// The rows of one batch. It prepares the statements of the two busiest tables
+/// and the text buffer once.
 struct Batch<'a> {
     db: &'a Connection,
     message: CachedStatement<'a>,
@@ -387,9 +395,10 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Which files beside the journal a message refers to.
+    /// Stores which files beside the journal a message refers to.
     fn attached(&self, message: &MessageId, body: &Body) -> rusqlite::Result<()> {
-        // Nearly no message has one, and reading it again would cost more than all else.
+        // Nearly no message has a file, and parsing each body again would cost
+        // more than everything else.
         if !body.as_str().contains(r#""file":{"sha256":"#) {
             return Ok(());
         }
@@ -427,13 +436,13 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Whoever only reads may have a database before it that was not brought to the current version: there an end is also in
-/// `journal`.
+/// Returns the records after `after`. A read-only caller may have a database that was not migrated,
+/// in which an ending is also in `journal`.
 pub(crate) fn entries_after(db: &Connection, after: Seq, max: u64) -> Result<Vec<Entry>, JournalError> {
     entries_within(db, after, max, usize::MAX)
 }
 
-/// As `entries_after`; the entry that makes them `bytes_max` long or longer is the last.
+/// Like `entries_after`, but stops with the entry that makes the page reach `bytes_max`.
 pub(crate) fn entries_within(
     db: &Connection,
     after: Seq,
@@ -483,7 +492,7 @@ fn one_entry(row: &Row<'_>, table: &'static str, seq: u64) -> Result<Entry, BadR
     Ok(Entry { seq: Seq(seq), at: Timestamp(at), record })
 }
 
-/// The log beside a database.
+/// Returns the path of the write-ahead log beside a database.
 pub(crate) fn wal_of(path: &Path) -> PathBuf {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
@@ -494,8 +503,8 @@ pub(crate) fn wal_of(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// Whoever names a task costs a look at a few pages of one index, whole name or short, and of a whole name in a
-    /// journal of version 3 as well.
+    /// A lookup by task name, full or short, reads only a few pages of one index; by full name also
+    /// in a journal of version 3.
     #[test]
     fn no_name_of_a_task_makes_anybody_read_all_tasks() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,10 +1,11 @@
-//! Known agents: what outlives a run, so that a stopped agent still has a name and takes mail.
+//! Known agents: what survives a run, so that a stopped agent still has a name
+//! and receives mail.
 //!
-//! One `known.json` in each agent's directory, replaced whole. A damaged one is told and passed over:
-//! it must never keep the other agents from being found.
+//! One `known.json` in each agent's directory, replaced whole. A damaged file is reported and
+//! skipped: it must never hide the other agents.
 //!
-//! Invariant: the id within the file is the name of its directory.
-//! Not here: who runs now (`registry`).
+//! Invariant: the id in the file is the name of its directory.
+//! Not here: which agents run now (`registry`).
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use synapse_core::routes::Candidate;
 use crate::files::{self, Access, FileError, Problem};
 use crate::home::{AgentDir, Home};
 
-/// What is known of one agent, running or not.
+/// What is known about one agent, running or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     pub id: AgentId,
@@ -24,7 +25,8 @@ pub struct Known {
     pub kind: AgentType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Label>,
-    /// What was appended to tell it from others of its type in its folder: a name, or `2`, `3`, ….
+    /// The suffix that distinguishes it from others of its type in its folder:
+    /// a name, or `2`, `3`, ….
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suffix: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,14 +34,14 @@ pub struct Known {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Label>,
     pub working_dir: String,
-    /// As it was when the agent was first seen; part of its identity.
+    /// The host name when the agent was first seen; part of its identity.
     pub hostname: String,
-    /// The last it had.
+    /// Its last port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     pub first_seen_ms: u64,
     pub last_started_ms: u64,
-    /// The agent that started it last; none if the user did.
+    /// The agent that started it last; `None` if the user did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_by: Option<AgentId>,
 }
@@ -61,7 +63,7 @@ pub enum KnownError {
 }
 
 impl Known {
-    /// Writes it into the agent's directory, durably.
+    /// Writes it durably into the agent's directory.
     pub fn save(&self, home: &Home) -> Result<(), KnownError> {
         let dir = home.agent(&self.id);
         dir.ensure()?;
@@ -72,7 +74,7 @@ impl Known {
         Ok(files::write_private(&path, &text)?)
     }
 
-    /// `None` if nothing is known of that agent.
+    /// Loads the file; `None` if nothing is known about that agent.
     pub fn load(dir: &AgentDir) -> Result<Option<Self>, KnownError> {
         let path = dir.known();
         let bytes = match files::read_private(&path, BYTES_MAX, Access::Plain) {
@@ -88,7 +90,7 @@ impl Known {
         Ok(Some(known))
     }
 
-    /// Reads the text of a file; `path` is only for telling.
+    /// Parses the content of a file; `path` is only for error messages.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, KnownError> {
         let damaged = |why: String| KnownError::Damaged { path: path.to_owned(), why };
         let mark: Mark = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
@@ -100,7 +102,7 @@ impl Known {
         serde_path_to_error::deserialize(&mut text).map_err(|error| damaged(error.to_string()))
     }
 
-    /// Every agent ever seen here, and what could not be read.
+    /// Returns every agent ever seen here, and the files that could not be read.
     pub fn all(home: &Home) -> (Vec<Self>, Vec<Problem>) {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         let dir = home.agents_dir();
@@ -123,17 +125,18 @@ impl Known {
         (found, problems)
     }
 
-    /// Forgets what is known of an agent; its journal and mail stay where they are.
+    /// Removes what is known about an agent; its journal and mail stay.
     pub fn forget(home: &Home, id: &AgentId) -> Result<(), KnownError> {
         Ok(files::remove(&home.agent(id).known())?)
     }
 
-    /// Which of the unnamed agents of its type and folder it is; absent of the first and of named ones.
+    /// Returns its number among the unnamed agents of its type and folder; `None` for the
+    /// first and for named ones.
     pub fn number(&self) -> Option<u32> {
         self.suffix.as_ref().filter(|_| self.name.is_none()).and_then(|suffix| suffix.parse().ok())
     }
 
-    /// As routing sees it while it does not run.
+    /// Returns it as a stopped candidate for routing.
     pub fn candidate(&self) -> Candidate {
         Candidate {
             id: self.id,
@@ -147,7 +150,7 @@ impl Known {
         }
     }
 
-    /// As the core knows it.
+    /// Returns it as the core's `Agent`.
     pub fn agent(&self) -> Agent {
         Agent {
             id: self.id,

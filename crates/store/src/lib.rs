@@ -1,6 +1,7 @@
-//! Everything Synapse keeps on disk.
+//! Everything that Synapse keeps on disk.
 //!
-//! Not here: what it means (`synapse-core`), sockets and processes (`synapse-node`, `synapse-holder`).
+//! Not here: what it means (`synapse-core`), sockets and processes
+//! (`synapse-node`, `synapse-holder`).
 
 mod anchor;
 pub mod attachments;

@@ -1,7 +1,8 @@
-//! Whether a journal still has all that it had: its log, and how far its head says it had come (L14).
+//! Detects whether a journal has lost records, by its log and its head (L14).
 //!
-//! Looks and changes nothing. A journal without a head is one of an older version; it gets one when it is opened.
-//! Not here: replaying (`journal`), bringing back what can be (`repair`).
+//! Read-only. A journal without a head was written by an older version; it gets a
+//! head when it is opened.
+//! Not here: replaying (`journal`), restoring what can be restored (`repair`).
 
 use crate::head::{self, Head, HeadState};
 use crate::journal::wal_of;
@@ -11,21 +12,22 @@ use crate::wal::{self, Log};
 use rusqlite::Connection;
 use std::path::Path;
 
-/// What is known of a journal before SQLite has opened it.
+/// What is known about a journal before SQLite opens it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
     head: Option<Head>,
-    /// The log that the head speaks of is not there: what is left may be a mixture of old and new pages.
+    /// The log that the head names is missing: the rest may be a mixture of old and new pages.
     is_log_gone: bool,
 }
 
-/// Before anything is opened: SQLite would ignore a damaged log, and remove the log of an empty database.
+/// Runs before anything is opened: SQLite would ignore a damaged log, and remove the
+/// log of an empty database.
 pub(crate) fn look(path: &Path) -> Result<Before, OpenError> {
     let unreachable = |e: std::io::Error| OpenError::Unreachable { path: shown(path), why: e.to_string() };
     if let Some(report) = LossReport::read(path).map_err(unreachable)? {
         return Err(OpenError::Incomplete { path: shown(path), why: report.why() });
     }
-    // The head first: a node that runs meanwhile only gets further.
+    // Read the head first: a node that runs meanwhile only gets further.
     let head = match head::read(path).map_err(unreachable)? {
         HeadState::Missing => None,
         HeadState::Damaged => return Err(OpenError::DamagedHead { path: shown(path) }),
@@ -62,7 +64,7 @@ pub(crate) fn look(path: &Path) -> Result<Before, OpenError> {
 }
 
 impl Before {
-    /// Once it is open, before anything is written.
+    /// Checks the pages once the database is open, before anything is written.
     pub(crate) fn check_pages(&self, db: &Connection, path: &Path) -> Result<(), OpenError> {
         if !self.is_log_gone {
             return Ok(());
@@ -76,7 +78,7 @@ impl Before {
         }
     }
 
-    /// `found`: the last record that is there.
+    /// Fails if the journal ends before its head. `found` is its last record.
     pub(crate) fn check_end(&self, found: u64, path: &Path) -> Result<(), OpenError> {
         match self.head {
             Some(head) if head.seq > found => {
@@ -86,13 +88,13 @@ impl Before {
         }
     }
 
-    /// Whether the head needs no word about what was found.
+    /// Whether the head already names this record.
     pub(crate) fn is_at(&self, seq: u64) -> bool {
         self.head.is_some_and(|head| head.seq == seq)
     }
 }
 
-/// The last record of a journal, without replaying it.
+/// Returns the last record of a journal, without replaying it.
 pub(crate) fn last_seq(db: &Connection) -> rusqlite::Result<u64> {
     let sql = "SELECT max(coalesce((SELECT max(seq) FROM message), 0), coalesce((SELECT max(seq) FROM journal), 0),
                           coalesce((SELECT max(seq) FROM task), 0), coalesce((SELECT max(seq) FROM snapshot), 0))";

@@ -1,8 +1,10 @@
-//! The report of a lost journal: `journal.lost` beside it prevents a start until the journal is repaired (L13, L14).
+//! The report of a lost journal: `journal.lost` beside it prevents a start until the journal
+//! is repaired (L13, L14).
 //!
-//! A node writes it when the files of its journal vanish or shrink while it runs: the head may have gone with them. A
-//! repair writes it before it changes anything, with all that it is about to do, so that an interrupted repair is
-//! finished by the next one. When the repair is done, the report is renamed and kept with the damaged files.
+//! A node writes it when the files of its journal vanish or shrink while it runs, because the head
+//! may be gone too. A repair writes it with its plan before it changes anything, so that the next
+//! repair can finish an interrupted one. When the repair is done, the report is renamed and kept
+//! with the damaged files.
 //!
 //! Invariant: while the report exists, nobody opens the journal.
 //! Not here: the repair itself (`repair`).
@@ -21,7 +23,7 @@ pub(crate) struct LossReport {
     pub restoration: Option<Restoration>,
 }
 
-/// What a repair puts in the place of the damaged files.
+/// What a repair puts in place of the damaged files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Restoration {
     /// The last record of the restored journal; 0 if nothing could be read and there is none.
@@ -41,7 +43,7 @@ impl LossReport {
         Self { expected: Some(expected), restoration: None }
     }
 
-    /// None if there is no report. One that cannot be read still counts, and says nothing.
+    /// Returns `None` if there is no report. An unreadable report counts as one without details.
     pub(crate) fn read(journal: &Path) -> io::Result<Option<Self>> {
         match std::fs::read(report_of(journal)) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).unwrap_or_default())),
@@ -54,7 +56,7 @@ impl LossReport {
         files::write_private(&report_of(journal), crate::rows::text(self).as_bytes())
     }
 
-    /// Why the journal is not opened.
+    /// Returns why the journal is not opened.
     pub(crate) fn why(&self) -> String {
         match self.restoration {
             Some(_) => "its repair was interrupted".to_owned(),

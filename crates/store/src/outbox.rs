@@ -1,10 +1,13 @@
-//! The outbox: files in an agent's working folder, for its processes in sandboxes without sockets (CLI-10).
+//! The outbox: files in an agent's working folder, for its processes in sandboxes
+//! without sockets (CLI-10).
 //!
-//! `.synapse/outbox/<agent>/` is a maildir like the spool, with the agent's key and the answers beside it. A file is
-//! believed if it carries the right code (HMAC-SHA256) under the key, which the node keeps in its own home and puts
-//! here anew at each start: a key that came with a cloned project opens nothing.
+//! `.synapse/outbox/<agent>/` is a maildir like the spool, beside which are the agent's key and the
+//! answers. A file is trusted if it carries the right code (HMAC-SHA256) under the key. The node
+//! keeps the key in its own home and writes it here again at each start, so that a key that came
+//! with a cloned project is useless.
 //!
-//! Invariant: no link is followed, nothing of another user is believed, nothing is read without a limit.
+//! Invariant: no link is followed, nothing of another user is trusted, nothing
+//! is read without a limit.
 //! Not here: what calls and answers say (`synapse-dialects`), carrying them out (`synapse-node`).
 
 use std::fs::File;
@@ -22,7 +25,7 @@ use crate::files::{self, Access, FileError};
 use crate::home::AgentDir;
 use crate::spool::{Spool, SpoolError, SpoolId};
 
-/// Where an outbox is, seen from the working folder.
+/// The path of outboxes, relative to the working folder.
 const FOLDER: &str = ".synapse/outbox";
 
 #[derive(Debug)]
@@ -30,7 +33,8 @@ pub struct Outbox {
     path: PathBuf,
     key: Key,
     spool: Spool,
-    /// The folder of the answers, for who writes them. Held open: a process of the agent may put a link in its place.
+    /// The folder of the answers, for the node. Held open, because a process of the agent
+    /// may replace it by a link.
     answers: Option<OwnedFd>,
 }
 
@@ -44,7 +48,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// What a code is for: a call can never pass for an answer.
+/// The purpose of a code, so that a call can never pass for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Call,
@@ -52,11 +56,13 @@ pub enum Kind {
 }
 
 impl Outbox {
-    /// For the node: makes the outbox of an agent in its working folder, with the agent's key in it.
+    /// For the node: creates the outbox of an agent in its working folder, with
+    /// the agent's key in it.
     pub fn make(working_dir: &Path, agent: &AgentDir) -> Result<Self, SpoolError> {
         let key = Key::load_or_make(&agent.path().join("outbox.key"))?;
         let all = working_dir.join(FOLDER);
-        // Each step on its own: a link in a cloned project must not lead elsewhere.
+        // Creates each directory separately, so that a link in a cloned
+        // project cannot redirect them.
         if let Some(parent) = all.parent() {
             files::own_dir(parent)?;
         }
@@ -72,7 +78,7 @@ impl Outbox {
         Ok(outbox)
     }
 
-    /// For a process of the agent: the outbox that its node made.
+    /// For a process of the agent: opens the outbox that the node created.
     pub fn open(path: &Path) -> Result<Self, SpoolError> {
         let bytes = files::read_private(&path.join(KEY), 128, Access::Secret)?;
         let damaged = || FileError::io(&path.join(KEY), "read", io::Error::other("this is no key"));
@@ -93,7 +99,7 @@ impl Outbox {
         &self.spool
     }
 
-    /// Files a call; once this returns well it is on disk.
+    /// Writes a call; it is on disk when this returns `Ok`.
     pub fn put(&self, call: &[u8]) -> Result<SpoolId, SpoolError> {
         let mut bytes = self.key.code(Kind::Call, call).to_string().into_bytes();
         bytes.push(b'\n');
@@ -101,19 +107,19 @@ impl Outbox {
         self.spool.put(&bytes)
     }
 
-    /// The call in a file, if its code is right.
+    /// Returns the call in a file, if its code is right.
     pub fn unseal<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let (code, call) = (bytes.get(..64)?, bytes.get(65..)?);
         (bytes[64] == b'\n' && self.key.fits(Kind::Call, call, code)).then_some(call)
     }
 
-    /// Whether an answer to this call has been begun.
+    /// Whether an answer to this call exists, finished or not.
     pub fn is_begun(&self, id: &str) -> bool {
         let Some(answers) = &self.answers else { return false };
         rustix::fs::statat(answers, reply_name(id), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Begins an answer; one that was begun before is replaced.
+    /// Starts an answer; an earlier one for the same call is replaced.
     pub fn begin(&self, id: &str) -> Result<Answering, FileError> {
         let (path, name) = (self.reply_path(id), reply_name(id));
         let absent = || FileError::io(&path, "create", io::Error::other("only the node writes answers"));
@@ -129,7 +135,7 @@ impl Outbox {
         Ok(Answering { file, key: self.key.clone(), bytes: 0 })
     }
 
-    /// Reads an answer as it comes.
+    /// Returns a reader for an answer that is still being written.
     pub fn reader(&self, id: &str) -> Reader {
         Reader { path: self.reply_path(id), key: self.key.clone(), offset: 0, rest: Vec::new() }
     }
@@ -166,14 +172,15 @@ fn is_reply_name(name: &[u8]) -> bool {
     id.len() == 32 && id.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// Where the outbox of an agent is, as one of its processes finds it: named, or in this folder or one above.
+/// Finds the outbox of an agent for one of its processes: the named one, or one in
+/// this folder or a parent.
 pub fn find(named: Option<&Path>, folder: &Path, agent: &AgentId) -> Option<PathBuf> {
     let is_one = |path: &PathBuf| rustix::fs::lstat(path.join(KEY)).is_ok();
     let above = folder.ancestors().map(|dir| place(dir, agent));
     named.map(Path::to_owned).into_iter().chain(above).find(is_one)
 }
 
-/// An id that was never used.
+/// Returns an unused id.
 pub fn fresh_id() -> io::Result<String> {
     files::random_hex::<16>()
 }
@@ -187,10 +194,10 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// More than any answer should have; then the reader asks again.
+    /// The size limit of an answer; the reader of a longer one asks again.
     pub const BYTES_MAX: usize = 64 << 20;
 
-    /// Adds a frame; `false` if nobody reads any more, or it has become too long.
+    /// Appends a frame; `false` if nobody reads any more, or the answer is too long.
     pub fn add(&mut self, frame: &[u8]) -> io::Result<bool> {
         let mut line = self.key.code(Kind::Answer, frame).to_string().into_bytes();
         line.push(b' ');
@@ -204,13 +211,13 @@ impl Answering {
         Ok(true)
     }
 
-    /// Whoever has read enough removes the file.
+    /// Whether the reader still wants more; it removes the file when it has read enough.
     pub fn is_wanted(&self) -> bool {
         rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink > 0)
     }
 }
 
-/// The reader of one answer; removes it when it has read enough.
+/// Reads one answer; removes the file when it has read enough.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -220,7 +227,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The frames that are new. An error if the file is not what our node wrote.
+    /// Returns the new frames. Fails if the file is not what our node wrote.
     pub fn news(&mut self) -> Result<Vec<Vec<u8>>, FileError> {
         let failed = |e: io::Error| FileError::io(&self.path, "read", e);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -288,7 +295,7 @@ impl Key {
         hmac(&self.0, &[purpose, bytes])
     }
 
-    /// Takes the same time wherever the first difference is.
+    /// Compares in constant time.
     fn fits(&self, kind: Kind, bytes: &[u8], code: &[u8]) -> bool {
         let right = self.code(kind, bytes).to_string();
         let differences = right.as_bytes().iter().zip(code).fold(0, |all, (a, b)| all | (a ^ b));
@@ -309,12 +316,12 @@ fn hmac(key: &[u8], pieces: &[&[u8]]) -> Hash {
     Hash(outer.finalize().into())
 }
 
-/// Short, so that paths stay short; two agents with the same one would fail each other's checks.
-/// Where the outbox of an agent that works in this folder is, if it has one.
+/// Returns the path of the outbox of an agent that works in this folder.
 pub fn place(folder: &Path, agent: &AgentId) -> PathBuf {
     folder.join(FOLDER).join(folder_name(agent))
 }
 
+/// Shortened, so that paths stay short; agents with the same prefix would fail each other's checks.
 fn folder_name(agent: &AgentId) -> String {
     agent.to_string().chars().take(16).collect()
 }
@@ -358,7 +365,7 @@ mod tests {
         assert_eq!(format!("{key:?}"), "Key(..)");
     }
 
-    /// A process of the agent can write here, and must not lead the node elsewhere.
+    /// A process of the agent can write here, and must not redirect the node.
     #[test]
     fn link_in_place_of_the_answers_leads_nowhere() {
         let root = tempfile::tempdir().unwrap();

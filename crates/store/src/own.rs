@@ -1,4 +1,4 @@
-//! Ended tasks of one caller in pages, by the rule of `synapse_core::listing`.
+//! The ended tasks of one caller in pages, in the order of `synapse_core::listing`.
 
 use crate::history::{History, KeptTask};
 use crate::journal::JournalError;
@@ -10,7 +10,7 @@ use synapse_core::message::{Who, owner};
 use synapse_core::record::Archive;
 use synapse_core::task::Ending;
 
-/// One of them, and its place in the listing.
+/// An ended task with its sort key in the listing.
 #[derive(Debug, Clone)]
 pub struct Own {
     pub place: Timestamp,
@@ -18,18 +18,20 @@ pub struct Own {
     pub archive: Archive,
 }
 
-/// The state, as the column has it, of those that are not listed: their answer was a message and no task.
+/// The value of the state column for tasks that are not listed: they were
+/// answered with a plain message.
 pub(crate) const DIRECT: &str = "direct";
 
-/// Tasks that ended while somebody turned pages, and are still looked at for the page after.
+/// How many tasks that ended while a caller pages are still considered for the next page.
 const LATE_MAX: u32 = 10_000;
 
-/// Of whom, in which context and state, ended up to which record and since when.
+/// Filters by owner, context, state, the record of the end, and the time since.
 const WANTED: &str = "who = ?1 AND seq <= ?2 AND (?3 IS NULL OR context = ?3)
                       AND state <> 'direct' AND (?4 IS NULL OR state = ?4) AND at >= ?5";
 
 impl History {
-    /// Those that had ended by the record `upto`, in the order of the listing, and how many it wants in all.
+    /// Returns the tasks that had ended by the record `upto`, in the order of the listing, and the
+    /// total number of matches.
     pub fn own_tasks(
         &self,
         who: &Who,
@@ -65,14 +67,15 @@ impl History {
         Ok((found, total))
     }
 
-    /// Tasks of one caller in one context that have ended, the newest first; also those that were answered with a message.
+    /// Returns ended tasks of one caller in one context, newest first, including those that were
+    /// answered with a message.
     pub fn conversation(
         &self,
         owner: &str,
         context: &str,
         max: usize,
     ) -> Result<Vec<(Ending, Archive)>, JournalError> {
-        // `context <> id` as the index has it: most tasks name no context, and are their own.
+        // `context <> id` matches the index: most tasks name no context, and are their own context.
         let named = "SELECT seq, body, crc FROM task WHERE context = ?1 AND context <> id AND who = ?2
                      ORDER BY seq DESC LIMIT ?3";
         let first = "SELECT seq, body, crc FROM task WHERE id = ?1 AND substr(id, 21) = substr(?1, 21)
@@ -112,7 +115,7 @@ impl History {
     }
 }
 
-/// SQLite has no numbers beyond this.
+/// Clamps to the largest number of SQLite.
 fn number(raw: u64) -> i64 {
     i64::try_from(raw).unwrap_or(i64::MAX)
 }

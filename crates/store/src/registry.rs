@@ -1,12 +1,13 @@
-//! The registry: who runs now, for our own programs and for the tools of others (PTY-6).
+//! The registry: which agents run now, for our own programs and for other tools (PTY-6).
 //!
-//! One JSON file per agent, named after its id, replaced whole. An entry of ours names its process by pid,
-//! start time and boot, so a reader can tell a dead one from a pid that was given out again. Other tools
-//! keep files in the same folder: they are read leniently and never touched.
+//! One JSON file per agent, named after its id, replaced whole. Our entries identify their process
+//! by pid, start time and boot, so that a reader can tell a dead process from a reused pid. Other
+//! tools keep files in the same folder: they are read leniently and never changed.
 //!
-//! Invariant: only a file with our mark is ever removed, and only when its process is proven gone. What
-//! cannot be known (a sandbox with its own pids, no `/proc`) is not proof; nothing is removed from there.
-//! Not here: what outlives a run (`known`), asking an agent whether it answers (`synapse-node`).
+//! Invariant: only a file with our mark is ever removed, and only when its process is proven
+//! gone. What cannot be known (a sandbox with its own pids, no `/proc`) is not proof, so
+//! nothing is removed then.
+//! Not here: what survives a run (`known`), asking an agent whether it answers (`synapse-node`).
 
 mod foreign;
 mod pending;
@@ -34,14 +35,15 @@ pub use process::{NodeProcess, is_stopped};
 use process::{Process, look_at};
 pub use snapshot::{ObservedAgent, RegistrySnapshot, candidates, merge, near_folders};
 
-/// A running agent, as it tells the folder about itself.
+/// A running agent, as its node publishes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub agent_id: AgentId,
     pub agent_type: AgentType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Label>,
-    /// Which of the unnamed agents of its type and folder it is; absent of the first and of named ones.
+    /// Its number among the unnamed agents of its type and folder; absent for the
+    /// first and for named ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +51,7 @@ pub struct Entry {
     /// Such as `http://localhost:8100`.
     pub endpoint: String,
     pub port: u16,
-    /// Path of the Unix socket of its node.
+    /// The path of the Unix socket of its node.
     pub socket: PathBuf,
     #[serde(deserialize_with = "state_or_unknown")]
     pub status: AgentState,
@@ -57,14 +59,15 @@ pub struct Entry {
     pub status_why: String,
     #[serde(default)]
     pub status_since_ms: u64,
-    /// What the agent says it is doing, the beginning of it.
+    /// The beginning of what the agent says it is doing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_since_ms: Option<u64>,
-    /// The holder: as long as it lives, so does the agent.
+    /// The holder's process: the agent lives as long as it does.
     pub pid: u32,
-    /// 0 if the system would not tell; then the pid alone has to do.
+    /// The holder's start time; 0 if the system does not report it, and then only
+    /// the pid identifies it.
     pub start_time: u64,
     #[serde(flatten)]
     pub place: Place,
@@ -75,27 +78,27 @@ pub struct Entry {
     #[serde(default)]
     pub capabilities: Vec<Label>,
     pub started_at_ms: u64,
-    /// Of the program that wrote it.
+    /// The version of the program that wrote the entry.
     #[serde(default)]
     pub version: String,
-    /// Which level of the interface its node speaks; 0 is one from before there were levels.
+    /// The interface level of its node; 0 for nodes from before there were levels.
     #[serde(default)]
     pub api: u32,
-    /// Of its holder, which may be older than its node; empty if that did not tell.
+    /// The version of its holder, which may be older than its node; empty if unknown.
     #[serde(default)]
     pub holder_version: String,
-    /// Of the CLI in its terminal, as far as that told.
+    /// The version of the CLI in its terminal, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cli_version: Option<String>,
-    /// Whether its profile was checked with that version.
+    /// Whether its profile was tested with that version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cli_tested: Option<bool>,
-    /// What it waits for a person to decide.
+    /// The prompt that waits for a person's decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingPrompt>,
 }
 
-/// Where a pid means something: one boot of one machine, and within it one space of pids.
+/// The scope in which a pid is valid: one boot of one machine, and one pid namespace in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Place {
     #[serde(default)]
@@ -107,7 +110,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where this process runs; empty in what the system does not tell.
+    /// Returns the scope of this process; fields that the system does not report are empty.
     pub fn here() -> Self {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let space = std::fs::read_link("/proc/self/ns/pid");
@@ -118,25 +121,25 @@ impl Place {
         }
     }
 
-    /// Whether a pid means the same process in both.
+    /// Whether a pid means the same process in both scopes.
     fn shares_pids_with(&self, other: &Self) -> bool {
-        // A boot names its machine, whatever that is called; without one the name has to do.
+        // A boot id identifies its machine; without one, compare the names.
         let is_named = !self.boot.is_empty() || self.machine == other.machine;
-        // A sandbox often has pids of its own. Seen from there every agent would look dead.
+        // A sandbox often has its own pid namespace. From there every agent would look dead.
         self.boot == other.boot && is_named && self.pid_space == other.pid_space
     }
 }
 
-/// All that is in the folder.
+/// The content of the registry folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scan {
-    /// Ours, and not proven dead.
+    /// Our entries whose agents are not proven dead.
     pub agents: Vec<Entry>,
     pub dead_removed: usize,
-    /// Files of ours whose agents are gone and that are still there.
+    /// Our files whose agents are dead and that still exist.
     pub dead: Vec<PathBuf>,
     pub foreign: Vec<ForeignEntry>,
-    /// Passed over; neither followed nor removed.
+    /// Skipped files; neither followed nor removed.
     pub problems: Vec<Problem>,
 }
 
@@ -151,10 +154,11 @@ pub enum RegistryError {
 }
 
 impl Entry {
-    /// As much of the shared context as a list has room for; the node has all of it.
+    /// How much of the shared context an entry holds; the node has all of it.
     pub const CONTEXT_CHARS_MAX: usize = 240;
 
-    /// The entry of an agent that starts now: held by process `holder`, its node is this process.
+    /// Returns the entry of an agent that starts now: process `holder` holds it, and
+    /// this process is its node.
     pub fn starting(
         known: &Known,
         holder: u32,
@@ -217,12 +221,12 @@ impl Entry {
         }
     }
 
-    /// Whether the agent is known to live, known to be gone, or neither.
+    /// Returns whether the agent is known to live, known to be gone, or neither.
     pub fn life(&self, here: &Place) -> Life {
         life(self, here, &mut HashMap::new())
     }
 
-    /// As routing sees it.
+    /// Returns it as a live candidate for routing.
     pub fn candidate(&self) -> Candidate {
         Candidate {
             id: self.agent_id,
@@ -241,13 +245,13 @@ impl Entry {
 pub enum Life {
     Alive,
     Gone,
-    /// It may well live, but its pid means nothing here.
+    /// It may be alive, but its pid means nothing in this scope.
     Unknown,
     /// On another machine that shares this home; its endpoint is not reachable from here.
     Elsewhere,
 }
 
-/// The entry of one agent, if it is there and ours. Whether the agent lives is not looked at.
+/// Returns the entry of one agent if it exists and is ours. Does not check whether the agent lives.
 pub fn read(home: &Home, id: &AgentId) -> Option<Entry> {
     let dir = files::open_own_dir(home.registry_dir()).ok().flatten()?;
     let name = format!("{id}{SUFFIX}");
@@ -259,7 +263,7 @@ pub fn read(home: &Home, id: &AgentId) -> Option<Entry> {
     }
 }
 
-/// Removes the entry of an agent if it still is that of process `pid`; says whether it was.
+/// Removes the entry of an agent if it still belongs to process `pid`; returns whether it did.
 pub fn remove(home: &Home, id: &AgentId, pid: u32) -> Result<bool, RegistryError> {
     let Some(dir) = files::open_own_dir(home.registry_dir())? else { return Ok(false) };
     let path = path_of(home, id);
@@ -273,12 +277,12 @@ pub fn remove(home: &Home, id: &AgentId, pid: u32) -> Result<bool, RegistryError
     Ok(is_its && remove_if_unchanged(dir.as_fd(), name.as_ref(), &bytes))
 }
 
-/// Reads the folder and clears it of our dead.
+/// Reads the folder and removes our dead entries.
 pub fn scan(home: &Home) -> Scan {
     read_all(home, true)
 }
 
-/// Reads the folder and changes nothing.
+/// Reads the folder without changing it.
 pub fn look(home: &Home) -> Scan {
     read_all(home, false)
 }
@@ -323,7 +327,8 @@ fn read_all(home: &Home, clears: bool) -> Scan {
     look.scan
 }
 
-/// What the text of a file is. Never fails: what is not ours is someone else's, or nothing.
+/// What the content of a file is. Parsing never fails: a file that is not ours is
+/// another tool's, or damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
     Ours(Box<Entry>),
@@ -353,12 +358,12 @@ pub fn read_entry(bytes: &[u8]) -> Read {
     }
 }
 
-/// One look through the folder.
+/// One scan of the folder.
 struct Look<'a> {
     path: &'a Path,
     dir: BorrowedFd<'a>,
     here: Place,
-    /// Processes looked at so far: agents of one holder share a pid.
+    /// The processes checked so far: agents of one holder share a pid.
     seen: HashMap<u32, Process>,
     scan: Scan,
     clears: bool,
@@ -369,7 +374,7 @@ impl Look<'_> {
         let path = || self.path.join(name);
         let bytes = match files::read_at(self.dir, name, BYTES_MAX, Access::Any, path) {
             Ok(bytes) => bytes,
-            // Gone between the listing and now.
+            // Removed between the listing and now.
             Err(error) if error.is_missing() => return,
             Err(error) => return self.scan.problems.push(Problem::new(path(), error)),
         };
@@ -416,8 +421,8 @@ fn life(entry: &Entry, here: &Place, seen: &mut HashMap<u32, Process>) -> Life {
     }
 }
 
-/// Removes a file that still has this content. Between our look and now, a restarted agent may have put
-/// its new entry there; so the file is first taken away, looked at again, and put back if it is another.
+/// Removes a file that still has this content. A restarted agent may have written its new entry
+/// meanwhile. So the file is first renamed, read again, and put back if it changed.
 fn remove_if_unchanged(dir: BorrowedFd<'_>, name: &OsStr, bytes: &[u8]) -> bool {
     let Ok(random) = files::random_hex::<8>() else { return false };
     let aside = files::draft_name(&random);
@@ -427,14 +432,14 @@ fn remove_if_unchanged(dir: BorrowedFd<'_>, name: &OsStr, bytes: &[u8]) -> bool 
     let taken = files::read_at(dir, aside.as_ref(), BYTES_MAX, Access::Any, || PathBuf::from(&aside));
     let is_same = taken.is_ok_and(|taken| taken == bytes);
     if !is_same {
-        // A link does not replace: if there is a still newer one, that one stays.
+        // A link does not replace: if there is an even newer entry, that one stays.
         let _ = rustix::fs::linkat(dir, &aside, dir, name, AtFlags::empty());
     }
     let _ = rustix::fs::unlinkat(dir, &aside, AtFlags::empty());
     is_same
 }
 
-/// A newer version may know states that this one does not.
+/// Maps states that only a newer version knows to `Unknown`.
 fn state_or_unknown<'de, D: Deserializer<'de>>(from: D) -> Result<AgentState, D::Error> {
     let word = Cow::<'_, str>::deserialize(from)?;
     Ok(AgentState::ALL.into_iter().find(|state| state.name() == word).unwrap_or(AgentState::Unknown))

@@ -1,10 +1,10 @@
-//! Remotes: agents elsewhere that have a name here, with the card they were last known by.
+//! Remotes: agents elsewhere that have a name here, with the last card they were known by.
 //!
-//! One file in the home for each, for this user alone and replaced whole. It names where a secret is, and never holds
-//! one. A damaged file is told and passed over.
+//! One file in the home for each, readable by this user only and replaced whole. It names where a
+//! secret is, but never contains one. A damaged file is reported and skipped.
 //!
-//! Invariant: the name within the file is the one that its path is made of, so a name means one remote.
-//! Not here: fetching cards and believing them (`synapse-peer`).
+//! Invariant: the name in the file is the one that its path is made of, so a name means one remote.
+//! Not here: fetching and verifying cards (`synapse-peer`).
 
 use std::path::PathBuf;
 
@@ -20,18 +20,18 @@ use crate::home::Home;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Remote {
     pub name: Label,
-    /// As the user gave it.
+    /// The URL as the user gave it.
     pub url: String,
     #[serde(default, skip_serializing_if = "Bring::is_empty")]
     pub bring: Bring,
-    /// Hosts that its card may point to besides its own.
+    /// Hosts besides its own to which its card may point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
     pub card: KnownCard,
     pub added_ms: u64,
 }
 
-/// Where to find what is shown to it; the files are read when they are needed.
+/// Where to find the credentials to send; the files are read when needed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bring {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,29 +52,29 @@ impl Bring {
     }
 }
 
-/// A card as it was last seen.
+/// A card as it was last fetched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KnownCard {
     pub value: Value,
-    /// Where it is from.
+    /// Its source URL.
     pub at: String,
-    /// The one interface of it that is meant, if the user called that.
+    /// The interface to use, if the user gave the URL of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meant: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
     pub fetched_ms: u64,
     pub max_age_s: u64,
-    /// What its signature is worth, in words.
+    /// The result of the signature check, in words.
     #[serde(default)]
     pub signature: String,
-    /// The thumbprint of the key that its signature was checked with.
+    /// The thumbprint of the key that verified its signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed_by: Option<String>,
 }
 
 impl KnownCard {
-    /// Whether it need not be asked for again yet.
+    /// Whether the card does not need to be fetched again yet.
     pub fn is_fresh(&self, now_ms: u64) -> bool {
         let age_ms = now_ms.checked_sub(self.fetched_ms);
         age_ms.is_some_and(|age_ms| age_ms < self.max_age_s.saturating_mul(1_000))
@@ -82,7 +82,7 @@ impl KnownCard {
 }
 
 impl Remote {
-    /// What it is called for good; also the name of its file.
+    /// Returns its permanent id, which is also the name of its file.
     pub fn id(&self) -> AgentId {
         id_of(&self.name)
     }
@@ -94,7 +94,7 @@ impl Remote {
         files::create_private(&path(home, &self.name), &self.text())
     }
 
-    /// Takes the place of what was written before.
+    /// Replaces what was written before.
     pub fn save(&self, home: &Home) -> Result<(), FileError> {
         files::private_dir(&dir(home))?;
         files::write_private(&path(home, &self.name), &self.text())
@@ -108,13 +108,13 @@ impl Remote {
         }
     }
 
-    /// All of them by name, and what could not be read.
+    /// Returns all remotes by name, and the files that could not be read.
     pub fn all(home: &Home) -> (Vec<Self>, Vec<Problem>) {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         for entry in std::fs::read_dir(dir(home)).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.extension().is_none_or(|end| end != "json") {
-                // A draft of somebody who is writing.
+                // An unfinished file of another writer.
                 continue;
             }
             match files::read_private(&path, BYTES_MAX, Access::Secret) {
@@ -132,7 +132,7 @@ impl Remote {
         (found, problems)
     }
 
-    /// `false` if there is none of that name.
+    /// Returns `false` if there is no remote with that name.
     pub fn remove(home: &Home, name: &Label) -> Result<bool, FileError> {
         let path = path(home, name);
         let was_there = path.symlink_metadata().is_ok();
@@ -154,7 +154,7 @@ struct Written {
 }
 
 const SCHEMA: &str = "synapse.remote.v1";
-/// A card has at most a megabyte, and more when it is written for people.
+/// A card has at most a megabyte, and more when pretty-printed.
 const BYTES_MAX: usize = 4 << 20;
 
 fn read(bytes: &[u8]) -> Option<Remote> {
@@ -232,7 +232,7 @@ mod tests {
         let home = Home::at(dir.path().join("home"), dir.path().join("registry"));
         let (one, two) = (remote("one"), remote("two"));
         assert!(one.create(&home).unwrap() && two.create(&home).unwrap());
-        // Somebody copied a file: its name is not its own.
+        // A copied file: its name does not match its content.
         std::fs::copy(path(&home, &one.name), path(&home, &two.name)).unwrap();
         let (found, problems) = Remote::all(&home);
         assert_eq!((found, problems.len()), (vec![one.clone()], 1));
@@ -245,7 +245,7 @@ mod tests {
     fn a_card_ages() {
         let card = remote("a").card;
         assert!(card.is_fresh(1_000) && card.is_fresh(10_999) && !card.is_fresh(11_000));
-        // The clock was put back.
+        // The clock was set back.
         assert!(!card.is_fresh(999));
     }
 }

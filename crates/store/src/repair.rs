@@ -1,11 +1,13 @@
-//! Restores a journal that has lost records: what can be proven is kept, and nothing is deleted (L14).
+//! Restores a journal that has lost records: keeps what can be proven, and deletes nothing (L14).
 //!
-//! The best copy that can be made of the damaged files takes their place, and the head says how far it goes. The damaged
-//! files are kept under other names, with a report of what was lost. Only for a journal that nobody has open.
+//! The best copy that can be made of the damaged files replaces them, and the head says how far it
+//! goes. The damaged files are kept under other names, with a report of what was lost. Only for a
+//! journal that nobody has open.
 //!
-//! Invariant: whenever it is interrupted, the journal is as it was, or the next start is refused and the next repair
-//! finishes this one, or it is done.
-//! Not here: finding the damage (`loss`), reading a damaged log (`wal`); single rows that are wrong, which stay refused.
+//! Invariant: after an interruption at any point, the journal is unchanged, or the next start is
+//! refused and the next repair finishes this one, or the repair is complete.
+//! Not here: finding the damage (`loss`), reading a damaged log (`wal`). A journal with single
+//! damaged rows stays refused.
 
 use crate::files;
 use crate::head::{self, HeadState, head_of};
@@ -23,14 +25,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use synapse_core::ids::Seq;
 use synapse_core::state::State;
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// The last record that is there now; 0 if nothing could be read.
+    /// The last record after the repair; 0 if nothing could be read.
     pub last: u64,
-    /// The last record that the journal is known to have had; none if nothing tells.
+    /// The last record that the journal is known to have had; `None` if unknown.
     pub expected: Option<u64>,
-    /// Where the damaged files are.
+    /// The paths of the damaged files.
     pub aside: Vec<PathBuf>,
 }
 
@@ -58,7 +60,7 @@ impl std::fmt::Display for Repaired {
     }
 }
 
-/// Why it was left as it is.
+/// Why the journal was not repaired. It is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
     #[error("{}: {why}", .path.display())]
@@ -73,13 +75,13 @@ pub fn repair(path: &Path) -> Result<Repaired, RepairError> {
     Ok(repaired(path, report))
 }
 
-/// As `repair`, stopped after so many changes on disk, as a kill would stop it. For tests.
+/// Like `repair`, but stops after this many changes on disk, as a kill would. For tests.
 #[doc(hidden)]
 pub fn repair_interrupted(path: &Path, changes_max: usize) -> Result<(), RepairError> {
     carry_out(path, &plan(path)?, changes_max)
 }
 
-/// The repairs of this journal whose reports are still beside it, the oldest first.
+/// Returns the repairs of this journal whose reports still exist, oldest first.
 pub fn reports(path: &Path) -> Vec<Repaired> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
     let begin = format!("{}.damaged-", name.to_string_lossy());
@@ -99,7 +101,7 @@ fn repaired(path: &Path, report: LossReport) -> Repaired {
     Repaired { last, expected, aside: names.iter().map(|name| path.with_file_name(name)).collect() }
 }
 
-/// Makes the copy, and says what is to be done with it. The journal is not changed yet.
+/// Makes the copy and plans the changes. Does not change the journal yet.
 fn plan(path: &Path) -> Result<LossReport, RepairError> {
     let failed = |why| RepairError::File { path: path.to_owned(), why };
     let before = LossReport::read(path).map_err(failed)?;
@@ -126,7 +128,7 @@ fn plan(path: &Path) -> Result<LossReport, RepairError> {
     Ok(LossReport { expected, restoration: Some(restoration) })
 }
 
-/// Changes the files one by one. Each change may be made again after an interruption.
+/// Applies the changes one by one. Each can be repeated after an interruption.
 fn carry_out(path: &Path, report: &LossReport, changes_max: usize) -> Result<(), RepairError> {
     let Some(plan) = &report.restoration else { return Ok(()) };
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -136,7 +138,7 @@ fn carry_out(path: &Path, report: &LossReport, changes_max: usize) -> Result<(),
         &|| report.write(path).map_err(file),
         &|| plan.aside.iter().try_for_each(|name| keep(&path.with_file_name(name))),
         &|| files::remove(&wal_of(path)).map_err(file),
-        // It belongs to the log that is no longer there, and SQLite makes a new one.
+        // It belongs to the removed log; SQLite creates a new one.
         &|| files::remove(&with_ending(path, "-shm")).map_err(file),
         &|| match is_empty {
             true => files::remove(path).map_err(file),
@@ -146,7 +148,7 @@ fn carry_out(path: &Path, report: &LossReport, changes_max: usize) -> Result<(),
             true => files::remove(&head_of(path)).map_err(file),
             false => head::replace(path, plan.last).map_err(file),
         },
-        // On disk before the report stops preventing a start.
+        // Everything must be on disk before the report stops preventing a start.
         &|| {
             files::sync(folder).map_err(file)?;
             rename(&report_of(path), &folder.join(&plan.kept_as))?;
@@ -159,7 +161,7 @@ fn carry_out(path: &Path, report: &LossReport, changes_max: usize) -> Result<(),
     Ok(())
 }
 
-/// Gives a damaged file a second name, under which it stays when its place is taken.
+/// Gives a damaged file a second name, under which it stays when it is replaced.
 fn keep(aside: &Path) -> io::Result<()> {
     let name = aside.file_name().unwrap_or_default().to_string_lossy();
     let Some((file, _)) = name.rsplit_once(".damaged-") else { return Ok(()) };
@@ -170,14 +172,14 @@ fn keep(aside: &Path) -> io::Result<()> {
     if std::fs::hard_link(file, aside).is_ok() {
         return Ok(());
     }
-    // Some file systems have no second names.
+    // Some file systems do not support hard links.
     let draft = with_ending(aside, ".draft");
     std::fs::copy(file, &draft)?;
     std::fs::File::open(&draft)?.sync_all()?;
     std::fs::rename(&draft, aside)
 }
 
-/// It is well if this was done before.
+/// Renames a file; succeeds if this was already done.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     match std::fs::rename(from, to) {
         Err(e) if e.kind() == io::ErrorKind::NotFound && to.exists() => Ok(()),
@@ -188,13 +190,13 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// A copy of a journal that can be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// All its rows and indexes were checked, and not only those that an opening reads.
+    /// Whether all its rows and indexes were checked, not only those that an opening reads.
     is_checked: bool,
     last: u64,
 }
 
-/// Puts the best journal that can be made beside the damaged one, as `.restored`, and says how far it goes; 0 if there is
-/// none and the journal is empty or missing.
+/// Writes the best copy of the damaged journal beside it, as `.restored`, and returns its last
+/// record; 0 if there is no copy and the journal is empty or missing.
 fn salvage(path: &Path) -> Result<u64, RepairError> {
     let failed = |why| RepairError::File { path: path.to_owned(), why };
     let log = match std::fs::read(wal_of(path)) {
@@ -242,7 +244,7 @@ fn salvage(path: &Path) -> Result<u64, RepairError> {
     }
 }
 
-/// The database with this log, or without any.
+/// Copies the database with this log, or without any.
 fn with_log(path: &Path, copy: &Path, log: Option<&SalvagedLog>) -> Result<Candidate, String> {
     std::fs::copy(path, copy).map_err(told)?;
     if let Some(log) = log {
@@ -253,7 +255,7 @@ fn with_log(path: &Path, copy: &Path, log: Option<&SalvagedLog>) -> Result<Candi
     ask_pages(&db, "PRAGMA quick_check(1)")?;
     let (state, _) = replay(&db).map_err(told)?;
     let checked = check_all(&db);
-    // The checksums do not prove that its pages fit together, so its rows must.
+    // Checksums do not prove that its pages fit together, so all rows must be checked.
     if log.is_some_and(|log| !log.is_certain) {
         checked.clone()?;
     }
@@ -261,8 +263,9 @@ fn with_log(path: &Path, copy: &Path, log: Option<&SalvagedLog>) -> Result<Candi
     Ok(Candidate { is_checked: checked.is_ok(), last: state.seq.0 })
 }
 
-/// If the database is gone, the log has every record only if it was never moved into the database. Its pages are then
-/// changes of an empty journal, and its records begin with the first and have no gap. They are written to a new one.
+/// Rebuilds a journal whose database is gone from the log alone. The log has every record only if
+/// it was never checkpointed. Its pages are then changes to an empty journal, and its records start
+/// with the first and have no gap. They are written to a new journal.
 fn from_log_alone(path: &Path, copy: &Path, log: &SalvagedLog) -> Result<Candidate, String> {
     let base = with_ending(path, ".base");
     remove(&base);
@@ -304,7 +307,7 @@ fn empty_journal(path: &Path) -> Result<Connection, String> {
     Ok(db)
 }
 
-/// Every row against its checksum, and the indexes against the rows.
+/// Checks every row against its checksum, and the indexes against the rows.
 fn check_all(db: &Connection) -> Result<(), String> {
     ask_pages(db, "PRAGMA integrity_check(1)")?;
     let mut after = Seq(0);
@@ -328,7 +331,7 @@ fn ask_pages(db: &Connection, pragma: &str) -> Result<(), String> {
     if answer == "ok" { Ok(()) } else { Err(answer) }
 }
 
-/// Closes a copy that is whole without its log, and brings it to the disk.
+/// Closes a copy that does not need its log, and syncs it.
 fn close(db: Connection, copy: &Path) -> Result<(), String> {
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(told)?;
     db.close().map_err(|(_, e)| told(e))?;

@@ -1,15 +1,16 @@
-//! Rows: the form of records on disk. Checked when written and again when read.
+//! Rows: the format of records on disk. Checksummed when written and verified when read.
 //!
-//! A row is text with a version and a checksum. An accepted message is one row of its own (`message`), which is
-//! journal, history and dedupe key in one, and so is the end of a task (`task`): nothing is written twice.
-//! Invariant: what `decode` gives is what `encode` was given, or an error that says which row is wrong.
+//! A row is text with a version and a checksum. An accepted message is one row (`message`) that
+//! serves as journal, history and dedupe key, and so is the end of a task (`task`), so that
+//! nothing is written twice.
+//! Invariant: reading a row returns what was written, or an error that says which row is wrong.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::sync::Arc;
 use synapse_core::message::{Body, Letter, Who, owner};
 use synapse_core::record::{Opens, Record};
 
-/// The version of the text in a row; a reader knows this one and all before it.
+/// The version of the text in a row; a reader knows this one and all earlier ones.
 pub(crate) const ROW_VERSION: u32 = 1;
 
 #[derive(Debug, thiserror::Error)]
@@ -31,12 +32,13 @@ pub(crate) fn checksum(parts: &[&str]) -> u32 {
     crc.finalize()
 }
 
-/// Who, as the keys of messages begin with it.
+/// Returns the owner as message keys begin with it.
 pub(crate) fn who(who: &Who) -> String {
     owner(who, None)
 }
 
-/// A task by its whole id, for the index that begins with the end of it. Version 3 has one of whole ids.
+/// Selects a task by its full id, through the index on the end of the id. Version 3
+/// has an index of full ids.
 macro_rules! whole_id {
     ($what:literal) => {
         concat!(
@@ -63,7 +65,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     serde_json::from_str(text).map_err(|e| BadRow::Unreadable { table, seq, why: e.to_string() })
 }
 
-/// The head of an accepted message, beside its body.
+/// The head of an accepted message; its body is in another column.
 #[derive(Serialize)]
 struct HeadOut<'a> {
     letter: &'a Letter,
@@ -78,7 +80,7 @@ pub(crate) struct Head {
     opens: Option<Box<Opens>>,
 }
 
-/// The text of one row after another, in one buffer: made anew for each, it would grow from nothing each time.
+/// The text of one row after another, in one buffer, which avoids growing a new one for each row.
 #[derive(Default)]
 pub(crate) struct Text(Vec<u8>);
 

@@ -1,19 +1,20 @@
-//! The shape of the database, and how it comes to have it.
+//! The schema of the database, and its migrations.
 //!
-//! Before SQLite sees a file we read its first hundred bytes ourselves: a file that is not ours, or is of a
-//! newer version, is refused without being opened, so nothing in it can change. What a crash left in the log is
-//! newer than those bytes, so the database is asked again once it is open, still before anything is written.
+//! Before SQLite opens a file we read its first hundred bytes: a file that is not ours, or is of a
+//! newer version, is refused without being opened, so that it cannot change. What a crash left in
+//! the log is newer than those bytes, so the database is checked again once it is open, still
+//! before anything is written.
 //! Not here: what the rows mean (`rows`).
 
 use rusqlite::{Connection, ErrorCode};
 use std::io::Read;
 use std::path::Path;
 
-/// "SYNJ": tells our files from other SQLite databases.
+/// "SYNJ": distinguishes our files from other SQLite databases.
 const APPLICATION_ID: u32 = 0x53_59_4e_4a;
 pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
 
-/// Each step makes version n+1 out of version n, in one transaction. Steps are never edited, only added.
+/// Each step migrates version n to n+1, in one transaction. Steps are never edited, only added.
 // tidy: table
 const MIGRATIONS: &[&str] = &[
     "
@@ -81,17 +82,20 @@ const MIGRATIONS: &[&str] = &[
     WHERE json_valid(body);
     CREATE INDEX task_by_who ON task (who, at, id);
 ",
-    // What a task has of its end is the record of it, and has the trails of its messages.
+    // The end of a task is in its own row, with the trails of its messages, so
+    // these copies are redundant.
     "
     DELETE FROM journal WHERE seq IN (SELECT seq FROM task);
     DROP TABLE trail;
 ",
-    // The end of an id is when its task began: by it, what is new comes last, and does not touch a page each.
+    // An id ends with the time when its task began. Indexed by it, new tasks come last instead
+    // of touching a page each.
     "
     DROP INDEX task_by_id;
     CREATE INDEX task_by_tail ON task (substr(id, 21), id);
 ",
-    // Earlier tasks of a conversation. Most tasks name no context; those are not in it.
+    // Finds earlier tasks of a conversation. Most tasks name no context;
+    // those are not in the index.
     "
     CREATE INDEX task_by_context ON task (context, who, seq) WHERE context <> id;
 ",
@@ -106,7 +110,7 @@ const MIGRATIONS: &[&str] = &[
 ",
 ];
 
-/// Why a store could not be opened. Nothing in it was changed.
+/// Why a journal could not be opened. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("{path} is not a Synapse journal ({why}); move it away, or point SYNAPSE_HOME elsewhere")]
@@ -145,7 +149,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whether `repair` can bring back what is left.
+    /// Whether `repair` can restore what is left.
     pub fn is_repairable(&self) -> bool {
         match self {
             Self::DamagedLog { .. }
@@ -163,7 +167,7 @@ pub(crate) fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Whether this version could open the file, as far as its head tells; touches nothing.
+/// Checks by its header whether this version could open the file; changes nothing.
 pub fn look(path: &Path) -> Result<(), OpenError> {
     let unreachable = |e: std::io::Error| OpenError::Unreachable { path: shown(path), why: e.to_string() };
     let mut file = match std::fs::File::open(path) {
@@ -184,11 +188,13 @@ pub fn look(path: &Path) -> Result<(), OpenError> {
         return Err(damaged("its head is not that of a database"));
     }
     let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    // A kill before the first checkpoint leaves the marks in the log alone: `ask` sees them there.
+    // A kill before the first checkpoint leaves these numbers in the log only:
+    // `ask` checks them there.
     if number(60) == 0 && number(68) == 0 { Ok(()) } else { known(path, number(68), number(60)) }
 }
 
-/// Makes the file if there is none: SQLite would let others read it, and its log takes after it.
+/// Creates the file if it is missing. SQLite would let others read it, and the
+/// log inherits its mode.
 pub(crate) fn make_private(path: &Path) -> Result<(), OpenError> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -200,7 +206,7 @@ pub(crate) fn make_private(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// The version of an opened database, log and all; asks and writes nothing.
+/// Returns the version of an open database, including its log; writes nothing.
 pub(crate) fn ask(db: &Connection, path: &Path) -> Result<u32, OpenError> {
     let found = version(db, path)?;
     if db.is_readonly("main").map_err(|e| broken(path, e))? {
@@ -209,16 +215,16 @@ pub(crate) fn ask(db: &Connection, path: &Path) -> Result<u32, OpenError> {
     Ok(found)
 }
 
-/// As `ask`, for whoever only reads.
+/// Like `ask`, for read-only callers.
 pub(crate) fn version(db: &Connection, path: &Path) -> Result<u32, OpenError> {
     let broken = |e| broken(path, e);
-    // The numbers are unsigned in the file, and SQLite shows them signed.
+    // The numbers are unsigned in the file, but SQLite returns them signed.
     let pragma = |name| db.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map(i32::cast_unsigned);
     let (mark, found) = (pragma("application_id").map_err(broken)?, pragma("user_version").map_err(broken)?);
     let tables: u64 =
         db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(broken)?;
     match (mark, found, tables) {
-        // Empty, or killed during its very first start: to be finished.
+        // Empty, or killed during its very first start: to be completed.
         (0, 0, 0) => Ok(0),
         (0, 0, _) => {
             Err(OpenError::NotOurs { path: shown(path), why: "another program's tables are in it".into() })
@@ -247,7 +253,7 @@ pub(crate) fn broken(path: &Path, error: rusqlite::Error) -> OpenError {
     }
 }
 
-/// Brings an opened database from the version that `ask` found to the current one, step by step.
+/// Migrates an open database from the version that `ask` found to the current one, step by step.
 pub(crate) fn migrate(db: &mut Connection, found: u32) -> rusqlite::Result<()> {
     for (step, sql) in MIGRATIONS.iter().enumerate().skip(found as usize) {
         let change = db.transaction()?;
@@ -257,26 +263,27 @@ pub(crate) fn migrate(db: &mut Connection, found: u32) -> rusqlite::Result<()> {
         change.commit()?;
     }
     if found < VERSION {
-        // Into the file itself: whoever looks at its head next must see the version.
+        // Write it to the file itself, so that the next check of its header sees the version.
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     }
     Ok(())
 }
 
-/// How long a lock of another is waited for.
+/// How long to wait for a lock of another connection.
 pub(crate) const LOCK_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// A longer log is cut to this length when it is begun from the front.
+/// SQLite truncates a longer log to this length when it restarts from the front.
 pub(crate) const LOG_BYTES_MAX: u64 = 64 << 20;
 
 pub(crate) fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.busy_timeout(LOCK_PATIENCE)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
-    // FULL: a commit returns after fsync. This is the promise; nothing here may weaken it.
+    // FULL: a commit returns after fsync. This is the durability guarantee;
+    // nothing here may weaken it.
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "cache_size", -4000)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
-    // Checkpoints stall whoever commits; `checkpoint` runs them on another connection.
+    // Checkpoints stall commits; `checkpoint` runs them on another connection.
     db.pragma_update(None, "wal_autocheckpoint", 0)?;
     db.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
     db.set_prepared_statement_cache_capacity(32);

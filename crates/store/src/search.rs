@@ -1,11 +1,14 @@
-//! The search index: where in one agent's history a word is, in a file of its own beside the journal.
+//! The search index: which records of one agent's history contain a word, in a separate
+//! file beside the journal.
 //!
-//! It is filled from the journal by whoever searches, up to the newest record, a slice at a time; accepting a
-//! message costs nothing more because of it. It holds grams and places, no text: a hit is read from the journal and
-//! looked at again, so what has left the journal is not found, whatever the index still says. It can be deleted at
-//! any time, and is made anew when it is damaged, of another version, or of another journal.
+//! Each search first fills the index from the journal, up to the newest record, a slice at a time,
+//! so that accepting a message costs nothing extra. The index holds grams and positions, no text.
+//! Each hit is read from the journal and checked again, so pruned records are not found, whatever
+//! the index says. The file can be deleted at any time. It is rebuilt when it is damaged, of
+//! another version, or of another journal.
 //!
-//! Invariant: the mark says up to which record all is in the index, and is written in the same transaction.
+//! Invariant: the mark says up to which record the index is complete, and is written
+//! in the same transaction.
 //! Not here: how text is cut (`grams`), reading the journal (`browse`).
 
 use crate::browse::{Past, What};
@@ -24,15 +27,16 @@ use synapse_core::message::Body;
 
 mod filling;
 
-/// Raised when what is in it changes; another version is made anew.
+/// Raised when the content changes; an index of another version is rebuilt.
 const VERSION: u32 = 2;
-/// The condition for rows of `said` that may be an answer to a one-way message; the others are not even read.
+/// The condition for rows of `said` that may be an answer to a one-way message;
+/// others are not even read.
 const LATE_ANSWER: &str = "instr(body, 'answer-after-end') > 0";
-/// How many hits of the index are looked at in vain before a search gives up.
+/// How many false hits of the index are checked before a search gives up.
 const LOOKS_MAX: usize = 50_000;
-/// How long others that make it or fill it are waited for.
+/// How long to wait for others that create or fill the index.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How far back a search without an index goes.
+/// How many records a search without an index reads.
 pub const SCAN_MAX: usize = 50_000;
 
 const TABLES: &str = "
@@ -56,39 +60,40 @@ pub enum IndexError {
     Journal(#[from] JournalError),
 }
 
-/// What a search found, newest first.
+/// The results of a search, newest first.
 #[derive(Debug, Default)]
 pub struct Hits {
     pub found: Vec<Past>,
     pub bad: Vec<BadRow>,
-    /// Why there may be more than this.
+    /// Why there may be more results.
     pub cut: Option<Cut>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// As many as were asked for.
+    /// The requested number was reached.
     Enough,
-    /// So many of the newest places that the index gave were looked at.
+    /// Only this many of the newest index hits were checked.
     Looked(usize),
-    /// Only so many of the newest were read, one by one, without the index.
+    /// Only this many of the newest records were read, one by one, without the index.
     Scanned(usize),
 }
 
-/// How far the filling has come: records done and records there are.
+/// Reports the progress of filling: records done and records in total.
 pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 
 impl Index {
-    /// Opens the index at `path`, or makes it, brings it up to date with the journal, and asks it. One that turns
-    /// out to be of no use is made anew, once.
+    /// Opens or creates the index at `path`, brings it up to date with the journal, and queries it.
+    /// A damaged index is rebuilt once.
     fn ask<T>(
         path: &Path,
         history: &History,
         progress: Progress<'_>,
         question: impl Fn(&Self) -> Result<T, Fill>,
     ) -> Result<T, IndexError> {
-        // SQLite's locks tell processes apart, and not the threads of one: of a file that was removed and made again under
-        // its name, two threads would each take the shared memory beside it for their own.
+        // SQLite's locks separate processes, not the threads of one. If a file was removed
+        // and created again under its name, two threads would each take the shared memory
+        // beside it for their own.
         static ALONE: Mutex<()> = Mutex::new(());
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let unusable = |why: String| IndexError::Unusable { path: path.display().to_string(), why };
@@ -116,14 +121,14 @@ impl Index {
         let mut db = Connection::open_with_flags(path, flags)?;
         db.busy_timeout(PATIENCE)?;
         use_log(&db)?;
-        // What a power cut takes away is indexed again; it must only not be half.
+        // What a power cut loses is indexed again; it must only stay consistent.
         db.pragma_update(None, "synchronous", "NORMAL")?;
         db.pragma_update(None, "cache_size", -8000)?;
         db.pragma_update(None, "wal_autocheckpoint", 4000)?;
         db.pragma_update(None, "journal_size_limit", 4 << 20)?;
         let version = |db: &Connection| db.pragma_query_value(None, "user_version", |r| r.get::<_, u32>(0));
         if version(&db)? != VERSION {
-            // Two that make it at once: the second finds it made.
+            // If two processes create it at once, the second finds it ready.
             let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let tables: u32 = change.query_row("SELECT count(*) FROM sqlite_master", [], |r| r.get(0))?;
             match (version(&change)?, tables) {
@@ -170,7 +175,7 @@ impl Index {
         Ok(hits)
     }
 
-    /// Goes through the places the index gives, from the newest on, while it is told to go on.
+    /// Visits the hits of the index, newest first, while `look` returns true.
     fn each(
         &self,
         expression: &str,
@@ -190,7 +195,7 @@ impl Index {
     }
 }
 
-/// How many, and of which time.
+/// The number and time range of the wanted results.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish {
     pub max: usize,
@@ -207,7 +212,7 @@ impl Wish {
         self.since.is_none_or(|since| past.at >= since) && self.until.is_none_or(|until| past.at <= until)
     }
 
-    /// The places between which all of that time are; they need not be looked at outside.
+    /// Returns the range of positions that covers the time range.
     fn places(self, history: &History) -> Result<(u64, u64), JournalError> {
         let first = self.since.map(|since| history.place_before(since)).transpose()?;
         let last = self.until.map(|until| history.place_after(until)).transpose()?;
@@ -215,8 +220,8 @@ impl Wish {
     }
 }
 
-/// The newest that have all words of the query, and are wanted, newest first. The index at `path` is brought up to
-/// date before; a query of which no word is in an index is answered by reading.
+/// Returns the newest records that contain all words of the query, newest first. Updates the index
+/// at `path` first; a query without any indexed word is answered by reading the records.
 pub fn search(
     path: &Path,
     history: &History,
@@ -232,7 +237,7 @@ pub fn search(
     }
 }
 
-/// The messages of one conversation, newest first; at most so many.
+/// Returns the messages of one conversation, newest first, at most `max`.
 pub fn conversation(
     path: &Path,
     history: &History,
@@ -247,12 +252,12 @@ fn is_of(past: &Past, correlation: &str) -> bool {
     matches!(&past.what, What::Message { letter, .. } if letter.chain.correlation.as_str() == correlation)
 }
 
-/// As `search`, without an index: reads the newest one by one, and only so many.
+/// Like `search`, without an index: reads the newest records one by one, up to a limit.
 pub fn scan(history: &History, query: &Query, wish: Wish) -> Result<Hits, JournalError> {
     scan_for(history, wish, &|past| has(past, query))
 }
 
-/// As `conversation`, without an index.
+/// Like `conversation`, without an index.
 pub fn scan_conversation(history: &History, correlation: &str, max: usize) -> Result<Hits, JournalError> {
     scan_for(history, Wish::newest(max), &|past| is_of(past, correlation))
 }
@@ -292,7 +297,7 @@ fn scan_for(history: &History, wish: Wish, is_it: &dyn Fn(&Past) -> bool) -> Res
 }
 
 impl Hits {
-    /// What is at that place, if it still is there.
+    /// Returns the record at that position, if it still exists.
     fn look(&mut self, history: &History, seq: u64) -> Result<Option<Past>, JournalError> {
         let past = match history.message_at(seq) {
             Ok(None) => match history.ended_at(seq) {
@@ -315,7 +320,8 @@ fn has(past: &Past, query: &Query) -> bool {
     text_of(past).is_some_and(|text| query.is_in(&grams::fold(&text)))
 }
 
-/// What of it can be found: a message's text; a task's answer, or why it failed if it has none.
+/// Returns the searchable text: a message's text; a task's answer, or the reason if
+/// it failed without one.
 pub fn text_of(past: &Past) -> Option<String> {
     let of = |body: &Body| body.content().ok().map(|content| grams::searchable(&content));
     match &past.what {
@@ -328,12 +334,13 @@ pub fn text_of(past: &Past) -> Option<String> {
     }
 }
 
-/// That a message was seen, or done with, is no text that anybody wrote.
+/// Whether the reason is worth finding; for a completed task it is only a standard text.
 fn is_told(state: synapse_core::task::TaskState) -> bool {
     state != synapse_core::task::TaskState::Completed
 }
 
-/// Several may turn a new file to a log at once. SQLite refuses all but one of them at once, whatever its patience.
+/// Switches to WAL mode. If several processes switch a new file at once, SQLite refuses all but one
+/// of them immediately, whatever the busy timeout, so this retries.
 fn use_log(db: &Connection) -> rusqlite::Result<()> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -351,7 +358,7 @@ fn beyond_use(code: ErrorCode, why: String) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(code, Some(why))
 }
 
-/// Whether making it anew would help.
+/// Whether rebuilding the index would help.
 fn is_beyond_use(error: &rusqlite::Error) -> bool {
     !matches!(
         error.sqlite_error_code(),
@@ -367,7 +374,7 @@ fn is_beyond_use(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// One file as it is now; another one in its place is another.
+/// Identifies one file; a file that replaces it has another value.
 type Birth = Option<(u64, Option<std::time::SystemTime>)>;
 
 fn birth(path: &Path) -> Birth {
@@ -375,10 +382,12 @@ fn birth(path: &Path) -> Birth {
     std::fs::symlink_metadata(path).ok().map(|file| (file.ino(), file.created().ok()))
 }
 
-/// Removes the files, so that the next opening makes them. Whoever has them open goes on with what it has.
+/// Removes the files, so that the next opening creates them. Processes that have them
+/// open keep using theirs.
 fn start_anew(path: &Path, bad: Birth) -> std::io::Result<()> {
     let lock = std::fs::File::open(path.parent().unwrap_or(Path::new(".")))?;
-    // One at a time, and only the file that was found bad: another search may just have made a good one.
+    // One process at a time, and only the file that was found damaged: another search may have
+    // just created a good one.
     lock.lock()?;
     if birth(path) != bad {
         return Ok(());

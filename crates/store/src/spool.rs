@@ -1,12 +1,13 @@
-//! The spool: mail for an agent that does not run, or cannot be reached by a socket.
+//! The spool: mail for an agent that does not run, or that a socket cannot reach.
 //!
-//! A maildir. A letter is written to `tmp`, synced, and renamed into `new`: it is there whole or not at
-//! all, also after a power cut. Its name sorts by arrival and is its id for good: a letter that is taken
-//! twice, because the taker died before `done`, is known by its name. What is no letter goes to `bad` with
-//! a word on why, and never stops the others.
+//! A maildir. A letter is written to `tmp`, synced, and renamed into `new`, so that it exists whole
+//! or not at all, even after a power cut. Its name sorts by arrival and is its permanent id: if the
+//! reader dies before `done`, the name shows that the letter was already taken. A file that is not
+//! a letter goes to `bad` with the reason, and never blocks the others.
 //!
-//! Invariant: once `put` returned well the letter is on disk, and stays until `done` or `set_aside`.
-//! Not here: what a letter says; telling a running node that one has come.
+//! Invariant: once `put` returned `Ok` the letter is on disk, and stays until
+//! `done` or `set_aside`.
+//! Not here: what a letter says; notifying a running node of a new one.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -23,7 +24,7 @@ use rustix::fs::{AtFlags, Dir};
 use crate::anchor::Anchor;
 use crate::files::{self, Access, FileError, Sync};
 
-/// One spool, open. Cheap to keep; any number of processes may have it open at once.
+/// An open spool. Cheap to keep; any number of processes may have it open at once.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
@@ -31,23 +32,23 @@ pub struct Spool {
     tmp: OwnedFd,
     new: OwnedFd,
     bad: OwnedFd,
-    /// How many letters may still be put before they are counted again.
+    /// How many letters may still be added before they are counted again.
     room: AtomicUsize,
-    /// What could not even be set aside; told once, then passed over.
+    /// Files that could not even be moved to `bad`; reported once, then skipped.
     stuck: Mutex<HashSet<OsString>>,
     swept: Mutex<Option<Instant>>,
     access: Access,
     anchor: Anchor,
 }
 
-/// The name of a letter: sorts by arrival, unique for good, made of `A-Z a-z 0-9 . -` only.
+/// The name of a letter: sorts by arrival, always unique, made of `A-Z a-z 0-9 . -` only.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpoolId(String);
 
 impl SpoolId {
     pub const BYTES_MAX: usize = 128;
 
-    /// `None` for what cannot be the name of a letter.
+    /// Returns `None` for a name that a letter cannot have.
     pub fn parse(raw: &str) -> Option<Self> {
         let fits = (1..=Self::BYTES_MAX).contains(&raw.len()) && !raw.starts_with('.');
         (fits && raw.bytes().all(is_plain)).then(|| Self(raw.to_owned()))
@@ -64,14 +65,14 @@ impl fmt::Display for SpoolId {
     }
 }
 
-/// What lay in the spool.
+/// An entry of the spool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     Letter {
         name: SpoolId,
         bytes: Vec<u8>,
     },
-    /// Moved to `bad` already.
+    /// Already moved to `bad`.
     Bad {
         name: String,
         why: String,
@@ -99,25 +100,26 @@ pub enum SpoolError {
 }
 
 impl Spool {
-    /// The most letters that wait in one spool. Writers that race may pass it by a few.
+    /// The most letters that wait in one spool. Concurrent writers may exceed it by a few.
     pub const LETTERS_MAX: usize = 10_000;
-    /// The largest message that the settings allow, and its envelope. Writers keep to what is allowed now.
+    /// The largest message that the settings allow, with its envelope. Writers
+    /// apply the current setting.
     pub const LETTER_BYTES_MAX: usize = (32 << 20) + (64 << 10);
-    /// As `LETTER_BYTES_MAX`, among the files of others: a message of 1 MiB.
+    /// Like `LETTER_BYTES_MAX`, for a strict spool: a message of 1 MiB.
     pub const STRICT_LETTER_BYTES_MAX: usize = (1 << 20) + (64 << 10);
-    /// What one `take` gives at most, so that a full spool does not fill the memory.
+    /// The most that one `take` returns, so that a full spool does not fill the memory.
     pub const TAKE_LETTERS_MAX: usize = 256;
     pub const TAKE_BYTES_MAX: usize = 16 * 1024 * 1024;
-    /// How many bad ones are kept for a person to look at.
+    /// How many bad files are kept for inspection.
     pub const BAD_MAX: usize = 100;
 
-    /// Opens the spool in this directory, and makes it if there is none.
+    /// Opens or creates the spool in this directory.
     pub fn open(dir: &Path) -> Result<Self, SpoolError> {
         Self::open_for(dir, Access::Any)
     }
 
-    /// As `open`, for a folder that lies among the files of others: a letter that others could read, or that has
-    /// a second name somewhere, is none.
+    /// Like `open`, for a folder among other users' files: rejects a letter that others could read,
+    /// or that has a second hard link.
     pub fn open_strict(dir: &Path) -> Result<Self, SpoolError> {
         Self::open_for(dir, Access::Sole)
     }
@@ -140,18 +142,18 @@ impl Spool {
         })
     }
 
-    /// The directory in which letters appear; for watching it.
+    /// Returns the directory in which letters appear, for watching it.
     pub fn arrivals(&self) -> &Path {
         &self.arrivals
     }
 
-    /// How many letters wait, counted up to a little over the limit.
+    /// Returns how many letters wait, counted up to just above the limit.
     pub fn waiting(&self) -> Result<usize, SpoolError> {
         let entries = self.list(&self.new)?;
         Ok(entries.take(Self::LETTERS_MAX + 1).count())
     }
 
-    /// Keeps a letter; once this returns well, nothing short of a broken disk loses it.
+    /// Stores a letter; once this returns `Ok`, only a broken disk loses it.
     pub fn put(&self, bytes: &[u8]) -> Result<SpoolId, SpoolError> {
         let max = self.letter_bytes_max();
         if bytes.len() > max {
@@ -166,8 +168,8 @@ impl Spool {
         Ok(SpoolId(name))
     }
 
-    /// The oldest letters that wait, and what else lay there. At most so many at once: call again after
-    /// `done`, until it gives none.
+    /// Returns the oldest waiting letters and any bad files. The number is limited: call again
+    /// after `done`, until it returns none.
     pub fn take(&self) -> Result<Vec<Found>, SpoolError> {
         self.sweep();
         let mut names: Vec<OsString> = {
@@ -192,8 +194,8 @@ impl Spool {
         Ok(found)
     }
 
-    /// Removes a letter whose content is safe elsewhere. Not synced: should it come back after a power
-    /// cut, its name is known.
+    /// Removes a letter whose content is safely stored elsewhere. Not synced: if it reappears after
+    /// a power cut, its name is recognized.
     pub fn done(&self, name: &SpoolId) -> Result<(), SpoolError> {
         match rustix::fs::unlinkat(&self.new, name.as_str(), AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
@@ -201,7 +203,7 @@ impl Spool {
         }
     }
 
-    /// Moves a letter that says nothing to `bad`, with a word on why.
+    /// Moves a letter that cannot be used to `bad`, with the reason.
     pub fn set_aside(&self, name: &SpoolId, why: &str) -> Result<(), SpoolError> {
         self.move_to_bad(name.as_str().as_ref(), why)
             .map_err(|error| FileError::io(&self.arrivals.join(name.as_str()), "set aside", error).into())
@@ -223,7 +225,8 @@ impl Spool {
         if free == 0 {
             return Err(SpoolError::SpoolFull { path: self.path.clone(), max: Self::LETTERS_MAX });
         }
-        // Others put letters as well, so only a share of what is free is ours to use uncounted.
+        // Other writers add letters too, so this process uses only a share of
+        // the free room uncounted.
         self.room.store(free / 8, Ordering::Relaxed);
         Ok(())
     }
@@ -235,7 +238,7 @@ impl Spool {
             return Err(errno.into());
         }
         files::sync_fd(self.new.as_fd()).map_err(|errno| {
-            // Not promised, so it must not arrive: the sender will try again under another name.
+            // Not acknowledged, so it must not arrive: the sender will retry under another name.
             let _ = rustix::fs::unlinkat(&self.new, name, AtFlags::empty());
             errno.into()
         })
@@ -249,7 +252,7 @@ impl Spool {
         error.into()
     }
 
-    /// `None` if another taker was faster; `Err` says why it is no letter.
+    /// Returns `None` if another reader was faster; `Err` says why it is not a letter.
     fn read(&self, name: &OsStr) -> Result<Option<(SpoolId, Vec<u8>)>, String> {
         let id = name.to_str().and_then(SpoolId::parse);
         let id = id.ok_or("its name is not one of a letter (letters, digits, dots and dashes)")?;
@@ -276,7 +279,7 @@ impl Spool {
     fn move_to_bad(&self, name: &OsStr, why: &str) -> io::Result<()> {
         let aside = format!("{:020}-{}", fresh_nanos(), plain(name));
         rustix::fs::renameat(&self.new, name, &self.bad, &aside)?;
-        // The reason is a courtesy; the bad one is out of the way without it.
+        // The reason is optional; the bad file is out of the way without it.
         let note = format!("{aside}{WHY}");
         let _ = files::write_new_at(self.bad.as_fd(), note.as_ref(), why.as_bytes(), Sync::No);
         self.trim_bad();
@@ -298,7 +301,7 @@ impl Spool {
         }
     }
 
-    /// Clears `tmp` of what writers left that died, now and then.
+    /// Removes old files of dead writers from `tmp`, now and then.
     fn sweep(&self) {
         let mut swept = lock(&self.swept);
         if swept.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
@@ -315,7 +318,7 @@ impl Spool {
         }
     }
 
-    /// Names in one of our directories; hidden ones are nobody's letters.
+    /// Lists the names in one of our directories; hidden files are never letters.
     fn list(&self, dir: &OwnedFd) -> Result<impl Iterator<Item = OsString> + use<>, SpoolError> {
         let entries = Dir::read_from(dir).map_err(|errno| FileError::io(&self.path, "list", errno))?;
         let names = entries.flatten().map(|entry| files::os_str(entry.file_name()).to_owned());
@@ -323,7 +326,7 @@ impl Spool {
     }
 }
 
-/// Time first, so that names sort by arrival; the rest so that no two are ever equal.
+/// Returns a new name: time first, so that names sort by arrival; the rest makes it unique.
 fn fresh_name() -> io::Result<String> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let (nanos, pid) = (fresh_nanos(), std::process::id());
@@ -331,8 +334,8 @@ fn fresh_name() -> io::Result<String> {
     Ok(format!("{nanos:020}.{pid}.{count}.{}", files::random_hex::<8>()?))
 }
 
-/// The time, but always later than the last: a clock that is set back, or too coarse, must not change
-/// the order of letters from one process.
+/// Returns the time, but always later than the last call, so that a clock that is set back or too
+/// coarse does not change the order of one process's letters.
 fn fresh_nanos() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -342,7 +345,7 @@ fn fresh_nanos() -> u64 {
     last.map_or(now, later)
 }
 
-/// A name that is safe to show and to use, as near to the given one as can be.
+/// Returns a safe name that is as close to the given one as possible.
 fn plain(name: &OsStr) -> String {
     let bytes = name.as_encoded_bytes().iter().take(100);
     bytes.map(|byte| if is_plain(*byte) { char::from(*byte) } else { '-' }).collect()
@@ -353,7 +356,7 @@ fn is_plain(byte: u8) -> bool {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is only a memory of what was done: right after a panic as before.
+    // The data behind these locks is only a cache, so it is still valid after a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

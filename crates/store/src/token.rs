@@ -1,12 +1,12 @@
-//! Tokens: what proves to a door on TCP that a caller is this user, or one of this user's agents.
+//! Tokens: secrets that authenticate a caller on TCP as this user, or as one of this user's agents.
 //!
-//! One for the user and one for each agent, made when first needed and then kept until rotated; everyone who
-//! can read the file may speak for its owner, so it is refused if anyone else could have read or written it.
-//! Of a token that was replaced only the hash is kept, beside it in `token.old`, with the time until which it
-//! is still taken.
+//! One for the user and one for each agent, created when first needed and kept until rotated.
+//! Everyone who can read the file may act as its owner, so it is refused if anyone else could have
+//! read or written it. Of a replaced token only the hash is kept, beside it in `token.old`, with
+//! the time until which it is still accepted.
 //!
-//! Invariant: of any number of processes that make it at once, all get the same one.
-//! Not here: comparing it with what a caller brings, which must take the same time for every guess.
+//! Invariant: of any number of processes that create it at once, all get the same one.
+//! Not here: comparing it with a caller's secret, which must take constant time.
 
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use synapse_core::ids::AgentId;
 use crate::files::{self, Access, FileError};
 use crate::home::{AgentDir, Home};
 
-/// A secret: 64 hex digits, and before them the id of the agent whose it is, if it is an agent's.
+/// A secret: 64 hex digits, after the id of its agent if it belongs to one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Box<str>);
 
@@ -39,12 +39,12 @@ pub enum TokenError {
 }
 
 impl Token {
-    /// The user's.
+    /// Loads the user's token.
     pub fn load(home: &Home) -> Result<Self, TokenError> {
         TokenFile::of_user(home).load()
     }
 
-    /// The user's, made now if this is its first use.
+    /// Loads the user's token, or creates it on first use.
     pub fn load_or_make(home: &Home) -> Result<Self, TokenError> {
         TokenFile::of_user(home).load_or_make()
     }
@@ -57,7 +57,7 @@ impl Token {
         digest_of(self.0.as_bytes())
     }
 
-    /// The agent whose token this could be, by its form alone.
+    /// Returns the agent whose token this could be, judging by its format alone.
     pub fn claims(given: &[u8]) -> Option<AgentId> {
         let (id, rest) = std::str::from_utf8(given).ok()?.split_once(BETWEEN)?;
         is_secret(rest).then(|| AgentId::parse(id).ok()).flatten()
@@ -73,7 +73,7 @@ impl Token {
     }
 }
 
-/// What is compared and kept instead of a secret.
+/// Returns the hash that is compared and stored instead of a secret.
 pub fn digest_of(secret: &[u8]) -> [u8; 32] {
     Sha256::digest(secret).into()
 }
@@ -84,14 +84,14 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Where the token of one owner is.
+/// The token file of one owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenFile {
     path: PathBuf,
     owner: Option<AgentId>,
 }
 
-/// A token that is no longer the one, and until when it is taken.
+/// The hash of a replaced token, and until when it is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replaced {
     pub digest: [u8; 32],
@@ -99,7 +99,7 @@ pub struct Replaced {
 }
 
 impl TokenFile {
-    /// How many replaced tokens are remembered.
+    /// How many replaced tokens are kept.
     pub const REPLACED_MAX: usize = 8;
 
     pub fn of_user(home: &Home) -> Self {
@@ -114,7 +114,7 @@ impl TokenFile {
         &self.path
     }
 
-    /// Where replaced ones are remembered.
+    /// Returns the path of the file with replaced tokens.
     pub fn old_path(&self) -> PathBuf {
         self.path.with_extension("old")
     }
@@ -123,7 +123,7 @@ impl TokenFile {
         self.read()?.ok_or_else(|| TokenError::Missing { path: self.path.clone() })
     }
 
-    /// The token, made now if this is its first use.
+    /// Loads the token, or creates it on first use.
     pub fn load_or_make(&self) -> Result<Token, TokenError> {
         if let Some(token) = self.read()? {
             return Ok(token);
@@ -133,11 +133,11 @@ impl TokenFile {
         if files::create_private(&self.path, fresh.0.as_bytes())? {
             return Ok(fresh);
         }
-        // Another process was faster; what is there now is the one.
+        // Another process was faster; use its token.
         self.load()
     }
 
-    /// Puts a new token in its place. The one before it is taken until `now_ms + overlap_ms`.
+    /// Replaces the token. The previous one is accepted until `now_ms + overlap_ms`.
     pub fn rotate(&self, now_ms: u64, overlap_ms: u64) -> Result<(), TokenError> {
         files::private_dir(self.path.parent().unwrap_or(Path::new("/")))?;
         let _lock = self.lock()?;
@@ -147,13 +147,13 @@ impl TokenFile {
             replaced.retain(|old| old.digest != digest);
             replaced.push(Replaced { digest, until_ms: now_ms.saturating_add(overlap_ms) });
             let surplus = replaced.len().saturating_sub(Self::REPLACED_MAX);
-            // First: should we die in between, the token that is there is still the one.
+            // Written first: if the process dies in between, the current token stays valid.
             files::write_private(&self.old_path(), text_of(&replaced[surplus..]).as_bytes())?;
         }
         Ok(files::write_private(&self.path, self.fresh()?.0.as_bytes())?)
     }
 
-    /// Tokens before this one, the latest last, whether they are still taken or not.
+    /// Returns the replaced tokens, latest last, whether still accepted or not.
     pub fn replaced(&self) -> Result<Vec<Replaced>, TokenError> {
         let path = self.old_path();
         match files::read_private(&path, OLD_BYTES_MAX, Access::Secret) {
@@ -180,7 +180,7 @@ impl TokenFile {
         Ok(Token(format!("{owner}{secret}").into()))
     }
 
-    /// Two who rotate at once would each take the other's new token away.
+    /// Locks the file: concurrent rotations would each overwrite the other's new token.
     fn lock(&self) -> Result<std::fs::File, TokenError> {
         const PATIENCE: Duration = Duration::from_secs(2);
         let path = self.path.with_extension("lock");
@@ -208,7 +208,7 @@ fn is_secret(text: &str) -> bool {
     text.len() == DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A line for each: the hash, and until when.
+/// Writes one line per token: the hash, and until when it is accepted.
 fn text_of(replaced: &[Replaced]) -> String {
     replaced.iter().fold(String::new(), |mut text, old| {
         let _ = writeln!(text, "{} {}", AgentId::from_bytes(old.digest), old.until_ms);
@@ -221,7 +221,7 @@ fn parse_replaced(bytes: &[u8]) -> Option<Vec<Replaced>> {
     lines
         .map(|line| {
             let (hex, until) = line.split_once(' ')?;
-            // Thirty-two bytes in hex are read in one place only.
+            // `AgentId` parses the hash, because it has the same format: 32 bytes in hex.
             let digest = AgentId::parse(hex).ok()?.to_bytes();
             Some(Replaced { digest, until_ms: until.parse().ok()? })
         })

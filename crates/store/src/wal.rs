@@ -1,12 +1,14 @@
-//! Reads the write-ahead log of a journal before SQLite does, and tells damage from an unfinished write.
+//! Reads the write-ahead log of a journal before SQLite does, and distinguishes damage
+//! from an unfinished write.
 //!
-//! SQLite replays a log up to the first frame whose checksum is wrong and ignores the rest without a word. That is right
-//! for a transaction that a power cut broke off, and wrong for a log in which a bit has flipped: committed records
-//! would vanish, or older pages would cover newer ones of the database.
+//! SQLite replays a log up to the first frame with a wrong checksum and silently ignores the rest.
+//! That is right for a transaction that a power cut interrupted, but wrong for a log with a flipped
+//! bit: committed records would vanish, or older pages would replace newer ones of the database.
 //!
-//! Every commit is synced before the next one is written. So whatever a power cut leaves unfinished is one transaction,
-//! the last one, and holds at most one commit mark, in its last frame. A wrong frame with more than that behind it is
-//! damage. Whether a single last transaction was ever acknowledged, the head tells (`head`).
+//! Every commit is synced before the next one is written. So a power cut leaves at most one
+//! unfinished transaction, the last one, with at most one commit mark, in its last frame. A wrong
+//! frame followed by more than that is damage. The head (`head`) tells whether a single last
+//! transaction was acknowledged.
 //! Not here: what is in the pages; restoring a damaged log (`salvage`).
 
 mod salvage;
@@ -23,18 +25,19 @@ const MAGIC: u32 = 0x377f_0682;
 const FORMAT: u32 = 3_007_000;
 const PAGE_BYTES_MAX: usize = 65_536;
 
-/// What a log begins with after each checkpoint; tells its frames from older ones that lie behind them.
+/// Random numbers that a log gets after each checkpoint; they distinguish its frames from
+/// older ones behind them.
 pub(crate) type Salts = (u32, u32);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Log {
-    /// There is none, or nothing was written to it.
+    /// There is no log, or nothing was written to it.
     Empty,
     /// Its header is not one that SQLite writes.
     BadHeader,
     Frames {
         salts: Salts,
-        /// How many frames there are up to the last good commit.
+        /// The number of frames up to the last valid commit.
         committed: u32,
         bad: Option<BadFrame>,
     },
@@ -44,27 +47,27 @@ pub(crate) enum Log {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadFrame {
     pub number: u32,
-    /// Commit marks of this log in it and behind it.
+    /// Commit marks of this log in this frame and behind it.
     pub commits: u32,
     /// Whether frames of this log follow the last of these marks.
     pub more: bool,
 }
 
 impl BadFrame {
-    /// More than one unfinished transaction can leave.
+    /// Whether this is more than one unfinished transaction can leave.
     pub(crate) fn is_damage(self) -> bool {
         self.commits > 1 || (self.commits == 1 && self.more)
     }
 }
 
-/// The salts that a log has now; none if it has no header.
+/// Returns the current salts of a log; `None` if it has no header.
 pub(crate) fn salts(path: &Path) -> Option<Salts> {
     let mut header = [0; HEADER_BYTES];
     File::open(path).ok()?.read_exact(&mut header).ok()?;
     Some((number(&header, 16), number(&header, 20)))
 }
 
-/// How long a log with so many frames is.
+/// Returns the size of a log with this many frames.
 pub(crate) fn bytes_of(frames: u32, page_bytes: u64) -> u64 {
     HEADER_BYTES as u64 + u64::from(frames) * (FRAME_HEADER_BYTES as u64 + page_bytes)
 }
@@ -94,7 +97,7 @@ pub(crate) fn inspect(path: &Path) -> io::Result<Log> {
                     committed = count;
                 }
             }
-            // Its salts are wrong: the end of this log, or the place that was hit. What is behind it tells.
+            // Wrong salts or checksum: the end of this log, or damage. The frames behind it decide.
             None => {
                 let commits = u32::from(is_of_this_log && is_commit);
                 bad = Some(BadFrame { number: count, commits, more: false });
@@ -106,7 +109,7 @@ pub(crate) fn inspect(path: &Path) -> io::Result<Log> {
             Some(_) => {}
         }
     }
-    // Older frames behind the end of a log are no fault.
+    // Older frames behind the end of a log are normal.
     let bad = bad.filter(|bad| bad.commits > 0);
     Ok(Log::Frames { salts, committed, bad })
 }
@@ -131,7 +134,7 @@ impl Chain {
         (chain.sums == (number(header, 24), number(header, 28))).then_some(chain)
     }
 
-    /// Whether this frame is the next one; if so, the sums are those after it.
+    /// Whether this frame continues the chain; if so, it is added to the sums.
     fn follows(&mut self, frame: &[u8]) -> bool {
         let before = self.sums;
         self.add(&frame[..8]);
@@ -174,7 +177,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Whether there was as much left.
+/// Fills the buffer; returns false if the file ended before.
 fn fill(file: &mut impl io::Read, bytes: &mut [u8]) -> io::Result<bool> {
     match file.read_exact(bytes) {
         Ok(()) => Ok(true),

@@ -1,10 +1,11 @@
-//! The webhooks of an agent's tasks: where each is, what it is to be shown, and how far it has been told.
+//! The webhooks of an agent's tasks: their URLs, their credentials, and the last
+//! event that each was sent.
 //!
-//! Two files for each, in a folder of its own: what was asked for, which is synced before it is promised, and the place
-//! up to which it has been told, which is not: if that is lost, some things are told twice.
+//! Two files for each, in a folder of its own. The request is synced before it is acknowledged. The
+//! position of the last event sent is not: if it is lost, some events are sent twice.
 //!
-//! Invariant: secrets are in files for this user alone, and in no text that is made for people.
-//! Not here: telling, and what a place means (`synapse-node`).
+//! Invariant: secrets are in files for this user alone, and in no text that is shown to people.
+//! Not here: sending, and what a position means (`synapse-node`).
 
 use crate::files::{self, Access, FileError, Problem};
 use serde::{Deserialize, Serialize};
@@ -21,28 +22,28 @@ const PLACE_BYTES_MAX: usize = 64;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Webhook {
     pub task: TaskId,
-    /// What whoever asked for it calls it; once for each task.
+    /// The caller's id for it; unique per task.
     pub id: String,
     pub url: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub token: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<Login>,
-    /// All after this place is told.
+    /// Events after this position are sent.
     pub from: String,
-    /// Whoever asked for it speaks version 0.3 of A2A, and expects to be told as it does.
+    /// Whether the caller speaks version 0.3 of A2A, and expects events in that form.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_of_v03: bool,
 }
 
-/// What proves to a webhook that it is us.
+/// The credentials that authenticate us to a webhook.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
     pub scheme: String,
     pub credentials: String,
 }
 
-/// Without its secrets; a URL may hold one too.
+/// Omits the secrets; a URL may contain one too.
 impl fmt::Debug for Webhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { task, id, from, .. } = self;
@@ -60,7 +61,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// The folder.
+/// The folder with an agent's webhooks.
 #[derive(Debug, Clone)]
 pub struct Webhooks {
     dir: PathBuf,
@@ -71,7 +72,8 @@ impl Webhooks {
         Self { dir }
     }
 
-    /// All of them, each with the place up to which it has been told; and what could not be read.
+    /// Returns all webhooks, each with the position of the last event sent, and the files
+    /// that could not be read.
     pub fn all(&self) -> (Vec<(Webhook, Option<String>)>, Vec<Problem>) {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         let Ok(listed) = std::fs::read_dir(&self.dir) else { return (found, problems) };
@@ -90,18 +92,19 @@ impl Webhooks {
         (found, problems)
     }
 
-    /// It is on disk when this returns; one of the same task and id is replaced.
+    /// Stores a webhook; it is on disk when this returns. One with the same
+    /// task and id is replaced.
     pub fn put(&self, webhook: &Webhook) -> Result<(), FileError> {
         files::private_dir(&self.dir)?;
         files::write_private(&self.path(webhook), &serde_json::to_vec(webhook).unwrap_or_default())
     }
 
-    /// It has been told up to here.
+    /// Stores the position up to which events were sent.
     pub fn told(&self, webhook: &Webhook, place: &str) -> Result<(), FileError> {
         files::write_volatile(&self.path(webhook).with_extension(TOLD), place.as_bytes())
     }
 
-    /// It is well if there is none.
+    /// Removes a webhook; a missing one is fine.
     pub fn remove(&self, webhook: &Webhook) -> Result<(), FileError> {
         let path = self.path(webhook);
         files::remove(&path)?;
@@ -109,14 +112,14 @@ impl Webhooks {
         files::sync(&self.dir)
     }
 
-    /// Its caller names it as they like, so its file is named by a digest.
+    /// Returns the path of its file, named by a digest because the caller chooses the id.
     fn path(&self, webhook: &Webhook) -> PathBuf {
         let digest = Sha256::digest(format!("{} {}", webhook.task, webhook.id));
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         self.dir.join(name).with_extension(ASKED)
     }
 
-    /// What a crash left behind: a place without its webhook, or a draft.
+    /// Removes what a crash left behind: a position without its webhook, or a draft.
     fn sweep(&self, path: &Path) {
         let is_place = path.extension().is_some_and(|ending| ending == TOLD);
         let is_draft = path.file_name().is_some_and(|name| files::is_draft(name.as_encoded_bytes()));
@@ -131,7 +134,7 @@ const TOLD: &str = "told";
 
 fn read(path: &Path) -> Result<Webhook, String> {
     let bytes = files::read_private(path, BYTES_MAX, Access::Secret).map_err(|e| e.to_string())?;
-    // The error of a parser may quote what it read.
+    // A parser's error may quote what it read.
     serde_json::from_slice(&bytes)
         .map_err(|e| format!("it is no webhook (line {}, column {})", e.line(), e.column()))
 }
@@ -195,7 +198,7 @@ mod tests {
         let file = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&dir), mode(&file)), (0o700, 0o600));
-        // What others could have read, or is damaged, is not used, and not quoted either.
+        // A file that others could have read, or that is damaged, is neither used nor quoted.
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
         let (found, problems) = hooks.all();
         assert!(found.is_empty() && problems.len() == 1, "{problems:?}");

@@ -1,4 +1,4 @@
-//! Arbitrary bytes in place of our files: read or refused, never a panic.
+//! Arbitrary bytes in place of our files are read or refused, and never cause a panic.
 //!
 //! Not here: links, modes and owners (`disk`).
 
@@ -42,7 +42,7 @@ fn any_values_in_the_entry_of_another_tool() {
     });
 }
 
-/// The inside of an object, with our mark before it: gets past the first check.
+/// Adds our schema mark to the inside of an object, so that it passes the first check.
 fn marked(schema: &str, bytes: &[u8]) -> Vec<u8> {
     let mut text = format!("{{\"schema\":\"{schema}\"").into_bytes();
     if !bytes.is_empty() {
@@ -53,7 +53,7 @@ fn marked(schema: &str, bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Whether these bytes, as the inside of an object, may bring a second mark.
+/// Whether these bytes, as the inside of an object, may contain a second mark.
 fn has_a_mark(bytes: &[u8]) -> bool {
     bytes.windows(6).any(|window| window == b"schema") || bytes.contains(&b'\\')
 }

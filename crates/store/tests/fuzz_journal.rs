@@ -1,4 +1,4 @@
-//! Any text where a row of the journal was: the journal opens or is damaged, and nothing panics.
+//! Arbitrary text in a row of the journal: the journal opens or is damaged, and nothing panics.
 //!
 //! Not here: damage to the database itself (`journal`).
 
@@ -6,7 +6,7 @@
 
 use synapse_store::{Journal, OpenError, Retention};
 
-/// Each try opens a file: a few hundred are quick.
+/// Each try opens a file, so only a few hundred run.
 const TRIES: usize = 300;
 
 fn check(table: &str, text: &str, crc: u32) {
@@ -27,7 +27,7 @@ fn check(table: &str, text: &str, crc: u32) {
 }
 
 thread_local! {
-    /// The bytes of a journal in which nothing is.
+    /// The bytes of an empty journal.
     static EMPTY: Vec<u8> = {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.db");
@@ -36,7 +36,7 @@ thread_local! {
     };
 }
 
-/// The checksum of a row, so that a changed one gets past it.
+/// Computes the checksum of a row, so that a changed row passes it.
 fn crc(parts: &[&str]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     for part in parts {
@@ -56,7 +56,7 @@ fn any_text_as_a_record() {
     });
 }
 
-/// A true record, with a few of its bytes changed.
+/// A valid record, with a few of its bytes changed.
 #[test]
 fn any_change_of_a_true_record() {
     let hex = "ab".repeat(32);

@@ -1,10 +1,12 @@
-//! The files of an audit log: appended to, rotated by size, a bounded number of them, and a head beside them.
+//! The files of an audit log: appended to, rotated by size, limited in number, with a
+//! head file beside them.
 //!
-//! A file is called after the number of its first line. The head names the last line that is safely on disk; it is
-//! written after that line was synced, so it is never ahead of an honest log.
+//! A file is named after the number of its first line. The head names the last line that is safely
+//! on disk; it is written after that line was synced, so it is never ahead of an untampered log.
 //!
-//! Invariant: nothing that was written is ever changed. What a crash broke off stays where it is, and the next line
-//! says so. Where the head is ahead of the files, the chain goes on from the head: a restart hides no cut.
+//! Invariant: written bytes never change. A line broken off by a crash stays, and the next line
+//! says so. Where the head is ahead of the files, the chain continues from the head, so a restart
+//! does not hide truncation.
 //! Not here: threads and when to sync (`synapse-node`'s `audit`).
 
 use super::verify::number_in;
@@ -16,7 +18,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-/// How much is kept.
+/// How much of the log is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     pub file_bytes_max: u64,
@@ -24,13 +26,13 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// At least two files: the mark of what was dropped must outlive what it speaks of.
+    /// Keeps at least two files: the mark about removed files must outlive the removal.
     pub fn new(file_bytes_max: u64, files_max: usize) -> Self {
         Self { file_bytes_max: file_bytes_max.max(4 << 10), files_max: files_max.max(2) }
     }
 }
 
-/// One log, open for appending. There is one writer: the node, which stands under the agent's lock.
+/// One log, open for appending. Its only writer is the node, which runs under the agent's lock.
 #[derive(Debug)]
 pub struct AuditLog {
     dir: PathBuf,
@@ -40,22 +42,22 @@ pub struct AuditLog {
     anchor: Anchor,
     bytes: u64,
     chain: Link,
-    /// Lines that are linked and not yet written.
+    /// Lines that are linked but not written yet.
     staged: Vec<u8>,
-    /// The last line that was found when it was opened.
+    /// The last line found when the log was opened.
     found: Found,
 }
 
-/// How the log was when it was opened.
+/// The state of the log when it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     pub seq: u64,
-    /// Whether the line before ours tells of an orderly stop; none if there is none.
+    /// Whether the line before ours records an orderly stop; `None` if there is no line.
     pub stopped: Option<bool>,
 }
 
 impl AuditLog {
-    /// Opens the log in this folder, and makes it if there is none. `at`: the time, for what is told of a crash.
+    /// Opens the log in this folder, or creates it. `at` is the time, for marks about a crash.
     pub fn open(dir: &Path, bounds: Bounds, at: &str) -> Result<Self, FileError> {
         files::private_dir(dir)?;
         let head = read_head(dir)?;
@@ -76,7 +78,7 @@ impl AuditLog {
             }
         }
         let found = tail.last.unwrap_or(Link::START);
-        // A head that is ahead, or names another line, is believed: what is missing must show.
+        // Trust a head that is ahead or names another line, so that missing lines show.
         let chain = match head {
             Head::At(head) if head.seq >= found.seq => head,
             _ => found,
@@ -105,12 +107,12 @@ impl AuditLog {
         self.found
     }
 
-    /// The last line, written or not.
+    /// Returns the last line, written or not.
     pub fn end(&self) -> Link {
         self.chain
     }
 
-    /// Links a line. It is written by the next `flush`, or before if the file is full.
+    /// Links a line. The next `flush` writes it; a rotation writes it earlier.
     pub fn push(&mut self, fields: &[u8], at: &str) -> Result<(), FileError> {
         let line_bytes = fields.len() as u64 + LINK_BYTES_MAX;
         let after = self.bytes + self.staged.len() as u64 + line_bytes;
@@ -125,7 +127,7 @@ impl AuditLog {
         self.chain.seal(fields, &mut self.staged);
     }
 
-    /// Writes what was linked, in one piece. After an error the log is to be opened again.
+    /// Writes the linked lines in one piece. After an error the log must be opened again.
     pub fn flush(&mut self) -> Result<(), FileError> {
         if self.staged.is_empty() {
             return Ok(());
@@ -133,15 +135,15 @@ impl AuditLog {
         self.file.write_all(&self.staged).map_err(|e| FileError::io(&self.path, "write to", e))?;
         self.bytes += self.staged.len() as u64;
         self.staged.clear();
-        // A burst must not be held for ever.
+        // Do not keep the memory of a burst.
         self.staged.shrink_to(STAGED_BYTES_KEPT);
         Ok(())
     }
 
-    /// All that was written survives a power cut, and the head says so. `durably`: the head as well.
+    /// Syncs everything written and updates the head. With `durably`, the head is synced too.
     pub fn sync(&mut self, durably: bool) -> Result<(), FileError> {
         self.flush()?;
-        // The next opening says which lines are missing.
+        // The next opening reports which lines are missing.
         if !self.anchor.holds() {
             let gone = io::Error::other("it was removed or replaced while it was open");
             return Err(FileError::io(&self.path, "write to", gone));
@@ -155,7 +157,8 @@ impl AuditLog {
         }
     }
 
-    /// Goes on in a new file, and drops the oldest if there are too many; the new file says so first.
+    /// Continues in a new file, and removes the oldest if there are too many. The new file begins
+    /// with a mark about that.
     fn rotate(&mut self, at: &str) -> Result<(), FileError> {
         self.sync(true)?;
         let path = self.dir.join(file_name(self.chain.seq + 1));
@@ -178,7 +181,7 @@ impl AuditLog {
     }
 }
 
-/// The files of a log, oldest first. Whatever else lies there is nobody's.
+/// Returns the files of a log, oldest first. Other files in the folder are ignored.
 pub fn files_in(dir: &Path) -> Result<Vec<String>, FileError> {
     let listed = match std::fs::read_dir(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -199,12 +202,12 @@ pub fn read_head(dir: &Path) -> Result<Head, FileError> {
     }
 }
 
-/// Looks at all files of a log, which may be written to meanwhile.
+/// Verifies all files of a log, which may grow meanwhile.
 pub fn verify_folder(dir: &Path) -> Result<Report, FileError> {
     const LOOKS: usize = 3;
     let mut look = 1;
     loop {
-        // The head first: the files only grow after it.
+        // Read the head first: the files only grow after it.
         let mut verifier = Verifier::new(read_head(dir)?);
         let names = files_in(dir)?;
         let mut gone = None;
@@ -216,7 +219,7 @@ pub fn verify_folder(dir: &Path) -> Result<Report, FileError> {
             }
         }
         match gone {
-            // The oldest may be dropped while we look.
+            // Rotation may remove the oldest file meanwhile.
             Some(_) if look < LOOKS => look += 1,
             Some(error) => return Err(error),
             None => return Ok(verifier.finish()),
@@ -229,7 +232,8 @@ pub fn verify_folder(dir: &Path) -> Result<Report, FileError> {
 struct Tail {
     last: Option<Link>,
     stopped: bool,
-    /// What is after the last whole line: nothing (only its end is missing), or so many bytes.
+    /// What follows the last whole line: `Some(None)` if only its line end is missing, or the size
+    /// and hash of a fragment.
     torn: Option<Option<(u64, Hash)>>,
 }
 
@@ -253,7 +257,7 @@ impl Tail {
         }
     }
 
-    /// From the last bytes of a file, which may begin in the middle of a line.
+    /// Parses the last bytes of a file, which may begin in the middle of a line.
     fn of(bytes: &[u8]) -> Self {
         let mut end = bytes.len();
         loop {
@@ -280,7 +284,7 @@ impl Tail {
     }
 }
 
-/// Whether a line is the last word of a node that ended in order.
+/// Whether a line records the orderly stop of a node.
 fn says_stop(line: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Said {
@@ -294,7 +298,7 @@ fn append_to(path: &Path) -> Result<File, FileError> {
     open(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
 }
 
-/// A file of ours, which is plain and which nobody else may write to.
+/// Opens a file that must be plain and writable only by this user.
 fn open(path: &Path, flags: OFlags) -> Result<File, FileError> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
@@ -311,9 +315,9 @@ fn file_name(first: u64) -> String {
 }
 
 const HEAD: &str = "head";
-/// `seq` and `prev` of a line, and its end.
+/// The maximum size of a line's `seq`, `prev` and line end.
 const LINK_BYTES_MAX: u64 = 110;
 const TAIL_BYTES: u64 = 64 << 10;
 const STAGED_BYTES_KEPT: usize = 256 << 10;
-/// What is read of one file at most.
+/// The most that is read of one file.
 const FILE_BYTES_MAX: usize = 1 << 30;

@@ -1,37 +1,38 @@
-//! Does an audit log fit together? Says the first place that does not.
+//! Verifies an audit log and reports the first line that does not fit the chain.
 //!
-//! Pure: it is shown the files one after another and what the head file said, and gives a report.
+//! Pure: it gets the files one after another and the content of the head
+//! file, and returns a report.
 //!
-//! Invariant: whatever is changed, removed, added or moved in a log that fitted, short of making all links after
-//! it anew, does not fit; save for lines at the end that the head had not reached yet.
+//! Invariant: any change, removal, insertion or reordering in a valid log is detected, unless all
+//! later links are recomputed. The exception is lines at the end that the head does not cover yet.
 
 use super::{Hash, Link, Linked, Mark};
 use std::fmt;
 
-/// What the head file says of the end.
+/// What the head file says about the end of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Head {
     At(Link),
-    /// It is not there, or says nothing.
+    /// The head file is missing or unreadable.
     Missing,
-    /// A single file was handed over, without a head.
+    /// A single file was passed, without a head.
     NotAsked,
 }
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub lines: u64,
     /// The times of the first and the last line.
     pub span: Option<(String, String)>,
     pub end: Link,
-    /// Lines after the one that the head names: nothing shows if the last of them are cut off.
+    /// Lines after the one that the head names: truncation within these cannot be detected.
     pub after_head: u64,
     pub notes: Vec<Note>,
     pub problem: Option<Problem>,
 }
 
-/// Not whole, but told openly by the log itself.
+/// A defect that the log itself reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     pub file: String,
@@ -42,7 +43,7 @@ pub struct Note {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub file: String,
-    /// From 1; the line at fault, or the one after what is missing.
+    /// From 1: the line at fault, or the one after a missing line.
     pub line: usize,
     pub what: What,
 }
@@ -55,7 +56,7 @@ pub enum What {
         from: u64,
         to: u64,
     },
-    /// Missing at the end.
+    /// Lines are missing at the end.
     CutOff {
         from: u64,
         to: u64,
@@ -93,15 +94,15 @@ impl fmt::Display for What {
     }
 }
 
-/// Looks at one file after another, in the order of their names.
+/// Verifies one file after another, in the order of their names.
 pub struct Verifier {
     head: Head,
-    /// The last line that fitted; none before the first of all that are there.
+    /// The last line that fitted; `None` until the first line is known.
     end: Option<Link>,
-    /// The number of the first line there should be.
+    /// The number of the expected first line.
     first: Option<(u64, String)>,
     dropped: u64,
-    /// Where the line at `end` is: what a broken link after it points at.
+    /// The position of the line at `end`, for a broken link after it.
     place: (String, usize),
     report: Report,
 }
@@ -119,7 +120,8 @@ impl Verifier {
         Self { head, end: None, first: None, dropped: 0, place: (String::new(), 0), report }
     }
 
-    /// Looks at the next file. `last`: a broken line at its end may be one that is being written.
+    /// Verifies the next file. If it is the `last` one, a broken line at its end
+    /// may still be in progress.
     pub fn file(&mut self, name: &str, bytes: &[u8], last: bool) {
         let lines = split(bytes);
         if self.first.is_none() {
@@ -132,7 +134,7 @@ impl Verifier {
                 }
             }
         }
-        // The bytes since here were no line; they are excused if the log says so itself.
+        // Bytes that are not a line; accepted if the next line marks them as torn.
         let mut fragment: Option<&Seen<'_>> = None;
         for (index, line) in lines.iter().enumerate() {
             let Some(linked) = &line.linked else {
@@ -180,7 +182,7 @@ impl Verifier {
             && first > self.dropped + 1
             && self.head != Head::NotAsked
         {
-            // It stands before everything else that was found.
+            // This comes before every other problem.
             let what = What::Missing { from: self.dropped + 1, to: first - 1 };
             self.report.problem = Some(Problem { file, line: 1, what });
         }
@@ -188,7 +190,7 @@ impl Verifier {
         self.report
     }
 
-    /// Is this the line that comes next?
+    /// Checks that this line continues the chain.
     fn fit(&mut self, name: &str, index: usize, lines: &[Seen<'_>]) {
         let line = &lines[index];
         let Some(linked) = &line.linked else { return };
@@ -231,7 +233,7 @@ impl Verifier {
         }
     }
 
-    /// A broken line is excused by the very next one, if that names its bytes.
+    /// Accepts a broken line if the very next line is a mark that names its bytes.
     fn excuse(&mut self, name: &str, broken: &Seen<'_>, by: &Seen<'_>, bytes: &[u8]) {
         let fragment = &bytes[broken.start..by.start - 1];
         match by.linked.as_ref().and_then(|linked| linked.mark.as_ref()) {
@@ -263,13 +265,13 @@ impl Verifier {
         }
     }
 
-    /// Only the first counts: after it, nothing can be expected to fit.
+    /// Only the first problem counts: after it, nothing can be expected to fit.
     fn fail(&mut self, file: &str, line: usize, what: What) {
         self.report.problem.get_or_insert_with(|| Problem { file: file.to_owned(), line, what });
     }
 }
 
-/// One line, or what stands in its place.
+/// One line, or bytes in the place of one.
 struct Seen<'a> {
     text: &'a [u8],
     start: usize,
@@ -290,7 +292,7 @@ fn split(bytes: &[u8]) -> Vec<Seen<'_>> {
     lines
 }
 
-/// The number of the first line, as a file of ours is named after it.
+/// Returns the number of the first line, from the name of a log file.
 pub(super) fn number_in(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".jsonl")?;
     (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok()).flatten()
@@ -346,7 +348,7 @@ mod tests {
         }
     }
 
-    /// The problem as "file.line what".
+    /// Returns the problem as "file.line what".
     fn told(report: &Report) -> String {
         report.problem.as_ref().map_or_else(
             || "ok".to_owned(),
@@ -433,7 +435,7 @@ mod tests {
         let report = log.report();
         assert_eq!((told(&report).as_str(), report.notes.len(), report.lines), ("ok", 2, 14));
         assert!(report.notes[0].what.starts_with("torn: 20 bytes"), "{:?}", report.notes);
-        // Another fragment, or none, is not what it owned up to.
+        // Another fragment, or none, does not match the mark.
         let other = Written { files: log.files.clone(), head: log.head };
         assert_eq!(told(&other.with_lines(2, |l| l[4][3] = b'x').report()), "9.5 Edited");
         assert!(log.with_lines(2, |l| drop(l.remove(4))).report().problem.is_some());
@@ -460,7 +462,7 @@ mod tests {
         });
     }
 
-    /// Whatever is done to the bytes of a log that fitted shows.
+    /// Every change to the bytes of a valid log is detected.
     #[test]
     fn fuzz_no_change_goes_unseen() {
         bolero::check!().with_type::<(u8, u16, u16, u8, u8)>().for_each(|(kind, from, to, file, byte)| {
@@ -478,7 +480,7 @@ mod tests {
                     bytes.splice(a..a, piece);
                 }
             }
-            // The end of a file's last line says nothing.
+            // The line end of a file's last line is not covered by the chain.
             let trimmed = |files: &[(String, Vec<u8>)]| {
                 files
                     .iter()

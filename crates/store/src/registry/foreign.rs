@@ -1,11 +1,11 @@
-//! Entries that other tools wrote into the same folder.
+//! Entries of other tools in the same folder.
 
 use std::path::PathBuf;
 
-/// Longer texts are taken for damage.
+/// Longer texts are treated as damage.
 const FOREIGN_TEXT_MAX: usize = 256;
 
-/// A file of another tool, as far as it could be understood.
+/// The readable fields of another tool's file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ForeignEntry {
     pub path: PathBuf,

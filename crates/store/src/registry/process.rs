@@ -1,4 +1,4 @@
-//! Whether a process lives, as far as the system tells, and since when; and whether it is stopped.
+//! Whether a process lives, since when, and whether it is stopped, as far as the system reports it.
 
 #[cfg(target_os = "linux")]
 use std::{fs::File, io::Read as _, path::Path};
@@ -14,25 +14,25 @@ pub(super) enum Process {
         is_stopped: bool,
     },
     Gone,
-    /// The system does not tell.
+    /// The system does not report it.
     Hidden,
 }
 
-/// The process of an agent's node, as it is now.
+/// The current state of an agent's node process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeProcess {
     Runs,
-    /// By a signal or a debugger: it takes connections, and answers none.
+    /// Stopped by a signal or a debugger: it accepts connections but does not answer.
     Stopped,
-    /// The holder starts the next one.
+    /// Ended; the holder starts the next one.
     Gone,
-    /// Its pid means nothing here, or the system does not tell.
+    /// Unknown: its pid means nothing in this scope, or the system does not report it.
     Hidden,
 }
 
 impl Entry {
-    /// What became of the node that wrote this entry.
+    /// Returns the current state of the node that wrote this entry.
     pub fn node(&self, here: &Place) -> NodeProcess {
         if !self.place.shares_pids_with(here) {
             return NodeProcess::Hidden;
@@ -58,13 +58,13 @@ pub fn is_stopped(pid: u32) -> bool {
 
 #[cfg(target_os = "linux")]
 pub(super) fn look_at(pid: u32) -> Process {
-    // One read has the whole line, which is far shorter than this.
+    // One read returns the whole line, which is far shorter than this.
     let mut line = [0; 2048];
     let read = File::open(format!("/proc/{pid}/stat")).and_then(|mut stat| stat.read(&mut line));
     match read {
         Ok(len) => parse_stat(&line[..len]).unwrap_or(Process::Hidden),
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Process::Gone,
-        // Absence proves something only where presence can be seen.
+        // A missing file proves something only if this process's own file is visible.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             if Path::new("/proc/self/stat").exists() { Process::Gone } else { Process::Hidden }
         }
@@ -83,7 +83,7 @@ pub(super) fn look_at(pid: u32) -> Process {
 
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn parse_stat(line: &[u8]) -> Option<Process> {
-    // A process may call itself `a) R 1 (b`; only the last parenthesis closes.
+    // A process may call itself `a) R 1 (b`; only the last parenthesis ends the name.
     let name_end = line.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(&line[name_end + 1..]).ok()?;
     let mut fields = rest.split_ascii_whitespace();

@@ -1,7 +1,8 @@
-//! All agents of a home as one process sees them, for another one that cannot look itself.
+//! All agents of a home as one process sees them, for another process that cannot look itself.
 //!
-//! In a sandbox the home may be hidden, and pids mean nothing. The node of the agent looks from outside and reports
-//! what became of each process, so that the sandboxed command judges none of them.
+//! In a sandbox the home may be hidden, and pids mean nothing. The node of the agent
+//! looks from outside and reports the state of each process, so that the sandboxed
+//! command does not have to judge it.
 
 use std::path::Path;
 
@@ -15,13 +16,13 @@ use crate::known::Known;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RegistrySnapshot {
-    /// Agents that run, sorted by id.
+    /// Running agents, sorted by id.
     pub agents: Vec<ObservedAgent>,
-    /// All agents that were ever seen, running or not.
+    /// All agents ever seen, running or not.
     pub known: Vec<Known>,
 }
 
-/// An agent that runs, and the state of its node's process.
+/// A running agent, and the state of its node's process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedAgent {
     pub entry: Entry,
@@ -37,12 +38,13 @@ impl RegistrySnapshot {
     }
 }
 
-/// Everyone a target may mean: who runs first, then who is known and does not.
+/// Returns everyone that a target may mean: running agents first, then known ones that do not run.
 pub fn candidates(home: &Home) -> Vec<Candidate> {
     merge(&scan(home), &Known::all(home).0)
 }
 
-/// The folders that count as near for somebody who works in this one. Without a repository it is only this one.
+/// Returns the folders that are near to this one: the folder and its parents up to the
+/// repository's root. Without a repository it is only the folder itself.
 pub fn near_folders(folder: &Path) -> NearFolders {
     const PARENTS_MAX: usize = 64;
     let up = || folder.ancestors().take(PARENTS_MAX);
@@ -51,7 +53,7 @@ pub fn near_folders(folder: &Path) -> NearFolders {
     NearFolders::new(up().take(depth + 1).map(|folder| folder.to_string_lossy().into_owned()).collect())
 }
 
-/// As `candidates`, from what was read already.
+/// Like `candidates`, from data that was already read.
 pub fn merge(scan: &Scan, known: &[Known]) -> Vec<Candidate> {
     let mut all: Vec<Candidate> = scan.agents.iter().map(Entry::candidate).collect();
     // The agents of a scan are sorted by id.

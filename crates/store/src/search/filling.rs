@@ -1,4 +1,4 @@
-//! Filling the index from the journal, slice by slice, and taking out what has left the journal.
+//! Fills the index from the journal, slice by slice, and removes what was pruned from the journal.
 
 use super::{Index, LATE_ANSWER, Progress, beyond_use, is_told};
 use crate::grams;
@@ -11,20 +11,20 @@ use std::borrow::Cow;
 use synapse_core::message::Content;
 use synapse_core::record::Said;
 
-/// Rows read for one transaction, at most, and bytes of them.
+/// The most rows and bytes that are read for one transaction.
 const SLICE_ROWS: usize = 4_000;
 const SLICE_BYTES: usize = 8 << 20;
 
-/// Up to where the index has come.
+/// How far the index has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     seq: u64,
-    /// The checksum of that row: another one means another journal.
+    /// The checksum of that row: a different one means another journal.
     crc: u32,
     first_task: u64,
 }
 
-/// Which of the two files failed: an index is made anew, a journal never.
+/// Which of the two files failed: an index can be rebuilt, a journal cannot.
 pub(super) enum Fill {
     Index(rusqlite::Error),
     Journal(JournalError),
@@ -61,10 +61,10 @@ impl Index {
         }
     }
 
-    /// Takes in the next records; up to which, and whether there may be more.
+    /// Indexes the next records; returns up to which, and whether there may be more.
     fn fill_slice(&mut self, history: &History) -> Result<(u64, bool), Fill> {
         let change = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Read again: another search may have gone on from here meanwhile.
+        // Read it again: another search may have continued from here meanwhile.
         let mut at = mark(&change)?;
         let (rows, is_more) = slice_after(history, at.seq)?;
         {
@@ -89,7 +89,7 @@ impl Index {
     }
 }
 
-/// The parts of a row that are searched; the rest is not even looked at, since there may be millions.
+/// The parts of a row that are searched; the rest is skipped, since there may be millions of rows.
 #[derive(Deserialize)]
 struct Head<'a> {
     #[serde(borrow)]
@@ -113,11 +113,11 @@ struct Kept {
     ending: synapse_core::task::Ending,
 }
 
-/// A row of the journal on its way into the index.
+/// A row of the journal to be indexed.
 struct Slip {
     seq: u64,
     table: Table,
-    /// Only a message has one.
+    /// Only messages have one.
     head: String,
     body: String,
     crc: u32,
@@ -131,7 +131,7 @@ enum Table {
 }
 
 impl Slip {
-    /// The words of the index for it. What cannot be read cannot be found; whoever lists it says so.
+    /// Appends the index words of the row. An unreadable row cannot be found; listings report it.
     fn cut(&self, into: &mut String) {
         let text = |body: &str| serde_json::from_str::<Content>(body).ok().map(|c| grams::searchable(&c));
         let found = match self.table {
@@ -162,8 +162,8 @@ impl Slip {
     }
 }
 
-/// The next rows after a place, read whole so that the journal is held open no longer than that; and whether
-/// there may be more.
+/// Reads the next rows after a position at once, so that the read is short; also returns
+/// whether there may be more.
 fn slice_after(history: &History, after: u64) -> Result<(Vec<Slip>, bool), Fill> {
     let sql = format!(
         "SELECT seq, head, body, crc, 0 FROM message WHERE seq > ?1
@@ -198,8 +198,8 @@ fn slice_after(history: &History, after: u64) -> Result<(Vec<Slip>, bool), Fill>
     Ok((rows, is_more))
 }
 
-/// Removes what has left the journal. Retention takes ended tasks from the oldest on, with their messages, so
-/// whatever has gone is before the first task that is left.
+/// Removes what was pruned from the journal. Retention removes the oldest ended tasks with their
+/// messages, so everything removed is before the first remaining task.
 fn sweep(index: &Connection, history: &History, swept: u64) -> Result<u64, Fill> {
     let first = first_task(history)?;
     if first == swept {
@@ -240,7 +240,7 @@ fn number(history: &History, sql: &str) -> Result<u64, Fill> {
     Ok(found.unwrap_or(0))
 }
 
-/// The last record there is to index. Up to `from` it is.
+/// Returns the last record to index; everything up to `from` is already indexed.
 fn newest(history: &History, from: u64) -> Result<u64, Fill> {
     let sql = format!(
         "SELECT max(?1, coalesce((SELECT max(seq) FROM message), 0), coalesce((SELECT max(seq) FROM task), 0),

@@ -1,32 +1,33 @@
-//! Restores a damaged log as far as its own checksums prove what it said (L14).
+//! Restores a damaged log as far as its own checksums prove its content (L14).
 //!
-//! A checksum covers all frames up to its own, and its arithmetic can be undone:
-//! - A lost header follows from the first frame: the sums are run backwards through it.
-//! - A single flipped bit is mended if only one position explains the difference of the sums. The highest bits of words
-//!   have the same effect in many places, and stay lost.
-//! - A frame with a wrong checksum of its own is proven by the frame behind it.
-//! - Any other damaged frame is left out if a later frame has the same page, because that one replaces it. Frames
-//!   behind it are checked against the checksum that is stored in the frame before them.
+//! A checksum covers all frames up to its own, and its arithmetic can be reversed:
+//! - A lost header follows from the first frame: the sums are computed backwards through it.
+//! - A single flipped bit is repaired if only one position explains the difference of the sums. The
+//!   highest bits of words have the same effect in many positions, and stay lost.
+//! - A frame with a wrong stored checksum is proven by the next frame.
+//! - Any other damaged frame is left out if a later frame has the same page and so replaces it.
+//!   Frames behind it are checked against the checksum stored in the frame before them.
 //!
-//! Invariant: every page of the result matches a checksum of the log. Whether the pages fit together after a frame was
-//! left out, the checksums cannot prove: `is_certain` says so, and the caller checks every row.
+//! Invariant: every page of the result matches a checksum of the log. Checksums cannot prove
+//! that the pages fit together after a frame was left out: `is_certain` is then false, and the
+//! caller checks every row.
 //! Not here: what is in the pages; trying the result (`repair`).
 
 use super::{Chain, FORMAT, FRAME_HEADER_BYTES, HEADER_BYTES, MAGIC, PAGE_BYTES_MAX, Salts, number};
 use std::collections::BTreeSet;
 
-/// A whole log, ending with a commit.
+/// A valid log that ends with a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SalvagedLog {
     pub bytes: Vec<u8>,
-    /// No frame up to its end was left out.
+    /// Whether no frame up to its end was left out.
     pub is_certain: bool,
 }
 
-/// A log that is restarted once a second for half a year has a lower number.
+/// An upper limit: even one restart per second for half a year stays below it.
 const RESTARTS_MAX: u32 = 1 << 24;
 
-/// What can be restored of a log, the longest first; nothing if no commit can be proven.
+/// Returns what can be restored of a log, longest first; empty if no commit can be proven.
 pub(crate) fn salvage(log: &[u8]) -> Vec<SalvagedLog> {
     let Some(header) = header_of(log) else { return Vec::new() };
     let Some(chain) = Chain::begin(&header) else { return Vec::new() };
@@ -46,9 +47,9 @@ pub(crate) fn salvage(log: &[u8]) -> Vec<SalvagedLog> {
 }
 
 enum Frame {
-    /// As the log had it, proven by a checksum.
+    /// As it was in the log, proven by a checksum.
     Proven(Vec<u8>),
-    /// Only the number of its page is left, and that may be wrong as well.
+    /// Only its page number is left, and that may be wrong too.
     Lost { page: u32 },
 }
 
@@ -65,7 +66,7 @@ impl Frame {
     }
 }
 
-/// The header of the log, or the one that its first frame proves.
+/// Returns the header of the log, or the one that its first frame proves.
 fn header_of(log: &[u8]) -> Option<[u8; HEADER_BYTES]> {
     let found: [u8; HEADER_BYTES] = log.get(..HEADER_BYTES)?.try_into().ok()?;
     if Chain::begin(&found).is_some() {
@@ -79,8 +80,8 @@ fn header_of(log: &[u8]) -> Option<[u8; HEADER_BYTES]> {
     })
 }
 
-/// The only header that this frame can follow. All of it is known but how often the log was restarted, and the sums
-/// have twice the bits that this number has: the rest proves it.
+/// Computes the only header that this frame can follow. Only its restart count is unknown, and the
+/// sums have twice as many bits as that number, so the remaining bits prove it.
 fn header_before(frame: &[u8], page_bytes: usize, is_big_endian: bool) -> Option<[u8; HEADER_BYTES]> {
     let mut header = [0; HEADER_BYTES];
     header[..4].copy_from_slice(&(MAGIC | u32::from(is_big_endian)).to_be_bytes());
@@ -95,7 +96,7 @@ fn header_before(frame: &[u8], page_bytes: usize, is_big_endian: bool) -> Option
     back.remove(&header[16..24]);
     let mut start = Chain { sums: (0, 0), is_big_endian, page_bytes };
     start.add(&header[..8]);
-    // The second word of the pair is the one that is looked for.
+    // The second word of the pair is the unknown one.
     start.add(&header[8..16]);
     let restarts = back.sums.1.wrapping_sub(start.sums.1);
     let restarts = if is_big_endian { restarts.to_be_bytes() } else { restarts.to_le_bytes() };
@@ -107,7 +108,7 @@ fn header_before(frame: &[u8], page_bytes: usize, is_big_endian: bool) -> Option
     is_proven.then_some(header)
 }
 
-/// The frames of this log, up to the last one that is proven.
+/// Reads the frames of this log, up to the last proven one.
 fn read_frames(mut chain: Chain, salts: Salts, bytes: &[u8]) -> Vec<Frame> {
     let size = FRAME_HEADER_BYTES + chain.page_bytes;
     let raw: Vec<&[u8]> = bytes.chunks_exact(size).collect();
@@ -127,7 +128,7 @@ fn read_frames(mut chain: Chain, salts: Salts, bytes: &[u8]) -> Vec<Frame> {
         chain.add(&frame[FRAME_HEADER_BYTES..]);
         let (computed, stored) = (chain.sums, stored(frame));
         if follows(at + 1, computed) {
-            // Only the checksum that it has of itself is wrong.
+            // Only its own stored checksum is wrong.
             frames.push(Frame::Proven(frame.to_vec()));
             continue;
         }
@@ -154,14 +155,15 @@ fn differ_by_one_bit(one: (u32, u32), other: (u32, u32)) -> bool {
     (one.0 ^ other.0).count_ones() + (one.1 ^ other.1).count_ones() == 1
 }
 
-/// The frame with the one bit changed that makes its sums the stored ones; none if several bits would. A change of a word
-/// by `d` changes the sums by `d` times a factor that depends on its place alone.
+/// Returns the frame with the one bit flipped that makes its sums match; `None` if
+/// several bits would. Changing a word by `d` changes the sums by `d` times a factor that
+/// depends only on its position.
 fn without_flipped_bit(frame: &[u8], computed: (u32, u32), is_big_endian: bool) -> Option<Vec<u8>> {
     let stored = stored(frame);
     let wanted = (stored.0.wrapping_sub(computed.0), stored.1.wrapping_sub(computed.1));
     let pairs: Vec<usize> = std::iter::once(0).chain((FRAME_HEADER_BYTES..frame.len()).step_by(8)).collect();
     let mut mended: Option<Vec<u8>> = None;
-    // From the end: the factors of the two words of the last pair.
+    // Starts at the end, with the factors of the last pair's two words.
     let (mut of_first, mut of_second) = ((1_u32, 1_u32), (0_u32, 1_u32));
     for place in pairs.into_iter().rev() {
         for (at, factor) in [(place, of_first), (place + 4, of_second)] {
@@ -185,20 +187,21 @@ fn without_flipped_bit(frame: &[u8], computed: (u32, u32), is_big_endian: bool) 
     mended.filter(|frame| number(frame, 0) != 0)
 }
 
-/// What a difference of the sums has become after another pair of words.
+/// Updates the factors for one more pair of words.
 fn one_pair_later((first, second): (u32, u32)) -> (u32, u32) {
     let first = first.wrapping_add(second);
     (first, second.wrapping_add(first))
 }
 
-/// How many frames there are up to the last commit.
+/// Returns the number of frames up to the last commit.
 fn last_commit(frames: &[Frame]) -> usize {
     frames.iter().rposition(Frame::is_commit).map_or(0, |at| at + 1)
 }
 
-/// As `last_commit`, of the commits before which every lost frame was replaced by a later one.
+/// Like `last_commit`, but only commits before which every lost frame was
+/// replaced by a later one count.
 fn last_commit_without_loss(frames: &[Frame]) -> usize {
-    // From the end of each candidate backwards: the pages that are written again.
+    // Goes backwards from the end of each candidate, collecting the pages that are written again.
     let is_replaced = |end: usize| {
         let mut later = BTreeSet::new();
         frames[..end].iter().rev().all(|frame| match frame {
@@ -213,10 +216,11 @@ fn last_commit_without_loss(frames: &[Frame]) -> usize {
     ends.take(CUTS_MAX).find(|end| is_replaced(*end)).unwrap_or(0)
 }
 
-/// A lost frame that is replaced at all is mostly replaced before the last commits.
+/// How many commits to try; a lost frame that is replaced at all is mostly replaced
+/// before the last commits.
 const CUTS_MAX: usize = 1_000;
 
-/// The log of these frames without the lost ones, with checksums that fit.
+/// Writes a log of these frames without the lost ones, with matching checksums.
 fn write(header: &[u8; HEADER_BYTES], frames: &[Frame]) -> Vec<u8> {
     let mut log = header.to_vec();
     let Some(mut chain) = Chain::begin(header) else { return log };
@@ -237,7 +241,7 @@ fn write(header: &[u8; HEADER_BYTES], frames: &[Frame]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A log of three commits over pages 1, 2, 3, 1, 2, 3, with its header.
+    /// Returns a log of three commits over pages 1, 2, 3, 1, 2, 3, with its header.
     fn whole() -> Vec<u8> {
         let mut header = [0; HEADER_BYTES];
         for (at, word) in [MAGIC, FORMAT, 512, 77, 0x0102_0304, 0x0506_0708].into_iter().enumerate() {
@@ -262,7 +266,7 @@ mod tests {
 
     const FRAME: usize = FRAME_HEADER_BYTES + 512;
 
-    /// A result has frames of the original only, in their order.
+    /// Checks that a result has only frames of the original, in their order.
     fn assert_not_invented(log: &SalvagedLog, whole: &[u8], when: &str) {
         let contents = |log: &[u8]| -> Vec<Vec<u8>> {
             let frames = log[HEADER_BYTES..].chunks_exact(FRAME);
@@ -315,7 +319,7 @@ mod tests {
             assert_eq!((frames(&found[0]), found[0].is_certain), (5, false), "frame {frame}");
             assert_eq!(found.get(1).map_or(0, frames), certain, "frame {frame}");
         }
-        // Pages 1, 2 and 3 for the last time.
+        // The last versions of pages 1, 2 and 3.
         for (frame, certain) in [(3, 2), (4, 4), (5, 4)] {
             let found = damage(frame);
             assert_eq!(found.len(), 1, "frame {frame}");
@@ -327,7 +331,7 @@ mod tests {
     fn older_frames_behind_the_log_are_not_taken() {
         let whole = whole();
         let mut log = whole.clone();
-        // The log was restarted after its first commit: what follows has other salts.
+        // The log was restarted after its first commit: the rest has other salts.
         for frame in 2..6 {
             log[HEADER_BYTES + frame * FRAME + 8] ^= 0xff;
             log[HEADER_BYTES + frame * FRAME + 200] ^= 0xff;

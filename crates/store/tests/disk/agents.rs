@@ -1,4 +1,4 @@
-//! Agents on disk: the known, and the running.
+//! Agents on disk: known ones and running ones.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -33,7 +33,7 @@ fn entry(known: &Known, holder: u32, port: u16) -> Entry {
     Entry::starting(known, holder, port, "/w/node.sock".into(), 5).unwrap()
 }
 
-/// A process that waits until its input ends.
+/// Starts a process that waits until its input ends.
 fn waiting_process() -> Child {
     Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
@@ -58,7 +58,8 @@ fn what_is_known_comes_back_and_damage_stays_with_its_agent() {
     assert!(text.contains(r#""schema": "synapse.known.v1""#) && text.contains(r#""type": "claude""#));
     assert_eq!(mode(&a_dir.known()), 0o600);
 
-    // Cut off, another's, of a later version, a link, a stranger, and one that has only mail.
+    // Truncated, of another agent, of a later version, a symbolic link, a foreign name, and an
+    // agent that has only mail.
     let file = |n: u8| {
         let dir = temp.home.agent(&AgentId::from_bytes([n; 32]));
         dir.ensure().unwrap();
@@ -93,7 +94,7 @@ fn the_living_are_listed_and_our_dead_are_removed() {
     live.write(&temp.home).unwrap();
     let dying = entry(&b, child.id(), 8101);
     dying.write(&temp.home).unwrap();
-    // The same pid, but an earlier process had it.
+    // The same pid, but of an earlier process.
     let earlier = entry(&c, std::process::id(), 8102);
     Entry { start_time: earlier.start_time - 1, ..earlier }.write(&temp.home).unwrap();
 
@@ -162,7 +163,7 @@ fn strangers_in_the_registry_are_read_or_told_and_never_touched() {
     entry(&known(1, "claude", None), std::process::id(), 8100).write(&temp.home).unwrap();
     let dir = temp.home.registry_dir();
     let ours = fs::read_to_string(dir.join(format!("{}.json", "01".repeat(32)))).unwrap();
-    // As another tool under a loose umask would.
+    // As another tool with a loose umask would create it.
     chmod(dir, 0o775);
     let put = |name: &str, text: &str| {
         fs::write(dir.join(name), text).unwrap();
@@ -248,6 +249,7 @@ fn heavy_a_hundred_entries_are_a_quick_look() {
     children.into_iter().for_each(end);
     assert_eq!(scan.agents.len(), 100);
     println!("100 entries: {took:?}");
-    // Far above what it takes, for busy machines and unoptimised builds; a sync per entry would show.
+    // Far above the normal time, for busy machines and debug builds; a sync per
+    // entry would exceed it.
     assert!(took < Duration::from_millis(500), "{took:?}");
 }

@@ -1,4 +1,4 @@
-//! The audit log on disk: rotation, restarts, crashes, and what somebody did to it between two starts (REST-9).
+//! The audit log on disk: rotation, restarts, crashes, and tampering between two starts (REST-9).
 
 use std::fs;
 use std::io::Write as _;
@@ -70,7 +70,7 @@ fn what_a_crash_broke_off_is_chained_over_and_told() {
         let told = &report.notes.last().unwrap().what;
         assert!(told.starts_with(&format!("torn: {} bytes", torn.len())), "{told}");
     }
-    // Only the end of a line is missing: the line itself is whole.
+    // Only the line end is missing: the line itself is whole.
     let path = last_file(&dir);
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
@@ -153,7 +153,7 @@ fn log_that_was_removed_while_open_is_not_synced_in_silence() {
     log.push(b"{\"at\":\"t\",\"door\":\"http\",\"verb\":\"send\"}", "now").unwrap();
     assert!(log.sync(false).is_err());
     drop(log);
-    // The chain goes on from the head, and what is missing shows.
+    // The chain continues from the head, and the missing lines show.
     write(&dir, 6, 1).sync(false).unwrap();
     let problem = verify_folder(&dir).unwrap().problem.unwrap();
     assert!(matches!(problem.what, What::Missing { .. }), "{problem:?}");

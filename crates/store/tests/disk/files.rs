@@ -1,4 +1,4 @@
-//! Files, the home they are in, and the token.
+//! Files, the home that contains them, and the token.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -67,7 +67,7 @@ fn a_file_is_replaced_whole_and_for_us_alone() {
     assert_eq!(files::read_private(&path, 3, Access::Secret).unwrap(), b"two");
     assert_eq!(mode(&path), 0o600);
 
-    // A link in its place is replaced, and what it points to is left alone.
+    // A link in its place is replaced, and its target stays unchanged.
     fs::write(&victim, "victim").unwrap();
     fs::remove_file(&path).unwrap();
     symlink(&victim, &path).unwrap();
@@ -102,7 +102,7 @@ fn only_our_own_plain_files_are_read() {
     symlink(&path, &link).unwrap();
     assert!(matches!(files::read_private(&link, 9, Access::Any), Err(FileError::Symlink { .. })));
     assert!(matches!(files::read_private(&temp.path, 9, Access::Any), Err(FileError::NotAFile { .. })));
-    // Would wait for ever if it were opened like a file.
+    // Opening it like a file would block forever.
     pipe(&temp.path.join("pipe"));
     let read = files::read_private(&temp.path.join("pipe"), 9, Access::Any);
     assert!(matches!(read, Err(FileError::NotAFile { .. })));
@@ -214,7 +214,7 @@ fn a_token_that_others_could_know_is_refused() {
     }
 }
 
-/// REST-5: the token before stays good for the overlap, and only its hash is on disk.
+/// REST-5: the replaced token stays valid for the overlap, and only its hash is on disk.
 #[test]
 fn a_rotated_token_is_remembered_by_its_hash_and_its_end() {
     let temp = temp();
@@ -253,7 +253,7 @@ fn those_who_rotate_at_once_leave_one_token_and_all_before_it() {
     assert!(replaced.iter().all(|old| old.digest != file.load().unwrap().digest()));
 }
 
-/// An agent's token says whose it is; in another's place it is damaged.
+/// An agent's token names its agent; in another agent's folder it counts as damaged.
 #[test]
 fn the_token_of_an_agent_names_it() {
     let temp = temp();

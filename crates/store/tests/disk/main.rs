@@ -1,6 +1,6 @@
-//! What is on disk, against a hostile or broken disk: real directories, links, modes, owners, pipes.
+//! Files on a hostile or broken disk: real directories, links, modes, owners, pipes.
 //!
-//! What needs a second user runs only as root, and says so when it does not.
+//! Tests that need a second user run only as root, and print a note when they are skipped.
 //! Not here: the journal.
 
 #![allow(clippy::unwrap_used)]
@@ -41,7 +41,7 @@ pub(crate) fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Gives a file to another user; `false`, with a note, where we may not.
+/// Gives a file to another user; returns `false`, with a note, if that is not permitted.
 pub(crate) fn give_away(path: &Path) -> bool {
     if our_uid() != 0 {
         eprintln!("not root: what another user owns is not tested here");

@@ -1,4 +1,4 @@
-//! The spool: order, limits, and what is no letter.
+//! The spool: order, limits, and invalid letters.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -40,7 +40,7 @@ fn letters_come_out_in_the_order_they_went_in_until_done() {
         assert_eq!(synapse_core::ids::MessageId::parse(name.as_str()).unwrap().as_str(), name.as_str());
     }
 
-    // Not done, so it comes again, under its old name.
+    // Not done, so it is returned again, under the same name.
     assert_eq!(take(&other).0, letters);
     for name in &put[..49] {
         spool.done(name).unwrap();
@@ -101,7 +101,7 @@ fn what_is_no_letter_is_set_aside_and_stops_nobody() {
     let why = aside.iter().find(|name| name.ends_with("-4-empty.why")).unwrap();
     assert_eq!(fs::read_to_string(dir.join("bad").join(why)).unwrap(), "it is empty");
 
-    // The reader of letters finds fault with one.
+    // The reader of letters rejects one.
     spool.set_aside(&first, "it is no JSON").unwrap();
     let (letters, bad) = take(&spool);
     assert_eq!((letters.len(), bad.len()), (1, 0));
@@ -142,7 +142,7 @@ fn a_spool_has_an_end_and_a_letter_too() {
     assert!(matches!(fresh.put(b"one too many"), Err(SpoolError::SpoolFull { .. })));
     assert!(names(&dir.join("tmp")).is_empty());
 
-    // Taken in portions, all of it, and then there is room again.
+    // Taken in portions until it is empty; then there is room again.
     let mut taken = 0;
     loop {
         let (letters, bad) = take(&spool);

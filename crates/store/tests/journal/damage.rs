@@ -1,4 +1,4 @@
-//! Damage is told, with the place; and whatever is refused is left as it was.
+//! Damage is reported with its location, and a refused journal stays unchanged.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(crate) fn open(path: &Path) -> Result<(), OpenError> {
     Journal::open(path, Retention::default()).map(|_| ())
 }
 
-/// Every file of a folder with its bytes.
+/// Returns every file of a folder with its bytes.
 pub(crate) fn bytes_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = entries
@@ -93,7 +93,7 @@ fn a_row_of_the_archive_that_changed_is_named_when_it_is_asked_for() {
     assert!(error.contains("of task does not match its checksum"), "{error}");
 }
 
-/// What stands where the journal should, what it is told as, and that nobody touched it.
+/// Checks that a file with these bytes is refused with this error and stays unchanged.
 #[track_caller]
 fn check_refused(bytes: &[u8], told: fn(&OpenError) -> bool) {
     let dir = tempfile::tempdir().unwrap();
@@ -129,13 +129,13 @@ fn garbage_and_cut_off_files_are_damage_and_stay_as_they_are() {
     for length in [1, 50, 99, 100, 101, 1000, 4096, 5000, 8192, whole.len() / 2, whole.len() - 4096] {
         check_refused(&whole[..length], is_damaged);
     }
-    // The head is whole, all that follows is noise.
+    // The header is valid, the rest is noise.
     let mut noise = whole.clone();
     noise[100..].iter_mut().enumerate().for_each(|(n, byte)| *byte = (n * 31 % 251) as u8);
     check_refused(&noise, is_damaged);
 }
 
-/// A small database made with these orders, closed.
+/// Returns the bytes of a small database made with these statements.
 fn made_with(orders: &str) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("other.db");
@@ -190,7 +190,7 @@ fn what_cannot_be_opened_is_said_to_be_so() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was made beside it");
 }
 
-/// Run as itself it only passes; the story below runs it as a user who may only read.
+/// Does nothing when run as part of the suite; the test below runs it as a user who may only read.
 #[test]
 fn read_only_as_seen_by_its_reader() {
     let Some(path) = std::env::var_os("SYNAPSE_TEST_READ_ONLY") else { return };
@@ -208,7 +208,7 @@ fn a_journal_that_may_only_be_read_is_refused_at_once() {
         |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     allow(&path, 0o444);
     allow(dir.path(), 0o555);
-    // Root may write anything, so the test program is copied to where anyone may run it.
+    // Root may write anything, so another user runs a copy of the test program.
     let program = tempfile::tempdir().unwrap();
     allow(program.path(), 0o755);
     let copy = program.path().join("program");
@@ -227,7 +227,8 @@ fn a_journal_that_may_only_be_read_is_refused_at_once() {
     assert!(output.status.success() && said.contains("refused as it should be"), "{output:?}");
 }
 
-/// A journal that was killed after some commits: its files in `dir`, and the state that was acknowledged.
+/// Returns a journal that was killed after some commits: its files in `dir`, and
+/// the acknowledged state.
 pub(crate) fn killed(
     seed: u64,
     snapshot: bool,
@@ -258,12 +259,12 @@ pub(crate) fn beside(path: &Path, ending: &str) -> std::path::PathBuf {
     format!("{}{ending}", path.display()).into()
 }
 
-/// Without the shared memory of SQLite, which has nothing that is kept.
+/// Returns the files without SQLite's shared memory, which holds no durable data.
 pub(crate) fn kept_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
     bytes_in(folder).into_iter().filter(|(name, _)| !name.ends_with("-shm")).collect()
 }
 
-/// Finding L14: the same history, or a refusal that changes nothing.
+/// Finding L14: a flipped bit leads to the same history, or to a refusal that changes nothing.
 #[test]
 fn no_flipped_bit_of_the_log_changes_history_silently() {
     let mut refused = 0;
@@ -324,14 +325,14 @@ fn empty_missing_or_older_journal_is_refused_and_never_replaced_by_a_new_one() {
     lost("missing with its log", 0);
     std::fs::copy(&older, &path).unwrap();
     lost("older", older_state.seq.0);
-    // All of it is back: it opens.
+    // All files are restored: it opens.
     std::fs::write(&path, &database).unwrap();
     std::fs::write(&log, &whole_log).unwrap();
     let (_, found) = Journal::open(&path, Retention::default()).unwrap();
     assert_same(&found, &state, "put back");
 }
 
-/// Finding L14: what can be read is kept, and so are the damaged files.
+/// Finding L14: a repair keeps what can be read, and the damaged files too.
 #[test]
 fn repair_keeps_a_beginning_and_the_damaged_files() {
     let (dir, path, state) = killed(24, false);
@@ -350,7 +351,7 @@ fn repair_keeps_a_beginning_and_the_damaged_files() {
     assert_eq!(found.seq.0, repaired.last);
     drop(journal);
     assert!(check::journal(&path).unwrap().is_some());
-    // Nothing left to read at all.
+    // Nothing readable is left.
     std::fs::write(&path, b"").unwrap();
     assert_eq!(repair(&path).unwrap().last, 0);
     open(&path).unwrap();
@@ -372,7 +373,7 @@ fn unfinished_last_transaction_is_a_normal_start() {
     while rig.hub.state().seq == acknowledged.seq {
         rig.step();
     }
-    // The log has the next transaction, the head does not know of it.
+    // The log has the next transaction, but the head does not cover it.
     let next = std::fs::read(beside(&rig.path, "-wal")).unwrap();
     let frames = (next.len() - end) / 4120;
     assert!(frames >= 1);
@@ -384,7 +385,7 @@ fn unfinished_last_transaction_is_a_normal_start() {
         copy_journal(&path, &copy);
         std::fs::write(beside(&copy, "-wal"), &bytes).unwrap();
         if !with_head {
-            // The home of an older version.
+            // As an older version leaves it.
             std::fs::remove_file(beside(&copy, "-head")).unwrap();
         }
         let (_, found) = Journal::open(&copy, Retention::default()).unwrap();
@@ -401,7 +402,7 @@ fn journal_that_was_removed_or_replaced_takes_nothing_more() {
         assert!(!rig.journal.is_gone());
         let file = beside(&rig.path, ending);
         let bytes = std::fs::read(&file).unwrap();
-        // Kept under another name, so that its number is not given to the new file.
+        // Kept under another name, so that the new file does not get its inode number.
         std::fs::rename(&file, rig.dir.path().join("elsewhere")).unwrap();
         if replaced {
             std::fs::write(&file, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! A look at a journal tells what is there and leaves everything as it was.
+//! Inspecting a journal reports its state and changes nothing.
 
 use crate::rig::Rig;
 use synapse_core::effect::Serves;

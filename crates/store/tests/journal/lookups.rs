@@ -1,4 +1,4 @@
-//! Finding again what was said: repeats by their key, ended tasks, trails, events.
+//! Lookups: repeats by their key, ended tasks, trails, events.
 
 use crate::rig::{Rig, agent_id, key_of, sql, user};
 use synapse_core::effect::{Answer, Command, Effect, Report, Serves, Taken};
@@ -22,7 +22,7 @@ fn taken(effects: Vec<Effect>) -> Taken {
     taken.pop().unwrap()
 }
 
-/// One task with two artifacts and an answer, begun and ended.
+/// Runs one task with two artifacts and an answer from start to end.
 fn one_story(rig: &mut Rig, id: &str) -> Taken {
     let send = rig.send(&format!("do {id}"), 0, Some(id), Expects::Answer);
     let taken = taken(rig.turn(vec![send]));
@@ -143,7 +143,7 @@ fn a_watcher_that_returns_reads_every_event_in_pages() {
     }
 }
 
-/// Finding M8: a page ends with the event that makes it long enough, and has at least one.
+/// Finding M8: a page ends with the event that makes it long enough, and has at least one event.
 #[test]
 fn pages_of_events_are_bounded_by_bytes() {
     let mut rig = rig();
@@ -215,7 +215,7 @@ fn a_short_name_is_one_of_the_tasks_that_began_last() {
                  SELECT 1000000 + i, at, printf('ffffffff%012x', i) || ?1, agent, dead, body, crc FROM task, n";
     let began_later = format!("{:012x}", rig.now.0);
     let of_another_time = "ffffffffffff";
-    // Ids of version 3 end with anything, and are in nobody's way.
+    // Ids of version 3 have random ends, and do not get in the way.
     for (end, still) in [(of_another_time, true), (&*began_later, false)] {
         let db = sql(&rig.path);
         db.execute(later, [end]).unwrap();

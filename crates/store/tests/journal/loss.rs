@@ -1,4 +1,4 @@
-//! Files that vanish or shrink under a running journal, and what its next start makes of it.
+//! Files that vanish or shrink under a running journal, and the next start after that.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn truncate(path: &Path, bytes: u64) {
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(bytes).unwrap();
 }
 
-/// Finding L13: a file that is cut short under its name has lost what was stored.
+/// Finding L13: a file that is truncated under its name has lost stored records.
 #[test]
 fn journal_that_was_truncated_takes_nothing_more() {
     for (ending, half) in [("-wal", false), ("-wal", true), ("", false), ("", true)] {
@@ -32,7 +32,7 @@ fn journal_that_was_truncated_takes_nothing_more() {
     }
 }
 
-/// Its own snapshots, checkpoints and restarts are no loss.
+/// The journal's own snapshots, checkpoints and restarts do not count as a loss.
 #[test]
 fn own_checkpoints_are_not_taken_for_a_loss() {
     let mut rig = Rig::new(28, Retention::default());
@@ -45,7 +45,8 @@ fn own_checkpoints_are_not_taken_for_a_loss() {
     }
 }
 
-/// Finding L13: without journal and head nothing else would tell the next start that there was one.
+/// Finding L13: without journal and head nothing else shows the next start
+/// that there was a journal.
 #[test]
 fn removed_files_prevent_the_next_start() {
     for asked in [true, false] {
@@ -70,7 +71,7 @@ fn removed_files_prevent_the_next_start() {
     }
 }
 
-/// Finding L14: a head that cannot be read is damage, and not the head of an older version.
+/// Finding L14: an unreadable head counts as damage, not as a journal of an older version.
 #[test]
 fn unreadable_head_is_damage() {
     let garbage: Vec<u8> = (0..4161_u32).map(|n| (n * 31 % 251) as u8).collect();
@@ -95,7 +96,7 @@ fn unreadable_head_is_damage() {
     }
 }
 
-/// A kill at any moment of the first start leaves no head that cannot be read.
+/// A kill at any moment of the first start never leaves an unreadable head.
 #[test]
 fn head_is_readable_before_the_first_record() {
     let dir = tempfile::tempdir().unwrap();

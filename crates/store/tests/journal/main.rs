@@ -1,6 +1,7 @@
-//! The journal over real files: what a restart brings back, what a crash leaves, what damage is told as.
+//! The journal over real files: what a restart restores, what a crash leaves,
+//! how damage is reported.
 //!
-//! Not here: a full disk (that needs a disk of its own, and the program).
+//! Not here: a full disk (that needs a separate disk, and the program).
 
 #![allow(clippy::unwrap_used)]
 

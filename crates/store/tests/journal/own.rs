@@ -1,4 +1,5 @@
-//! A caller's ended tasks in pages: whole, in order, and the same after the step of the schema that brought them.
+//! A caller's ended tasks in pages: complete, in order, and the same after the schema
+//! migration that added them.
 
 use crate::rig::{Rig, sql, user};
 use std::collections::BTreeSet;
@@ -53,7 +54,7 @@ fn pages_together_are_the_whole_in_order() {
     }
 }
 
-/// What ends while pages are turned has the place that it had when the first was made.
+/// A task that ends while a caller pages keeps the position that it had for the first page.
 #[test]
 fn what_ends_meanwhile_is_told_at_its_old_place() {
     let mut rig = story(5, 300);
@@ -62,7 +63,7 @@ fn what_ends_meanwhile_is_told_at_its_old_place() {
     rig.now = rig.now.plus_ms(1);
     let open: BTreeSet<TaskId> = rig.hub.state().tasks.keys().copied().collect();
     (0..300).for_each(|_| rig.step());
-    // Below something newer than everything that was there then.
+    // Below a position newer than everything that existed then.
     let top = Below {
         at: Timestamp(as_of.0 + 1),
         id: [ended.iter(), open.iter()].into_iter().flatten().max().copied().unwrap(),
@@ -91,7 +92,7 @@ fn only_what_is_asked_for() {
     let context = all[0].archive.task.conversation();
     let (found, _) = own(&rig, &Listing { context: Some(context.clone()), ..ALL });
     assert!(!found.is_empty() && found.iter().all(|own| own.archive.task.conversation() == context));
-    // Of a moment in the past: what ended later is not there.
+    // Up to an earlier record: later endings are not listed.
     let history = History::open(&rig.path).unwrap();
     let (none, total) = history.own_tasks(&user().sender().who, &ALL, Seq(0)).unwrap();
     assert_eq!((none.len(), total), (0, 0));
@@ -99,7 +100,7 @@ fn only_what_is_asked_for() {
     assert_eq!(history.own_tasks(&nobody, &ALL, Seq(u64::MAX)).unwrap().1, 0);
 }
 
-/// A journal of version 1 has no columns for this: they are filled from what the rows say.
+/// A journal of version 1 has no columns for this: the migration fills them from the rows.
 #[test]
 fn tasks_of_version_1_are_found() {
     let rig = story(9, 400);

@@ -1,4 +1,5 @@
-//! Repairs: all that can be proven is restored, nothing is invented, and an interruption loses nothing.
+//! Repairs: everything provable is restored, nothing is invented, and an
+//! interruption loses nothing.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ fn change_log(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     std::fs::write(&log, bytes).unwrap();
 }
 
-/// Repairs it and expects every record back.
+/// Repairs it and expects every record to be restored.
 #[track_caller]
 fn check_whole(path: &Path, state: &State, when: &str) {
     let error = open(path).unwrap_err();
@@ -72,14 +73,14 @@ fn removed_database_is_restored_from_its_log() {
     }
 }
 
-/// The records of a journal, each as text.
+/// Returns the records of a journal, each as text.
 fn records(path: &Path) -> Vec<String> {
     let (journal, _) = Journal::open(path, Retention::default()).unwrap();
     let entries = journal.entries_after(Seq(0), u64::MAX).unwrap();
     entries.iter().map(|entry| format!("{entry:?}")).collect()
 }
 
-/// Finding L14: whatever is hit, the result is a beginning of what was there.
+/// Finding L14: after any damage, the result is a prefix of the original.
 #[test]
 fn repair_invents_nothing() {
     let (_dir, path, state) = killed(34, false);
@@ -156,7 +157,7 @@ fn interrupted_repair_is_finished_by_the_next_one() {
     }
 }
 
-/// Finding L14: what is lost is said.
+/// Finding L14: the report says what is lost.
 #[test]
 fn repair_says_what_is_lost_and_where_the_damaged_files_are() {
     let (_dir, path, state) = killed(36, false);

@@ -1,4 +1,4 @@
-//! What is live is what a restart brings back, and a crash leaves a beginning of it.
+//! A restart restores the live state, and a crash leaves a prefix of it.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn small() -> Retention {
     Retention { days: 7, ended_max: 0, events_kept: 20, snapshot_every: 50 }
 }
 
-/// Steps, and now and then whatever else is done to a journal, with a restart after it.
+/// Runs steps, and now and then an operation on the journal with a restart after it.
 #[track_caller]
 fn check(retention: Retention, mut now_and_then: impl FnMut(&mut Rig)) {
     for seed in SEEDS {
@@ -70,7 +70,7 @@ fn what_was_pruned_after_the_last_snapshot_is_not_missed() {
     rig.restart("pruned with a snapshot");
 }
 
-/// Every state that was ever committed, by its last record.
+/// Every state that was ever committed, in order.
 struct Told(Vec<State>);
 
 impl Told {
@@ -89,7 +89,8 @@ impl Told {
     }
 }
 
-/// The files as a power cut would leave them; the log cut short if `wal_bytes` says so.
+/// Copies the files as a power cut would leave them, with the log truncated
+/// to `wal_bytes` if given.
 fn copy_files(from: &Path, to: &Path, wal_bytes: Option<u64>) {
     for end in ["", "-wal", "-shm"] {
         let name = |path: &Path| format!("{}{end}", path.display());
@@ -128,7 +129,7 @@ fn a_kill_at_any_moment_leaves_all_that_was_committed() {
 fn a_log_that_is_cut_short_gives_a_beginning_of_the_story() {
     for seed in SEEDS {
         let mut rig = Rig::new(seed, Retention::default());
-        // Every record from the very first, so that the states in between are known.
+        // Replays every record from the very first, to know the states in between.
         let mut told = Told(vec![State::default()]);
         let first: Vec<_> = rig.journal.entries_after(synapse_core::Seq(0), u64::MAX).unwrap();
         for entry in &first {

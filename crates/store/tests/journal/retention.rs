@@ -1,4 +1,4 @@
-//! What has ended leaves in time, what is open stays, and the file finds its size.
+//! Ended tasks are removed in time, open ones stay, and the file size settles.
 
 use crate::rig::{DAY_MS, Rig, key_of, number, sql};
 use synapse_core::effect::Serves;
@@ -12,7 +12,7 @@ fn rig(days: u32, ended_max: u64) -> Rig {
     rig
 }
 
-/// Snapshot, then prune to the end, as a node does it; how many slices it took.
+/// Takes a snapshot, then prunes to the end, as a node does; returns how many slices it took.
 fn tidy_up(rig: &mut Rig) -> usize {
     rig.journal.take_snapshot(rig.hub.state()).unwrap();
     let mut slices = 1;
@@ -114,7 +114,7 @@ fn heavy_opening_reads_what_came_after_the_snapshot_and_no_more() {
     let (dir, path, state) = rig.close();
     let tail = number(&path, &format!("SELECT count(*) FROM journal WHERE seq > {latest}"));
     assert!(tail <= 100, "{tail} records to replay");
-    // Whoever read the old messages would stumble here.
+    // Reading the old messages would fail here.
     let changed =
         sql(&path).execute("UPDATE message SET body = 'x', head = 'x' WHERE seq <= ?1", [latest]).unwrap();
     assert_eq!(changed, 21_000);

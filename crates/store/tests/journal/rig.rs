@@ -1,4 +1,4 @@
-//! A hub over a real journal, driven by dice: the same seed gives the same story.
+//! A hub over a real journal, driven by random numbers: the same seed gives the same story.
 //!
 //! Not here: what is expected of it (the stories).
 
@@ -20,7 +20,7 @@ use synapse_core::task::TaskState;
 use synapse_store::{Journal, Retention};
 
 pub(crate) const DAY_MS: u64 = 24 * 3_600_000;
-/// Where the clock of every story starts.
+/// The start time of every story.
 pub(crate) const MORNING: Timestamp = Timestamp(1_790_000_000_000);
 const AGENTS: u8 = 3;
 
@@ -52,7 +52,7 @@ pub(crate) struct Rig {
     pub(crate) dice: Dice,
     pub(crate) now: Timestamp,
     pub(crate) retention: Retention,
-    /// What links were handed and have not finished.
+    /// Messages that were delivered to links and are not finished.
     pub(crate) delivered: Vec<(LinkId, Letter)>,
     links: u64,
     asks: u64,
@@ -66,7 +66,7 @@ pub(crate) fn user() -> Caller {
     Caller::User { proof: Proof::Socket }
 }
 
-/// The state that a journal must bring back: rests are only a matter of time, and indexes are computed.
+/// Normalizes a state for comparison: wakes resting messages and rebuilds the indexes.
 pub(crate) fn normal(state: &State) -> State {
     let mut state = state.clone();
     state.rebuild_indexes();
@@ -115,7 +115,7 @@ impl Rig {
         self.turn(vec![Input::LinkOpened { link, agent, window, serves, running: Vec::new() }]);
     }
 
-    /// One batch through the crank; what is handed out is remembered.
+    /// Runs one batch through `cycle` and remembers what it delivers.
     pub(crate) fn turn(&mut self, batch: Vec<Input>) -> Vec<Effect> {
         let turned = cycle::turn(&mut self.hub, self.now, batch, &mut self.journal).unwrap();
         assert_eq!(turned.failed, None);
@@ -134,7 +134,7 @@ impl Rig {
         Input::Asked { ask: AskId(self.asks), caller, command, facts, fresh }
     }
 
-    /// What the journal knows of the things that a command names, as a node asks for it.
+    /// Looks up what the journal knows about a command's message and task, as a node does.
     fn facts(&self, caller: &Caller, command: &Command) -> Facts {
         let ended = |name: &TaskRef| self.journal.ended(name, self.now).unwrap();
         match command {
@@ -174,7 +174,7 @@ impl Rig {
         self.ask(caller, Command::Report { message: letter.id.clone(), report })
     }
 
-    /// One thing that may happen, as the dice fall.
+    /// Makes one random step.
     pub(crate) fn step(&mut self) {
         let batch = match self.dice.below(100) {
             0..40 => {
@@ -203,7 +203,7 @@ impl Rig {
     fn any_send(&mut self) -> Input {
         let (word, to) = (self.dice.below(50), self.dice.below(u64::from(AGENTS)) as u8);
         let expects = if self.dice.below(2) == 0 { Expects::Answer } else { Expects::Receipt };
-        // A few ids that come again: mostly with the same words, sometimes with others.
+        // A few ids are used again: mostly with the same text, sometimes with another.
         let id = (self.dice.below(3) == 0).then(|| format!("mine-{}", word / 2));
         let text = format!("word {} \u{0} \u{202e} 世界", if id.is_some() { word / 2 * 2 } else { word });
         self.send(&text, to, id.as_deref(), expects)
@@ -263,7 +263,8 @@ impl Rig {
         vec![self.ask(caller, command)]
     }
 
-    /// Sends and lets them be seen, five hundred to a batch; each is over when this returns.
+    /// Sends messages and reports them as seen, five hundred per batch; all their
+    /// tasks have ended on return.
     pub(crate) fn deliver(&mut self, count: usize) {
         const BATCH: usize = 500;
         for done in (0..count).step_by(BATCH) {
@@ -281,7 +282,7 @@ impl Rig {
         }
     }
 
-    /// Closes the journal, opens it again and compares; the new hub goes on from there.
+    /// Closes the journal, opens it again and compares; the new hub continues from there.
     pub(crate) fn restart(&mut self, when: &str) {
         let (journal, state) = self.reopened();
         assert_same(&state, self.hub.state(), when);
@@ -293,14 +294,15 @@ impl Rig {
     }
 
     fn reopened(&mut self) -> (Journal, State) {
-        // The journal of a closed file stands in for the moment: two at once would be two writers.
+        // Another journal stands in for the moment, because opening the same file twice
+        // would make two writers.
         let elsewhere = self.dir.path().join("elsewhere.db");
         let (other, _) = Journal::open(&elsewhere, self.retention.clone()).unwrap();
         drop(std::mem::replace(&mut self.journal, other));
         Journal::open(&self.path, self.retention.clone()).unwrap()
     }
 
-    /// Ends the story: the closed file, with the folder that keeps it.
+    /// Ends the story; returns the closed file, with the folder that contains it.
     pub(crate) fn close(self) -> (tempfile::TempDir, PathBuf, State) {
         let state = self.hub.state().clone();
         drop(self.journal);

@@ -1,4 +1,5 @@
-//! The search index beside a journal: it finds what is there, only that, whatever became of its file (CLI-9).
+//! The search index beside a journal: it finds exactly what exists, even if its file is
+//! damaged or removed (CLI-9).
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ fn index_of(journal: &Path) -> PathBuf {
     journal.with_file_name("search.db")
 }
 
-/// Asks as the command does, with a connection of its own.
+/// Searches as the command does, on a separate connection.
 #[track_caller]
 fn ask(journal: &Path, text: &str, max: usize) -> Hits {
     let history = History::look_into(journal).unwrap().unwrap();
@@ -44,7 +45,7 @@ fn say(rig: &mut Rig, text: &str) {
     say_all(rig, &[text.to_owned()]);
 }
 
-/// All in one batch, and none a note: those are handed to nobody.
+/// Sends all in one batch with normal priority, since notes are not delivered.
 fn say_all(rig: &mut Rig, texts: &[String]) {
     let mut batch = Vec::new();
     for text in texts {
@@ -57,7 +58,7 @@ fn say_all(rig: &mut Rig, texts: &[String]) {
     rig.turn(batch);
 }
 
-/// Answers the message that was handed out last.
+/// Answers the message that was delivered last.
 fn answer(rig: &mut Rig, state: TaskState, text: Option<&str>, why: &str) {
     let (link, letter) = rig.delivered.pop().unwrap();
     let answer = text.map(|text| Body::of(&Content::text(text)));
@@ -104,7 +105,7 @@ fn words_of_every_script_are_found_in_messages_and_answers() {
     assert_eq!(texts(&ask(&path, "re", 1)), ["数据库连接 fine, reviewed twice"], "the newest first");
 }
 
-/// Whatever happens, and however often it is asked meanwhile, the index gives what reading everything gives.
+/// At any time, the index gives the same results as reading everything.
 #[test]
 fn the_index_says_what_reading_says() {
     let queries =
@@ -209,7 +210,7 @@ fn many_search_at_once_while_it_is_made_and_none_misses_a_word() {
             scope.spawn(move || {
                 assert_eq!(ask(path, "concurrent", 10_000).found.len(), 1_500);
                 if n == 0 {
-                    // Somebody may remove it at any time.
+                    // The index may be removed at any time.
                     drop(std::fs::remove_file(index_of(path)));
                 }
                 assert_eq!(ask(path, "会議", 10_000).found.len(), 1_515);
@@ -218,7 +219,7 @@ fn many_search_at_once_while_it_is_made_and_none_misses_a_word() {
     });
 }
 
-/// A node that is in the middle of a commit, and its files, notice nothing.
+/// A node in the middle of a commit and its files are not affected.
 #[test]
 fn looking_back_neither_waits_for_the_writer_nor_writes() {
     let mut rig = rig(6);

@@ -1,12 +1,12 @@
-//! From every version that ever was to the one of today.
+//! Migrations from every earlier version to the current one.
 
 use crate::rig::{Rig, number, sql};
 use synapse_core::effect::Serves;
 use synapse_core::state::State;
 use synapse_store::{Journal, Retention};
 
-/// What a file of each version looked like when it was new: `application_id` and tables, step by step.
-/// A new step of the schema adds its line here, with a row or two that it has to carry over.
+/// A new file of each version: `application_id` and tables, step by step. A new migration adds its
+/// line here, with a row or two that it has to convert.
 const OF_VERSION: &[&str] = &[
     "",
     include_str!("version_1.sql"),
@@ -53,7 +53,8 @@ fn a_journal_of_every_version_opens_today() {
     }
 }
 
-/// Version 2 had the end of a task in the journal as well, and the trails of its messages in a table of their own.
+/// Version 2 also had the end of a task in the journal, and the trails of its
+/// messages in a separate table.
 #[test]
 fn ends_that_were_written_twice_are_read_once() {
     let mut rig = Rig::new(5, Retention::default());
@@ -65,7 +66,7 @@ fn ends_that_were_written_twice_are_read_once() {
     let ended = number(&path, "SELECT count(*) FROM task");
     assert!(ended > 0);
     as_of_version_2(&path);
-    // Whoever only looks changes nothing.
+    // A read-only check changes nothing.
     assert_eq!(synapse_store::check::state(&path).unwrap().as_ref(), Some(&before));
     assert_eq!(number(&path, "PRAGMA user_version"), 2);
     let (journal, after) = Journal::open(&path, Retention::default()).unwrap();
