@@ -1,4 +1,6 @@
-//! Runs the simulation for many seeds on all cores: `cargo run --release -p synapse-core --example sim`.
+//! Runs the simulation for many seeds on all cores.
+//!
+//! Start it with `cargo run --release -p synapse-core --example sim`.
 //!
 //! `--seeds N` sets how many seeds to run, `--first-seed M` where to start, `--steps K` how long
 //! each run is, and `--break NAME` which fault to inject on purpose. A violation is printed with

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-/// Milliseconds since the Unix epoch. The core only compares and adds; it never asks what time it is.
+/// A time in milliseconds since the Unix epoch. The core never reads the clock itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
@@ -35,7 +35,7 @@ impl Seq {
     }
 }
 
-/// A connection over which an agent takes its messages: a hand in this process, or a `join`ed program.
+/// A connection over which an agent takes its messages: a hand of this node, or a `join`ed program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LinkId(pub u64);
@@ -66,7 +66,8 @@ fn bad(what: &'static str, raw: &str, rule: &'static str) -> BadId {
 pub struct AgentId([u8; 32]);
 
 impl AgentId {
-    /// `SHA256(hostname + working_dir + agent_type)`, with `#suffix` appended for a named or further agent.
+    /// Returns `SHA256(hostname + working_dir + agent_type)`; `#suffix` is appended for a
+    /// named or further agent.
     pub fn derive(hostname: &str, working_dir: &str, agent_type: &AgentType, suffix: Option<&str>) -> Self {
         let mut hash = Sha256::new();
         hash.update(hostname.as_bytes());

@@ -247,8 +247,8 @@ pub fn level(slot: &Slot, now: Timestamp, ageing_ms: u64) -> u8 {
 mod tests {
     use super::*;
 
-    /// Runs a script of one-line orders and compares the delivery order.
-    /// `put <priority> <seq>`, `lease <seq>`, `back <seq>`, `rest <seq> <until>`, `clock <ms>`, `gone <seq>`.
+    /// Runs a script of one-line orders and compares the delivery order: `put <priority> <seq>`,
+    /// `lease <seq>`, `back <seq>`, `rest <seq> <until>`, `clock <ms>`, `gone <seq>`.
     fn check(script: &str, leaves: &str) {
         let (mut mailbox, mut now) = (Mailbox::default(), Timestamp(0));
         for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {

@@ -1,10 +1,11 @@
-//! The files of settings: where they are, how they are read and replaced, and whether they changed.
+//! The settings files: where they are, how they are read and replaced, and whether they changed.
 //!
-//! For the user's file symbolic links are followed, since people keep such files elsewhere; but what a link leads to is
-//! believed only if it belongs to the user or to root and is not open for all to write. A project's file has to keep
-//! the rules of `project`.
+//! Symbolic links to the user's file are followed, since people keep such files elsewhere. The file
+//! they lead to is trusted only if it belongs to the user or root and is not writable by everyone.
+//! A project's file must meet the rules of `project`.
 //!
-//! Invariant: reading waits for nobody and has a limit; a replaced file is the old one or the new one, never half.
+//! Invariant: reading never blocks and has a size limit; a replaced file is the old one or
+//! the new one, never half.
 //! Not here: what is in the files (`document`), and changing it (`edit`).
 
 use crate::edit::{self, CannotChange, Change, Of};
@@ -21,27 +22,27 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Settings files are small; what is larger is something else.
+/// The most bytes of a settings file; a larger file is something else.
 pub const BYTES_MAX: u64 = 1 << 20;
 
-/// What decides which settings hold.
+/// The places that determine the effective settings.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// Synapse's home; the user's file is in it.
+    /// Synapse's home, which contains the user's file.
     pub home: PathBuf,
-    /// Where one works; the project's file is here or above.
+    /// The working folder; the project's file is here or in a parent.
     pub folder: PathBuf,
-    /// The user's own folder, for `~/`.
+    /// The user's home folder, for `~/`.
     pub user_folder: Option<PathBuf>,
     pub variables: BTreeMap<String, String>,
 }
 
 impl Places {
-    /// With the environment of this process.
+    /// Uses the environment of this process.
     pub fn here(home: &Path, folder: &Path) -> Self {
         let known: Vec<String> = crate::KEYS.iter().filter_map(crate::Key::variable_name).collect();
         let ours = known.into_iter().filter_map(|name| {
-            // What is not text fits no setting; shown with its odd signs replaced.
+            // A value that is not UTF-8 fits no setting; it is shown with replacement characters.
             let value = std::env::var_os(&name)?.to_string_lossy().into_owned();
             Some((name, value))
         });
@@ -53,17 +54,17 @@ impl Places {
         self.home.join(FILE)
     }
 
-    /// Where projects are searched for.
+    /// Returns where to search for projects.
     pub fn search(&self) -> Search<'_> {
         Search { folder: &self.folder, home: &self.home, user_folder: self.user_folder.as_deref() }
     }
 
-    /// The nearest project's file, here or above; never the user's own.
+    /// Returns the nearest project's file, here or in a parent; never the user's own.
     pub fn project_file(&self) -> Option<PathBuf> {
         self.read_project().0.map(|(file, _)| file)
     }
 
-    /// The nearest project's file that may be read, with its bytes, and what was passed over for it.
+    /// Returns the nearest readable project's file with its bytes, and any file that was ignored.
     fn read_project(&self) -> (Option<(PathBuf, Vec<u8>)>, Option<IgnoredFile>) {
         let roots = self.search().roots();
         for root in &roots.folders {
@@ -76,18 +77,18 @@ impl Places {
         (None, roots.passed_over)
     }
 
-    /// Where a project's file would be made.
+    /// Returns the path for a new project's file.
     pub fn new_project_file(&self) -> PathBuf {
         self.folder.join(FOLDER).join(FILE)
     }
 
-    /// Whether a file is the user's own: of this home, or of the usual one.
+    /// Whether a file is the user's own: in this home, or in the default one.
     pub fn is_users(&self, file: &Path) -> bool {
         let usual = self.user_folder.as_ref().map(|user| user.join(FOLDER).join(FILE));
         file == self.user_file() || Some(file) == usual.as_deref()
     }
 
-    /// What the files look like from outside; if this is the same, so are they.
+    /// Returns the metadata of the files; if it is unchanged, so are the files.
     pub fn stamp(&self) -> Stamp {
         let roots = self.search().roots().folders;
         let projects = roots.iter().map(|root| root.join(FOLDER).join(FILE));
@@ -96,22 +97,22 @@ impl Places {
     }
 }
 
-/// The user's own folder, as the environment of this process has it.
+/// Returns the user's home folder from the environment of this process.
 pub fn user_folder() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from).filter(|folder| folder.is_absolute())
 }
 
-/// See `Places::stamp`.
+/// The metadata of the settings files, see `Places::stamp`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp(Vec<Option<Look>>);
 
 impl Stamp {
-    /// Whether a file changed so shortly ago that its next change may not show in its times.
+    /// Whether a file changed so recently that its next change may not show in its times.
     pub fn is_fresh(&self, now: SystemTime) -> bool {
         const FRESH_S: i64 = 2;
         let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let now = i64::try_from(now).unwrap_or(i64::MAX);
-        // A time to come is the mark of a clock that was set; waiting for it could take long.
+        // Ignore a time in the future: the clock was set back, and waiting for it could take long.
         self.0.iter().flatten().any(|look| (0..=FRESH_S).contains(&now.saturating_sub(look.changed.0)))
     }
 }
@@ -137,13 +138,14 @@ impl Look {
     }
 }
 
-/// The settings that hold. Never fails: see `Loaded::faults`, and `Loaded::faultless` for all or nothing.
+/// Loads the effective settings. Never fails: see `Loaded::faults`, and
+/// `Loaded::faultless` for all or nothing.
 pub fn load(places: &Places) -> Loaded {
     let user_file = places.user_file();
     let user = read(&user_file, Whose::User).transpose();
     let (project, ignored) = places.read_project();
     let project = project.map(|(file, bytes)| {
-        // The bytes that are looked up are those that are parsed.
+        // The trusted bytes are the very bytes that are parsed.
         let trusted = TrustList::load(&places.home).is_ok_and(|list| list.trusts(&file, &bytes));
         (file, text_of(bytes), trusted)
     });
@@ -168,9 +170,9 @@ pub enum Whose {
     Project,
 }
 
-/// The text of a file; none if there is none.
+/// Returns the text of a file; `None` if there is none.
 pub fn read(file: &Path, whose: Whose) -> Result<Option<String>, FileWrong> {
-    // Not blocking: opening a pipe would otherwise wait for someone to write to it.
+    // Non-blocking, because opening a pipe would otherwise wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = match rustix::fs::open(file, flags, Mode::empty()) {
         Ok(opened) => File::from(opened),
@@ -230,8 +232,8 @@ pub enum ChangeError {
     Unwritable { file: PathBuf, source: io::Error },
 }
 
-/// Changes a file of settings, alone: two who change it at once do so one after the other. Returns the faults it
-/// had before and still has.
+/// Changes a settings file under a lock, so that concurrent changes happen one after the other.
+/// Returns the faults that it had before and still has.
 pub fn change(
     places: &Places,
     file: &Path,
@@ -254,7 +256,7 @@ pub fn change(
     Ok(left)
 }
 
-/// Waits its turn, but not for ever: who holds it is as short as we are.
+/// Takes the lock, and waits for at most five seconds, since every holder is quick.
 pub(crate) fn lock(folder: &Path) -> io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(20);
     const TRIES_MAX: u32 = 250;
@@ -263,7 +265,7 @@ pub(crate) fn lock(folder: &Path) -> io::Result<File> {
         match rustix::fs::flock(&held, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(held),
             Err(Errno::WOULDBLOCK) => std::thread::sleep(PAUSE),
-            // Some file systems have no locks; then two at once is a risk to take.
+            // Some file systems have no locks; then concurrent changes are an accepted risk.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => return Ok(held),
             Err(errno) => return Err(errno.into()),
         }
@@ -275,8 +277,9 @@ fn parent(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new("/"))
 }
 
-/// Replaces the file in one step, through links, and returns once it would survive a power cut. A new one is for
-/// this user alone, or for a project as the user's other files are; an old one keeps its rights.
+/// Replaces the file atomically, follows links, and returns once it would survive a power cut.
+/// A new file is for this user alone, or for a project has the user's default mode; an
+/// existing one keeps its mode.
 pub(crate) fn replace(file: &Path, text: &str, whose: Whose) -> io::Result<()> {
     let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder = parent(&target);
@@ -292,7 +295,7 @@ pub(crate) fn replace(file: &Path, text: &str, whose: Whose) -> io::Result<()> {
         let _ = std::fs::remove_file(&draft);
     }
     placed?;
-    // Some file systems cannot sync a folder; then there is nothing more to be had.
+    // Some file systems cannot sync a folder; that is accepted.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(())
 }
@@ -311,5 +314,5 @@ fn new_draft(folder: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// The name of a file of settings.
+/// The name of a settings file.
 pub const FILE: &str = "settings.json";

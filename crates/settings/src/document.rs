@@ -1,10 +1,10 @@
-//! One settings text, read: which settings it has, with the line of each, and everything that is wrong with it.
+//! Parses one settings text: its settings with their lines, and everything that is wrong with it.
 //!
-//! JSON with comments and trailing commas. What is well formed is kept even if something else is not, so that a
-//! node can go on with it; who wants all or nothing looks at the faults.
+//! JSON with comments and trailing commas. Valid settings are kept even if others are not, so that
+//! a node can continue with them; a caller that wants all or nothing checks the faults.
 //!
 //! Invariant: pure, and no text makes it panic; the work is bounded by the length of the text.
-//! Not here: the file (`disk`), how texts lie on each other (`layers`).
+//! Not here: the file (`disk`), how texts are layered (`layers`).
 
 use crate::fault::{Fault, Source, Wrong};
 use crate::keys::{self, Key, Step};
@@ -16,39 +16,39 @@ use std::collections::HashMap;
 use std::path::Path;
 use synapse_core::ids::Label;
 
-/// What a text says.
+/// The content of a settings text.
 #[derive(Debug, Default)]
 pub struct Document {
     pub entries: Vec<Entry>,
     pub faults: Vec<Fault>,
 }
 
-/// One setting in it.
+/// One setting in a text.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub key: &'static Key,
-    /// In place of the `*`; empty if the key has none.
+    /// The name in place of the `*`; empty if the key has none.
     pub name: String,
     pub value: Value,
     pub line: usize,
 }
 
-/// What there is to know about a text.
+/// The context in which a text is parsed.
 #[derive(Debug, Clone)]
 pub struct Context<'a> {
     pub source: Source,
     pub ground: Ground<'a>,
-    /// Where guarded settings belong, for telling.
+    /// The file for guarded settings, for error messages.
     pub user_file: &'a Path,
 }
 
-/// Faults that are told; a file with more is a file of another kind.
+/// The most faults that are reported; a file with more is probably another kind of file.
 const FAULTS_MAX: usize = 20;
-/// Roles, secrets or identities, at most.
+/// The most roles, secrets or identities.
 const NAMES_MAX: usize = 256;
-/// Brackets within each other, at most: what reads them goes as deep on its stack, which may be small.
+/// The most nested brackets. The parser recurses once per level, and its stack may be small.
 const DEPTH_MAX: usize = 64;
-/// Words in which people write a secret down.
+/// Names under which people write a secret itself.
 const SECRET_WORDS: &[&str] = &["secret", "value", "token", "password", "key", "bearer", "text"];
 
 pub fn read(text: &str, context: &Context<'_>) -> Document {
@@ -75,7 +75,8 @@ pub fn read(text: &str, context: &Context<'_>) -> Document {
     reader.document
 }
 
-/// Comments and trailing commas, nothing else beyond JSON: editors and other tools read these files too.
+/// Allows comments and trailing commas, nothing else beyond JSON: editors and other
+/// tools read these files too.
 pub fn form() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -91,7 +92,7 @@ pub fn form() -> ParseOptions {
     }
 }
 
-/// Some editors put a mark of byte order before the text.
+/// Removes the byte order mark that some editors write.
 pub fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
@@ -103,7 +104,7 @@ struct Reader<'t, 'c> {
 }
 
 impl Reader<'_, '_> {
-    /// An object at a place in the tree of settings; `name` is what stands for the `*` in `pattern`.
+    /// Reads an object in the tree of settings; `name` replaces the `*` in `pattern`.
     fn object(&mut self, object: &ast::Object<'_>, pattern: &str, name: &str) {
         let children = keys::children(pattern);
         let opens = children.contains(&"*");
@@ -112,7 +113,7 @@ impl Reader<'_, '_> {
             let step = property.name.as_str();
             let at = property.start();
             let shown = join(&pattern.replacen('*', name, 1), step);
-            // Roles are the same in any case, so two that differ in nothing else would be one role twice.
+            // Roles ignore case, so two that differ only in case would be the same role twice.
             let seen_as = if opens { step.to_ascii_lowercase() } else { step.to_owned() };
             if let Some(first) = seen.insert(seen_as, at) {
                 let first = self.lines.line(first);
@@ -135,7 +136,7 @@ impl Reader<'_, '_> {
                 self.fault(at, Some(&shown), Wrong::BadName { key: plain(&shown), rule });
                 continue;
             }
-            // A path as one word (`"a2a.flow"`) would look like the setting itself further down.
+            // A path as one key (`"a2a.flow"`) must not be taken for the setting itself.
             if opens || children.contains(&step) {
                 self.property(property, &pattern, name, &shown);
             } else {
@@ -169,7 +170,7 @@ impl Reader<'_, '_> {
                     Wrong::Misfit { key: plain(shown), found, allowed, kind: None },
                 );
             }
-            // Only children of the table come here.
+            // Only children of the table reach this.
             (Step::Nowhere, _) => {}
         }
     }
@@ -197,7 +198,8 @@ impl Reader<'_, '_> {
                 let path = key.named(name);
                 let wrong = wrong_of(misfit, key, &path);
                 self.fault(value.start(), Some(&path), wrong);
-                // A role whose rights cannot be read has none; left out, it would have those of every agent.
+                // A role whose rights are invalid gets none; if it were left out, it would have the
+                // rights of every agent.
                 if key.kind == Kind::Verbs {
                     let value = Value::List(Vec::new());
                     self.document.entries.push(Entry { key, name: name.to_owned(), value, line });
@@ -211,7 +213,7 @@ impl Reader<'_, '_> {
         if told > FAULTS_MAX {
             return;
         }
-        // The last one is about the file as a whole, since nobody looks at which settings it leaves out.
+        // The last fault is about the whole file, since it hides which other settings are wrong.
         let (key, wrong) = if told == FAULTS_MAX { (None, Wrong::TooMany) } else { (key, wrong) };
         let (at, key) = (Some(self.lines.place(offset)), key.map(str::to_owned));
         self.document.faults.push(Fault { source: self.context.source.clone(), at, key, wrong });
@@ -226,8 +228,8 @@ pub(crate) fn wrong_of(misfit: Misfit, key: &Key, path: &str) -> Wrong {
     }
 }
 
-/// The rule that a name breaks. A role, and what a secret is called, is a label; a certificate may name its holder
-/// in many ways.
+/// Returns the rule that a name breaks. Roles and names of secrets are labels; a certificate may
+/// name its holder in many ways.
 pub fn check_name(pattern: &str, name: &str) -> Result<(), &'static str> {
     if pattern.starts_with("tls.identities.") {
         let fits = !name.trim().is_empty() && name.trim() == name && name.len() <= 253;
@@ -254,7 +256,7 @@ fn join(pattern: &str, step: &str) -> String {
     if pattern.is_empty() { step.to_owned() } else { format!("{pattern}.{step}") }
 }
 
-/// A path from a file, fit to be printed: short, and without what drives a terminal.
+/// Makes a path from a file safe to print: short, and without control characters.
 fn plain(path: &str) -> String {
     const CHARS_MAX: usize = 120;
     let mut plain: String = path.chars().take(CHARS_MAX).collect::<String>().escape_debug().collect();
@@ -286,7 +288,7 @@ fn kind_of(value: &ast::Value<'_>) -> &'static str {
     }
 }
 
-/// Where the brackets get too deep, those in texts and comments left out.
+/// Returns where brackets are nested too deep, ignoring those in strings and comments.
 pub fn too_deep(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let end_of_line = |from: usize| bytes[from..].iter().position(|byte| matches!(byte, b'\n' | b'\r'));
@@ -312,7 +314,7 @@ pub fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-/// Lines and columns of places in a text.
+/// Converts offsets in a text to lines and columns.
 struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
@@ -328,7 +330,7 @@ impl<'t> Lines<'t> {
         self.starts.partition_point(|start| *start <= offset)
     }
 
-    /// Both from 1; the column in characters.
+    /// Returns line and column, both from 1; the column counts characters.
     fn place(&self, offset: usize) -> (usize, usize) {
         let line = self.line(offset);
         let start = self.starts[line - 1];

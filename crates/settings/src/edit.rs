@@ -1,6 +1,6 @@
-//! Changing one setting in a text; comments, order and everything else stay.
+//! Changes single settings in a text; comments, order and everything else stay.
 //!
-//! Invariant: pure; a change that would bring a new fault is refused.
+//! Invariant: pure; a change that would add a fault is refused.
 //! Not here: which file, and writing it.
 
 use crate::document::{self, form, without_mark};
@@ -12,7 +12,7 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One thing to do to a file.
+/// One change to a file.
 #[derive(Debug, Clone)]
 pub enum Change<'a> {
     Set {
@@ -20,7 +20,7 @@ pub enum Change<'a> {
         name: &'a str,
         value: &'a str,
     },
-    /// A setting, or a section with all that is in it.
+    /// Removes a setting, or a section with everything in it.
     Unset {
         path: &'a str,
     },
@@ -29,7 +29,7 @@ pub enum Change<'a> {
 /// Why a text was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CannotChange {
-    /// The file is wrong as it is.
+    /// The file is already invalid.
     #[error("{0}")]
     Faults(Faults),
     #[error("{0}, so nothing was changed; `synapse config show {1}` tells more")]
@@ -42,7 +42,7 @@ pub enum CannotChange {
     InTheWay { path: String, file: String },
 }
 
-/// The file a text is from.
+/// The file that a text comes from.
 #[derive(Debug, Clone, Copy)]
 pub struct Of<'a> {
     pub file: &'a Path,
@@ -51,7 +51,7 @@ pub struct Of<'a> {
     pub user_folder: Option<&'a Path>,
 }
 
-/// The text after the changes, and the faults it had before and still has.
+/// Returns the changed text, and the faults it had before and still has.
 pub fn change(text: &str, changes: &[Change<'_>], of: Of<'_>) -> Result<(String, Vec<Fault>), CannotChange> {
     let text = without_mark(text);
     let before = faults(text, of);
@@ -121,14 +121,14 @@ fn set(root: &CstObject, steps: &[&str], value: CstInputValue) -> Option<()> {
     Some(())
 }
 
-/// Sections that become empty go too.
+/// Removes a setting, and sections that become empty.
 fn unset(root: &CstObject, steps: &[&str]) -> Option<()> {
     let (first, rest) = steps.split_first()?;
     let property = root.get(first)?;
     if !rest.is_empty() {
         let object = property.object_value()?;
         unset(&object, rest)?;
-        // A comment in it may be why somebody left it there.
+        // Keep an empty section that contains a comment, which may explain it.
         let holds_comment = object.children().iter().any(jsonc_parser::cst::CstNode::is_comment);
         if !object.properties().is_empty() || holds_comment {
             return Some(());
@@ -138,7 +138,8 @@ fn unset(root: &CstObject, steps: &[&str]) -> Option<()> {
     Some(())
 }
 
-/// The steps to a setting or a section. A name may have dots, so what is known around it is cut off first.
+/// Splits the path of a setting or a section. A name may contain dots, so the known parts
+/// around it are removed first.
 fn steps_of(path: &str) -> Vec<&str> {
     if let Some((key, name)) = keys::find(path) {
         return key.path.split('.').map(|step| if step == "*" { name } else { step }).collect();
@@ -151,7 +152,7 @@ fn steps_of(path: &str) -> Vec<&str> {
     path.split('.').collect()
 }
 
-/// What a person typed; a list also as JSON has it.
+/// Parses what a person typed; a list may also be JSON.
 fn typed(kind: Kind, text: &str) -> Raw {
     match serde_json::from_str::<Vec<String>>(text) {
         Ok(words) if kind.is_list() => Raw::List(words.into_iter().map(Raw::Text).collect()),
@@ -159,12 +160,12 @@ fn typed(kind: Kind, text: &str) -> Raw {
     }
 }
 
-/// Only for what was checked.
+/// Converts a value that was already checked.
 fn to_input(raw: Raw) -> CstInputValue {
     match raw {
         Raw::Null => CstInputValue::Null,
         Raw::Bool(truth) => CstInputValue::Bool(truth),
-        // Without the zeros and signs that a number in a file may not have.
+        // Normalized, without leading zeros and signs, which JSON does not allow.
         Raw::Number(digits) => CstInputValue::Number(digits.parse::<u64>().unwrap_or_default().to_string()),
         Raw::Text(text) => CstInputValue::String(text),
         Raw::List(list) => CstInputValue::Array(list.into_iter().map(to_input).collect()),

@@ -1,24 +1,25 @@
 //! Faults: what is wrong with a setting, where, and what helps.
 //!
-//! Invariant: a fault never repeats what may be a secret, and ends with something to type or to edit.
+//! Invariant: a fault never repeats what may be a secret, and ends with a command
+//! or an edit that helps.
 //! Not here: finding them (`document`, `layers`, `disk`).
 
 use crate::kinds::Kind;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub source: Source,
     /// Line and column, both from 1.
     pub at: Option<(usize, usize)>,
-    /// The setting it is about, as a path; none if it is about the file as a whole.
+    /// The path of the setting; `None` if it is about the whole file.
     pub key: Option<String>,
     pub wrong: Wrong,
 }
 
-/// Where the wrong thing stands.
+/// The source of a faulty value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     User(PathBuf),
@@ -98,7 +99,7 @@ pub enum FileWrong {
 }
 
 impl Fault {
-    /// The file, the line, or the command that puts it right.
+    /// Returns the file, the line, or the command to fix it.
     fn help(&self) -> String {
         let Some(file) = self.source.file() else {
             let Source::Variable(name) = &self.source else { return String::new() };
@@ -167,7 +168,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// All that is wrong; at least one.
+/// All faults of a load; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Faults(pub Vec<Fault>);
 

@@ -1,10 +1,11 @@
-//! The one table of all settings: path, what it may be, who may set it, and what it is for.
+//! The table of all settings: path, allowed values, who may set it, and its help.
 //!
-//! Reading, errors, `config show`, the JSON Schema and the page of all settings come from this table, so a new
-//! setting is one row here and one field in `Settings`. A `*` in a path is a name that the user chooses.
+//! Parsing, errors, `config show`, the JSON Schema and the settings page come from this table,
+//! so a new setting is one row here and one field in `Settings`. A `*` in a path is a name
+//! that the user chooses.
 //!
-//! Invariant: a path has at most one `*`, and a row's `write` puts in what its `read` finds.
-//! Not here: what a kind of value looks like (`kinds`).
+//! Invariant: a path has at most one `*`, and a row's `write` stores what its `read` returns.
+//! Not here: the format of each kind of value (`kinds`).
 // tidy: table
 
 mod project_may;
@@ -16,14 +17,14 @@ use crate::prefix::{NO_PREFIX, PrefixKey};
 use crate::{BINDINGS, Flow, Settings};
 use synapse_core::routes::distance;
 
-/// One row.
+/// One row of the table.
 #[derive(Debug)]
 pub struct Key {
     pub path: &'static str,
     pub kind: Kind,
-    /// It guards the machine: only the user's own file may set it.
+    /// Guards the machine: only the user's own file may set it.
     pub guarded: bool,
-    /// What a project that is not trusted may do with it.
+    /// What an untrusted project may do with it.
     pub project: ProjectMay,
     pub help: &'static str,
     read: fn(&Settings) -> Option<Value>,
@@ -31,12 +32,12 @@ pub struct Key {
 }
 
 impl Key {
-    /// Its path with the name in place of the `*`.
+    /// Returns its path with the name in place of the `*`.
     pub fn named(&self, name: &str) -> String {
         self.path.replacen('*', name, 1)
     }
 
-    /// As a person reads it: `rights.<ROLE>`.
+    /// Returns it as help texts show it: `rights.<ROLE>`.
     pub fn shown(&self) -> String {
         self.path.replacen('*', self.placeholder(), 1)
     }
@@ -49,7 +50,7 @@ impl Key {
         self.path.contains('*')
     }
 
-    /// The value that holds when nobody says anything; none for keys with a name.
+    /// Returns the default value; `None` for keys with a name.
     pub fn default(&self) -> Option<Value> {
         (self.read)(&Settings::default())
     }
@@ -58,18 +59,18 @@ impl Key {
         (self.write)(settings, name, value);
     }
 
-    /// The variable of the environment that sets it. Lists, names and what guards the machine have none.
+    /// Returns the environment variable that sets it. Lists, named and guarded settings have none.
     pub fn variable(&self) -> Option<String> {
         (!self.guarded).then(|| self.variable_name()).flatten()
     }
 
-    /// As `variable`, also for guarded keys, where it is refused.
+    /// Like `variable`, but also for guarded keys, where the variable is refused.
     pub(crate) fn variable_name(&self) -> Option<String> {
         let scalar = !self.is_open() && !self.kind.is_list();
         scalar.then(|| format!("SYNAPSE_{}", self.path.to_ascii_uppercase().replace('.', "_")))
     }
 
-    /// The name in a path that fits this row; empty for a row without one.
+    /// Returns the name in a path that matches this row; empty for a row without one.
     fn name_in<'a>(&self, path: &'a str) -> Option<&'a str> {
         match self.path.split_once('*') {
             None => (self.path == path).then_some(""),
@@ -80,26 +81,26 @@ impl Key {
         }
     }
 
-    /// The steps from the root of a file to this key.
+    /// Returns the steps from the root of a file to this key.
     pub(crate) fn steps<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         self.path.split('.').map(|step| if step == "*" { name } else { step }).collect()
     }
 }
 
-/// The row for a path as a person writes it, and the name in it. A name may have dots: what stands before and
-/// after it is known.
+/// Finds the row for a path as a person writes it, and the name in it. The name may contain dots,
+/// because the parts before and after it are known.
 pub fn find(path: &str) -> Option<(&'static Key, &str)> {
     KEYS.iter().find_map(|key| key.name_in(path).map(|name| (key, name)))
 }
 
-/// Where a step leads from a place in the tree of settings.
+/// What a path in the tree of settings leads to.
 pub(crate) enum Step {
     Key(&'static Key),
     Section,
     Nowhere,
 }
 
-/// `pattern` has a `*` for each name.
+/// Looks up a path; `pattern` has a `*` for each name.
 pub(crate) fn at(pattern: &str) -> Step {
     if let Some(key) = KEYS.iter().find(|key| key.path == pattern) {
         return Step::Key(key);
@@ -107,14 +108,14 @@ pub(crate) fn at(pattern: &str) -> Step {
     if below(pattern).next().is_some() { Step::Section } else { Step::Nowhere }
 }
 
-/// All rows below a section.
+/// Returns all rows below a section.
 pub(crate) fn below(pattern: &str) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| {
         pattern.is_empty() || key.path.strip_prefix(pattern).is_some_and(|rest| rest.starts_with('.'))
     })
 }
 
-/// What may stand in a section, each once.
+/// Returns the child names of a section, each once.
 pub(crate) fn children(pattern: &str) -> Vec<&'static str> {
     let mut names: Vec<&str> = below(pattern)
         .filter_map(|key| {
@@ -126,7 +127,7 @@ pub(crate) fn children(pattern: &str) -> Vec<&'static str> {
     names
 }
 
-/// The setting that was probably meant, as a whole path.
+/// Returns the setting that was probably meant, as a full path.
 pub fn nearest(pattern: &str, wrong: &str) -> Option<String> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let wanted = plain(&wrong.chars().take(64).collect::<String>());
@@ -139,7 +140,7 @@ pub fn nearest(pattern: &str, wrong: &str) -> Option<String> {
     if let Some((_, name)) = sibling {
         return Some(if pattern.is_empty() { name.to_owned() } else { format!("{pattern}.{name}") });
     }
-    // In the wrong place, or with its path as one word.
+    // Under another section, or with its path as one word.
     let whole = if pattern.is_empty() { wanted.clone() } else { format!("{}.{wanted}", plain(pattern)) };
     let fits = |key: &&Key| {
         plain(key.path) == whole || key.path.rsplit('.').next().map(plain).as_ref() == Some(&wanted)
@@ -153,7 +154,8 @@ pub fn nearest(pattern: &str, wrong: &str) -> Option<String> {
     })
 }
 
-/// What a role may be given, in the order of growing weight. `approve` is missing: only the user may.
+/// The verbs that a role may be given, in order of growing weight. `approve` is missing:
+/// only the user may.
 pub const VERBS: &[&str] =
     &["read_status", "read", "message", "reply", "interrupt", "assign", "report", "cancel"];
 pub(crate) const APPROVE: &str = "approve";
@@ -578,7 +580,7 @@ mod tests {
         }
     }
 
-    /// Finding H3: without trust, a project moves a setting only in the careful direction.
+    /// Finding H3: without trust, a project can only make a setting more restrictive.
     #[test]
     fn untrusted_projects_only_make_settings_more_careful() {
         use Value::{Bool, Number};

@@ -1,7 +1,7 @@
-//! Kinds of values: what a setting may be, and the words that say so.
+//! Kinds of values: what a setting may be, and how errors describe that.
 //!
-//! Invariant: a `Value` that came out of `Kind::check` fits its kind.
-//! Not here: which setting has which kind (`keys`), where a value stood (`document`).
+//! Invariant: a `Value` returned by `Kind::check` fits its kind.
+//! Not here: which setting has which kind (`keys`), the position of a value (`document`).
 
 mod value;
 
@@ -22,34 +22,34 @@ pub enum Kind {
         min: u64,
         max: u64,
     },
-    /// A list of some of these words, in an order that counts; never empty.
+    /// A list of some of these words, whose order matters; never empty.
     Words(&'static [&'static str]),
-    /// What a role may do.
+    /// The verbs of a role.
     Verbs,
     Path,
-    /// The name of a variable.
+    /// The name of an environment variable.
     Variable,
     /// The name of a role or an agent.
     Label,
     Address,
-    /// Addresses and ranges of them.
+    /// Addresses and address ranges.
     Ranges,
     Hosts,
-    /// Web pages, by scheme, host and port.
+    /// Origins of web pages: scheme, host and port.
     Origins,
     /// Media types, such as `image/png` or `image/*`; never empty.
     MediaTypes,
-    /// Where something is on the web, without a query.
+    /// A web address without a query.
     Url,
     /// One line of text.
     Line,
-    /// A program and its arguments, as they are started; no shell reads them.
+    /// A program and its arguments, started without a shell.
     Command,
     /// A key with Ctrl, or none.
     PrefixKey,
 }
 
-/// A value as it stands in a file, before anything is believed.
+/// A value from a file, before it is checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Raw {
     Null,
@@ -61,7 +61,7 @@ pub(crate) enum Raw {
     Object,
 }
 
-/// Why a value does not fit.
+/// Why a value does not fit its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Misfit {
     /// What was found and what is allowed.
@@ -72,20 +72,20 @@ pub(crate) enum Misfit {
     Approve,
 }
 
-/// What a relative path and `~` stand on.
+/// What relative paths and `~` refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct Ground<'a> {
     /// The folder of the settings file.
     pub folder: &'a Path,
-    /// The user's own folder, for `~/`.
+    /// The user's home folder, for `~/`.
     pub user: Option<&'a Path>,
 }
 
-/// Elements in a list, at most.
+/// The most elements in a list.
 const LIST_MAX: usize = 256;
 const LINE_CHARS_MAX: usize = 100;
 const URL_BYTES_MAX: usize = 1024;
-/// The program and its arguments.
+/// The most words of a command: the program and its arguments.
 const COMMAND_WORDS_MAX: usize = 64;
 const COMMAND_WORD_BYTES_MAX: usize = 4096;
 
@@ -103,7 +103,7 @@ impl Kind {
         )
     }
 
-    /// The words for what is allowed, to follow "it must be".
+    /// Returns what is allowed, in words that follow "it must be".
     pub fn allowed(self) -> String {
         match self {
             Self::Choice(words) => one_of(words),
@@ -141,7 +141,7 @@ impl Kind {
         }
     }
 
-    /// A value that fits, for the advice in errors and for tests.
+    /// Returns a valid value, for the advice in errors and for tests.
     pub fn example(self) -> Value {
         let text = |text: &str| Value::Text(text.to_owned());
         let list = |one: &str| Value::List(vec![one.to_owned()]);
@@ -234,7 +234,8 @@ impl Kind {
         Ok(Value::List(list))
     }
 
-    /// What stands there, as far as it may be repeated: what should name a variable may be the secret itself.
+    /// Describes a wrong value without repeating what may be a secret: a variable's name
+    /// may be the secret itself.
     fn found(self, raw: &Raw) -> String {
         const CHARS_MAX: usize = 60;
         match raw {
@@ -255,12 +256,12 @@ impl Kind {
         }
     }
 
-    /// What stands on a command line or in a variable, as it would stand in a file.
+    /// Converts text from a command line or a variable to what a file would contain.
     pub(crate) fn raw_of(self, text: &str) -> Raw {
         match self {
             Self::Bool if text == "true" || text == "false" => Raw::Bool(text == "true"),
             Self::Number { .. } => Raw::Number(text.trim().to_owned()),
-            // No rule tells where the words of a command end, so it is written as JSON.
+            // Written as JSON, because plain text does not show where the words of a command end.
             Self::Command => match serde_json::from_str::<Vec<String>>(text) {
                 Ok(words) => Raw::List(words.into_iter().map(Raw::Text).collect()),
                 Err(_) => Raw::Text(text.to_owned()),
@@ -274,7 +275,7 @@ impl Kind {
     }
 }
 
-/// An address or a range of them, as `network.allow` has it (REST-6); or what it must be.
+/// Parses an address or a range for `network.allow` (REST-6); the error says what it must be.
 pub fn parse_range(raw: &str) -> Result<IpNet, String> {
     const FORM: &str = "an address or a range, such as 10.0.0.0/8, 192.168.1.7 or fd00::/8";
     let net = match raw.parse::<IpNet>() {
@@ -292,7 +293,7 @@ pub fn parse_range(raw: &str) -> Result<IpNet, String> {
     Ok(net)
 }
 
-/// An origin as browsers send it: lower case, and without the port that its scheme has anyway.
+/// Parses an origin as browsers send it: lower case, and without the scheme's default port.
 fn parse_origin(raw: &str) -> Option<String> {
     let raw = raw.to_ascii_lowercase();
     let (scheme, authority) = raw.split_once("://")?;
@@ -302,13 +303,13 @@ fn parse_origin(raw: &str) -> Option<String> {
         _ => return None,
     };
     let authority = authority.strip_suffix(usual_port).unwrap_or(authority);
-    // What an address on the web may have besides, an origin may not.
+    // An origin has no path, query or user name, unlike other URLs.
     let is_plain = !authority.contains(['/', '?', '#', '@', '*', ',', ' ']);
     let url = format!("{scheme}://{authority}");
     parse_url(&url).filter(|_| is_plain).map(|_| url)
 }
 
-/// A media type without parameters, in lower case. The subtype, or both parts, may be `*`.
+/// Parses a media type without parameters, in lower case. The subtype, or both parts, may be `*`.
 pub fn parse_media_type(raw: &str) -> Option<String> {
     const BYTES_MAX: usize = 127;
     let is_name = |part: &str| {
@@ -334,7 +335,7 @@ fn range(raw: &str) -> Result<String, String> {
     Ok(if single { net.addr().to_string() } else { net.to_string() })
 }
 
-/// A host as a Host header has it, without port; in lower case, since names have none.
+/// Parses a host as in a Host header, without port; returns it in lower case.
 fn host(raw: &str) -> Option<String> {
     let bare = raw.strip_prefix('[').and_then(|raw| raw.strip_suffix(']')).unwrap_or(raw);
     if let Ok(address) = bare.parse::<IpAddr>() {
@@ -349,8 +350,8 @@ fn host(raw: &str) -> Option<String> {
     (raw.len() <= 253 && raw.split('.').all(part)).then(|| raw.to_ascii_lowercase())
 }
 
-/// An `http` or `https` address with its path, without a slash at the end. No name and password, no query: it is a place
-/// that others are told of.
+/// Parses an `http` or `https` URL with its path and returns it without a trailing slash. It must
+/// not contain user name, password or query, because others get to see it.
 pub fn parse_url(raw: &str) -> Option<String> {
     let (scheme, rest) = raw.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
@@ -361,7 +362,7 @@ pub fn parse_url(raw: &str) -> Option<String> {
     };
     let in_path = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/".contains(&b);
     let is_whole = matches!(scheme.as_str(), "http" | "https") && path.bytes().all(in_path);
-    // An address of IPv6 stands in brackets.
+    // IPv6 addresses must be in brackets.
     let name = if name.contains(':') && !name.starts_with('[') { None } else { host(name) }?;
     if !is_whole || raw.len() > URL_BYTES_MAX {
         return None;
@@ -379,13 +380,13 @@ fn is_line(raw: &str) -> bool {
 
 fn is_variable(raw: &str) -> bool {
     let first = raw.bytes().next().is_some_and(|b| b.is_ascii_uppercase() || b == b'_');
-    // Capital letters only, since a secret that was put here by mistake rarely has no others.
+    // Upper case only: a secret put here by mistake almost always has other characters.
     first
         && raw.len() <= 128
         && raw.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
-/// The path that is meant, or what it must be.
+/// Resolves a path; the error says what it must be.
 fn resolve(raw: &str, ground: Ground<'_>) -> Result<PathBuf, String> {
     if raw.is_empty() || raw.len() > 4096 || raw.chars().any(char::is_control) {
         return Err(Kind::Path.allowed());
@@ -401,8 +402,8 @@ fn resolve(raw: &str, ground: Ground<'_>) -> Result<PathBuf, String> {
     }
 }
 
-/// The words of a command, or what was found instead. A program with a relative path is none: it would be started from
-/// the folder of a project.
+/// Parses the words of a command; the error says what was found instead. A relative program path is
+/// refused, because it would be resolved in the folder of a project.
 fn command(elements: &[Raw], ground: Ground<'_>) -> Result<Vec<String>, String> {
     if elements.len() > COMMAND_WORDS_MAX {
         return Err(format!("a list of {}", elements.len()));
@@ -455,7 +456,7 @@ mod tests {
         }
     }
 
-    /// REST-6: addresses and ranges, v4 and v6.
+    /// REST-6: IPv4 and IPv6 addresses and ranges.
     #[test]
     fn ranges() {
         let good = [

@@ -1,10 +1,10 @@
 //! Layers: defaults, the user's file, the project's file, the environment; later ones win.
 //!
-//! Always gives settings to go on with. Where something is wrong they are the careful ones: what is wrong is left
-//! out, a role whose rights cannot be read has none, and a doubt about what guards the machine closes the network.
+//! Loading always returns usable settings. Faulty values are left out, a role whose rights are
+//! invalid gets none, and any doubt about a guarded setting closes the network.
 //!
-//! Invariant: pure; what guards the machine comes from the user's file or is the default.
-//! Not here: reading files (`disk`), one text (`document`).
+//! Invariant: pure; guarded settings come from the user's file or are the defaults.
+//! Not here: reading files (`disk`), parsing one text (`document`).
 
 use crate::document::{self, Context, Document, Entry};
 use crate::fault::{Fault, Faults, Source, Wrong};
@@ -15,33 +15,33 @@ use crate::{Secret, Settings, Tls};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What to lay on each other. A text is `Err` if its file is there but cannot be read.
+/// The layers to combine. A text is `Err` if its file exists but cannot be read.
 #[derive(Debug)]
 pub struct Layers<'a> {
     pub user: (&'a Path, Option<Result<&'a str, crate::fault::FileWrong>>),
     pub project: Option<(&'a Path, Result<&'a str, crate::fault::FileWrong>)>,
-    /// Whether the user trusts that file as it is.
+    /// Whether the user trusts that exact content of the project's file.
     pub project_is_trusted: bool,
-    /// Variables of the environment; others than ours are ignored.
+    /// The environment variables; unknown ones are ignored.
     pub variables: &'a BTreeMap<String, String>,
-    /// The user's own folder, for `~/`.
+    /// The user's home folder, for `~/`.
     pub user_folder: Option<&'a Path>,
 }
 
-/// Settings, and where each came from.
+/// Loaded settings, and where each came from.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub settings: Settings,
     /// Every setting that has a value, in the order of the table.
     pub origins: Vec<Setting>,
     pub files: Files,
-    /// What is wrong; the settings above go without it.
+    /// The faults; the faulty values are not in the settings above.
     pub faults: Vec<Fault>,
-    /// What a project that is not trusted asks for and does not get.
+    /// What an untrusted project asks for and does not get.
     pub ignored: Vec<Ignored>,
 }
 
-/// Something of a project that is passed over.
+/// A setting or file of a project that is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
     #[error("{}:{line}: {key} is ignored: {}", .file.display(), why(*.may))]
@@ -55,13 +55,13 @@ fn why(may: ProjectMay) -> String {
     format!("a project that is not trusted may {may}; `synapse trust` shows what it asks for")
 }
 
-/// One setting as it holds.
+/// One effective setting.
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub key: &'static Key,
-    /// With the name in place of the `*`.
+    /// The path with the name in place of the `*`.
     pub path: String,
-    /// None: it has no value by default.
+    /// `None` if it has no default and is not set.
     pub value: Option<Value>,
     pub origin: Origin,
 }
@@ -80,12 +80,12 @@ pub enum Origin {
     Variable {
         name: String,
     },
-    /// Something is wrong with what guards the machine, so this is the value that opens nothing.
+    /// The restrictive value, because something is wrong with a guarded setting.
     Careful,
 }
 
 impl Origin {
-    /// Where a person would look: the file, or the variable.
+    /// Returns the place to look for it: the file, or the variable.
     pub fn place(&self) -> Option<String> {
         match self {
             Self::Default | Self::Careful => None,
@@ -95,7 +95,7 @@ impl Origin {
     }
 }
 
-/// The files that were looked for.
+/// The files that were searched for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     pub user: PathBuf,
@@ -105,7 +105,7 @@ pub struct Files {
 }
 
 impl Loaded {
-    /// All or nothing.
+    /// Returns the settings only if there are no faults.
     pub fn faultless(self) -> Result<Self, Faults> {
         if self.faults.is_empty() { Ok(self) } else { Err(Faults(self.faults)) }
     }
@@ -114,13 +114,13 @@ impl Loaded {
         self.origins.iter().find(|one| one.path == path).map_or(&Origin::Default, |one| &one.origin)
     }
 
-    /// Whether what guards the machine may be other than was meant.
+    /// Whether a guarded setting may differ from what the user meant.
     pub fn guard_in_doubt(&self) -> bool {
         self.faults.iter().any(touches_guard)
     }
 }
 
-/// Lays all texts on each other.
+/// Combines all layers.
 pub fn layer(layers: &Layers<'_>) -> Loaded {
     let (user_file, ref user_text) = layers.user;
     let mut laid = Laid::default();
@@ -168,7 +168,8 @@ fn read(
     }
 }
 
-/// What the environment says: plain values of settings that guard nothing. An empty variable says nothing.
+/// Reads the environment: scalar values of settings that are not guarded. An empty
+/// variable counts as unset.
 fn from_variables(layers: &Layers<'_>) -> Document {
     let mut document = Document::default();
     for key in KEYS {
@@ -193,18 +194,18 @@ fn from_variables(layers: &Layers<'_>) -> Document {
     document
 }
 
-/// What has been laid down so far, by path.
+/// The values combined so far, by path.
 #[derive(Default)]
 struct Laid {
     values: BTreeMap<String, (Entry, Origin)>,
     faults: Vec<Fault>,
     ignored: Vec<Ignored>,
-    /// Of secrets that were left out.
+    /// The variables of secrets that were left out.
     unused_secret_variables: BTreeSet<String>,
 }
 
 impl Laid {
-    /// Leaves of a project's settings those that it may have without being trusted (H3).
+    /// Keeps only those of a project's settings that need no trust (H3).
     fn keep_careful(&mut self, file: &Path, project: &mut Document) {
         project.entries.retain(|entry| {
             let key = entry.key.named(&entry.name);
@@ -227,7 +228,8 @@ impl Laid {
         self.faults.extend(document.faults);
     }
 
-    /// Settings that mean something only together. All of them guard the machine, so they are in the user's file.
+    /// Checks settings that are valid only together. All of them are guarded, so they
+    /// are in the user's file.
     fn check_together(&mut self, user_file: &Path) {
         let settings = self.settings();
         for (name, secret) in &settings.secrets {
@@ -252,7 +254,7 @@ impl Laid {
         }
     }
 
-    /// Left out, and told unless a part of it is wrong already.
+    /// Leaves out incomplete settings, and reports that unless a part is already faulty.
     fn incomplete(
         &mut self,
         file: &Path,
@@ -321,10 +323,11 @@ impl Laid {
     }
 }
 
-/// Who may call while there is a doubt.
+/// The addresses that may call while a guarded setting is in doubt.
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
-/// Only the user's file has a say about what guards the machine; a misspelt section may have been meant to.
+/// Whether a fault may concern a guarded setting. Only the user's file has those, but a
+/// misspelt section may mean one.
 fn touches_guard(fault: &Fault) -> bool {
     let harmless = |key: &str| {
         let section = key.split('.').next().unwrap_or_default();

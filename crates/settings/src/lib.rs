@@ -1,15 +1,17 @@
-//! Settings: what a person may choose, in `.synapse/settings.json` of the project or of the user.
+//! Settings: what a user may configure, in `.synapse/settings.json` of the project or of the user.
 //!
-//! Layers, later ones win: defaults, the user's file, the project's file, the environment. What guards the
-//! machine (rights, secrets, network, TLS, audit, the program that notifies the user) is taken from the user's file
-//! alone: a project is something one clones, and its agents can write in it. Of the rest it may set what the table
-//! says, unless it is trusted.
+//! Layers, later ones win: defaults, the user's file, the project's file, the environment. Settings
+//! that guard the machine (rights, secrets, network, TLS, audit, the program that notifies the
+//! user) are read only from the user's file, because projects are cloned and agents can write in
+//! them. An untrusted project may only set what the table allows.
 //!
-//! `keys` is the one table of all settings; `kinds` what a value may be; `document` reads one text, `layers` puts
-//! several on each other, `disk` brings the texts, `edit` changes one. `fault` is what a person is told. `project` finds
-//! and reads a project's `.synapse` folder, also for others; `trust` is the list of files that the user trusts.
+//! `keys` is the table of all settings; `kinds` defines values; `document` parses one text;
+//! `layers` combines several; `disk` reads the files; `edit` changes one. `fault` describes errors.
+//! `project` finds and reads a project's `.synapse` folder, also for other crates; `trust` is the
+//! list of files that the user trusts.
 //!
-//! Invariant: reading and layering touch nothing; only `disk`, `project` and `trust` do.
+//! Invariant: parsing and layering have no side effects; only `disk`, `project`
+//! and `trust` touch files.
 //! Not here: what the settings mean to a node, and enforcing them.
 
 pub mod disk;
@@ -38,11 +40,11 @@ use std::path::PathBuf;
 pub struct Settings {
     pub a2a: A2a,
     pub card: Card,
-    /// What each role may do, by the names of verbs; roles not named here have the rights of agents (REST-4).
+    /// The verbs of each role; roles not named here have the rights of agents (REST-4).
     pub rights: BTreeMap<String, Vec<String>>,
-    /// Shared secrets, by a name that appears in logs and receipts (REST-5).
+    /// Shared secrets, each under a name that appears in logs and receipts (REST-5).
     pub secrets: BTreeMap<String, Secret>,
-    /// Variables of secrets that are left out because they are not complete.
+    /// Variables of secrets that are left out because they are incomplete.
     pub unused_secret_variables: BTreeSet<String>,
     pub network: Network,
     pub notify: Notify,
@@ -55,14 +57,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Variables that hold secrets, used or not. Nothing that an agent starts may inherit them (M6).
+    /// Returns the variables that hold secrets, used or not. No child process of an agent
+    /// may inherit them (M6).
     pub fn secret_variables(&self) -> Vec<String> {
         let used = self.secrets.values().filter_map(|secret| secret.env.as_ref());
         used.chain(&self.unused_secret_variables).cloned().collect()
     }
 
-    /// Takes what guards the machine from others: for when a new reading of it cannot be trusted. The variables that the
-    /// new reading names may hold secrets all the same.
+    /// Takes the guarded settings from an earlier load, because a new load of them cannot be
+    /// trusted. The variables that the new load names are kept too, since they may hold secrets.
     pub fn take_guarded(&mut self, from: &Self) {
         let from = from.clone();
         let named = self.secret_variables();
@@ -106,10 +109,11 @@ pub struct A2a {
     pub flow: Flow,
 }
 
-/// Names of the bindings of A2A, for settings and flags.
+/// The names of the A2A bindings, for settings and flags.
 pub const BINDINGS: &[&str] = &["jsonrpc", "http", "grpc"];
 
-/// Text, data, and the files that people send to agents. A file without a media type is `application/octet-stream`.
+/// Text, data, and files that people send to agents. A file without a media type is
+/// `application/octet-stream`.
 const INPUT_MODES: &[&str] = &[
     "text/plain",
     "application/json",
@@ -127,20 +131,20 @@ const INPUT_MODES: &[&str] = &[
 /// What agent cards declare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Card {
-    /// Some of `BINDINGS`, the preferred one first.
+    /// Some of `BINDINGS`, preferred ones first.
     pub interfaces: Vec<String>,
-    /// Media types of parts that agents accept.
+    /// Media types that agents accept.
     pub input_modes: Vec<String>,
-    /// Media types of what they answer.
+    /// Media types of their answers.
     pub output_modes: Vec<String>,
     pub streaming: bool,
     pub push_notifications: bool,
-    /// The fields of A2A 0.3 beside those of 1.0, for clients that do not ask for 1.0.
+    /// Whether cards also have the fields of A2A 0.3, for clients that do not ask for 1.0.
     pub v03: bool,
 }
 
 impl Default for Card {
-    /// Without gRPC: there is no spelling of its address that all clients accept (A4).
+    /// Leaves out gRPC, because no spelling of its address works with all clients (A4).
     fn default() -> Self {
         let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         Self {
@@ -193,16 +197,17 @@ impl Flow {
     }
 }
 
-/// A secret that callers on TCP bring as `Authorization: Bearer …`.
+/// A secret that callers on TCP send as `Authorization: Bearer …`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Secret {
-    /// The file it is in (0600; each line is a valid secret, so that old and new overlap), or `env`.
+    /// The file with the secret (mode 0600; each line is a valid secret, so that old and new
+    /// overlap). Set this or `env`.
     pub file: Option<PathBuf>,
-    /// The variable it is in.
+    /// The environment variable with the secret.
     pub env: Option<String>,
-    /// Callers with it have this role.
+    /// The role of callers with this secret.
     pub role: Option<String>,
-    /// Callers with it are this agent.
+    /// The agent that callers with this secret act as.
     pub agent: Option<String>,
 }
 
@@ -210,24 +215,24 @@ pub struct Secret {
 pub struct Network {
     /// The address to listen on; loopback if absent.
     pub listen: Option<std::net::IpAddr>,
-    /// Addresses and ranges that may call; empty: all that can reach us (REST-6).
+    /// Addresses and ranges that may call; if empty, all that can reach this node (REST-6).
     pub allow: Vec<String>,
-    /// Names under which this machine is called from elsewhere; the Host header must be one of them.
+    /// Names of this machine for callers elsewhere; the Host header must be one of them.
     pub hosts: Vec<String>,
     /// Origins of web pages that may call from a browser (finding A8).
     pub origins: Vec<String>,
-    /// Where others reach us, if something forwards to us.
+    /// The URL at which others reach this node, if a proxy forwards to it.
     pub public_url: Option<String>,
-    /// Whether webhooks may be on this machine and in private networks.
+    /// Whether webhooks may call this machine and private networks.
     pub push_private: bool,
 }
 
-/// How a person hears that an agent waits for them.
+/// How the user is notified that an agent waits for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notify {
-    /// The program and its arguments; empty: none.
+    /// The program and its arguments; empty if there is none.
     pub command: Vec<String>,
-    /// Attached terminals ring and show a notice.
+    /// Whether attached terminals ring and show a notice.
     pub bell: bool,
 }
 
@@ -237,16 +242,17 @@ impl Default for Notify {
     }
 }
 
-/// How large what others send may be, and how many tasks may wait for input and for how long.
+/// Size limits for what others send, and limits for tasks that wait for input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of one message, without its files.
+    /// For one message, without its files.
     pub message_bytes_max: u64,
-    /// Of all files of one message together.
+    /// For all files of one message together.
     pub file_bytes_max: u64,
-    /// Of all files that one agent keeps.
+    /// For all files that one agent stores.
     pub files_bytes_max: u64,
-    /// Tasks of one agent that wait for input without taking a place of `--parallel` (finding A2).
+    /// The most tasks of one agent that wait for input without taking a place of
+    /// `--parallel` (finding A2).
     pub input_required_max: u64,
     /// How long a task may wait for input.
     pub input_required_seconds: u64,
@@ -264,7 +270,7 @@ impl Default for Limits {
     }
 }
 
-/// Whose agents these are, as their cards tell it (A11).
+/// The provider of these agents, as shown in their cards (A11).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Provider {
     pub organization: Option<String>,
@@ -276,9 +282,9 @@ pub struct Provider {
 pub struct Tls {
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
-    /// Callers must show a certificate of this authority.
+    /// The authority that must have signed the certificates of callers.
     pub client_ca: Option<PathBuf>,
-    /// Who the holder of a client certificate is, by a name in it.
+    /// The role or agent of each client certificate, by a name in it.
     pub identities: BTreeMap<String, Identity>,
 }
 
@@ -288,7 +294,7 @@ pub struct Identity {
     pub agent: Option<String>,
 }
 
-/// How long what has ended is kept.
+/// How long ended tasks are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History {
     pub days: u32,
@@ -304,7 +310,7 @@ impl Default for History {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Audit {
     pub enabled: bool,
-    /// What messages say is written too.
+    /// Whether message bodies are written too.
     pub bodies: bool,
     pub file_bytes_max: u64,
     pub files_max: u32,
@@ -316,14 +322,14 @@ impl Default for Audit {
     }
 }
 
-/// What a viewer does of its own in a person's terminal (PTY-11).
+/// What a viewer does in the user's terminal (PTY-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terminal {
-    /// `@agent …` at an empty composer is a message for that agent.
+    /// Whether `@agent …` in an empty composer sends a message to that agent.
     pub at: bool,
-    /// The person is told of mail that waits because they write.
+    /// Whether the user sees a notice about mail that waits because they are typing.
     pub notices: bool,
-    /// The key before a command to the viewer; none if the viewer has no commands.
+    /// The key before a viewer command; `None` if the viewer has no commands.
     pub prefix: Option<PrefixKey>,
 }
 

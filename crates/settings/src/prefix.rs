@@ -1,12 +1,13 @@
-//! The prefix key: the key with Ctrl that a person presses before a command of the viewer, such as `d` to detach.
+//! The prefix key: the key with Ctrl that a person presses before a viewer command,
+//! such as `d` to detach.
 //!
-//! It is read as people write it for tmux and docker (`C-b`, `^b`, `ctrl-b`, `ctrl+b`) and kept as `C-b`.
-//! Invariant: a `PrefixKey` is none of the keys that send the same byte as Tab, Enter, Backspace or Escape.
+//! Accepts the spellings of tmux and docker (`C-b`, `^b`, `ctrl-b`, `ctrl+b`) and stores `C-b`.
+//! Invariant: a `PrefixKey` never sends the same byte as Tab, Enter, Backspace or Escape.
 //! Not here: how a terminal sends it (the viewer of the binary).
 
 use std::fmt;
 
-/// A key with Ctrl, by its letter in lower case or by one of `@ \ ] ^ _`.
+/// A key with Ctrl, as its lower-case letter or one of `@ \ ] ^ _`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixKey(char);
 
@@ -14,44 +15,45 @@ pub struct PrefixKey(char);
 pub const NO_PREFIX: &str = "none";
 
 impl Default for PrefixKey {
-    /// The key on which dtach and abduco detach. No shell, multiplexer or agent CLI that we know of uses it.
+    /// Returns the key on which dtach and abduco detach. No shell, multiplexer or agent CLI
+    /// that we know of uses it.
     fn default() -> Self {
         Self('\\')
     }
 }
 
 impl PrefixKey {
-    /// `C-b`, `^b`, `ctrl-b` or `ctrl+b`, in any case.
+    /// Parses `C-b`, `^b`, `ctrl-b` or `ctrl+b`, in any case.
     pub fn parse(raw: &str) -> Option<Self> {
         let lower = raw.trim().to_ascii_lowercase();
         let forms = ["c-", "ctrl-", "ctrl+", "^"];
         let key = forms.iter().find_map(|form| lower.strip_prefix(form))?;
         let mut chars = key.chars();
         let (key, None) = (chars.next()?, chars.next()) else { return None };
-        // Ctrl-h, Ctrl-i, Ctrl-j, Ctrl-m and Ctrl-[ are Backspace, Tab, a new line, Enter and Escape.
+        // Ctrl-h, Ctrl-i, Ctrl-j, Ctrl-m and Ctrl-[ are Backspace, Tab, newline, Enter and Escape.
         let is_other_key = matches!(key, 'h' | 'i' | 'j' | 'm');
         let is_allowed = key.is_ascii_lowercase() || matches!(key, '@' | '\\' | ']' | '^' | '_');
         (is_allowed && !is_other_key).then_some(Self(key))
     }
 
-    /// The key that is pressed together with Ctrl.
+    /// Returns the key that is pressed together with Ctrl.
     pub fn key(self) -> char {
         self.0
     }
 
-    /// The byte that a terminal sends for it.
+    /// Returns the byte that a terminal sends for it.
     pub fn byte(self) -> u8 {
         // All keys that `parse` allows are ASCII.
         u8::try_from(self.0.to_ascii_uppercase()).unwrap_or_default() & 0x1f
     }
 
-    /// As texts for people name it: `Ctrl-b`.
+    /// Returns its name for people: `Ctrl-b`.
     pub fn name(self) -> String {
         format!("Ctrl-{}", self.0)
     }
 }
 
-/// As it stands in a file: `C-b`.
+/// Writes it as in a file: `C-b`.
 impl fmt::Display for PrefixKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "C-{}", self.0)
@@ -83,7 +85,7 @@ mod tests {
             ("C-1", None),
             ("M-b", None),
             ("F12", None),
-            // They are keys of their own.
+            // These are keys of their own.
             ("C-[", None),
             ("C-i", None),
             ("C-m", None),

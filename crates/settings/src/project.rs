@@ -1,11 +1,12 @@
-//! A project's `.synapse` folder: where it is searched for, and which of its files are read (H3).
+//! A project's `.synapse` folder: how it is found, and which of its files are read (H3).
 //!
-//! The search begins in the folder one works in and goes up. It ends at the root of the repository, at the user's own
-//! folder, and before a folder that others could write to: whoever can put a file there would choose for us.
+//! The search starts in the working folder and goes up. It ends at the root of the repository, at
+//! the user's home folder, and before a folder that others can write to, because anyone who can put
+//! a file there could choose settings for us.
 //!
-//! Invariant: a file is read only if it, its folders and every folder from the working folder up to the project's root
-//! belong to us or to root and cannot be written by others, and no link is followed below the root. What is checked is
-//! the open file, and its bytes are read once.
+//! Invariant: a file is read only if it, its folders and every folder from the working folder up to
+//! the project's root belong to us or root and are not writable by others. Below the root no link
+//! is followed. The check applies to the open file, whose bytes are read once.
 //! Not here: what is in the files, and which of them are trusted (`trust`).
 
 use crate::fault::FileWrong;
@@ -18,27 +19,27 @@ use std::path::{Path, PathBuf};
 
 /// The folder of a project, or of the user, that holds our files.
 pub const FOLDER: &str = ".synapse";
-/// No sensible folder is deeper.
+/// The most parents that are searched; no sensible folder is deeper.
 const ANCESTORS_MAX: usize = 256;
-/// Of a larger folder only so many names are looked at.
+/// The most names that are read from a folder.
 const ENTRIES_MAX: usize = 10_000;
 
 /// Where to search.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
-    /// Where one works.
+    /// The working folder.
     pub folder: &'a Path,
-    /// Synapse's home, which is never a project's.
+    /// Synapse's home, which never counts as a project.
     pub home: &'a Path,
-    /// The user's own folder; the search ends there.
+    /// The user's home folder, where the search ends.
     pub user_folder: Option<&'a Path>,
 }
 
-/// Folders that may hold a `.synapse` of the project, the nearest first.
+/// Folders that may contain the project's `.synapse`, nearest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Roots {
     pub folders: Vec<PathBuf>,
-    /// A `.synapse` that was not looked into, since others could write to the folder around it.
+    /// A `.synapse` that was not read, because others can write to the folder around it.
     pub passed_over: Option<IgnoredFile>,
 }
 
@@ -50,7 +51,7 @@ pub struct IgnoredFile {
     pub why: FileWrong,
 }
 
-/// Who owns something, and who may write to it.
+/// The owner and mode of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ownership {
     pub uid: u32,
@@ -63,8 +64,8 @@ impl Ownership {
         Self { uid: found.uid(), gid: found.gid(), mode: found.mode() }
     }
 
-    /// Whether nobody but `us` and root could have written it. A group may write if it is that of one user alone, which
-    /// has the number of the user: many systems give every user such a group and make its files writable for it.
+    /// Checks that only `us` and root could have written it. The group may write if its number is
+    /// the user's: many systems give each user such a private group and make files writable for it.
     pub fn check(self, us: u32) -> Result<(), FileWrong> {
         const WRITABLE_BY_GROUP: u32 = 0o020;
         const WRITABLE_BY_ALL: u32 = 0o002;
@@ -78,7 +79,7 @@ impl Ownership {
         Ok(())
     }
 
-    /// As `check`, for a folder that the search goes through. A sticky one is where users meet.
+    /// Like `check`, for a folder on the search path. A sticky folder is shared between users.
     pub fn check_folder(self, us: u32) -> Result<(), FileWrong> {
         const STICKY: u32 = 0o1000;
         self.check(us)?;
@@ -91,7 +92,7 @@ impl Ownership {
 
 impl Search<'_> {
     pub fn roots(&self) -> Roots {
-        // As the system sees it: the folders above a link are others than those above what it leads to.
+        // Resolve links: the parents of a link differ from those of its target.
         let folder = self.folder.canonicalize().unwrap_or_else(|_| self.folder.to_owned());
         let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
         let user_folder = self.user_folder.and_then(|own| own.metadata().ok());
@@ -122,14 +123,14 @@ impl Search<'_> {
     }
 }
 
-/// The bytes of `.synapse/…` below a root that the search found; none if there is no such file.
+/// Returns the bytes of `.synapse/…` below a root from the search; `None` if there is no such file.
 pub fn read(root: &Path, below: &[&str], bytes_max: u64) -> Result<Option<Vec<u8>>, IgnoredFile> {
     let Some((name, folders)) = below.split_last() else { return Ok(None) };
     let Some((folder, path)) = open_folder(root, folders)? else { return Ok(None) };
     let path = path.join(name);
     let ignored = |why| IgnoredFile { path: path.clone(), why };
     let told = |error: io::Error| ignored(FileWrong::Io(error.to_string()));
-    // Not blocking: opening a pipe would otherwise wait for someone to write to it.
+    // Non-blocking, because opening a pipe would otherwise wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(&folder, *name, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -154,7 +155,8 @@ pub fn read(root: &Path, below: &[&str], bytes_max: u64) -> Result<Option<Vec<u8
     Ok(Some(bytes))
 }
 
-/// The names in a folder of `.synapse` without the hidden ones, sorted, at most `max`; empty if there is no such folder.
+/// Returns the sorted names in a folder of `.synapse`, without hidden ones, at most `max`; empty if
+/// there is no such folder.
 pub fn names(root: &Path, below: &[&str], max: usize) -> Result<Vec<String>, IgnoredFile> {
     let Some((folder, path)) = open_folder(root, below)? else { return Ok(Vec::new()) };
     let told = |errno: Errno| IgnoredFile {
@@ -178,7 +180,7 @@ pub fn names(root: &Path, below: &[&str], max: usize) -> Result<Vec<String>, Ign
     Ok(names)
 }
 
-/// Opens `.synapse` and the folders below it, one step at a time.
+/// Opens `.synapse` and the folders below it, one at a time.
 fn open_folder(root: &Path, below: &[&str]) -> Result<Option<(File, PathBuf)>, IgnoredFile> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let ignored = |path: &Path, why| IgnoredFile { path: path.to_owned(), why };
@@ -281,7 +283,7 @@ mod tests {
         assert_eq!(rig.roots("user"), Roots::default());
     }
 
-    /// Finding H3: a `.synapse` in or above a folder where others may write is not searched for.
+    /// Finding H3: the search ignores a `.synapse` in or above a folder that others can write to.
     #[test]
     fn search_ends_below_a_shared_folder() {
         for mode in [0o1777, 0o777] {
@@ -324,7 +326,8 @@ mod tests {
         assert_eq!(big.unwrap_err().why, FileWrong::TooLarge { max: 100 });
     }
 
-    /// Only root can make files of others; elsewhere `only_files_that_nobody_else_can_write_are_read` has to do.
+    /// Only root can create files of others; elsewhere
+    /// `only_files_that_nobody_else_can_write_are_read` covers this.
     #[test]
     fn files_of_another_user_are_not_read() {
         let rig = Rig::new();

@@ -1,9 +1,9 @@
-//! Which files of projects the user trusts: their paths and hashes, in one file of Synapse's home.
+//! The project files that the user trusts: their paths and hashes, in one file of Synapse's home.
 //!
-//! A trusted file counts like the user's own, as long as it is the same to the byte. Whoever asks has read the bytes
-//! already and goes on with those, so a file that changes in between is not believed.
+//! A trusted file counts like the user's own, as long as every byte is unchanged. The caller passes
+//! the bytes that it will use, so a file that changes in between is not trusted.
 //!
-//! Invariant: a list that cannot be read trusts nothing.
+//! Invariant: an unreadable list trusts nothing.
 //! Not here: asking the user (`synapse trust`), reading projects (`project`).
 
 use crate::disk::{self, Whose};
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 /// The name of the list in Synapse's home.
 pub const TRUST_FILE: &str = "trusted.json";
-/// Most files that can be trusted at once.
+/// The most files that can be trusted at once.
 pub const TRUSTED_MAX: usize = 1_000;
 
-/// A file that the user trusts as it was.
+/// A trusted file, with the hash of its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustedFile {
     pub path: PathBuf,
@@ -28,7 +28,7 @@ pub struct TrustedFile {
     pub at_ms: u64,
 }
 
-/// All of them.
+/// All trusted files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TrustList {
     #[serde(default)]
@@ -47,7 +47,7 @@ pub enum TrustError {
 }
 
 impl TrustList {
-    /// The list of this home; empty if there is none.
+    /// Loads the list of this home; empty if there is none.
     pub fn load(home: &Path) -> Result<Self, TrustError> {
         let file = home.join(TRUST_FILE);
         let failed = |why: String| TrustError::Read { file: file.clone(), why };
@@ -58,7 +58,7 @@ impl TrustList {
         }
     }
 
-    /// Whether these very bytes are trusted at this path.
+    /// Whether these exact bytes are trusted at this path.
     pub fn trusts(&self, path: &Path, bytes: &[u8]) -> bool {
         let known = self.files.iter().find(|file| file.path == path);
         known.is_some_and(|file| file.sha256 == hash(bytes))
@@ -70,7 +70,7 @@ impl TrustList {
     }
 }
 
-/// Adds files; one that is trusted with another content is replaced.
+/// Adds files; one that is trusted with other content is replaced.
 pub fn add(home: &Path, new: Vec<TrustedFile>) -> Result<(), TrustError> {
     change(home, |list| {
         new.into_iter().for_each(|file| list.put(file));
@@ -81,7 +81,7 @@ pub fn add(home: &Path, new: Vec<TrustedFile>) -> Result<(), TrustError> {
     })
 }
 
-/// Removes files, and gives back those that were trusted.
+/// Removes files, and returns those that were trusted.
 pub fn revoke(home: &Path, is_meant: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>, TrustError> {
     let mut gone = Vec::new();
     change(home, |list| {
@@ -109,7 +109,7 @@ fn change(
     disk::replace(&file, &format!("{text}\n"), Whose::User).map_err(failed)
 }
 
-/// SHA-256, as `sha256sum` prints it.
+/// Returns the SHA-256 hash as `sha256sum` prints it.
 pub fn hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -1,6 +1,6 @@
-//! Settings as others read them: JSON for programs, a JSON Schema for editors, a table for people.
+//! Settings for output: JSON for programs, a JSON Schema for editors, a table for people.
 //!
-//! Invariant: all of it comes from `KEYS` and from what was loaded; nothing here knows a setting by name.
+//! Invariant: everything comes from `KEYS` and the loaded settings; no setting is named here.
 //! Not here: printing.
 
 use crate::keys::{self, KEYS, Key, ProjectMay};
@@ -16,9 +16,9 @@ use std::path::Path;
 pub struct LoadedView {
     pub files: FilesView,
     pub settings: Vec<SettingView>,
-    /// What is wrong; the settings above go without it.
+    /// The faults; the faulty values are not in the settings above.
     pub faults: Vec<String>,
-    /// What a project that is not trusted asks for and does not get.
+    /// What an untrusted project asks for and does not get.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
 }
@@ -26,7 +26,7 @@ pub struct LoadedView {
 #[derive(Debug, Serialize)]
 pub struct FilesView {
     pub user: FileView,
-    /// Null if there is none here or above.
+    /// Null if there is none here or in a parent.
     pub project: Option<FileView>,
 }
 
@@ -61,12 +61,12 @@ pub enum OriginView {
     Environment {
         variable: String,
     },
-    /// Something is wrong, so this is the value that opens nothing.
+    /// The restrictive value, because something is wrong.
     Careful,
 }
 
 impl LoadedView {
-    /// With the settings that `wanted` lets through.
+    /// Contains the settings that `wanted` selects.
     pub fn new(loaded: &Loaded, wanted: impl Fn(&Setting) -> bool) -> Self {
         let file = |path: &Path, exists| FileView { path: path.display().to_string(), exists };
         let files = FilesView {
@@ -104,7 +104,7 @@ impl SettingView {
     }
 }
 
-/// The JSON Schema of a settings file, draft 2020-12.
+/// Returns the JSON Schema of a settings file, draft 2020-12.
 pub fn schema() -> Json {
     let mut root = section("");
     let properties = root["properties"].as_object_mut();
@@ -178,7 +178,7 @@ fn of_kind(kind: Kind) -> Json {
     }
 }
 
-/// All settings as a Markdown table, for the page of settings.
+/// Returns all settings as a Markdown table, for the settings page.
 pub fn page_table() -> String {
     let mut table = String::from(
         "| setting | what it is for | it must be | default | a project may set it | variable |\n|---|---|---|---|---|---|\n",

@@ -73,8 +73,7 @@ impl Journal {
         schema::look(path)?;
         let before = loss::look(path)?;
         let broken = |e| schema::broken(path, e);
-        // Closing copies the log into the database; a journal that is refused
-        // must keep both unchanged.
+        // Closing copies the log into the database; a refused journal must keep both.
         let has_log = std::fs::metadata(wal_of(path)).is_ok_and(|log| log.len() > 0);
         schema::make_private(path)?;
         let mut db = Connection::open(path).map_err(broken)?;
@@ -121,8 +120,7 @@ impl Journal {
         }
     }
 
-    /// Runs after each commit: only what is in the files under their current
-    /// names counts as stored.
+    /// Runs after each commit: only data in the files under their own names is stored.
     pub(crate) fn committed(&mut self, last: Option<Seq>) -> Result<(), JournalError> {
         let frames = self.checkpointer.frames();
         if let Some(end) = &mut self.end {
@@ -151,8 +149,7 @@ impl Journal {
         entries_after(&self.db, after, max)
     }
 
-    /// Opens the transaction of a batch, so that all lookups for it take one
-    /// lock instead of one each.
+    /// Opens the transaction of a batch, so that all its lookups share one lock.
     pub fn begin(&mut self) -> Result<(), JournalError> {
         if !self.begun {
             self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -255,8 +252,7 @@ impl cycle::Journal for Journal {
 }
 
 impl Drop for Journal {
-    /// Moves the log into the database, as closing would, so that the head can say
-    /// that the log is empty.
+    /// Moves the log into the database, so that the head can say that the log is empty.
     fn drop(&mut self) {
         // Without an end the opening was refused: leave the files as they are.
         if self.end.is_none() || self.check_files().is_err() {
@@ -305,8 +301,7 @@ fn ended_of(archive: Archive) -> Option<EndedTask> {
     Some(EndedTask { id: task.id, agent: task.agent, state: task.state, requester: task.requester, message })
 }
 
-/// How many of the tasks that began last a prefix can match; this limits the cost of a
-/// prefix that matches nothing.
+/// How many of the latest tasks a prefix can match; it limits the cost of a wrong one.
 const SHORT_NAMES_MAX: u32 = 10_000;
 const BY_SHORT_NAME: &str = "SELECT max(seq)
     FROM (SELECT seq, id FROM task WHERE substr(id, 21) <= ?2 ORDER BY substr(id, 21) DESC LIMIT ?3)
@@ -351,8 +346,7 @@ pub(crate) fn put_all(db: &Connection, entries: &[Entry]) -> rusqlite::Result<()
     entries.iter().try_for_each(|entry| batch.put(entry))
 }
 
-/// The rows of one batch. It prepares the statements of the two busiest tables
-/// and the text buffer once.
+/// The rows of one batch, with prepared statements for the two busiest tables.
 struct Batch<'a> {
     db: &'a Connection,
     message: CachedStatement<'a>,
@@ -397,8 +391,7 @@ impl<'a> Batch<'a> {
 
     /// Stores which files beside the journal a message refers to.
     fn attached(&self, message: &MessageId, body: &Body) -> rusqlite::Result<()> {
-        // Nearly no message has a file, and parsing each body again would cost
-        // more than everything else.
+        // Nearly no message has a file, and parsing each body again would cost the most.
         if !body.as_str().contains(r#""file":{"sha256":"#) {
             return Ok(());
         }

@@ -2,24 +2,24 @@
 
 use crate::kinds::Value;
 
-/// What a project's file may do with a setting. A setting that starts a program or names an address is never a
-/// project's to choose.
+/// What a project's file may do with a setting. A project never chooses a setting that starts a
+/// program or names an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProjectMay {
-    /// Not even a trusted file may: it guards the machine.
+    /// Nothing, even if the file is trusted: the setting guards the machine.
     Never,
-    /// Any value; none of them can hurt.
+    /// Set any value, because all of them are harmless.
     Set,
-    /// Only a larger number than the user's.
+    /// Only raise the user's number.
     Raise,
     TurnOn,
     TurnOff,
-    /// Nothing before the user trusts the file, then any value.
+    /// Nothing until the user trusts the file, then any value.
     OnceTrusted,
 }
 
 impl ProjectMay {
-    /// Whether a file that is not trusted may put `new` in place of `old`.
+    /// Whether an untrusted file may replace `old` by `new`.
     pub fn allows(self, old: Option<&Value>, new: &Value) -> bool {
         match (self, new) {
             (Self::Never, _) => false,
@@ -32,7 +32,7 @@ impl ProjectMay {
         }
     }
 
-    /// For the table of settings.
+    /// Returns the words for the settings page.
     pub fn name(self) -> &'static str {
         match self {
             Self::Never => "no",

@@ -12,7 +12,7 @@ pub enum Value {
     Number(u64),
     List(Vec<String>),
     Path(PathBuf),
-    /// A program and its arguments; empty: none.
+    /// A program and its arguments; empty if there is none.
     Command(Vec<String>),
 }
 
@@ -63,7 +63,7 @@ impl Value {
         }
     }
 
-    /// As a person reads and types it.
+    /// Returns it as a person reads and types it.
     pub fn shown(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),

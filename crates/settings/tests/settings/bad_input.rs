@@ -1,10 +1,11 @@
-//! Bad input: every setting mangled in every way, and what a person is told.
+//! Bad input: every setting with wrong values of every kind, and the resulting errors.
 
 use crate::{PROJECT, USER, load};
 use synapse_settings::KEYS;
 use synapse_settings::kinds::Kind;
 
-/// A file with this value for a setting, and what goes with it so that nothing else is wrong.
+/// Returns a file with this value for a setting, and whatever it needs so that
+/// nothing else is wrong.
 fn file_with(path: &str, value: &str) -> String {
     let mut sections = value.to_owned();
     for step in path.replacen('*', "ci", 1).rsplit('.') {
@@ -13,7 +14,7 @@ fn file_with(path: &str, value: &str) -> String {
     sections
 }
 
-/// What does not fit any kind, then what does not fit this one.
+/// Returns values that fit no kind, then values that do not fit this one.
 fn mangled(kind: Kind) -> Vec<&'static str> {
     let mut values =
         vec!["null", "{}", "-1", "1.5", "1e3", "99999999999999999999999", "[[]]", "[1]", "{\"a\": 1}"];
@@ -77,8 +78,8 @@ fn mangled(kind: Kind) -> Vec<&'static str> {
     values
 }
 
-/// Every setting, one by one, with every value that does not fit: one fault that names the file, the line, the
-/// column, the setting, what was found, what is allowed, and what to do.
+/// Every setting with every wrong value gives one fault. It names the file, line, column, setting,
+/// what was found, what is allowed, and what to do.
 #[test]
 fn every_setting_mangled() {
     for key in KEYS {
@@ -90,7 +91,7 @@ fn every_setting_mangled() {
                 loaded.faults.iter().filter(|fault| fault.key.as_deref() == Some(&path)).collect();
             let [fault] = faults[..] else { panic!("{path} = {value}: {:?}", loaded.faults) };
             let told = fault.to_string();
-            // Each step is on a line of its own below the brace of the one before.
+            // Each step is on its own line below the brace of the one before.
             let line = 1 + key.path.split('.').count();
             assert!(told.starts_with(&format!("{USER}:{line}:")), "{told}");
             assert!(told.contains(&format!("{path} is ")), "{told}");
@@ -127,7 +128,7 @@ fn every_setting_as_it_should_be() {
     }
 }
 
-/// The text, and how the only fault begins and what else it says.
+/// Checks that the text has one fault, which starts with this position and contains these words.
 #[track_caller]
 fn check(text: &str, at: &str, says: &[&str]) {
     let loaded = load(Some(text), None, &[]);
@@ -221,7 +222,7 @@ fn no_role_may_approve() {
     );
 }
 
-/// REST-5: a secret never stands in the settings, and is never repeated.
+/// REST-5: settings never contain a secret, and errors never repeat one.
 #[test]
 fn a_secret_itself_is_refused_and_not_repeated() {
     for text in [
@@ -284,7 +285,7 @@ fn a_file_of_another_kind_is_told_in_few_words() {
     );
 }
 
-/// Deep brackets must not go deep on the stack: a node reads settings on small stacks.
+/// Deeply nested brackets must not overflow the stack: a node reads settings on small stacks.
 #[test]
 fn deep_brackets_are_refused() {
     let deep = |open: &str| open.repeat(100_000);
@@ -293,7 +294,7 @@ fn deep_brackets_are_refused() {
         deep("{\"a\":"),
         format!("{{\"rights\": {}", deep("[")),
         deep("{\"secrets\": ["),
-        // What looks like closing brackets, or like a comment, and is none.
+        // Text that looks like closing brackets, or like a comment, but is not.
         deep("[\"]\","),
         deep("[\"\\\"]\","),
         deep("[//]\r"),

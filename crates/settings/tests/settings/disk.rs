@@ -1,4 +1,4 @@
-//! Files: which are read, which are not believed, and how they are replaced.
+//! Files: which are read, which are not trusted, and how they are replaced.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Rig {
         file
     }
 
-    /// The only fault, which has to be about this file.
+    /// Checks that there is one fault, and that it is about this file.
     #[track_caller]
     fn fault(&self, file: &Path, says: &str) {
         let loaded = load(&self.places);
@@ -48,7 +48,7 @@ impl Rig {
         assert!(one.ends_with('`'), "it ends with what helps: {one}");
     }
 
-    /// The only thing that is ignored, which has to be about this file.
+    /// Checks that one thing is ignored, and that it is about this file.
     #[track_caller]
     fn ignored(&self, file: &Path, says: &str) {
         let loaded = load(&self.places);
@@ -76,7 +76,7 @@ fn the_nearest_file_above_is_the_projects() {
     assert_eq!(load(&rig.places).settings.a2a.flow, Flow::Auto, "the nearest one, not all of them");
 }
 
-/// The user's file is above most folders, and may hold what no project may.
+/// The user's file is above most folders, and may contain what no project may.
 #[test]
 fn the_users_file_is_never_a_projects() {
     let rig = Rig::new();
@@ -84,12 +84,12 @@ fn the_users_file_is_never_a_projects() {
     let loaded = load(&rig.places);
     assert_eq!((loaded.faults, loaded.files.project), (vec![], None));
     assert!(loaded.settings.audit.bodies);
-    // A second home: the first is still no project.
+    // With a second home, the first one is still not a project.
     let mut elsewhere = rig.places.clone();
     elsewhere.home = rig.at("other");
     let loaded = load(&elsewhere);
     assert_eq!((loaded.faults, loaded.settings.a2a.flow), (vec![], Flow::Auto));
-    // By another name.
+    // Through a link.
     std::fs::create_dir_all(rig.at(PROJECT).parent().unwrap()).unwrap();
     symlink(&user, rig.at(PROJECT)).unwrap();
     assert_eq!(load(&rig.places).files.project, None);
@@ -119,7 +119,7 @@ fn what_is_no_file_of_text_is_told() {
     assert_eq!(load(&rig.places).faults, [], "a link to nothing is no file");
 }
 
-/// Finding H3: a project's file that may not be read is ignored, and said to be; no command fails because of it.
+/// Finding H3: an unreadable project file is ignored and reported; no command fails because of it.
 #[test]
 fn project_file_that_may_not_be_read_is_ignored() {
     let rig = Rig::new();
@@ -145,7 +145,8 @@ fn project_file_that_may_not_be_read_is_ignored() {
     assert_eq!(load(&rig.places).settings.a2a.flow, Flow::Auto);
 }
 
-/// Finding H3: without trust a project can only be careful; one changed byte ends the trust.
+/// Finding H3: without trust a project can only be more restrictive; one
+/// changed byte ends the trust.
 #[test]
 fn trusted_settings_of_a_project_count_until_they_change() {
     let rig = Rig::new();
@@ -193,7 +194,7 @@ fn a_users_file_that_all_may_write_is_not_believed() {
     assert_eq!(load(&rig.places).faults, []);
 }
 
-/// Only root can make files of others; elsewhere there is nothing to try.
+/// Only root can create files of others; elsewhere the test is skipped.
 #[test]
 fn files_of_another_user_are_ignored() {
     let rig = Rig::new();

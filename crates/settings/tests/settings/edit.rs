@@ -1,4 +1,4 @@
-//! Changing a file: what was asked for changes, and nothing else.
+//! Edits: a change affects only what was asked for.
 
 use crate::{PROJECT, USER};
 use std::path::Path;

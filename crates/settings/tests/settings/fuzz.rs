@@ -1,4 +1,4 @@
-//! Bytes nobody meant: reading and changing never panic, and never believe too much.
+//! Arbitrary bytes: reading and changing never panic, and never trust too much.
 
 use crate::{USER, load};
 use std::path::Path;
@@ -26,7 +26,7 @@ fn fuzz_reading_never_panics() {
     bolero::check!().for_each(|bytes: &[u8]| read(&String::from_utf8_lossy(bytes)));
 }
 
-/// Texts made of the pieces of real files get further in than bytes do.
+/// Texts made of pieces of real files get further than random bytes.
 #[test]
 fn fuzz_pieces_of_settings_never_panic() {
     const PIECES: &[&str] = &[

@@ -1,4 +1,4 @@
-//! What others read, as files: the JSON of `config show`, the schema, and the page of settings.
+//! Output as golden files: the JSON of `config show`, the schema, and the settings page.
 
 use crate::load;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn golden_schema() {
     golden::check_json(&file("schema.json"), &schema());
 }
 
-/// The table on the page is what the code says.
+/// The table on the page matches the code.
 #[test]
 fn golden_page_of_settings() {
     const MARKS: (&str, &str) = ("<!-- all settings: begin -->\n", "<!-- all settings: end -->");

@@ -1,10 +1,11 @@
-//! What lies on what, and what is done when something is wrong.
+//! How layers override each other, and what happens with faults.
 
 use crate::{PROJECT, USER, load};
 use synapse_settings::layers::Origin;
 use synapse_settings::{Flow, Settings};
 
-/// CLI-7: the project's file, then the user's; above them the environment, below them the defaults.
+/// CLI-7: the environment wins over the project's file, that over the user's, and
+/// that over the defaults.
 #[test]
 fn the_nearest_word_counts() {
     let user = "{\n \"a2a\": {\"flow\": \"oneway\"}, \"history\": {\"days\": 60} }";
@@ -76,7 +77,7 @@ fn all_settings_at_once() {
 
 const OPEN: &str = "\"network\": {\"listen\": \"0.0.0.0\", \"allow\": [\"10.0.0.5\"]}";
 
-/// A doubt about what guards the machine closes the network; nobody is let in because of a typing error.
+/// A doubt about a guarded setting closes the network; a typing error never opens it.
 #[test]
 fn in_doubt_the_network_is_closed() {
     let closes = [
@@ -106,7 +107,7 @@ fn a_role_whose_rights_cannot_be_read_has_none() {
     assert_eq!(loaded.settings.rights.len(), 2);
 }
 
-/// Even one among so many faults that not all are told.
+/// This also holds if there are more faults than are reported.
 #[test]
 fn a_doubt_is_not_lost_among_many_faults() {
     let many: Vec<String> = (0..30).map(|n| format!("\"x{n}\": 1")).collect();
@@ -126,7 +127,7 @@ fn names_that_begin_alike_are_two_names() {
     assert_eq!(loaded.settings.secrets.keys().collect::<Vec<_>>(), ["a.b"]);
 }
 
-/// A project can neither open the machine nor, by being broken, change what the user decided.
+/// A project can neither open the machine nor, by being invalid, change what the user decided.
 #[test]
 fn a_project_has_no_say_about_the_machine() {
     for project in ["{", "{\"network\": {\"allow\": []}}", "{\"x\": 1}", "{\"a2a\": {\"flow\": 1}}", "\u{0}"]
@@ -153,7 +154,8 @@ fn what_is_right_is_kept_beside_what_is_wrong() {
     assert_eq!(loaded.faultless().unwrap_err().to_string().lines().count(), 2);
 }
 
-/// Finding M6: a variable that the settings name holds a secret, even if its entry is not complete and left out.
+/// Finding M6: a variable that the settings name holds a secret, even if its entry is
+/// incomplete and left out.
 #[test]
 fn variables_of_incomplete_secrets_are_withheld() {
     let text = r#"{ "secrets": {
@@ -166,7 +168,8 @@ fn variables_of_incomplete_secrets_are_withheld() {
     assert_eq!(loaded.settings.secrets.keys().collect::<Vec<_>>(), ["bot"]);
     assert_eq!(loaded.faults.len(), 3);
     assert_eq!(loaded.settings.secret_variables(), ["BOT_SECRET", "BOTH_SECRET", "CI_SECRET"]);
-    // A running node keeps the secrets that it read before such an edit, and withholds the variables of both.
+    // A running node keeps the secrets from before such an edit, and withholds
+    // the variables of both.
     let before =
         load(Some(r#"{ "secrets": { "old": { "env": "OLD_SECRET", "role": "Lead" } } }"#), None, &[]);
     let mut settings = loaded.settings;

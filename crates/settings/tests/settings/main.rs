@@ -1,4 +1,4 @@
-//! Settings from texts and files to values: what is read, what is told, what is written.
+//! Settings from texts and files to values: parsing, errors, and writing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use synapse_settings::layers::{Layers, layer};
 pub(crate) const USER: &str = "/u/.synapse/settings.json";
 pub(crate) const PROJECT: &str = "/p/.synapse/settings.json";
 
-/// The texts of the user's and the project's file, and variables.
+/// Loads the texts of the user's and the project's file, and variables.
 pub(crate) fn load(user: Option<&str>, project: Option<&str>, variables: &[(&str, &str)]) -> Loaded {
     let variables: BTreeMap<String, String> =
         variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
