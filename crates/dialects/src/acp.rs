@@ -1,36 +1,37 @@
-//! The Agent Client Protocol (ACP), version 1, from the side of the client: JSON-RPC 2.0, one JSON object per line.
+//! The Agent Client Protocol (ACP), version 1, client side: JSON-RPC 2.0, one JSON object per line.
 //!
-//! Only what a client without files and terminals of its own needs. Fields that we do not know are ignored, and so are
-//! kinds of updates.
+//! Only what a client without its own files and terminals needs. Unknown fields and unknown kinds
+//! of updates are ignored.
 //!
-//! Invariant: whatever the program writes becomes one of these types or a `BadLine`; nothing here panics or waits.
+//! Invariant: every line of the program becomes one of these types or a `BadLine`; nothing
+//! here panics or blocks.
 //! Not here: which message may follow which (`node/hands/acp/session`), processes and pipes.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The version of the protocol that we speak.
+/// The protocol version that this client speaks.
 pub const VERSION: u64 = 1;
 
-/// JSON-RPC error code: method not found.
+/// The JSON-RPC error code for an unknown method.
 pub const NO_METHOD: i64 = -32601;
-/// JSON-RPC: the parameters do not fit.
+/// The JSON-RPC error code for invalid parameters.
 pub const BAD_PARAMS: i64 = -32602;
-/// ACP: the user has to log in first.
+/// The ACP error code for a required login.
 pub const LOGIN_REQUIRED: i64 = -32000;
 
-/// Longest id of a request of the program.
+/// The longest id that a request of the program may have.
 const ID_BYTES_MAX: usize = 256;
 
-/// One line of the program.
+/// One line from the program.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FromProgram {
-    /// The answer to a request of ours.
+    /// The response to a request of ours.
     Answer {
         id: u64,
         outcome: Result<Value, RpcError>,
     },
-    /// It wants an answer.
+    /// A request that expects a response.
     Request {
         id: RequestId,
         method: String,
@@ -42,7 +43,7 @@ pub enum FromProgram {
     },
 }
 
-/// The id of a request of the program, as it wrote it.
+/// The id of a request from the program, as the program wrote it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestId(Value);
 
@@ -51,7 +52,7 @@ pub struct RpcError {
     pub code: i64,
     #[serde(default)]
     pub message: String,
-    /// More about it, in whatever form.
+    /// More details, in any form.
     #[serde(default)]
     pub data: Value,
 }
@@ -106,19 +107,19 @@ impl RequestId {
         if fits { Ok(Self(id)) } else { Err(BadLine::NotRpc) }
     }
 
-    /// Our answer.
+    /// Returns a successful response.
     pub fn answer(&self, result: &Value) -> String {
         line(&json!({ "jsonrpc": "2.0", "id": self.0, "result": result }))
     }
 
-    /// That there is none, and why.
+    /// Returns an error response.
     pub fn refuse(&self, code: i64, message: &str) -> String {
         line(&json!({ "jsonrpc": "2.0", "id": self.0, "error": { "code": code, "message": message } }))
     }
 }
 
 impl RpcError {
-    /// What happened, in one text. Some programs tell the reason only in `data`.
+    /// Returns the error as one text. Some programs give the reason only in `data`.
     pub fn words(&self) -> String {
         let details = match &self.data {
             Value::String(text) => Some(text.as_str()),
@@ -144,7 +145,8 @@ fn request(id: u64, method: &str, params: &Value) -> String {
     line(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
 }
 
-/// The first request. We offer neither files nor terminals: the program uses its own, under its own rules.
+/// Returns the first request. We offer neither files nor terminals: the program uses its
+/// own, under its own rules.
 pub fn initialize(id: u64, client_version: &str) -> String {
     let params = json!({
         "protocolVersion": VERSION,
@@ -154,7 +156,7 @@ pub fn initialize(id: u64, client_version: &str) -> String {
     request(id, "initialize", &params)
 }
 
-/// A program that the agent starts and asks over MCP.
+/// An MCP server that the agent starts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct McpServer {
     pub name: String,
@@ -163,7 +165,7 @@ pub struct McpServer {
     pub env: Vec<(String, String)>,
 }
 
-/// A conversation in this folder, with these servers.
+/// Returns the request for a new session in this folder, with these servers.
 pub fn new_session(id: u64, folder: &str, servers: &[McpServer]) -> String {
     let servers: Vec<Value> = servers
         .iter()
@@ -176,18 +178,19 @@ pub fn new_session(id: u64, folder: &str, servers: &[McpServer]) -> String {
     request(id, "session/new", &json!({ "cwd": folder, "mcpServers": servers }))
 }
 
-/// One turn.
+/// Returns the request for one turn.
 pub fn prompt(id: u64, session: &str, text: &str) -> String {
     let params = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] });
     request(id, "session/prompt", &params)
 }
 
-/// Ends the turn that is under way; its answer says `cancelled`.
+/// Returns the notification that cancels the current turn; its response says `cancelled`.
 pub fn cancel(session: &str) -> String {
     line(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }))
 }
 
-/// Our word on a permission request: this option, or none because the turn is over.
+/// Returns the response to a permission request: this option, or cancelled
+/// because the turn is over.
 pub fn decision(option: Option<&str>) -> Value {
     match option {
         Some(id) => json!({ "outcome": { "outcome": "selected", "optionId": id } }),
@@ -195,7 +198,7 @@ pub fn decision(option: Option<&str>) -> Value {
     }
 }
 
-/// What the program says of itself.
+/// The program's response to `initialize`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Initialized {
@@ -214,7 +217,7 @@ pub struct AgentInfo {
     pub version: String,
 }
 
-/// A way to log in.
+/// A login method.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct AuthMethod {
     #[serde(default)]
@@ -223,21 +226,21 @@ pub struct AuthMethod {
     pub name: String,
 }
 
-/// The conversation that was opened.
+/// The response to `session/new`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewSession {
     pub session_id: String,
 }
 
-/// How a turn ended.
+/// The response to `session/prompt`, at the end of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptEnd {
     pub stop_reason: String,
 }
 
-/// Something that happens in a session.
+/// A `session/update` notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionUpdate {
     pub session: String,
@@ -246,15 +249,15 @@ pub struct SessionUpdate {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Update {
-    /// A piece of what the agent says.
+    /// A piece of the agent's reply.
     Message(Chunk),
-    /// It began to use a tool.
+    /// A tool call began.
     ToolCall { title: String },
-    /// A tool has ended, well or not.
+    /// A tool call ended, successfully or not.
     ToolEnded,
-    /// Something else that only happens within a turn: a thought, a plan, a step of a tool.
+    /// Other activity within a turn: a thought, a plan, a step of a tool.
     Work,
-    /// Something that is about no turn, such as the commands it knows.
+    /// An update that belongs to no turn, such as the list of commands.
     Aside,
 }
 
@@ -262,19 +265,19 @@ pub enum Update {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     pub content: ChunkContent,
-    /// Tells one message from the next, if the program says so.
+    /// The id of the message, if the program sends one; it separates one message from the next.
     pub message: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChunkContent {
     Text(String),
-    /// Of this type, and nothing that we keep.
+    /// Content of this type, which we do not keep.
     Other(String),
 }
 
 impl SessionUpdate {
-    /// None if the parameters do not fit.
+    /// Parses the parameters; `None` if they do not fit.
     pub fn read(params: &Value) -> Option<Self> {
         let session = params.get("sessionId")?.as_str()?.to_owned();
         let update = params.get("update")?;
@@ -299,7 +302,7 @@ impl SessionUpdate {
     }
 }
 
-/// The program asks whether it may use a tool.
+/// The program asks for permission to use a tool.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionRequest {
@@ -313,25 +316,26 @@ pub struct PermissionRequest {
 pub struct ToolCall {
     #[serde(default)]
     pub title: Option<String>,
-    /// `read`, `edit`, `execute` and so on.
+    /// The kind of tool: `read`, `edit`, `execute` and so on.
     #[serde(default)]
     pub kind: Option<String>,
-    /// What the tool is given, if the program tells.
+    /// The input of the tool, if the program sends it.
     #[serde(default)]
     pub raw_input: Option<Value>,
-    /// What it shows of it: texts and changes of files.
+    /// What the program shows about the call: texts and changes to files.
     #[serde(default)]
     pub content: Option<Vec<Value>>,
 }
 
-/// An answer that the program offers.
+/// An option that the program offers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionOption {
     pub option_id: String,
     #[serde(default)]
     pub name: String,
-    /// `allow_once`, `allow_always`, `reject_once` or `reject_always`; a later version may know others.
+    /// `allow_once`, `allow_always`, `reject_once` or `reject_always`; later
+    /// versions may add others.
     #[serde(default)]
     pub kind: String,
 }

@@ -1,4 +1,5 @@
-//! The API under `/api/v1`: inbox, receipts, tasks, agents. Views out, requests in.
+//! The API under `/api/v1`: inbox, receipts, tasks, agents. Converts core types to responses,
+//! and requests to commands.
 //!
 //! Stable: fields are added, never renamed; golden files in `tests/golden` show every shape.
 
@@ -27,8 +28,8 @@ pub struct SenderView {
 }
 
 impl SenderView {
-    /// As the receiver reads it: what a person said for an agent is not what the agent said, and what a file
-    /// claims is not proven.
+    /// Returns the name that the receiver reads. It marks what a user sent on behalf of an agent,
+    /// and senders that are only claimed by a file.
     pub fn shown(&self) -> String {
         let by_user = if self.by_user { " (by user)" } else { "" };
         let claim = if self.proof == "spool" { " (unproven)" } else { "" };
@@ -135,13 +136,13 @@ impl MessageView {
         }
     }
 
-    /// As programs read it: `priority` is 1 to 5, as in the lines that they write.
+    /// Returns the view for programs, where `priority` is 1 to 5, as in the lines that they write.
     pub fn for_program(&self) -> Self {
         let level = Some(self.level.unwrap_or(self.priority));
         Self { priority: self.send_priority, level, ..self.clone() }
     }
 
-    /// The chain of a message that this one causes.
+    /// Returns the chain for a message caused by this one.
     pub fn caused(&self) -> ChainField {
         ChainField {
             correlation_id: self.correlation_id.clone(),
@@ -173,13 +174,13 @@ impl TurnView {
         Self::new("user", letter.task, letter.accepted_at, body, None)
     }
 
-    /// What the agent asked in between.
+    /// Returns a turn with a question that the agent asked meanwhile.
     pub fn questioned(task: &Task, question: &Question) -> Self {
         let state = question.state.name().to_owned();
         Self::new("agent", task.id, question.at, &question.body, Some(state))
     }
 
-    /// The answer, or why there is none; nothing if the agent did not say so.
+    /// Returns a turn with the answer, or with the reason of a failure; `None` if there is neither.
     pub fn answered(task: &Task, ending: &Ending) -> Option<Self> {
         let why = || match ending.state {
             TaskState::Failed | TaskState::Rejected if !ending.why.is_empty() => {

@@ -1,9 +1,10 @@
-//! One line of the audit log: who did what, when, and how it went (REST-9).
+//! One line of the audit log: who did what, when, and with which result (REST-9).
 //!
-//! What was said is not in it: a body is its length and its digest, unless the person chose otherwise. Query
-//! strings, headers and the words of an error are never in it, since each of them may repeat a secret.
+//! Message bodies are not in it, only their length and digest, unless the user enables
+//! `audit.bodies`. Query strings, headers and error messages are never in it, since
+//! each may contain a secret.
 //!
-//! Not here: the chain that shows tampering, and the files (`synapse-store`'s `audit`).
+//! Not here: the hash chain and the files (`synapse-store`'s `audit`).
 
 use crate::time;
 use serde::{Deserialize, Serialize};
@@ -14,22 +15,22 @@ use synapse_core::ids::{AgentId, MessageId, TaskId};
 use synapse_core::message::{Body, Digest, Proof};
 use synapse_core::policy::Caller;
 
-/// A text that is either one of ours or was read from somewhere.
+/// A text that is either a constant or was read from input.
 pub type Word = Cow<'static, str>;
 
-/// What is written of one action. Absent means: it has none.
+/// The record of one action. Fields that do not apply are absent.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct Line {
     #[serde(with = "as_text")]
     pub at: Timestamp,
-    /// What the caller is called.
+    /// The label of the caller.
     pub who: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
-    /// By which way it came: `http`, `stream`, `spool`, `outbox`, `hand`, `tcp` for who was sent away before
-    /// any request, or `node` for the node itself.
+    /// The door it came through: `http`, `stream`, `spool`, `outbox`, `hand`, `tcp` for callers
+    /// refused before any request, or `node` for the node itself.
     pub door: Word,
     pub verb: Word,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,13 +41,13 @@ pub struct Line {
     pub message: Option<MessageId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// As in HTTP, whatever the door.
+    /// An HTTP status, whatever the door.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The stable name of the refusal.
+    /// The stable code of the refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Word>,
-    /// How long it took, microseconds.
+    /// How long it took, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,18 +56,18 @@ pub struct Line {
     pub bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Only if the person chose so (`audit.bodies`).
+    /// Only if the user enabled `audit.bodies`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
-    /// What else there is to tell, in words of ours.
+    /// Additional information, in words of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Word>,
-    /// How many more like this one there were, of which no line was written.
+    /// How many similar actions were not logged separately.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
 }
 
-/// The name of one request: the start of the node, and a count since.
+/// The id of one request: the node's start, and a counter since then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestId {
     pub start: u32,
@@ -102,13 +103,13 @@ impl Line {
         self.code.is_some() || self.status.is_some_and(|status| status >= 400)
     }
 
-    /// The fields, as the inside of a JSON object.
+    /// Appends the line as a JSON object.
     pub fn write(&self, to: &mut Vec<u8>) {
         serde_json::to_writer(to, self).expect("a line is plain data and memory takes every byte");
     }
 }
 
-/// Who acts, as it is written down. Cheap to clone.
+/// The caller, as the log records it. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     pub label: Arc<str>,
@@ -125,18 +126,18 @@ impl Actor {
         Self { label, agent: caller.agent(), proof: Some(caller.sender().proof) }
     }
 
-    /// The node itself.
+    /// Returns the actor for the node itself.
     pub fn node() -> Self {
         Self { label: "node".into(), agent: None, proof: Some(Proof::Own) }
     }
 }
 
-/// The path without what is asked about it: a query may have anything in it.
+/// Returns the path without query and fragment, which may contain anything.
 pub fn path(raw: &str) -> String {
     plain(raw.split(['?', '#']).next().unwrap_or_default(), PATH_CHARS_MAX)
 }
 
-/// What a request does, in one word.
+/// Returns one word for what a request does.
 // tidy: table
 pub fn verb(method: &str, path: &str) -> Word {
     let known = match (method, path) {
@@ -153,7 +154,7 @@ pub fn verb(method: &str, path: &str) -> Word {
     if !known.is_empty() {
         return Cow::Borrowed(known);
     }
-    // The last word of the path that is a word and no id: `/api/v1/tasks/<id>/cancel`.
+    // The last part of the path that is a word and not an id: `/api/v1/tasks/<id>/cancel`.
     let words = path.split(['/', ':']).rev();
     let mut words = words.filter(|word| {
         (2..=32).contains(&word.len())
@@ -163,12 +164,12 @@ pub fn verb(method: &str, path: &str) -> Word {
     Cow::Owned(plain(&word, PATH_CHARS_MAX))
 }
 
-/// The operation that a path of gRPC calls, in 1.0 or in 0.3.
+/// Returns the operation in a gRPC path, of A2A 1.0 or 0.3.
 fn grpc_operation(path: &str) -> Option<&str> {
     path.strip_prefix("/lf.a2a.v1.A2AService/").or_else(|| path.strip_prefix("/a2a.v1.A2AService/"))
 }
 
-/// The operations of A2A, by the names that gRPC calls them. What is none is a call.
+/// Returns the verb for an A2A operation by its gRPC name; unknown operations are `call`.
 // tidy: table
 fn grpc_verb(operation: &str) -> &'static str {
     match operation {
@@ -190,16 +191,16 @@ fn grpc_verb(operation: &str) -> &'static str {
     }
 }
 
-/// Whether a line is written for this request even if all goes well; other requests are only counted.
+/// Whether a successful request gets its own line; other requests are only counted.
 pub fn changes_state(method: &str, path: &str) -> bool {
-    // What a program tells of itself many times a turn is no act.
+    // Signals are frequent reports of a program's state, not actions.
     let quiet = matches!(method, "GET" | "HEAD" | "OPTIONS")
         || path == "/api/v1/signal"
         || grpc_operation(path).is_some_and(|operation| grpc_verb(operation) == "read");
     !quiet || path == "/api/v1/inbox/stream"
 }
 
-/// A text of others within bounds and without control characters.
+/// Limits the length of an untrusted text and removes control characters.
 pub fn plain(raw: &str, chars_max: usize) -> String {
     raw.chars().filter(|c| !c.is_control()).take(chars_max).collect()
 }
@@ -218,7 +219,7 @@ mod as_text {
 
     #[allow(clippy::trivially_copy_pass_by_ref)]
     pub(super) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
-        // Lines come many to a millisecond; the text of the last one is kept.
+        // Many lines fall into one millisecond, so the last text is cached.
         thread_local!(static LAST: std::cell::RefCell<(u64, String)> = const { std::cell::RefCell::new((0, String::new())) });
         LAST.with_borrow_mut(|(ms, text)| {
             if *ms != at.0 || text.is_empty() {

@@ -40,7 +40,7 @@ impl ErrorBody {
     }
 }
 
-/// No `_` arm: a new refusal does not compile until it has a status.
+/// Returns the HTTP status. There is no `_` arm, so a new refusal does not compile without one.
 // tidy: table
 pub fn status(refusal: &Refusal) -> u16 {
     match refusal {
@@ -65,7 +65,7 @@ pub fn status(refusal: &Refusal) -> u16 {
     }
 }
 
-/// How long a caller should wait before it tries again, if that could help.
+/// Returns how long to wait before a retry, if a retry could help.
 pub fn retry_after_s(refusal: &Refusal) -> Option<u64> {
     match refusal {
         Refusal::TooFast { retry_after_ms, .. } | Refusal::TooManyGuesses { retry_after_ms, .. } => {

@@ -1,4 +1,5 @@
-//! Events: every journaled record, as the followers of `/api/v1/events` and of `send --response` read it.
+//! Events: every journaled record, as sent to subscribers of `/api/v1/events`
+//! and of `send --response`.
 
 use crate::api::{AnswerView, MessageView, SenderView, happened};
 use crate::share::ContextView;

@@ -1,7 +1,7 @@
-//! What was said and how it ended, as `synapse history` tells it to programs.
+//! Past messages and their outcomes, as `synapse history` prints them for programs.
 //!
 //! Stable: fields are added, never renamed; golden files in `tests/golden` show every shape.
-//! Not here: finding it (`synapse-store`), what a person reads (the command).
+//! Not here: finding them (`synapse-store`), output for people (the command).
 
 use crate::api::{AnswerView, MarkView, MessageView, MoveView, ReceiptView, TaskView};
 use crate::time;
@@ -17,20 +17,20 @@ use synapse_core::task::{Ending, Task};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum HistoryRecord {
-    /// Whose history follows.
+    /// The agent whose history follows.
     Agent(AgentRecord),
-    /// A message was taken.
+    /// A message was accepted.
     Message(Box<MessageRecord>),
-    /// A task is over.
+    /// A task ended.
     Ended(Box<EndedRecord>),
-    /// Something was made on the way.
+    /// A task produced an artifact.
     Artifact(ArtifactRecord),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentRecord {
     pub agent_id: String,
-    /// What it is called now.
+    /// Its current name.
     pub label: String,
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
@@ -42,11 +42,11 @@ pub struct AgentRecord {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageRecord {
-    /// Its place in the receiver's journal.
+    /// Its position in the receiver's journal.
     pub seq: u64,
-    /// What the receiver is called now.
+    /// The current name of the receiver.
     pub to_label: String,
-    /// What the sender calls it.
+    /// The sender's id for it.
     pub sender_message_id: String,
     #[serde(flatten)]
     pub message: MessageView,
@@ -69,11 +69,11 @@ pub struct EndedRecord {
     pub at: String,
     pub by: String,
     pub why: String,
-    /// The mailbox gave up on it.
+    /// Whether the mailbox gave up on delivering it.
     pub dead_letter: bool,
     #[serde(flatten)]
     pub task: TaskView,
-    /// How far each of its messages came.
+    /// The receipt of each of its messages.
     pub receipts: Vec<ReceiptView>,
 }
 
@@ -101,14 +101,14 @@ pub struct ArtifactRecord {
     pub artifact_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// It goes on where the one before under the same id ended.
+    /// Whether it continues the previous chunk with the same id.
     pub append: bool,
     pub last: bool,
     pub content: Value,
 }
 
 impl ArtifactRecord {
-    /// None if it is no artifact.
+    /// Returns `None` if it is not an artifact.
     pub fn new(seq: Seq, agent_id: String, task_id: String, said: &Said) -> Option<Self> {
         let Said::Artifact { id, name, content, append, last } = said else { return None };
         let (artifact_id, name, content) = (id.clone(), name.clone(), AnswerView::of(content).content);
@@ -116,10 +116,10 @@ impl ArtifactRecord {
     }
 }
 
-/// What became of the task of a message.
+/// The outcome of a message's task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// A state of tasks; `open` if only that is known.
+    /// The state of the task; `open` if only that is known.
     pub state: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
@@ -142,14 +142,14 @@ impl Outcome {
         }
     }
 
-    /// Of a task that has not ended, if it is known.
+    /// Returns the outcome of a task that has not ended, if the task is known.
     pub fn open(task: Option<&Task>) -> Self {
         let state = task.map_or("open", |task| task.state.name()).to_owned();
         Self { state, ended_at: None, by: None, why: None, answer: None }
     }
 }
 
-/// A message with what became of it: one of `history --json`.
+/// A message with its outcome; one entry of `history --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryLine {
     #[serde(flatten)]
@@ -157,30 +157,30 @@ pub struct HistoryLine {
     pub outcome: Outcome,
 }
 
-/// What `history search --json` prints.
+/// The output of `history search --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchView {
     pub query: String,
     /// Oldest first.
     pub hits: Vec<SearchHit>,
-    /// These are all there are.
+    /// Whether these are all hits.
     pub complete: bool,
-    /// Why not, and what helps.
+    /// Why there may be more, and what helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchHit {
-    /// A message, or the end of a task whose answer has the words.
+    /// A message, or the end of a task whose answer contains the words.
     pub record: HistoryRecord,
-    /// The text around the first place.
+    /// The text around the first match.
     pub snippet: String,
-    /// Where in the snippet the words are: start and length, in characters.
+    /// Where the words are in the snippet: start and length, in characters.
     pub matches: Vec<(usize, usize)>,
 }
 
-/// What `history show --json` prints: all messages of one conversation, each after the one that caused it.
+/// The output of `history show --json`: all messages of one conversation, each after its cause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConversationView {
     pub correlation_id: String,
@@ -190,12 +190,12 @@ pub struct ConversationView {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConversationMessage {
-    /// How many messages above it; 0 began the conversation, or what caused it is gone.
+    /// How many messages led to it; 0 if it began the conversation, or its cause is gone.
     pub depth: usize,
     #[serde(flatten)]
     pub line: HistoryLine,
-    /// Its receipt, mark by mark.
+    /// All marks of its receipt.
     pub trail: Vec<MarkView>,
-    /// The moves of its task.
+    /// All moves of its task.
     pub moves: Vec<MoveView>,
 }

@@ -1,7 +1,8 @@
 //! The line protocol of programs: one JSON object per line, both ways.
 //!
-//! A command agent with `--jsonl` gets a `message` line and says how it goes; a program under `synapse join`
-//! gets many, and says for each. A ten-line script in any language is a full streaming agent.
+//! A command agent with `--jsonl` gets one `message` line and reports its progress. A program
+//! under `synapse join` gets many messages and reports on each. A ten-line script in any language
+//! is a full streaming agent.
 
 use crate::api::MessageView;
 use crate::message::parts;
@@ -16,38 +17,39 @@ use synapse_core::record::Said;
 use synapse_core::task::TaskState;
 use utoipa::ToSchema;
 
-/// What a program reads.
+/// A line that a program reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToProgram {
-    /// Who you are; the first line under `join`.
+    /// Identifies the agent; the first line under `join`.
     Hello {
         agent_id: String,
         label: String,
-        /// Where the agent's token is, for calls over TCP.
+        /// The file with the agent's token, for calls over TCP.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token_file: Option<String>,
     },
     Message(Box<MessageView>),
-    /// The answer to your `input_required`.
+    /// The answer to the program's `input_required`.
     Input(Box<MessageView>),
-    /// Stop working on this task.
+    /// Tells the program to stop working on this task.
     Cancel {
         task_id: String,
         why: String,
     },
-    /// Somebody interrupts this task. It goes on unless you end it; answer as you see fit.
+    /// Tells the program that this task was interrupted. The task continues
+    /// unless the program ends it.
     Interrupt {
         task_id: String,
         from: String,
         why: String,
     },
-    /// A line of yours was not understood, and why; nothing happened.
+    /// A line of the program was not understood; it had no effect.
     Error {
         message: String,
         line: String,
     },
-    /// Under `join`: what you asked for is on disk.
+    /// Under `join`: the requested change is on disk.
     Ok {
         of: String,
     },
@@ -164,7 +166,7 @@ fn yes() -> bool {
 }
 
 impl FromProgram {
-    /// The message it is about, to be filled in when there is only one it can be.
+    /// Returns the message id, to be filled in when only one message is possible.
     pub fn message_id_mut(&mut self) -> Option<&mut Option<String>> {
         match self {
             Self::Send { .. } => None,
@@ -180,7 +182,7 @@ impl FromProgram {
         }
     }
 
-    /// Whether the program is done with the message after this.
+    /// Whether the program is done with the message after this line.
     pub fn is_last_word(&self) -> bool {
         matches!(
             self,
@@ -189,7 +191,7 @@ impl FromProgram {
     }
 }
 
-/// A line in core words.
+/// A parsed line, in core types.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line {
     Report { message_id: Option<String>, report: Report },
@@ -276,7 +278,7 @@ fn artifact_to_core(said: FromProgram) -> Result<Line, Refusal> {
     part.extend(filename.map(|v| ("filename".to_owned(), Value::String(v))));
     let parts = parts("artifact", serde_json::json!({ "parts": [part] }))?;
     let what = Said::Artifact {
-        // Without one the hub chooses: it knows what the task has said before.
+        // Empty here: the hub chooses an id, because it knows the task's earlier artifacts.
         id: artifact_id.unwrap_or_default(),
         name,
         content: Body::of(&Content { parts, ..Content::default() }),

@@ -1,32 +1,34 @@
-//! Which versions of Synapse understand each other.
+//! Compatibility between versions of Synapse.
 //!
-//! The level of the interface is a small number that grows when the interface changes in a way that an older
-//! program would get wrong. A caller says from which level to which it speaks; a node answers only if that meets
-//! its own, before it does anything, and otherwise says exactly what to upgrade. Callers that say nothing (`curl`,
-//! programs of others) speak for themselves.
+//! The interface level is a small number that grows when the interface changes in a way that an
+//! older program would get wrong. A caller sends the range of levels that it speaks. A node
+//! handles a request only if that range overlaps its own; otherwise it refuses before doing
+//! anything and says exactly what to upgrade. Callers that send no level (`curl`, third-party
+//! programs) are not checked.
 //!
-//! Not here: the shape of the store, which has a version of its own (`synapse-store`'s `schema`).
+//! Not here: the schema of the store, which has a separate version (`synapse-store`'s `schema`).
 
 use crate::error::ErrorBody;
 use serde_json::json;
 use std::fmt;
 
-/// What this version speaks.
+/// The levels that this version speaks.
 pub const OWN: Levels = Levels { oldest: 1, newest: 1 };
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// In a request: the levels that the caller speaks. In an answer: the newest level of the node.
+/// The header with the caller's levels in a request, and with the node's
+/// newest level in a response.
 pub const LEVEL_HEADER: &str = "synapse-api";
-/// On either side: the version of the program, for people.
+/// The header with the version of the program, for people; in requests and responses.
 pub const VERSION_HEADER: &str = "synapse-version";
 
-/// The status of a refusal that a newer program would not get: Upgrade Required.
+/// The HTTP status for an incompatible caller: Upgrade Required.
 pub const UPGRADE_REQUIRED: u16 = 426;
-/// The code of that refusal.
+/// The error code for an incompatible caller.
 pub const OTHER_VERSION: &str = "other_version";
 
-/// From which level to which somebody speaks.
+/// A range of levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Levels {
     pub oldest: u32,
@@ -34,7 +36,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// `3` or `1-3`.
+    /// Parses `3` or `1-3`.
     pub fn parse(raw: &str) -> Option<Self> {
         let number = |raw: &str| {
             let digits = !raw.is_empty() && raw.len() <= 6 && raw.bytes().all(|b| b.is_ascii_digit());
@@ -60,8 +62,8 @@ impl fmt::Display for Levels {
     }
 }
 
-/// Whether a node (`own`, of version `version`) speaks with a caller; if not, the refusal that says who is to be
-/// upgraded.
+/// Checks whether a node (`own`, of version `version`) can serve a caller; the refusal says
+/// which side to upgrade.
 pub fn check_caller(own: Levels, version: &str, caller: Levels, theirs: &str) -> Result<(), ErrorBody> {
     if own.meets(caller) {
         return Ok(());
@@ -84,8 +86,9 @@ pub fn check_caller(own: Levels, version: &str, caller: Levels, theirs: &str) ->
     Err(body)
 }
 
-/// Whether a caller understands a node's answer, by its two headers; the complaint names both versions. A node that
-/// knows of levels has looked before it answered: what is left is one from before them, or none of ours.
+/// Checks a node's response by its two headers; the error names both versions. A node
+/// that knows levels has already checked the caller, so this detects an older node, or a
+/// server that is not Synapse.
 pub fn check_answer(own: Levels, level: Option<&str>, version: Option<&str>) -> Result<(), String> {
     let theirs =
         version.map_or_else(|| "of an unknown version".to_owned(), |v| format!("synapse {}", shown(v)));
@@ -101,7 +104,7 @@ pub fn check_answer(own: Levels, level: Option<&str>, version: Option<&str>) -> 
     }
 }
 
-/// What the other side calls itself, cut and without anything that could drive a terminal.
+/// Returns the other side's version, shortened and without control characters.
 fn shown(raw: &str) -> String {
     let plain: String = raw.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
     if plain.is_empty() { "of an unknown version".to_owned() } else { plain }
@@ -135,7 +138,7 @@ mod tests {
         }
     }
 
-    /// who is to be upgraded, for every way in which two versions can miss each other.
+    /// names the side to upgrade, for every way in which two versions can be incompatible.
     #[test]
     fn a_node_says_who_is_to_be_upgraded() {
         let levels = |(oldest, newest)| Levels { oldest, newest };

@@ -1,6 +1,7 @@
-//! Bytes to core words and back, one module per dialect.
+//! Converts bytes to core types and back, one module per dialect.
 //!
-//! Pure: no socket, no clock, no disk. A bad shape becomes a `Refusal` that names the field at fault.
+//! Pure: no socket, no clock, no disk. A malformed request becomes a `Refusal` that
+//! names the field at fault.
 //! Not here: deciding anything (`synapse-core`), HTTP itself (`synapse-node`'s doors).
 
 pub mod acp;

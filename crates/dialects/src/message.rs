@@ -1,7 +1,8 @@
 //! `POST /message` (PTY-7, CLI-8): the simple door for tools and scripts.
 //!
-//! `message` is a text, or `{role, parts}` as A2A writes it; parts with `type` or 0.3's `kind` are understood.
-//! What is beside it in `metadata` (sender, priority, response_expected) counts when the plain field is absent.
+//! `message` is a text, or `{role, parts}` as in A2A; parts may have `type` or the `kind`
+//! of 0.3. The values in `metadata` (sender, priority, response_expected) count when the
+//! plain field is absent.
 
 use crate::{parse, time};
 use serde::{Deserialize, Serialize};
@@ -78,7 +79,7 @@ impl ChainField {
     }
 }
 
-/// A request in core words: the draft, and on whose behalf.
+/// A parsed request: the draft, and the agent on whose behalf it is sent.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub draft: Draft,
@@ -134,7 +135,7 @@ pub fn request_to_core(request: MessageRequest) -> Result<Asked, Refusal> {
         sent_at: request.timestamp.as_deref().map(|raw| time::read("timestamp", raw)).transpose()?,
         watcher: None,
     };
-    // Here, on the door's thread: the driver has enough to do.
+    // Computed here, on the door's thread, to relieve the driver.
     let _ = draft.body.digest();
     Ok(Asked { draft, speak_for: request.from })
 }
@@ -145,7 +146,7 @@ fn priority_beside(value: &Value) -> Result<Priority, Refusal> {
     Priority::from_five(level).map_err(|e| bad(e.to_string()))
 }
 
-/// A text, or an object with parts.
+/// Parses a text, or an object with parts.
 pub fn parts(field: &str, value: Value) -> Result<Vec<Part>, Refusal> {
     let parts = match value {
         Value::String(text) => vec![Part::text(text)],
@@ -195,7 +196,7 @@ fn one_part(field: &str, value: Value) -> Result<Part, Refusal> {
     Ok(Part { piece, media_type, filename })
 }
 
-/// A file as 0.3 writes it: an object of its own, with `uri` or `bytes`.
+/// Parses a file of A2A 0.3: a nested object with `uri` or `bytes`.
 fn one_file(field: &str, value: Value) -> Result<Part, Refusal> {
     let Value::Object(mut file) = value else {
         return Err(Refusal::bad_field(field, "it must be an object"));
@@ -265,7 +266,7 @@ impl MessageAccepted {
         }
     }
 
-    /// In the agent's spool, where its node will find it.
+    /// Returns the response for a message in the agent's spool, where its node will find it.
     pub fn spooled(message_id: String, agent_id: String, why: Option<String>) -> Self {
         Self {
             message_id,

@@ -1,6 +1,8 @@
-//! What lies in an outbox: a call that a sandboxed process would make if it could, and what came back (CLI-10).
+//! The content of an outbox: calls that a sandboxed process cannot make itself,
+//! and the answers (CLI-10).
 //!
-//! Not here: the files and their authentication (`synapse-store`), carrying calls out (`synapse-node`).
+//! Not here: the files and their authentication (`synapse-store`), carrying
+//! calls out (`synapse-node`).
 
 use crate::parse;
 use serde::{Deserialize, Serialize};
@@ -12,18 +14,18 @@ use synapse_core::{Refusal, Timestamp};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     pub v: u32,
-    /// What the answer is filed under; used once.
+    /// The id under which the answer is stored; used once.
     pub id: String,
     pub at_ms: u64,
-    /// Whose outbox it is.
+    /// The agent that owns the outbox.
     pub agent: AgentId,
-    /// The agent whose node is asked; absent: the agent's own.
+    /// The agent whose node gets the call; absent for the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<AgentId>,
     pub ask: Ask,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// The last event that was seen, when events are followed.
+    /// The last event seen, when subscribing to events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -35,29 +37,29 @@ pub struct Call {
 pub enum Ask {
     Get,
     Post,
-    /// A stream of lines.
+    /// Subscribes to a stream of lines.
     Follow,
-    /// Who is on this machine: for where the home cannot be seen.
+    /// Asks which agents are on this machine, for a process that cannot see the home.
     Roll,
 }
 
-/// The body of `Ask::Roll`. An older node ignores it and answers with candidates alone.
+/// The body of `Ask::Roll`. An older node ignores it and returns only candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RollRequest {
-    /// Answer with everything that the registry says, and with the state of each node's process.
+    /// Return everything in the registry, and the state of each node's process.
     #[serde(default)]
     pub snapshot: bool,
 }
 
 impl Call {
     pub const VERSION: u32 = 1;
-    /// How old a call may be: whoever made it has given up long before.
+    /// The maximum age of a call; its caller has given up long before.
     pub const AGE_MS_MAX: u64 = 10 * 60 * 1000;
-    /// How far ahead another clock may be.
+    /// How far the caller's clock may be ahead.
     pub const AHEAD_MS_MAX: u64 = 2 * 60 * 1000;
     pub const ID_BYTES: usize = 32;
 
-    /// Reads a call to this agent's outbox, and checks that it is meant, and meant now.
+    /// Parses a call in this agent's outbox, and checks that it belongs there and is recent.
     pub fn read(bytes: &[u8], agent: &AgentId, now: Timestamp) -> Result<Self, Refusal> {
         let call: Self = parse::json(bytes)?;
         let bad = |field: &str, why: &str| Err(Refusal::bad_field(field, why));
@@ -85,19 +87,19 @@ impl Call {
         Ok(call)
     }
 
-    /// Whether doing it twice is the same as doing it once.
+    /// Whether repeating the call has no further effect.
     pub fn may_be_repeated(&self) -> bool {
         let has_id = || self.body.get("message_id").is_some_and(Value::is_string);
         self.ask != Ask::Post || self.path == "/message" && has_id()
     }
 }
 
-/// A piece of what came back. Frames are numbered, so that none can be left out or moved.
+/// A piece of an answer. Frames are numbered, so that none can be left out or moved.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Frame {
     pub id: String,
     pub n: u64,
-    /// In the first.
+    /// Only in the first frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Why no node answered.

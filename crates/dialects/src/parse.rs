@@ -1,7 +1,8 @@
-//! JSON in: strict about types, and exact about which field is wrong.
+//! JSON parsing that is strict about types and names the exact field at fault.
 //!
-//! serde_json refuses invalid UTF-8, lone surrogates, and nesting beyond 128 levels; a path is added here. What
-//! a sender may nest is less: whatever is taken in goes out again inside of something.
+//! serde_json rejects invalid UTF-8, lone surrogates, and nesting beyond 128 levels; this module
+//! adds the path of the field. The nesting limit for senders is lower, because accepted values are
+//! sent on inside other objects.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Error, MapAccess, Unexpected, Visitor};
@@ -11,23 +12,25 @@ use std::fmt;
 use std::marker::PhantomData;
 use synapse_core::Refusal;
 
-/// How deep the lists and objects of a sender may be nested in each other.
+/// How deeply a sender may nest lists and objects.
 pub const DEPTH_MAX: usize = 64;
 
-/// Reads one JSON object of a known shape.
+/// Parses one JSON object of a known shape.
 pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let mut de = serde_json::Deserializer::from_slice(bytes);
     let read = object(&mut de).and_then(|value| de.end().map(|()| value));
-    // Keeping track of the path costs as much as reading; only what is wrong is read a second time for it.
+    // Tracking the path costs as much as parsing, so only faulty input is
+    // parsed a second time for it.
     read.or_else(|_| json_with_path(bytes))
 }
 
-/// Reads an object, and no list: what serde derives for a struct also takes its fields as a list, by their order.
+/// Deserializes an object, but not a list: serde's derived structs would also accept their
+/// fields as a list, in order.
 pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     from.deserialize_map(ObjectVisitor(PhantomData))
 }
 
-/// As [`object`], for a field that may be absent or null.
+/// Like [`object`], for a field that may be absent or null.
 pub fn optional_object<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -36,7 +39,8 @@ where
     from.deserialize_option(OptionVisitor(PhantomData))
 }
 
-/// Reads a whole number. JSON has one kind of number, so `3.0` is three; serde takes it for a fraction.
+/// Deserializes a whole number. JSON has one number type, so `3.0` is three, but serde
+/// treats it as a fraction.
 pub fn whole_number<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -45,7 +49,7 @@ where
     from.deserialize_any(WholeNumber(PhantomData))
 }
 
-/// As [`whole_number`], for a field that may be absent or null.
+/// Like [`whole_number`], for a field that may be absent or null.
 pub fn optional_whole_number<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -81,7 +85,7 @@ impl<T: TryFrom<u64>> Visitor<'_> for WholeNumber<T> {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
-        // Up to here every whole number has a form of its own.
+        // Up to this limit every whole number is exact in a double.
         const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
         let is_whole = (0.0..=EXACT_MAX).contains(&number) && number.fract() == 0.0;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -133,7 +137,7 @@ fn json_with_path<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let read = serde_path_to_error::deserialize::<_, JsonObject<T>>(&mut de);
     let JsonObject(value) = read.map_err(|e| {
         let path = e.path().to_string();
-        // A question mark stands for what was not read far enough to have a name.
+        // serde_path_to_error writes a question mark for an unknown part of the path.
         let known = path.trim_end_matches(['?', '.']);
         Refusal::bad_field(if known.is_empty() { "body".to_owned() } else { cut(known) }, describe(e.inner()))
     })?;
@@ -159,7 +163,7 @@ fn describe(error: &serde_json::Error) -> String {
     }
 }
 
-/// An error repeats what it found, and that may be a whole message.
+/// Shortens error text, because it quotes the input, which may be a whole message.
 fn cut(words: &str) -> String {
     const SHOWN_MAX: usize = 200;
     match words.char_indices().nth(SHOWN_MAX) {
@@ -168,7 +172,7 @@ fn cut(words: &str) -> String {
     }
 }
 
-/// Refuses what is nested deeper than a sender may.
+/// Rejects values that are nested more deeply than allowed.
 pub fn not_too_deep(field: &str, value: &Value) -> Result<(), Refusal> {
     if fits(value, DEPTH_MAX) {
         return Ok(());
@@ -227,7 +231,8 @@ mod tests {
         );
     }
 
-    /// Finding A9: a struct is written as an object; `[null, null]` is not one, at the top or further in.
+    /// Finding A9: a struct must be an object; `[null, null]` is rejected, at
+    /// the top and when nested.
     #[test]
     fn list_is_not_an_object() {
         let refused = |raw: &[u8]| json::<Shape>(raw).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What an agent shares of its work, who follows it (PTY-10), and interrupting it.
+//! What an agent shares about its work, who follows it (PTY-10), and interrupting it.
 
 use crate::api::SenderView;
 use crate::message::{ChainField, MessageAccepted};

@@ -1,4 +1,5 @@
-//! `GET /status` (REST-3, PTY-8): how the agent is, in the three words of the source and in all of ours.
+//! `GET /status` (REST-3, PTY-8): the agent's state, in the three words of the
+//! original API and in full.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,5 +1,5 @@
-//! `GET /api/v1/terminal`: what an agent in a terminal does, and all the evidence for it; and `POST /api/v1/signal`,
-//! how its own hooks add to that.
+//! `GET /api/v1/terminal`, the state of an agent in a terminal with all evidence for it; and `POST
+//! /api/v1/signal`, with which its own hooks add evidence.
 
 use crate::parse;
 use serde::{Deserialize, Serialize};
@@ -171,21 +171,21 @@ pub struct PromptView {
     pub question: String,
 }
 
-/// What a person can type about a prompt.
+/// The commands with which a user can decide a prompt.
 ///
-/// A command that names the prompt decides it without showing it. So `approve` names it only where all of the question
-/// is shown beside it; otherwise it shows the question first and asks.
+/// A command that names the prompt decides it without showing it. So `approve` names it only where
+/// the whole question is shown beside it; otherwise it shows the question first and asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptCommands {
-    /// None if it must not, or cannot, be approved from elsewhere.
+    /// `None` if it must not, or cannot, be approved from elsewhere.
     pub approve: Option<String>,
     pub deny: Option<String>,
-    /// Where it has to be answered at its terminal.
+    /// Set if it must be answered at its terminal.
     pub attach: Option<String>,
 }
 
 impl PromptCommands {
-    /// `is_shown` says that the reader sees all of the question.
+    /// Builds the commands. `is_shown` says that the reader sees the whole question.
     pub fn new(agent: &str, prompt: &PromptRef<'_>, is_shown: bool) -> Self {
         let PromptRef { hash, is_decidable, is_complete } = *prompt;
         let approve = match is_shown {
@@ -200,7 +200,7 @@ impl PromptCommands {
         }
     }
 
-    /// All of them in one line.
+    /// Returns all of them in one line.
     pub fn line(&self) -> String {
         let all: Vec<&str> =
             [&self.approve, &self.attach, &self.deny].into_iter().filter_map(|one| one.as_deref()).collect();
@@ -208,7 +208,7 @@ impl PromptCommands {
     }
 }
 
-/// What has to be known of a prompt to say how it is decided.
+/// What is needed of a prompt to build its commands.
 #[derive(Debug, Clone, Copy)]
 pub struct PromptRef<'a> {
     pub hash: &'a str,
@@ -217,7 +217,7 @@ pub struct PromptRef<'a> {
 }
 
 impl PromptView {
-    /// How to decide it. `is_shown` says that the reader sees all of the question.
+    /// Returns the commands to decide it. `is_shown` says that the reader sees the whole question.
     pub fn commands(&self, agent: &str, is_shown: bool) -> PromptCommands {
         let prompt = PromptRef { hash: &self.hash, is_decidable: self.decidable, is_complete: self.complete };
         PromptCommands::new(agent, &prompt, is_shown)
@@ -263,7 +263,8 @@ pub struct DecisionAnswer {
 mod tests {
     use super::*;
 
-    /// Finding H4: a command that approves without showing the question stands only beside the whole question.
+    /// Finding H4: a command that approves without showing the question appears only
+    /// beside the whole question.
     #[test]
     fn commands_name_the_prompt_only_beside_the_whole_question() {
         for (is_decidable, is_complete, is_shown, expected) in [

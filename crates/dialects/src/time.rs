@@ -1,4 +1,4 @@
-//! Times on the wire: RFC 3339, any offset in, UTC with milliseconds out.
+//! Times on the wire: RFC 3339; any offset is accepted, UTC with milliseconds is sent.
 
 use jiff::Timestamp as Instant;
 use synapse_core::{Refusal, Timestamp};

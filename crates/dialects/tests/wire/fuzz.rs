@@ -1,9 +1,9 @@
-//! Any bytes at any of the doors: read or refused, never a panic.
+//! Arbitrary bytes for every parser are read or refused, and never cause a panic.
 
 use synapse_core::Refusal;
 use synapse_dialects::{api, jsonl, message, parse, time};
 
-/// Refused for a field, with words; nothing else can be wrong with a shape.
+/// Checks that a refusal is about a field and has a message.
 fn check<T>(read: Result<T, Refusal>) {
     if let Err(refusal) = read {
         assert!(matches!(refusal, Refusal::BadField { .. }), "{refusal:?}");

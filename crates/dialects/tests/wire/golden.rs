@@ -1,6 +1,6 @@
-//! Every shape that leaves us, as a file to read: a change of the wire is a diff in `tests/golden`.
+//! Every shape that we send, as a golden file: a change of the wire is a diff in `tests/golden`.
 //!
-//! Not here: what comes in (`message_in`), that nothing is lost on the way (`round_trips`).
+//! Not here: requests (`message_in`), that nothing is lost on the way (`round_trips`).
 
 use crate::samples::{T0, agent, content, letter, sender, task, trail};
 use serde_json::{Value, json};
@@ -177,7 +177,7 @@ fn golden_reply_answer() {
     check("reply_sent", ReplyAnswer { status: "sent".into(), task_id, sent_to });
 }
 
-/// One of each; a new refusal does not compile until it is here.
+/// Returns one of each refusal; a new one does not compile until `is_listed` has it.
 // tidy: table
 fn refusals() -> Vec<Refusal> {
     let text = |text: &str| text.to_owned();
@@ -242,7 +242,7 @@ fn is_listed(refusal: &Refusal) -> bool {
     }
 }
 
-/// REST-7: every refusal with its status, its code and what it says.
+/// REST-7: every refusal with its status, its code and its message.
 #[test]
 fn golden_errors() {
     let told: Vec<Value> = refusals()
@@ -320,7 +320,7 @@ fn records() -> Vec<Record> {
     ]
 }
 
-/// Every kind of record, by the name of its event; a new one does not compile until it is here.
+/// Returns the event name of every kind of record; a new kind does not compile until it is here.
 fn kind(record: &Record) -> &'static str {
     match record {
         Record::Known(_) | Record::Accepted { .. } | Record::Leased { .. } | Record::Returned { .. } => {
@@ -375,7 +375,7 @@ fn golden_lines_to_programs() {
     golden::check(&file("lines_to_programs.jsonl"), &lines);
 }
 
-/// What a line carries, which its short form does not show.
+/// Returns the body of a parsed line, which its `Debug` form does not show.
 fn bodies(line: &Line) -> String {
     let body = match line {
         Line::Report { report: Report::Done { answer: Some(body), .. }, .. } => body,
@@ -386,7 +386,7 @@ fn bodies(line: &Line) -> String {
     format!("\nsays {}", body.as_str())
 }
 
-/// What programs say, and what we make of it, good lines and bad ones.
+/// Lines from programs, good and bad, and the parsed result.
 #[test]
 fn golden_lines_from_programs() {
     let mut told = String::new();
@@ -400,7 +400,7 @@ fn golden_lines_from_programs() {
     golden::check(&file("lines_from_programs.txt"), &told);
 }
 
-/// One of each kind of an export, as a line, and what the other commands print.
+/// One of each kind of export record, as a line, and the output of the other commands.
 #[test]
 fn golden_history() {
     let (body, letter) = (Body::of(&content()), letter());

@@ -1,4 +1,4 @@
-//! What is on the wire: every shape out, every mistake in, and nothing lost between.
+//! The wire: every shape that is sent, every mistake in requests, and round trips.
 //!
 //! Not here: sockets and status lines (`synapse-node`).
 

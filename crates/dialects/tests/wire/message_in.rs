@@ -1,6 +1,7 @@
-//! `POST /message`, good and bad: what comes of it, or the field at fault and why.
+//! `POST /message`, good and bad: the parsed draft, or the field at fault and the reason.
 //!
-//! A case is a body and what must be told of it: `field: words` of a refusal, or the draft in short.
+//! A case is a body and its expected result: `field: words` of a refusal, or
+//! a summary of the draft.
 
 use synapse_core::Refusal;
 use synapse_core::effect::Draft;
@@ -8,7 +9,7 @@ use synapse_core::message::{Expects, Part, Piece};
 use synapse_core::routes::Target;
 use synapse_dialects::message::to_core;
 
-/// The draft in short: only what is not as usual is said.
+/// Summarizes a draft; defaults are left out.
 fn told(draft: &Draft) -> String {
     let content = draft.body.content().unwrap();
     let mut words: Vec<String> = content.parts.iter().map(part).collect();
@@ -295,7 +296,7 @@ fn a_refusal_is_short_however_long_the_mistake() {
     }
 }
 
-/// `[[[…]]]`, so many levels deep.
+/// Returns `[[[…]]]` with this many levels.
 fn nested(levels: usize) -> String {
     format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
@@ -320,7 +321,7 @@ fn what_is_nested_too_deep_is_refused_wherever_it_is() {
     check_bytes(format!(r#"{{"message": "hi", "other": {}}}"#, nested(10_000)).as_bytes(), r#"text "hi""#);
 }
 
-/// Finding A3: `3.0` is three, wherever the priority is.
+/// Finding A3: `3.0` is three, also for the priority in the metadata.
 #[test]
 fn whole_floats_are_priorities_beside_too() {
     let table =

@@ -1,4 +1,4 @@
-//! What goes out comes back the same: contents, views, times.
+//! Round trips: contents, views and times are the same after writing and reading.
 
 use crate::samples::{agent, letter, sender, status, task, trail};
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ fn says_something(content: &Content) -> bool {
     content.parts.iter().any(|p| !matches!(&p.piece, Piece::Text(text) if text.trim().is_empty()))
 }
 
-/// Out and in again, through the same reader as every request.
+/// Writes it and reads it back, through the same parser as every request.
 #[track_caller]
 fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(view: &T) {
     let text = serde_json::to_vec(view).unwrap();

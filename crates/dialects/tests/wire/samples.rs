@@ -1,4 +1,4 @@
-//! One of each, with every field filled in.
+//! One sample of each type, with every field set.
 
 use serde_json::json;
 use synapse_core::agents::{Agent, Context};
@@ -10,7 +10,7 @@ use synapse_core::receipt::{Happened, Step, Trail};
 use synapse_core::task::{Move, Task, TaskState};
 use synapse_dialects::status::StatusView;
 
-/// 2026-11-15, in the morning.
+/// The morning of 2026-11-15.
 pub(crate) const T0: u64 = 1_794_735_000_123;
 
 pub(crate) fn sender(proof: Proof) -> Sender {
