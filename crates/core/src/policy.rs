@@ -105,9 +105,9 @@ pub enum Verb {
     Assign,
     /// Answer, or report on, any task.
     Report,
-    /// Share what an agent is doing.
+    /// Cancel any task.
     Cancel,
-    /// Say for an agent what it is doing.
+    /// Share what an agent is doing.
     Share,
     Approve,
     /// Press keys in the agent's terminal.

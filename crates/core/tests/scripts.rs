@@ -244,7 +244,7 @@ fn notes_go_only_to_who_wants_them() {
          inbox a by a => 1 waiting, 1 notes: m1
          inbox a by b => 1 waiting, 1 notes: m1",
     );
-    // A link without notes is told how many there are; a link that takes notes is not.
+    // A link that takes no notes gets their number; a link that takes notes does not.
     check(
         "agent a
          send m1 to a prio 2 oneway => m1 accepted

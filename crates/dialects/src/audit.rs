@@ -59,7 +59,7 @@ pub struct Line {
     /// Only if the user enabled `audit.bodies`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
-    /// Additional information, in words of the node.
+    /// Additional information, as free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Word>,
     /// How many similar actions were not logged separately.

@@ -42,8 +42,8 @@ impl Hub {
             Some((_, agent)) => vec![agent],
             None => self.receivers(&draft.to)?,
         };
-        // All or none: if a broadcast were refused halfway, its retry would count as a
-        // repeat of the first part.
+        // All or none: if a broadcast were refused halfway, its retry would count as a repeat, and
+        // the other receivers would never get it.
         for (n, to) in receivers.iter().enumerate() {
             self.check_room(to, draft.body.bytes() as u64, n, continued.is_some())?;
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) struct Watcher {
     node: usize,
     topic: Topic,
-    /// Every event up to here was checked; `None` before the node told it a position.
+    /// Every event up to here was checked; `None` until the node gives it a position.
     last: Option<Seq>,
     following: bool,
     asking: bool,
