@@ -1,4 +1,4 @@
-//! A2A 1.0 at a real node: each operation over each binding, and what bad input gets.
+//! A2A 1.0 against a real node: each operation over each binding, and the errors for bad input.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ enum Binding {
 const BINDINGS: [Binding; 3] = [Binding::Rpc, Binding::Rest, Binding::Grpc];
 
 impl Binding {
-    /// The result, or the error as `(code in JSON-RPC, reason, whole)`.
+    /// Returns the result, or the error as `(JSON-RPC code, reason, whole error)`.
     fn call(self, agent: &Agent, operation: &str, params: &Value) -> Result<Value, (i64, String, Value)> {
         let answer = match self {
             Self::Rpc => {
@@ -65,7 +65,7 @@ impl Binding {
         }
     }
 
-    /// All events of a stream, with their ids.
+    /// Returns all events of a stream, with their ids.
     fn stream(
         self,
         agent: &Agent,
@@ -126,7 +126,7 @@ fn rest(operation: &str, params: &Value) -> (&'static str, String) {
     }
 }
 
-/// A `SendMessage` that protobuf has no bytes for.
+/// A `SendMessage` that must be sent as JSON because protobuf cannot encode it.
 const JSON_ONLY: &str = "SendMessage in JSON";
 
 fn message(id: &str, text: &str) -> Value {
@@ -137,7 +137,8 @@ fn state(task: &Value) -> &str {
     task["status"]["state"].as_str().unwrap_or_default()
 }
 
-/// S1–S6, C1, C2, C5, C6, T1, T2, G11–G17, G21, G22: what is answered is an artifact, and no message that may be lost.
+/// S1–S6, C1, C2, C5, C6, T1, T2, G11–G17, G21, G22: the answer arrives as an artifact, because a
+/// message could be lost.
 #[test]
 fn a_message_is_answered_with_its_task_over_each_binding() {
     let world = world();
@@ -162,10 +163,10 @@ fn a_message_is_answered_with_its_task_over_each_binding() {
             let none = other.call(&agent, "GetTask", &json!({ "id": id, "historyLength": 0 })).unwrap();
             assert!(none.get("history").is_none(), "{none}");
         }
-        // The same message again is the same task.
+        // The same message sent again yields the same task.
         let again = binding.call(&agent, "SendMessage", &asked).unwrap();
         assert_eq!(&again["task"], task);
-        // Without a context it has one all the same, and the next message may name it.
+        // A message without a context gets one, and the next message may name it.
         let first = binding.call(&agent, "SendMessage", &message(&format!("a{binding:?}"), "a")).unwrap();
         let context = first["task"]["contextId"].as_str().unwrap();
         let mut next = message(&format!("b{binding:?}"), "b");
@@ -176,8 +177,8 @@ fn a_message_is_answered_with_its_task_over_each_binding() {
     }
 }
 
-/// S1, T1: whoever waits hears the task from its events, whoever asks later reads it from disk. Both tell the same, however
-/// much was said meanwhile.
+/// S1, T1: a caller that waits receives the task from its events, a later caller from disk. Both
+/// see the same, however much output there was in between.
 #[test]
 fn what_is_told_at_the_end_is_what_is_kept() {
     let world = world();
@@ -199,7 +200,7 @@ say('completed', text='done')";
     }
 }
 
-/// C13: how long a context is kept is written down.
+/// C13: the docs say how long a context is kept.
 #[test]
 fn the_page_says_how_long_a_context_lives() {
     let page = include_str!("../../../docs/a2a.md");
@@ -233,14 +234,14 @@ fn a_task_that_asks_goes_on_and_one_that_works_is_canceled() {
         assert_eq!(state(&done["task"]), "TASK_STATE_COMPLETED", "{done}");
         assert_eq!(done["task"]["artifacts"][0]["parts"][0]["text"], "you said the second");
         assert_eq!(done["task"]["history"].as_array().unwrap().len(), 2, "{done}");
-        // To a task that is over, nothing more is said.
+        // An ended task accepts no more messages.
         let mut late = message(&format!("l{binding:?}"), "x");
         late["message"]["taskId"] = task["id"].clone();
         assert_eq!(binding.call(&agent, "SendMessage", &late).unwrap_err().1, "UNSUPPORTED_OPERATION");
         let ended = json!({ "id": task["id"] });
         assert_eq!(binding.call(&agent, "CancelTask", &ended).unwrap_err().1, "TASK_NOT_CANCELABLE");
         assert_eq!(binding.call(&agent, "SubscribeToTask", &ended).unwrap_err().1, "UNSUPPORTED_OPERATION");
-        // One that works.
+        // A task that is working can be canceled.
         let mut long = message(&format!("n{binding:?}"), "long");
         long["configuration"] = json!({ "returnImmediately": true });
         let begun = binding.call(&agent, "SendMessage", &long).unwrap();
@@ -250,7 +251,7 @@ fn a_task_that_asks_goes_on_and_one_that_works_is_canceled() {
     }
 }
 
-/// S13–S16, S20, T15–T17, and going on after a broken stream.
+/// S13–S16, S20, T15–T17, and resuming a broken stream.
 #[test]
 fn a_stream_tells_all_in_order_and_goes_on_from_any_place() {
     let world = world();
@@ -272,17 +273,17 @@ fn a_stream_tells_all_in_order_and_goes_on_from_any_place() {
         };
         let made: Vec<String> = rest.iter().filter_map(|(_, event)| artifact(event)).collect();
         assert_eq!(made, ["a", "b", "done"], "{events:?}");
-        // From each place on: exactly what came after it.
+        // Resuming after each event returns exactly the events that followed it.
         let id = json!({ "id": task["id"] });
         for (n, (mark, _)) in events.iter().enumerate() {
             let again = binding.stream(&agent, "SubscribeToTask", &id, Some(mark));
             assert_eq!(again, &events[n + 1..], "after {mark}");
         }
-        // The same message again tells the task as it ended, and after that there is nothing.
+        // The same message sent again returns the ended task, and nothing after it.
         let again = binding.stream(&agent, "SendStreamingMessage", &asked, None);
         assert_eq!((again.len(), state(&again[0].1["task"])), (1, "TASK_STATE_COMPLETED"), "{again:?}");
         assert!(binding.stream(&agent, "SubscribeToTask", &id, Some(&again[0].0)).is_empty());
-        // A node that has just begun knows them too.
+        // A restarted node still has the events.
         world.kill_node("steps");
         let agent = world.agent("steps");
         let again = binding.stream(&agent, "SubscribeToTask", &id, Some(&events[1].0));
@@ -290,7 +291,7 @@ fn a_stream_tells_all_in_order_and_goes_on_from_any_place() {
     }
 }
 
-/// E1, E5, E6, J9, H6, V8, V9: the error of the table, in each form, with the field at fault.
+/// E1, E5, E6, J9, H6, V8, V9: each binding returns the specified error and names the bad field.
 #[test]
 fn bad_input_gets_its_error_over_each_binding() {
     let world = world();
@@ -349,7 +350,7 @@ fn bad_input_gets_its_error_over_each_binding() {
             );
         }
     }
-    // Envelopes and versions.
+    // Malformed envelopes and unsupported versions.
     let rpc = |headers: &[(&str, &str)], body: &str| {
         let answer = agent.unix().ask("POST", "/api/v1/agent", headers, body.as_bytes()).json();
         answer["error"]["code"].as_i64().unwrap()
@@ -374,7 +375,7 @@ fn bad_input_gets_its_error_over_each_binding() {
     assert_eq!(rest("GET", "/a2a/v1/tasks/x?A2A-Version=1.0", &[], ""), told(404, "TASK_NOT_FOUND"));
 }
 
-/// E2, E3, E21: who is not known is told so, in the form of each binding.
+/// E2, E3, E21: an unauthenticated caller gets 401 in the form of each binding.
 #[test]
 fn who_proves_nothing_is_not_let_in() {
     let world = world();
@@ -396,7 +397,7 @@ fn who_proves_nothing_is_not_let_in() {
         answer.text()
     );
     assert_eq!(answer.json()["error"]["details"][0]["reason"], "UNAUTHENTICATED", "{}", answer.text());
-    // As 0.3 has it: no version, and no envelope.
+    // A 0.3 request (no version header) gets the error as 0.3 defines it: without an envelope.
     let answer = agent.tcp().ask("GET", "/a2a/v1/tasks/x", &[], b"");
     assert_eq!((answer.status, answer.header("content-type")), (401, Some("application/json")));
     let told = answer.json();
@@ -414,7 +415,7 @@ fn who_proves_nothing_is_not_let_in() {
     assert_eq!(grpc(&[("Authorization", &bearer)]), "VERSION_NOT_SUPPORTED");
 }
 
-/// E4, E5, E8, T3: a task of somebody else is not found, as one that never was.
+/// E4, E5, E8, T3: another caller's task is "not found", exactly like one that never existed.
 #[test]
 fn what_is_anothers_is_not_found() {
     let world = world();
@@ -428,7 +429,7 @@ fn what_is_anothers_is_not_found() {
         for operation in ["GetTask", "CancelTask", "SubscribeToTask"] {
             let (_, reason, whole) = binding.call(&shout, operation, &json!({ "id": id })).unwrap_err();
             assert_eq!(reason, "TASK_NOT_FOUND", "{operation}: {whole}");
-            // Word for word as if it never was, but for its name.
+            // The error must be identical to that for an unknown task, except for the id.
             let never = "0123456789abcdef0123456789abcdef";
             let (_, _, other) = binding.call(&shout, operation, &json!({ "id": never })).unwrap_err();
             assert_eq!(other.to_string().replace(never, id), whole.to_string(), "{operation}");

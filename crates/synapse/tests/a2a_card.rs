@@ -1,4 +1,4 @@
-//! The agent card at a real node: who may read it, what it says, when it is sent again, and that its signatures are right.
+//! The agent card of a real node: who may read it, what it contains, caching, and its signatures.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// Without any secret.
+/// Sends a GET without credentials.
 fn get(agent: &Agent, path: &str, headers: &[(&str, &str)]) -> Answer {
     agent.tcp().ask("GET", path, headers, b"")
 }
@@ -77,7 +77,7 @@ fn anybody_reads_the_card_and_it_is_true() {
     );
     assert_eq!(card["securityRequirements"], json!([{ "schemes": { "bearer": { "list": [] } } }]));
     assert_eq!(card["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"], "Bearer");
-    // 0.3.
+    // The fields of 0.3.
     assert_eq!(
         (&card["url"], &card["preferredTransport"]),
         (&json!(format!("{base}/api/v1/agent")), &json!("JSONRPC"))
@@ -88,7 +88,7 @@ fn anybody_reads_the_card_and_it_is_true() {
         json!({ "transport": "HTTP+JSON", "url": format!("{base}/a2a") })
     );
     assert_eq!(card["supportsAuthenticatedExtendedCard"], true);
-    // Nothing that a stranger has no business to know.
+    // The public card reveals no private data.
     let text = String::from_utf8(answer.body).unwrap();
     for secret in ["hunter2", &world.token(), &world.folder().display().to_string(), "Developer"] {
         assert!(!text.contains(secret), "{secret} in {text}");
@@ -103,12 +103,12 @@ fn anybody_reads_the_card_and_it_is_true() {
     assert_eq!((&old["url"], &old["name"]), (&card["url"], &card["name"]));
     let spec = get(&agent, "/openapi.json", &[]).json();
     assert!(spec["paths"]["/api/v1/agent"]["post"].is_object(), "{}", spec["paths"]);
-    // Pages of others do not read it.
+    // Pages of other origins cannot read the card.
     assert_eq!(get(&agent, CARD, &[("Origin", "https://evil.example")]).status, 403);
     assert_eq!(agent.tcp().ask("POST", CARD, &[("Authorization", &agent.bearer())], b"").status, 405);
 }
 
-/// A24: the same bytes while nothing changes, and not again for whoever has them.
+/// A24: an unchanged card has the same bytes, and a client that has it gets 304.
 #[test]
 fn what_a_client_has_is_not_sent_again() {
     let world = world();
@@ -139,7 +139,7 @@ fn what_a_client_has_is_not_sent_again() {
             assert_eq!(answer.header("etag"), Some(etag.as_str()), "{headers:?}");
             assert_eq!(answer.body.is_empty(), *status == 304, "{headers:?}");
         }
-        // HEAD has the same head and no body.
+        // HEAD returns the same headers and no body.
         let mut connection = agent.tcp().connect();
         connection.say(&agent.tcp().head("HEAD", path, &[("Connection", "close")], None));
         let (status, headers) = connection.read_head().unwrap();
@@ -153,7 +153,7 @@ fn what_a_client_has_is_not_sent_again() {
     }
 }
 
-/// A6: by the name that was called, by what the settings say, and sensibly where there is no name.
+/// A6: the URL comes from the host that was called or from the settings, with a sensible fallback.
 #[test]
 fn the_card_tells_where_the_agent_is_reached() {
     let world = world();
@@ -166,7 +166,7 @@ fn the_card_tells_where_the_agent_is_reached() {
     assert_eq!(named(&format!("Box.Example:{port}")), format!("http://box.example:{port}/api/v1/agent"));
     assert_eq!(get(&agent, CARD, &[("Host", "evil.example")]).status, 403);
     assert_eq!(url(agent.get(CARD)), format!("http://box.example:{port}/api/v1/agent"), "over the socket");
-    // Something forwards to it: said in the settings, while it runs.
+    // Behind a reverse proxy: the public URL is set while the agent runs.
     world.ok(&["config", "set", "--user", "network.public_url", "https://agents.example/shout/"]);
     world.ok(&["config", "set", "--user", "provider.organization", "Example"]);
     world.ok(&["config", "set", "--user", "provider.url", "https://example.org"]);
@@ -186,7 +186,8 @@ fn the_card_tells_where_the_agent_is_reached() {
     bad.fails(2, &["--public-url", "https://agents.example.org/review"]);
 }
 
-/// Measured A4: clients refuse a card for one address that they cannot read, so a card lists gRPC only on request.
+/// Measured A4: clients refuse a card if it has one address that they cannot parse. So a card lists
+/// gRPC only on request.
 #[test]
 fn interfaces_of_the_card_can_be_chosen() {
     let world = world();
@@ -199,7 +200,7 @@ fn interfaces_of_the_card_can_be_chosen() {
     assert_eq!(listed(&plain), ["JSONRPC", "HTTP+JSON"]);
     let chosen = world.run("chosen", "cat", &["--interfaces", "grpc,jsonrpc"]);
     assert_eq!(listed(&chosen), ["GRPC", "JSONRPC"]);
-    // The settings decide for agents that were started without the flag, and for those alone.
+    // The settings apply only to agents that were started without the flag.
     world.ok(&["config", "set", "--user", "card.interfaces", "http"]);
     world.wait_until("the settings are read again", || listed(&plain) == ["HTTP+JSON"]);
     assert_eq!(listed(&chosen), ["GRPC", "JSONRPC"]);
@@ -241,7 +242,7 @@ fn media_types_of_the_card_can_be_chosen() {
     assert_eq!(code(send(&chosen, "m2", picture(), json!([]))), Some(-32005));
     assert_eq!(code(send(&chosen, "m3", json!({ "text": "draw" }), json!(["image/png"]))), None);
 
-    // The settings decide for agents that were started without the flags.
+    // The settings apply to agents that were started without the flags.
     world.ok(&["config", "set", "--user", "card.input_modes", "video/mp4"]);
     world.wait_until("the settings are read again", || {
         get(&plain, CARD, &[]).json()["defaultInputModes"] == json!(["video/mp4"])
@@ -253,8 +254,8 @@ fn media_types_of_the_card_can_be_chosen() {
     }
 }
 
-/// Measured A8: readers that refuse unknown fields are shown a card without those of 0.3 if they ask for it; the settings
-/// leave them out for all.
+/// Measured A8: readers that reject unknown fields can ask for a card without the fields of 0.3. A
+/// setting leaves these fields out for everyone.
 #[test]
 fn strict_card_has_no_fields_of_03() {
     const OLD: [&str; 6] = [
@@ -279,11 +280,12 @@ fn strict_card_has_no_fields_of_03() {
     assert_eq!(verified.covers, Covers::Document);
     world.ok(&["config", "set", "--user", "card.v03", "false"]);
     world.wait_until("the settings are read again", || has(&get(&agent, CARD, &[]).json()) == 0);
-    // Clients of 0.2 and 0.3 find their fields where clients of 0.2 look.
+    // Cards at the path of 0.2 keep the old fields, for clients of 0.2 and 0.3.
     assert_eq!(has(&get(&agent, AGENT_JSON, &[]).json()), OLD.len());
 }
 
-/// Finding A13: clients of 0.3 that refuse unknown fields are shown a card of 0.3 alone, signed in that form.
+/// Finding A13: clients of 0.3 that reject unknown fields can ask for a card with only the fields
+/// of 0.3, signed in that form.
 #[test]
 fn old_card_has_no_fields_of_10() {
     let world = world();
@@ -301,7 +303,7 @@ fn old_card_has_no_fields_of_10() {
     assert_eq!(verified.covers, Covers::Document);
 }
 
-/// Measured A8: what a card does not declare is refused with the error that the protocol has for it.
+/// Measured A8: requests for a capability that the card does not declare get the protocol's error.
 #[test]
 fn undeclared_capabilities_are_refused() {
     let world = world();
@@ -330,7 +332,7 @@ fn undeclared_capabilities_are_refused() {
         assert_eq!(told["error"]["code"], code, "{method}: {told}");
     }
     assert!(call(&quiet, "SendMessage", json!({ "message": message }))["result"]["task"].is_object());
-    // By the settings, for all agents, while they run.
+    // The settings turn a capability off for all agents, while they run.
     let loud = world.run("loud", "cat", &[]);
     world.ok(&["config", "set", "--user", "card.streaming", "false"]);
     world.wait_until("streams are refused", || {
@@ -356,7 +358,7 @@ fn trailing_slash_of_json_rpc_is_accepted() {
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (401, &json!(-32010)));
 }
 
-/// A card is true to what is running, whatever that is.
+/// The card describes the kind of agent that is running.
 #[test]
 fn each_kind_of_agent_says_what_it_is() {
     let world = world();
@@ -371,7 +373,8 @@ fn each_kind_of_agent_says_what_it_is() {
     let extended = extended_rest(&agent, &[("Authorization", &agent.bearer())]);
     let extended = extended.json();
     assert!(skills(&extended).contains(&"interrupt"), "{extended}");
-    // Who may approve is told so: the person at the socket, and nobody with a token alone.
+    // The card lists the `approve` skill only for callers who may approve: the person at the
+    // socket, not the holder of a token.
     assert!(!skills(&extended).contains(&"approve"), "{extended}");
     let person = agent.unix().ask("GET", "/a2a/v1/extendedAgentCard", &[VERSION], b"").json();
     assert!(skills(&person).contains(&"approve"), "{person}");
@@ -388,7 +391,7 @@ fn extended_rpc(agent: &Agent, headers: &[(&str, &str)]) -> Answer {
     agent.tcp().ask("POST", "/api/v1/agent", &headers, call.to_string().as_bytes())
 }
 
-/// A12: where a certificate is needed, the card says so; and its URLs are those of TLS.
+/// A12: where a client certificate is required, the card says so, and its URLs use https.
 #[test]
 fn certificates_are_told_of() {
     let world = world();
@@ -408,11 +411,11 @@ fn certificates_are_told_of() {
     assert_eq!(card["security"], json!([{ "mtls": [] }, { "bearer": [], "mtls": [] }]));
     assert_eq!(card["securitySchemes"]["mtls"]["type"], "mutualTLS");
     assert!(card["securitySchemes"]["mtls"]["mtlsSecurityScheme"].is_object(), "{card}");
-    // Clients of 0.2 stumble over the name of a scheme that they do not know.
+    // Clients of 0.2 fail on security schemes that they do not know.
     assert_eq!(ask(AGENT_JSON)["security"], json!([{ "bearer": [] }]));
 }
 
-/// A14–A16, E2, E3: over each binding, for callers that are known and for nobody else.
+/// A14–A16, E2, E3: over each binding, only authenticated callers get the extended card.
 #[test]
 fn the_extended_card_is_for_known_callers() {
     let world = world();
@@ -449,7 +452,7 @@ fn the_extended_card_is_for_known_callers() {
     }
 }
 
-/// A18–A21: the key is made once, for its owner alone, and signs what is served.
+/// A18–A21: the key is created once, readable only by its owner, and signs the served cards.
 #[test]
 fn the_card_is_signed_with_a_key_that_stays() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -475,14 +478,14 @@ fn the_card_is_signed_with_a_key_that_stays() {
     for agent in [&agent, &other] {
         assert_eq!(get(agent, "/.well-known/jwks.json", &[]).json(), jwks, "of one home");
     }
-    // A key that cannot be read takes nothing away but the signatures.
+    // An unreadable key costs only the signatures.
     std::fs::write(&key, "damaged").unwrap();
     world.kill_node("shout");
     let agent = world.agent("shout");
     let unsigned = get(&agent, CARD, &[]).json();
     assert_eq!((&unsigned["name"], unsigned.get("signatures")), (&json!("shout"), None));
     assert_eq!(get(&agent, "/.well-known/jwks.json", &[]).json(), json!({ "keys": [] }));
-    // And with the next one there are signatures again, without a restart.
+    // A new key restores the signatures without a restart.
     std::fs::remove_file(&key).unwrap();
     let card = get(&agent, CARD, &[]).json();
     let new = get(&agent, "/.well-known/jwks.json", &[]).json();

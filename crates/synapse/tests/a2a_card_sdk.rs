@@ -15,7 +15,8 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// Python with an SDK, where `cargo xtask sdk` put it or where the variable says; none is said loudly.
+/// Finds the Python with an SDK: from the variable, or where `cargo xtask sdk` installed it. Prints
+/// a message if there is none.
 fn sdk(variable: &str, version: &str) -> Option<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/sdk");
     let beginning = format!("python-{version}");
@@ -36,7 +37,7 @@ fn python(python: PathBuf, script: &str, args: &[&str]) -> Value {
     Ran::new(args, output).ok().json()
 }
 
-/// A18, A22: the official verifier finds the signatures right, and a changed card wrong.
+/// A18, A22: the official verifier accepts the signatures and rejects a changed card.
 #[test]
 fn the_official_sdk_verifies_the_card() {
     let Some(found) = sdk("SYNAPSE_SDK_PYTHON_1", "1.") else { return };
@@ -52,7 +53,7 @@ fn the_official_sdk_verifies_the_card() {
     );
     assert_eq!((&told["schemes"], &told["required"]), (&json!(["bearer"]), &json!([["bearer"]])));
     assert_eq!(told["interfaces"].as_array().unwrap().len(), 6);
-    // Every signature by libraries that are not ours; a card that its protobuf reads strictly.
+    // A third-party library verifies every signature, and strict protobuf parsing accepts the card.
     assert_eq!(told["verified"], told["signatures"], "{told}");
     assert_eq!(told["strict"], true, "{told}");
     for seen in told["seen"].as_array().unwrap() {

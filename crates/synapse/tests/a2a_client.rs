@@ -1,4 +1,4 @@
-//! The real binary as a caller of A2A agents: nodes of ours by their A2A doors, and strangers that do all kinds of things.
+//! The real binary as a client of A2A agents: of our own nodes, and of servers that misbehave.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,8 +16,8 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// A9, V6, J4, C4, G23, CLI-8: what goes over the wire, and what is made of the answer, which needs no history; no context
-/// is made up, and a stranger's words stay words.
+/// A9, V6, J4, C4, G23, CLI-8: what the client sends, and how it reads an answer that has no
+/// history. It invents no context and marks foreign text as untrusted.
 #[test]
 fn a_stranger_is_sent_to_and_its_answer_is_marked() {
     let world = world();
@@ -50,7 +50,7 @@ fn a_stranger_is_sent_to_and_its_answer_is_marked() {
     let told = world.json(&["send", &url, "hello", "--response"]);
     assert_eq!((&told["state"], &told["answer"]["text"]), (&json!("completed"), &json!("hi\u{1b}[2Jthere")));
     assert_eq!((&told["untrusted"], &told["task_id"]), (&json!(true), &json!("t/1")));
-    // A message alone is an answer too, and leaves no task.
+    // An answer may be a message alone, without a task.
     let direct = Stranger::new(|heard, port| match heard.path.as_str() {
         CARD => json_answer(&card(&here(port, "/rpc"), false)),
         _ => result(
@@ -60,7 +60,7 @@ fn a_stranger_is_sent_to_and_its_answer_is_marked() {
     assert_eq!(world.ok(&["send", &direct.url(), "hello", "--response"]), "at once");
 }
 
-/// What a stranger does wrong is told, with what helps, and nothing hangs.
+/// Each fault of a server is reported with a hint, and nothing hangs.
 #[test]
 fn what_strangers_do_wrong() {
     let world = world();
@@ -135,7 +135,7 @@ fn what_strangers_do_wrong() {
     }
 }
 
-/// E17: what never ends is ended.
+/// E17: an endless card and an endless stream are cut off.
 #[test]
 fn an_endless_card_and_an_endless_stream_are_cut_off() {
     let world = world();
@@ -160,7 +160,7 @@ fn an_endless_card_and_an_endless_stream_are_cut_off() {
         ),
     });
     world.synapse(&["send", &stream.url(), "hello", "--response"]).fails(1, &["an event is longer than"]);
-    // One that never says anything is waited for as long as was said.
+    // The client waits for a silent server until its timeout.
     let silent = Stranger::writing(|heard, port, stream| match heard.path.as_str() {
         CARD => drop(stream.write_all(&json_answer(&card(&here(port, "/rpc"), false)))),
         _ => drop(stream.read(&mut [0])),
@@ -170,7 +170,7 @@ fn an_endless_card_and_an_endless_stream_are_cut_off() {
         .fails(4, &["not known", "--message-id"]);
 }
 
-/// The events of one task, as a stream tells them.
+/// The events of one task, as a stream sends them.
 fn story() -> Vec<Value> {
     let said = |n: u32| {
         let message = json!({ "messageId": format!("s{n}"), "role": "ROLE_AGENT", "parts": [{ "text": format!("step {n}") }] });
@@ -204,7 +204,7 @@ fn sse(from: usize, with_ids: bool) -> String {
     body
 }
 
-/// What the task has come to after so many events.
+/// The task as it is after this many events.
 fn snapshot(events: usize) -> Value {
     let texts = ["", "", "", "one ", "one ", "one zwei ", "one zwei 三", "one zwei 三"];
     let state = if events >= story().len() { "TASK_STATE_COMPLETED" } else { "TASK_STATE_WORKING" };
@@ -214,17 +214,17 @@ fn snapshot(events: usize) -> Value {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Knows {
-    /// `Last-Event-ID`, and goes on behind it.
+    /// Honors `Last-Event-ID` and resumes after it.
     Resume,
-    /// Begins with the task as it is, then goes on; no ids.
+    /// Sends the current task first, then the following events. No ids.
     Snapshot,
-    /// Repeats everything, with ids.
+    /// Repeats all events, with ids.
     Repeats,
-    /// No subscribing at all.
+    /// Does not support subscribing.
     Nothing,
 }
 
-/// A stream that is cut at a byte, at first; afterwards it is whole.
+/// A server whose first stream is cut at a byte. Later streams are complete.
 fn cutting(knows: Knows, cut: usize) -> Stranger {
     let told = Mutex::new(0_usize);
     Stranger::writing(move |heard, port, stream| {
@@ -261,11 +261,12 @@ fn cutting(knows: Knows, cut: usize) -> Stranger {
     })
 }
 
-/// S20, T15–T18: wherever a stream breaks, whatever its server can do: the whole answer, and each word once.
+/// S20, T15–T18: wherever a stream breaks, and whatever its server supports, the client prints the
+/// whole answer and each word once.
 #[test]
 fn a_stream_that_breaks_anywhere_goes_on_without_loss_and_without_repeat() {
     let world = world();
-    // A generator of its own, so that a failure comes again.
+    // A seeded generator, so that a failure is reproducible.
     let mut seed = 0x2545_f491_u32;
     let mut next = |below: usize| {
         seed ^= seed << 13;
@@ -287,7 +288,7 @@ fn a_stream_that_breaks_anywhere_goes_on_without_loss_and_without_repeat() {
             );
             for step in ["step 1", "step 2"] {
                 let times = ran.stderr.matches(step).count();
-                // What is not there to be told again is missed, never repeated.
+                // A server that cannot resume loses events, but the client never repeats any.
                 let is_right = if knows == Knows::Nothing { times <= 1 } else { times == 1 };
                 assert!(is_right, "{knows:?} cut at {cut}: {step} was told {times} times: {ran}");
             }
@@ -295,13 +296,14 @@ fn a_stream_that_breaks_anywhere_goes_on_without_loss_and_without_repeat() {
             assert_eq!(sent, 1, "{knows:?} cut at {cut}: the message was sent again");
         }
     }
-    // Before the first event nobody knows whether there is a task: it is said, and not sent again.
+    // Before the first event, nobody knows whether a task exists. The client says so and does
+    // not send the message again.
     let stranger = cutting(Knows::Resume, 10);
     world.synapse(&["send", &stranger.url(), "go", "--response"]).fails(1, &["not known", "--message-id"]);
     assert_eq!(stranger.methods(), ["SendStreamingMessage"]);
 }
 
-/// A stream that says what is known and ends, again and again: it is followed on, but not in haste.
+/// A stream that repeats the current state and ends, again and again, is followed with backoff.
 #[test]
 fn a_server_that_only_repeats_itself_is_not_hurried() {
     let subscribed = Mutex::new(0_usize);
@@ -330,7 +332,8 @@ fn a_server_that_only_repeats_itself_is_not_hurried() {
     assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
-/// L1–L3, V12: a server that has only 0.3, by each of its bindings, with and without streams.
+/// L1–L3, V12: a server that supports only 0.3, over each of its bindings, with and without
+/// streaming.
 #[test]
 fn a_server_of_03_is_spoken_to_in_03() {
     let world = world();

@@ -1,4 +1,5 @@
-//! The real binary as a caller of A2A agents that are a little wrong: what can be read is read, and noted by `--wire`.
+//! The real binary as a client of slightly wrong A2A servers: it reads what it can, and `--wire`
+//! notes the faults.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +19,8 @@ fn events(list: &[Value]) -> Vec<u8> {
     answer("200 OK", "Content-Type: text/event-stream\r\n", &body)
 }
 
-/// Measured A6: fasta2a 2 sends times without a zone, fasta2a 0.6 fails where `acceptedOutputModes` is missing.
+/// Measured A6: fasta2a 2 sends times without a time zone, fasta2a 0.6 fails if
+/// `acceptedOutputModes` is missing.
 #[test]
 fn small_faults_of_a_server_are_repaired_and_noted() {
     let world = world();
@@ -34,7 +36,7 @@ fn small_faults_of_a_server_are_repaired_and_noted() {
                 answer("500 Internal Server Error", "", "")
             }
             "SendMessage" => result(&json!({ "task": timed("TASK_STATE_WORKING") })),
-            // In an envelope that only the answer to a message has.
+            // Wrapped in an envelope that only the answer to a message should have.
             "GetTask" => result(&json!({ "task": timed("TASK_STATE_COMPLETED") })),
             _ => not_found(),
         }
@@ -49,7 +51,7 @@ fn small_faults_of_a_server_are_repaired_and_noted() {
     }
 }
 
-/// Measured A6: LangGraph's card says 1.0, and its events are those of 0.3.
+/// Measured A6: LangGraph's card declares 1.0, and its events have the form of 0.3.
 #[test]
 fn old_events_on_a_new_interface_are_read() {
     let world = world();
@@ -73,7 +75,8 @@ fn old_events_on_a_new_interface_are_read() {
     assert!(ran.stderr.contains("odd: an answer in the form of A2A 0.3"), "{ran}");
 }
 
-/// Measured A6: where a stream is refused or cannot be read, the task is polled; the message is not lost.
+/// Measured A6: where a stream is refused or unreadable, the client polls the task. The message is
+/// not lost.
 #[test]
 fn polls_where_streaming_does_not_work() {
     let world = world();
@@ -82,7 +85,7 @@ fn polls_where_streaming_does_not_work() {
         || error(-32601, "no such method"),
         || answer("405 Method Not Allowed", "", ""),
         || events(&[json!({ "task": task("TASK_STATE_WORKING", json!([])) }), json!({ "poem": "roses" })]),
-        // A worker of fasta2a 2 that says nothing on the way.
+        // A worker of fasta2a 2 that sends no progress.
         || events(&[json!({ "task": task("TASK_STATE_COMPLETED", json!([])) })]),
     ];
     for refusal in refusals {
@@ -101,7 +104,7 @@ fn polls_where_streaming_does_not_work() {
     }
 }
 
-/// Finding A6: over HTTP+JSON, a path for streams that is not there is no reason to give up.
+/// Finding A6: over HTTP+JSON, the client polls if the server has no path for streams.
 #[test]
 fn polls_where_the_path_for_streams_is_missing() {
     let world = world();
@@ -124,7 +127,7 @@ fn polls_where_the_path_for_streams_is_missing() {
     }
 }
 
-/// Finding A6: the message was sent, and an answer that could mean only one thing was lost.
+/// Finding A6: the message arrived, but the client dropped answers that could mean only one thing.
 #[test]
 fn answers_with_one_meaning_are_read_and_noted() {
     let world = world();

@@ -1,4 +1,5 @@
-//! What a script learns of the conversation it is part of, and what keeps conversations apart: callers and tenants.
+//! What a script sees of the conversation it is part of, and how callers and tenants are kept
+//! apart.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,14 +27,14 @@ fn rpc(agent: &Agent, method: &str, params: &Value) -> Value {
     agent.unix().ask("POST", "/api/v1/agent", &[V10], call.as_bytes()).json()
 }
 
-/// The text of the answer.
+/// Sends a message and returns the text of the answer.
 fn answer(agent: &Agent, params: &Value) -> String {
     let told = rpc(agent, "SendMessage", params);
     let text = told["result"]["task"]["artifacts"][0]["parts"][0]["text"].as_str();
     text.unwrap_or_else(|| panic!("{told}")).to_owned()
 }
 
-/// A caller with a name of its own, over TCP.
+/// Sends a message over TCP as the caller named `ci`.
 fn as_ci(world: &World, agent: &Agent, params: &Value) -> String {
     let secret = world.read("ci.secret");
     let bearer = format!("Bearer {}", secret.trim());
@@ -50,7 +51,7 @@ fn with_secret(world: &World) {
     world.ok(&["config", "set", "secrets.ci.file", "./ci.secret", "secrets.ci.role", "Lead"]);
 }
 
-/// Finding A3: a command sees the ids that its client chose, and the priority as people give it.
+/// Finding A3: a command sees the ids that its client chose, and the priority on the users' scale.
 #[test]
 fn command_sees_the_ids_of_its_client() {
     let world = world();
@@ -65,19 +66,19 @@ fn command_sees_the_ids_of_its_client() {
     let fields: Vec<&str> = said.split('|').collect();
     assert_eq!(fields[..5], ["client id/1", "talk 7", task["id"].as_str().unwrap(), "4", ""], "{said}");
     assert!(fields[5].len() == 32 && fields[5].bytes().all(|b| b.is_ascii_hexdigit()), "{said}");
-    // Without a context of the client's it is the one that the client is told.
+    // If the client names no context, the command sees the one that the client is given.
     let alone = json!({ "message": { "messageId": "m2", "role": "ROLE_USER", "parts": [{ "text": "hi" }] } });
     let told = rpc(&agent, "SendMessage", &alone);
     let task = &told["result"]["task"];
     let said = task["artifacts"][0]["parts"][0]["text"].as_str().unwrap();
     assert_eq!(said.split('|').nth(1), task["contextId"].as_str(), "{said}");
     assert_eq!(said.split('|').nth(3), Some("3"), "{said}");
-    // No variable can hold every character that an id may have; the command starts all the same.
+    // An environment variable cannot hold every character of an id. The command starts anyway.
     let said = answer(&agent, &message("a\0b", "talk 7", "hi"));
     assert_eq!(said.split('|').next(), Some("a\u{fffd}b"), "{said}");
 }
 
-/// Finding A3: the line of a program has the same, and its priority is 1 to 5 like everywhere else.
+/// Finding A3: the line that a program reads has the same ids, and a priority from 1 to 5.
 #[test]
 fn line_of_a_program_has_the_ids_of_its_client() {
     let world = world();
@@ -91,7 +92,8 @@ fn line_of_a_program_has_the_ids_of_its_client() {
     assert!(line["task_id"].is_string() && line["message_id"].is_string(), "{line}");
 }
 
-/// Finding A3: earlier turns of the same context come with a message, oldest first, bounded, and never those of another caller.
+/// Finding A3: a message comes with the earlier turns of its context, oldest first, up to a limit,
+/// and never with those of another caller.
 #[test]
 fn earlier_turns_are_those_of_the_same_caller_and_context() {
     let world = world();
@@ -102,12 +104,12 @@ say('completed', text=', '.join(turns) or 'nothing')";
     let agent = world.run_lines("memory", script, &["--history", "4"]);
     assert_eq!(answer(&agent, &message("m1", "talk", "one")), "nothing");
     assert_eq!(answer(&agent, &message("m2", "talk", "two")), "user:one, agent:nothing");
-    // The third sees four turns at most: the oldest two are left out for the fourth.
+    // A message comes with at most four turns: the fourth message no longer has the oldest two.
     answer(&agent, &message("m3", "talk", "three"));
     let fourth = answer(&agent, &message("m4", "talk", "four"));
     assert!(fourth.starts_with("user:two, agent:user:one, agent:nothing, user:three, agent:"), "{fourth}");
     assert_eq!(answer(&agent, &message("x1", "another talk", "hi")), "nothing");
-    // Another caller that says the same context id sees nothing of it, and leaves nothing in it.
+    // Another caller that uses the same context id sees none of these turns and adds none.
     assert_eq!(as_ci(&world, &agent, &message("c1", "talk", "what did they say?")), "nothing");
     assert_eq!(
         as_ci(&world, &agent, &message("c2", "talk", "and now?")),
@@ -126,7 +128,8 @@ say('completed', text=', '.join(turns) or 'nothing')";
     assert_eq!(answer(&agent, &message("f2", context, "go on")), "user:begin, agent:nothing");
 }
 
-/// Finding A3: a plain command reads the earlier turns from a file, which is gone when the command is.
+/// Finding A3: a plain command reads the earlier turns from a file, which is removed with the
+/// command.
 #[test]
 fn command_reads_earlier_turns_from_a_file() {
     let world = world();
@@ -145,7 +148,7 @@ fn command_reads_earlier_turns_from_a_file() {
     world.wait_until("the file is gone", || !std::path::Path::new(path.trim()).exists());
 }
 
-/// Finding A3: a program that joins gets them too, if it asks.
+/// Finding A3: a program that joins gets earlier turns if it asks for them.
 #[test]
 fn joined_program_gets_earlier_turns() {
     let world = world();
@@ -166,7 +169,8 @@ fn joined_program_gets_earlier_turns() {
     }
 }
 
-/// The answer of GetTask over each binding that has tenants: JSON-RPC, HTTP+JSON, gRPC, and HTTP+JSON of 0.3.
+/// Calls GetTask over each binding that has tenants: JSON-RPC, HTTP+JSON, gRPC, and HTTP+JSON of
+/// 0.3. Returns whether each found the task.
 fn get_task(agent: &Agent, tenant: &str, task: &str) -> Vec<(&'static str, bool)> {
     let within = if tenant.is_empty() { String::new() } else { format!("{tenant}/") };
     let asked = json!({ "id": task, "tenant": tenant });
@@ -194,7 +198,8 @@ fn get_task(agent: &Agent, tenant: &str, task: &str) -> Vec<(&'static str, bool)
     ]
 }
 
-/// Finding A8: what one tenant made is not found from another, nor without a tenant, for the very same caller.
+/// Finding A8: a tenant's tasks are not found under another tenant or under none, even by the same
+/// caller.
 #[test]
 fn tenants_do_not_see_each_other() {
     let world = world();
@@ -206,7 +211,7 @@ fn tenants_do_not_see_each_other() {
         let told = rpc(&agent, "SendMessage", &asked);
         told["result"]["task"]["id"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
     };
-    // The same message id means another message under another tenant.
+    // The same message id under another tenant is another message.
     let (acme, evil, none) = (send("acme", "m1"), send("evil", "m1"), send("", "m1"));
     assert!(acme != evil && evil != none && acme != none);
     for (tenant, own) in [("acme", &acme), ("evil", &evil), ("", &none)] {
@@ -235,7 +240,7 @@ fn tenants_do_not_see_each_other() {
     let mut more = message("m2", "", "more");
     (more["tenant"], more["message"]["taskId"]) = ("evil".into(), acme.as_str().into());
     assert_eq!(rpc(&agent, "SendMessage", &more)["error"]["code"], -32001);
-    // Ended ones are kept apart too.
+    // Ended tasks are kept apart too.
     for (tenant, task) in [("acme", &acme), ("evil", &evil)] {
         let canceled = rpc(&agent, "CancelTask", &json!({ "id": task, "tenant": tenant }));
         assert_eq!(canceled["result"]["status"]["state"], "TASK_STATE_CANCELED", "{canceled}");
@@ -252,7 +257,8 @@ fn tenants_do_not_see_each_other() {
     assert_eq!(bad["error"]["code"], -32602, "{bad}");
 }
 
-/// Findings A3 and A8: the earlier turns of a conversation are those of its tenant, and a script can tell tenants apart.
+/// Findings A3 and A8: the earlier turns of a conversation belong to its tenant, and a script sees
+/// which tenant it serves.
 #[test]
 fn conversations_of_tenants_are_apart() {
     let world = world();
@@ -273,7 +279,8 @@ say('completed', text=json.dumps([message.get('tenant'), message['conversation']
     assert!(!again.to_string().contains("e1"), "{again}");
 }
 
-/// Finding A3: a blocking message of the lowest priority is worked on, and its metadata stays as it was sent.
+/// Finding A3: a blocking message of the lowest priority is processed, and its metadata comes back
+/// unchanged.
 #[test]
 fn lowest_priority_is_answered() {
     let world = world();
@@ -295,7 +302,7 @@ fn lowest_priority_is_answered() {
     }
 }
 
-/// Finding A3: the earlier turns have what the agent asked, and why it failed.
+/// Finding A3: the earlier turns include the agent's questions and the reasons of failures.
 #[test]
 fn earlier_turns_have_questions_and_failures() {
     let world = world();
@@ -327,7 +334,7 @@ else:
     assert_eq!(turns, expected);
 }
 
-/// Finding A8: a message id that comes again for another context or task is a conflict, and not the first message.
+/// Finding A8: reusing a message id for another context or task is a conflict, not a repeat.
 #[test]
 fn repeat_for_another_context_or_task_is_refused() {
     let world = world();
@@ -337,7 +344,7 @@ fn repeat_for_another_context_or_task_is_refused() {
     let first = sent(&message("m1", "talk", "hi"))["result"]["task"]["id"].clone();
     let other = sent(&message("m2", "talk", "hi"))["result"]["task"]["id"].clone();
     assert!(first.is_string() && other.is_string() && first != other);
-    // As it was, and without the context: the same message.
+    // With the same context, or with none, it is a repeat of the same message.
     for context in ["talk", ""] {
         assert_eq!(sent(&message("m1", context, "hi"))["result"]["task"]["id"], first, "{context:?}");
     }
@@ -354,7 +361,7 @@ fn repeat_for_another_context_or_task_is_refused() {
     };
     refused(&with_task(&other));
     refused(&with_task(&first));
-    // A message that went on with a task may be repeated, as long as the task goes on.
+    // A message that continued a task may be repeated while the task is open.
     let state = rpc(&agent, "GetTask", &json!({ "id": other }));
     assert_eq!(state["result"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{state}");
 }

@@ -1,6 +1,7 @@
-//! `synapse a2a doctor`: a node of ours is well, secrets are not shown, and faults over HTTP+JSON are found.
+//! `synapse a2a doctor`: passes our own node, hides secrets, and finds faults over HTTP+JSON and
+//! gRPC.
 //!
-//! Not here: servers of JSON-RPC with one fault each (`a2a_doctor_faults`).
+//! Not here: JSON-RPC servers with one fault each (`a2a_doctor_faults`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +13,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// What the doctor says of a server, and its exit code.
+/// Runs the doctor against a server and returns its exit code and report.
 fn examine(world: &World, url: &str, more: &[&str]) -> (i32, Value) {
     let mut args = vec!["a2a", "doctor", url, "--json"];
     args.extend(more);
@@ -30,7 +31,8 @@ fn found<'a>(report: &'a Value, check: &str) -> &'a Value {
     all.find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("no {check} in {report:#}"))
 }
 
-/// V12: every binding and version of a node, with and without credentials, with and without a message.
+/// V12: our node passes over every binding and version, with and without credentials, with and
+/// without a message.
 #[test]
 fn a_node_of_ours_is_well() {
     let world = world();
@@ -64,20 +66,20 @@ fn a_node_of_ours_is_well() {
     }
     assert!(report["requests"].as_u64().unwrap() <= 70, "{}", report["requests"]);
     assert_eq!(report.get("wire"), None);
-    // Without a message nobody has to work.
+    // Without `--send`, the doctor creates no task.
     let tasks = || world.json(&["status", "shout"])["tasks"].as_array().map_or(0, Vec::len);
     let before = tasks();
     let (code, report) = examine(&world, &url, &known);
     assert_eq!((code, tasks()), (0, before));
     assert!(found(&report, "message")["came"].as_str().unwrap().contains("--send"));
     assert!(report["requests"].as_u64().unwrap() <= 45, "{}", report["requests"]);
-    // A stranger learns what is needed, and that is all right too.
+    // Without credentials, the doctor says which are needed. That is no fault.
     let (code, report) = examine(&world, &url, &[]);
     assert_eq!((code, &found(&report, "let_in")["level"]), (0, &json!("skipped")));
     assert!(found(&report, "let_in")["came"].as_str().unwrap().contains("--token-file"));
 }
 
-/// E18: what is shown has every word of it, and no secret.
+/// E18: `--wire` shows requests and responses in full, but no secrets.
 #[test]
 fn the_wire_is_shown_without_secrets() {
     let world = world();
@@ -97,7 +99,7 @@ fn the_wire_is_shown_without_secrets() {
     assert!(!report.to_string().contains(&world.token()));
 }
 
-/// A server of HTTP+JSON that refuses everything, as it should, but for one thing.
+/// A server of HTTP+JSON that correctly refuses everything, except for the one fault.
 fn serve_http(fault: &str, heard: &Heard, port: u16) -> Vec<u8> {
     if heard.path == "/.well-known/agent-card.json" {
         let url = format!("http://127.0.0.1:{port}/a");
@@ -125,7 +127,7 @@ fn serve_http(fault: &str, heard: &Heard, port: u16) -> Vec<u8> {
         (path, _) if path.ends_with("/pushNotificationConfigs") => {
             (400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED")
         }
-        // Some take one verb for it, some the other.
+        // Servers differ in the verb that they accept for subscribing.
         (path, _) if path.ends_with(":subscribe") && heard.verb == "POST" => {
             return answer("405 Method Not Allowed", "", "");
         }
@@ -153,7 +155,7 @@ fn serve_http(fault: &str, heard: &Heard, port: u16) -> Vec<u8> {
     )
 }
 
-/// H1, H6, H7, H10, A10: the same over the other binding, whose rules differ here and there.
+/// H1, H6, H7, H10, A10: the same checks over HTTP+JSON, whose rules differ in places.
 #[test]
 fn faults_over_http_json() {
     let world = world();
@@ -181,7 +183,7 @@ fn faults_over_http_json() {
     }
 }
 
-/// Speaks HTTP/2 on a port of this machine, and ends every call so.
+/// Serves HTTP/2 on loopback and ends every call with this gRPC status. Returns the port.
 fn ends_calls_with(status: Option<&'static str>) -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -208,7 +210,7 @@ fn ends_calls_with(status: Option<&'static str>) -> u16 {
     port
 }
 
-/// R5: one that speaks HTTP/2 and not quite gRPC.
+/// R5: a server that speaks HTTP/2 but not correct gRPC.
 #[test]
 fn what_is_wrong_with_grpc_is_found() {
     let world = world();

@@ -1,4 +1,4 @@
-//! Broken A2A servers, each with one fault, and `synapse a2a doctor`, which finds it by its name.
+//! A2A servers with one fault each, and `synapse a2a doctor`, which reports the fault by name.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ fn world() -> World {
 const CARD: &str = "/.well-known/agent-card.json";
 const JSON: &str = "Content-Type: application/json\r\n";
 
-/// What the doctor says of a server, and its exit code.
+/// Runs the doctor against a server and returns its exit code and report.
 fn examine(world: &World, url: &str, more: &[&str]) -> (i32, Value) {
     let mut args = vec!["a2a", "doctor", url, "--json"];
     args.extend(more);
@@ -32,7 +32,7 @@ fn found<'a>(report: &'a Value, check: &str) -> &'a Value {
     all.find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("no {check} in {report:#}"))
 }
 
-/// A server of JSON-RPC that does everything right but for one thing.
+/// A JSON-RPC server that does everything right, except for the one fault.
 fn serve(fault: &str, heard: &Heard, port: u16) -> Vec<u8> {
     match heard.path.as_str() {
         CARD => serve_card(fault, heard, port),
@@ -285,7 +285,7 @@ fn refuse(fault: &str, code: i64, reason: &str) -> Vec<u8> {
     json_answer(&json!({ "jsonrpc": "2.0", "id": 1, "error": error }))
 }
 
-/// The server that the faults are added to has none.
+/// The doctor finds nothing wrong with the server that the faults are added to.
 #[test]
 fn a_stranger_that_is_right_is_told_so() {
     let world = world();
@@ -296,7 +296,7 @@ fn a_stranger_that_is_right_is_told_so() {
         assert_eq!(of_level(&report, level), Vec::<&Value>::new());
     }
     assert!(of_level(&report, "ok").len() > 40, "{report:#}");
-    // One message for each case, and each with an id of its own.
+    // One message for each case, each with its own id.
     let heard = stranger.heard();
     let text = |heard: &&Heard| heard.body["params"]["message"]["parts"][0]["text"] == "hi there";
     let mut ids: Vec<&Value> =
@@ -305,14 +305,14 @@ fn a_stranger_that_is_right_is_told_so() {
     ids.sort_by_key(|id| id.to_string());
     ids.dedup();
     assert_eq!(ids.len(), 4);
-    // And none without --send.
+    // Without `--send`, the doctor sends no message.
     let before = stranger.heard().len();
     examine(&world, &stranger.url(), &[]);
     assert!(!stranger.heard()[before..].iter().any(|heard| text(&heard)));
     assert!(stranger.heard().iter().all(|heard| heard.header("authorization").is_none()));
 }
 
-/// Each fault is found under its name; whatever a MUST is broken by makes the exit code 1.
+/// Each fault is reported by its name. A violated MUST makes the exit code 1.
 #[test]
 fn what_is_wrong_with_a_card_is_found() {
     check(&[
@@ -410,13 +410,13 @@ fn check(table: &[(&'static str, &str, &str, &str)]) {
     }
 }
 
-/// Nothing hangs, and what was not looked at is said.
+/// The doctor never hangs, and reports what it did not check.
 #[test]
 fn slow_and_silent_servers() {
     let world = world();
     let silent = || {
         Stranger::writing(|_, _, stream| {
-            // Until the other side hangs up.
+            // Reads until the client hangs up.
             let _ = stream.read(&mut [0; 1]);
         })
     };
@@ -427,7 +427,7 @@ fn slow_and_silent_servers() {
         found(&report, "card_found")["came"].as_str().unwrap().contains("no whole answer within"),
         "{report:#}"
     );
-    // A card, and then nothing more.
+    // Serves its card and then goes silent.
     let stranger = Stranger::writing(|heard, port, stream| match heard.path.as_str() {
         "/rpc" => drop(stream.read(&mut [0; 1])),
         _ => drop(stream.write_all(&serve("", heard, port))),
@@ -435,10 +435,10 @@ fn slow_and_silent_servers() {
     let (code, report) = examine(&world, &stranger.url(), &["--timeout", "2s"]);
     assert_eq!((code, &found(&report, "reached")["level"]), (1, &json!("wrong")), "{report:#}");
     assert!(stranger.heard().len() < 8, "{report:#}");
-    // No time at all is nobody's fault.
+    // A timeout of zero is an input error, not a fault of the server.
     let ran = world.synapse(&["a2a", "doctor", &silent().url(), "--timeout", "0s"]).exits(4);
     assert!(ran.stderr.contains("--timeout"), "{ran}");
-    // Nobody there.
+    // Nothing listens on this port.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (code, report) = examine(&world, &format!("http://{free}"), &[]);
     assert_eq!(code, 1);
@@ -454,7 +454,7 @@ fn slow_and_silent_servers() {
     }
 }
 
-/// On a page: each thing that is wrong with what was asked, what is expected, and what to change.
+/// The report for people: each fault with the request, what was expected, and what to change.
 #[test]
 fn the_report_is_for_people() {
     let world = world();

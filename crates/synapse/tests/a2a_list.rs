@@ -1,4 +1,5 @@
-//! ListTasks at a real node: order, pages that stay right while tasks change, filters, and whose tasks they are.
+//! ListTasks of a real node: order, stable pages while tasks change, filters, and visibility per
+//! caller.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +22,7 @@ fn list(agent: &Agent, query: &str) -> Value {
     let answer = agent.unix().ask("GET", &format!("/a2a/v1/tasks?{query}"), &[VERSION], b"");
     assert_eq!(answer.status, 200, "{}", answer.text());
     let value = answer.json();
-    // JSON-RPC tells the same (G2).
+    // JSON-RPC returns the same (G2).
     let mut params = json!({});
     for (name, raw) in form_urlencoded::parse(query.as_bytes()) {
         let typed = serde_json::from_str::<Value>(&raw).ok().filter(|value| !value.is_string());
@@ -76,13 +77,13 @@ fn tasks_are_listed_newest_first_and_by_what_is_asked_for() {
     assert_eq!(odd["totalSize"], 2);
     assert_eq!(ids(&list(&agent, "status=TASK_STATE_WORKING")), Vec::<String>::new());
     assert_eq!(ids(&list(&agent, "status=TASK_STATE_COMPLETED")).len(), 5);
-    // At that time or later.
+    // The filter by time includes the given time.
     let third = all["tasks"][2]["status"]["timestamp"].as_str().unwrap();
     let since = list(&agent, &format!("statusTimestampAfter={third}"));
     assert!(ids(&since).contains(&sent[2]) && !ids(&since).contains(&sent[0]), "{since}");
 }
 
-/// T4: pages of tasks that change meanwhile: none twice, none passed over.
+/// T4: while tasks change, the pages repeat none and skip none.
 #[test]
 fn pages_stay_right_while_tasks_change() {
     let world = world();
@@ -92,7 +93,7 @@ fn pages_stay_right_while_tasks_change() {
     let first = list(&agent, "pageSize=4");
     assert_eq!((ids(&first).len(), &first["totalSize"]), (4, &json!(11)), "{first}");
     let mut seen = ids(&first);
-    // All that was not told yet moves to the front, and there are new ones.
+    // The tasks not listed yet move to the front, and new ones arrive.
     std::fs::write(world.folder().join("go"), "").unwrap();
     for n in 0..3 {
         send(&agent, &format!("late {n}"), "c", true);
@@ -109,7 +110,7 @@ fn pages_stay_right_while_tasks_change() {
     assert_eq!(list(&agent, "")["totalSize"], 14);
 }
 
-/// T3, T8, E6: whose they are, and what is absurd.
+/// T3, T8, E6: callers see only their own tasks, and invalid parameters are refused.
 #[test]
 fn what_is_absurd_is_refused_and_other_callers_see_nothing() {
     let world = world();

@@ -1,4 +1,5 @@
-//! Push notifications of a real node: webhooks hear all, in order, with their credentials, whatever happens on the way.
+//! Push notifications of a real node: webhooks get every event, in order and authenticated, despite
+//! failures.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +18,7 @@ say('completed', text='done')";
 const ASKER: &str =
     "say('input_required', text='which one?')\nsay('completed', text='you said ' + hear()['text'])";
 
-/// Where webhooks may be on this machine.
+/// A world where webhooks on this machine are allowed.
 fn world() -> World {
     world_with(r#"{ "network": { "push_private": true }, "audit": { "bodies": true } }"#)
 }
@@ -39,7 +40,7 @@ enum Binding {
 const BINDINGS: [Binding; 2] = [Binding::Rpc, Binding::Rest];
 
 impl Binding {
-    /// The result, or the reason of the error and the field at fault.
+    /// Returns the result, or the error's reason and the field at fault.
     fn call(self, agent: &Agent, operation: &str, params: &Value) -> Result<Value, (String, String)> {
         let answer = match self {
             Self::Rpc => {
@@ -88,13 +89,13 @@ fn message(id: &str, config: Option<Value>) -> Value {
     asked
 }
 
-/// Sends, and gives the id of the task.
+/// Sends a message and returns the id of its task.
 fn task_of(binding: Binding, agent: &Agent, asked: &Value) -> String {
     let answer = binding.call(agent, "SendMessage", asked).unwrap();
     answer["task"]["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
-/// Goes on with a task that asked for something.
+/// Answers a task that asked for input.
 fn go_on(agent: &Agent, task: &str) {
     let mut more = message(&format!("more {task}"), None);
     more["message"]["taskId"] = task.into();
@@ -108,7 +109,7 @@ fn hears_the_end(world: &World, site: &Site) {
     });
 }
 
-/// Whether a text is in any file of a home.
+/// Returns the path of a file in the folder that contains the text.
 fn is_kept(folder: &Path, text: &str) -> Option<String> {
     std::fs::read_dir(folder).into_iter().flatten().flatten().find_map(|entry| {
         let path = entry.path();
@@ -116,7 +117,7 @@ fn is_kept(folder: &Path, text: &str) -> Option<String> {
         if kind.is_dir() {
             return is_kept(&path, text);
         }
-        // To open a named pipe takes another that writes to it.
+        // Opening a named pipe blocks until another process opens it for writing.
         if !kind.is_file() {
             return None;
         }
@@ -149,14 +150,14 @@ fn a_webhook_hears_all_of_a_task_in_order_and_with_its_credentials() {
             let (_, update) = heard.body.as_object().unwrap().iter().next().unwrap();
             assert_eq!((&update["taskId"], heard.body.as_object().unwrap().len()), (&json!(task), 1));
         }
-        // With its task it is over, and nothing of its secrets is left: not in a log, not in the audit.
+        // The config ends with its task, and none of its secrets stay in a log or in the audit log.
         let list = json!({ "taskId": task });
         world.wait_until("the config is over", || {
             let all = binding.call(&agent, "ListTaskPushNotificationConfigs", &list).unwrap();
             all["configs"].as_array().is_none_or(Vec::is_empty)
         });
     }
-    // Nor of those that could not be read.
+    // Nor do those of requests that could not be parsed.
     let credentials = r#""authentication": { "scheme": "Bearer", "credentials": "s3cr3t" }"#;
     for (path, body) in [
         ("/api/v1/agent", format!("{{ {credentials} ")),
@@ -181,7 +182,7 @@ fn a_webhook_hears_all_of_a_task_in_order_and_with_its_credentials() {
     );
 }
 
-/// S8 for streams: what a webhook hears is what the stream tells.
+/// S8 for streams: a webhook gets the same events as the stream.
 #[test]
 fn a_webhook_hears_what_a_stream_tells() {
     let world = world();
@@ -198,11 +199,11 @@ fn a_webhook_hears_what_a_stream_tells() {
     assert!(told.len() > 4 && told[0].get("task").is_some(), "{text}");
     hears_the_end(&world, &site);
     let heard: Vec<Value> = site.heard().into_iter().map(|heard| heard.body).collect();
-    // The stream begins with the task, in which the first steps may be already.
+    // The stream begins with the task, which may already include the first steps.
     assert!(heard.ends_with(&told[1..]), "{heard:?} does not end with {told:?}");
 }
 
-/// P13: what fails is tried again, in order; a redirect is not followed (P14).
+/// P13: a failed request is retried, in order. A redirect is not followed (P14).
 #[test]
 fn a_webhook_that_fails_is_tried_again_and_a_redirect_is_not_followed() {
     let world = world();
@@ -223,7 +224,7 @@ fn a_webhook_that_fails_is_tried_again_and_a_redirect_is_not_followed() {
     assert!(agent.get("/metrics").text().contains("\nsynapse_push_failures_total 3\n"));
 }
 
-/// P3: nothing is lost by a webhook that is down, nor by a node that is killed.
+/// P3: neither a webhook that is down nor a killed node loses an event.
 #[test]
 fn a_webhook_that_was_down_hears_all_after_the_node_was_killed() {
     let world = world();
@@ -246,7 +247,8 @@ fn a_webhook_that_was_down_hears_all_after_the_node_was_killed() {
     assert!(site.heard().iter().all(|heard| heard.header("x-a2a-notification-token") == "t"));
 }
 
-/// P3, at least once: a task that never rests, a node that is killed over and over, a webhook that refuses now and then.
+/// P3, at least once: a busy task, a node that is killed repeatedly, a webhook that fails now and
+/// then.
 #[test]
 fn nothing_is_lost_by_a_node_that_is_killed_over_and_over() {
     const COUNT: usize = 60;
@@ -269,7 +271,7 @@ fn nothing_is_lost_by_a_node_that_is_killed_over_and_over() {
         world.write(&format!("go{stop}"), "");
     }
     hears_the_end(&world, &site);
-    // Some things twice, but each for the first time in its order.
+    // Some events arrive twice, but their first arrivals are in order.
     let mut first: Vec<String> = Vec::new();
     for word in site.words().into_iter().filter(|word| word.starts_with('n') || word == "done") {
         if !first.contains(&word) {
@@ -280,7 +282,7 @@ fn nothing_is_lost_by_a_node_that_is_killed_over_and_over() {
     assert_eq!(first, all);
 }
 
-/// The same message again is the same config.
+/// A repeated message does not create a second config.
 #[test]
 fn a_message_that_is_sent_twice_has_one_webhook() {
     let world = world();
@@ -297,7 +299,7 @@ fn a_message_that_is_sent_twice_has_one_webhook() {
     assert_eq!(site.words().iter().filter(|word| *word == "you said go").count(), 1);
 }
 
-/// P12: whoever is slow is waited for, but by nobody else.
+/// P12: a slow webhook delays neither tasks nor other webhooks.
 #[test]
 fn a_webhook_that_never_answers_slows_no_task() {
     let world = world();
@@ -319,7 +321,7 @@ fn configs_are_made_shown_listed_and_deleted_over_each_binding() {
     world.run_lines("asker", ASKER, &[]);
     let other = world.run("other", "cat", &[]);
     for binding in BINDINGS {
-        // Its node is killed below, and the next one may have to take another port.
+        // The node is killed below, and the next one may have to use another port.
         let agent = world.agent("asker");
         let (kept, gone) = (Site::open(), Site::open());
         let task = task_of(binding, &agent, &message(&format!("m{binding:?}"), None));
@@ -331,7 +333,7 @@ fn configs_are_made_shown_listed_and_deleted_over_each_binding() {
             create(json!({ "taskId": task, "url": gone.url("/"), "authentication": login })).unwrap();
         let id = second["id"].as_str().unwrap();
         assert!(id.len() >= 16 && second["authentication"] == login, "{second}");
-        // What another may not see has no configs for them either.
+        // A caller that may not see the task cannot list its configs either.
         let theirs = std::fs::read_to_string(world.agent_dir(&other.id).join("token")).unwrap();
         let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "ListTaskPushNotificationConfigs",
             "params": { "taskId": task } });
@@ -347,7 +349,7 @@ fn configs_are_made_shown_listed_and_deleted_over_each_binding() {
             let all = all["configs"].as_array().unwrap().clone();
             assert!(all.len() == 2 && all.contains(&first) && all.contains(&second), "{all:?}");
         }
-        // A node that was killed has them still.
+        // A restarted node still has them.
         world.kill_node("asker");
         let agent = world.agent("asker");
         assert_eq!(binding.call(&agent, "GetTaskPushNotificationConfig", &named).unwrap(), second);
@@ -359,7 +361,7 @@ fn configs_are_made_shown_listed_and_deleted_over_each_binding() {
         go_on(&agent, &task);
         hears_the_end(&world, &kept);
         assert_eq!(gone.words(), [""; 0]);
-        // One for a task that is over is told how it ended.
+        // A config for an ended task gets the end.
         let late = Site::open();
         let config = json!({ "taskId": task, "url": late.url("/") });
         binding.call(&agent, "CreateTaskPushNotificationConfig", &config).unwrap();
@@ -368,7 +370,7 @@ fn configs_are_made_shown_listed_and_deleted_over_each_binding() {
     }
 }
 
-/// P4, P5, and what is too much or too odd.
+/// P4, P5, and configs that are too many or malformed.
 #[test]
 fn bad_configs_are_refused_and_the_field_is_named() {
     let world = world();
@@ -414,7 +416,7 @@ fn bad_configs_are_refused_and_the_field_is_named() {
         }
         assert_eq!(create(json!({ "url": site.url("/") })).unwrap_err().0, "RATE_LIMITED");
         create(json!({ "id": "c0", "url": site.url("/again") })).unwrap();
-        // Each of them hears the end, the replaced one at its new place.
+        // Each config gets the end, the replaced one at its new URL.
         go_on(&agent, &task);
         let ends = |line: &str| {
             let ended = |heard: &&Heard| heard.word() == "TASK_STATE_COMPLETED" && heard.line.contains(line);
@@ -424,7 +426,7 @@ fn bad_configs_are_refused_and_the_field_is_named() {
     }
 }
 
-/// P14: without the word of this machine's user, nothing near it is called, however it is spelt.
+/// P14: private targets are refused by default, however they are spelled.
 #[test]
 fn private_targets_are_refused_by_default_in_every_spelling() {
     let world = world_with("{}");

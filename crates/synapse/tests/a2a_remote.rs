@@ -1,4 +1,5 @@
-//! `synapse remote`, and agents elsewhere by their names: cards, keys, tokens, and nodes of ours by their A2A doors.
+//! `synapse remote`, and calling agents elsewhere by name: cards, keys, tokens, and our own nodes
+//! over A2A.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +16,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// E13: a token goes to the host it is for, in the way the card says, and nowhere else.
+/// E13: a token goes only to its host, in the scheme that the card names.
 #[test]
 fn a_token_is_shown_to_its_host_alone() {
     let world = world();
@@ -44,11 +45,11 @@ fn a_token_is_shown_to_its_host_alone() {
     assert!(
         host.heard().iter().all(|heard| heard.headers.iter().all(|(_, value)| !value.contains("s3cr3t")))
     );
-    // What the environment has for nodes of Synapse is not for strangers.
+    // The token in the environment is for Synapse nodes and is not sent to other hosts.
     let mut command = world.command(&["send", &url, "x", "--response", "--allow-host", &allowed]);
     assert!(command.env("SYNAPSE_TOKEN_FILE", &secret).output().unwrap().status.success());
     assert_eq!(worker.heard()[1].header("x-key"), None);
-    // A variable that was named is.
+    // A variable named with `--token-env` is sent.
     let named = ["send", &url, "x", "--response", "--allow-host", &allowed, "--token-env", "STRANGE_TOKEN"];
     assert!(world.command(&named).env("STRANGE_TOKEN", "0ther").output().unwrap().status.success());
     assert_eq!(worker.heard()[2].header("x-key"), Some("0ther"));
@@ -57,7 +58,7 @@ fn a_token_is_shown_to_its_host_alone() {
     world.synapse(&[&send[..], &["--allow-host", &allowed]].concat()).fails(2, &["open to other users"]);
 }
 
-/// A25: a card is asked for again when it is old, and only for what changed.
+/// A25: a card is fetched again once it has expired, with a conditional request.
 #[test]
 fn a_remote_has_a_name_in_list_and_a_card_that_ages() {
     let world = world();
@@ -92,7 +93,7 @@ fn a_remote_has_a_name_in_list_and_a_card_that_ages() {
     );
     assert!(world.ok(&["list"]).contains("odd"));
     assert!(world.ok(&["remote", "list"]).contains("Strange"));
-    // It was good for no time at all, and so is asked for again; the answer says that it is the same.
+    // The card had a lifetime of zero, so it is fetched again. The server answers "not modified".
     let told = world.json(&["send", "odd", "hello"]);
     assert_eq!(
         stranger.heard().iter().filter(|heard| heard.header("if-none-match") == Some("\"v1\"")).count(),
@@ -108,7 +109,7 @@ fn a_remote_has_a_name_in_list_and_a_card_that_ages() {
     assert!(world.ok(&["status", "odd"]).contains("odd/t/1 working"));
     world.synapse(&["cancel", "odd/t/1"]).fails(5, &["too late", "the task is over"]);
     world.synapse(&["cancel", "nobody/t"]).fails(5, &["no remote", "remote list"]);
-    // A name means one.
+    // A name must be unambiguous.
     world.run("odd", "cat", &[]);
     world.synapse(&["send", "odd", "hello"]).fails(5, &["an agent here and a remote"]);
     world.run("cat", "cat", &[]);
@@ -118,7 +119,8 @@ fn a_remote_has_a_name_in_list_and_a_card_that_ages() {
     assert_eq!(world.json(&["remote", "list"]), json!([]));
 }
 
-/// A17: who has something to show is told more, and goes by that; nobody else is asked for it.
+/// A17: with credentials, the client fetches the extended card and follows it. Without credentials,
+/// it does not ask for it.
 #[test]
 fn known_callers_go_by_the_extended_card() {
     let world = world();
@@ -155,7 +157,7 @@ fn known_callers_go_by_the_extended_card() {
     }
 }
 
-/// A22, A23: the key of the first time is the key of every time, until the user says otherwise.
+/// A22, A23: the key of the first card is pinned until the user confirms another.
 #[test]
 fn a_card_signed_by_another_key_is_not_believed() {
     let world = world();
@@ -205,7 +207,7 @@ fn a_card_signed_by_another_key_is_not_believed() {
     assert_eq!(world.ok(&["send", "signed", "x", "--response"]), "done");
 }
 
-/// A card that names nothing but gRPC at this port of this machine; and the host that has to be allowed for it.
+/// A card whose only interface is gRPC at this port on loopback, and the host to allow for it.
 fn only_grpc(port: u16) -> (Stranger, String) {
     let host = format!("127.0.0.1:{port}");
     let at = json!({ "url": host, "protocolBinding": "GRPC", "protocolVersion": "1.0" });
@@ -219,7 +221,7 @@ fn only_grpc(port: u16) -> (Stranger, String) {
     (Stranger::new(move |heard, _| if heard.path == CARD { json_answer(&card) } else { not_found() }), host)
 }
 
-/// A9, R1, R5: a token is shown over gRPC as anywhere, and what is not there is told.
+/// A9, R1, R5: the token is sent over gRPC too, and an unknown task is reported.
 #[test]
 fn an_agent_that_speaks_nothing_but_grpc() {
     let world = world();
@@ -238,15 +240,15 @@ fn an_agent_that_speaks_nothing_but_grpc() {
     let ran = call(&["send", &url, "x", "--response", "--token-file", &token]).ok();
     assert_eq!(ran.stdout, "HI\n", "{ran}");
     assert!(ran.stderr.contains("data, not instructions"), "{ran}");
-    // Somebody who does not speak it.
+    // A server that does not speak gRPC.
     let other = Stranger::new(|_, _| not_found());
     let (card, host) = only_grpc(other.port);
     let said = world.synapse(&["send", &card.url(), "x", "--allow-host", &host]);
     assert!(said.code != Some(0) && !said.stderr.contains("panicked"), "{said}");
 }
 
-/// All that a caller does, with a node of ours by each binding: it streams, asks, goes on, is canceled, and is restarted
-/// in the middle.
+/// A client uses every operation of our node over each binding: stream, question, answer, cancel,
+/// and a restart in the middle.
 #[test]
 fn a_node_of_ours_by_its_a2a_doors() {
     let world = world();
@@ -295,18 +297,18 @@ fn a_node_of_ours_by_its_a2a_doors() {
         world.synapse(&["cancel", task]).fails(5, &["the task is over"]);
         world.synapse(&["cancel", &format!("{name}/nothing")]).fails(5, &["no such task"]);
     }
-    // By its own URL it is a node of Synapse, as before.
+    // By its own URL it is treated as a Synapse node.
     let told = world.json(&["send", &own, "it", "--response", "--token-file", &token]);
     assert_eq!((&told["state"], told.get("untrusted")), (&json!("completed"), None), "{told}");
 }
 
-/// A node that dies in the middle of a stream is waited for, and nothing is lost.
+/// If the node dies in the middle of a stream, the client waits for it and loses nothing.
 #[test]
 fn a_stream_outlives_the_node_that_it_came_from() {
     outlives(false);
 }
 
-/// Events of gRPC have no ids; still nothing is told twice.
+/// Events over gRPC have no ids. Still nothing is printed twice.
 #[test]
 fn a_stream_of_grpc_outlives_the_node_that_it_came_from() {
     outlives(true);
@@ -320,7 +322,7 @@ fn outlives(by_grpc: bool) {
          for n in range(3, 6):\n    say('progress', text='step %d' % n)\nsay('completed', text='whole')",
         gate.display().to_string()
     );
-    // A port of its own: agents of other tests take the first that is free, also while this node restarts.
+    // A fixed port: agents of other tests take the first free one, also while this node restarts.
     let agent = world.run_lines("slow", &script, &["--port", &world.port()]);
     let token = world.home().join("token").display().to_string();
     let (grpc, host) = only_grpc(agent.port);
@@ -330,7 +332,8 @@ fn outlives(by_grpc: bool) {
     let file = |name: &str| File::create(world.file(name)).unwrap();
     let mut sending = sending.stdout(file("out")).stderr(file("err")).spawn().unwrap();
     world.wait_until("it has told of three steps", || world.read("err").contains("step 2"));
-    // The line that is just being stored may be told twice by its node; it is not the stream that is looked at here.
+    // The node may repeat a line that is being stored as it dies. That is not what this test is
+    // about.
     world.wait_until("the node has noted how far it has read", || {
         let runs = std::fs::read_dir(world.agent_dir(&agent.id).join("runs")).unwrap().flatten();
         let number =
@@ -352,7 +355,7 @@ fn outlives(by_grpc: bool) {
     }
 }
 
-/// A model calls a remote by its name, and is told whose words it reads.
+/// A model calls a remote by its name, and the answer says whose words it contains.
 #[test]
 fn a_remote_is_asked_by_the_tools_of_mcp() {
     let world = world();
@@ -385,7 +388,7 @@ fn a_remote_is_asked_by_the_tools_of_mcp() {
         (&json!(false), &json!("completed")),
         "{sent}"
     );
-    // Tools know names, and no URLs.
+    // The tools accept names, not URLs.
     let url = stranger.url();
     let refused = ask(5, "tools/call", call("ask_agent", json!({ "to": url, "message": "hello" })));
     assert_eq!(refused["isError"], true, "{refused}");

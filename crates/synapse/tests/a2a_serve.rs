@@ -1,4 +1,5 @@
-//! `synapse a2a serve`: a script as an A2A server in one line, for whoever has the token, or for anyone here.
+//! `synapse a2a serve`: a script as an A2A server, for holders of the token or for anyone on this
+//! machine.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,7 +35,8 @@ fn a_command_is_served_and_its_places_are_told() {
     assert_eq!(task["task"]["artifacts"][0]["parts"][0]["text"], "HELLO", "{task}");
 }
 
-/// E3, E8, A12, A14: who comes without proof gives tasks and sees those, over A2A, and nothing else.
+/// E3, E8, A12, A14: with `--auth none`, unauthenticated callers may send tasks and see those over
+/// A2A, and nothing else.
 #[test]
 fn without_a_token_anyone_here_gives_tasks_and_nothing_more() {
     let world = world();
@@ -48,7 +50,7 @@ fn without_a_token_anyone_here_gives_tasks_and_nothing_more() {
     assert_eq!(task["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{task}");
     let id = task["task"]["id"].as_str().unwrap();
     assert_eq!(ask("GET", &format!("/a2a/v1/tasks/{id}"), "").status, 200);
-    // The user's own task is not theirs to see, and the rest of the doors stays shut.
+    // They cannot see the user's own task, and every other API stays closed.
     assert_eq!(ask("GET", &format!("/a2a/v1/tasks/{own}"), "").status, 404);
     assert_eq!(ask("GET", "/a2a/v1/tasks", "").json()["totalSize"], 1);
     for path in ["/api/v1/tasks", "/api/v1/inbox", "/api/v1/events", "/metrics"] {
@@ -60,7 +62,7 @@ fn without_a_token_anyone_here_gives_tasks_and_nothing_more() {
     assert_ne!(card["capabilities"]["extendedAgentCard"], true, "{card}");
     let more = ask("GET", "/a2a/v1/extendedAgentCard", "").json();
     assert_eq!(more["error"]["details"][0]["reason"], "UNSUPPORTED_OPERATION", "{more}");
-    // The doctor finds nothing wrong with that.
+    // The doctor accepts that.
     let endpoint = world.json(&["status", "shout"])["endpoint"].as_str().unwrap().to_owned();
     let report = world.json(&["a2a", "doctor", &endpoint, "--send"]);
     assert_eq!(report["counts"]["wrong"], 0, "{report}");
@@ -80,7 +82,8 @@ fn without_a_token_anyone_here_gives_tasks_and_nothing_more() {
         .fails(2, &["--auth none is for this machine alone"]);
 }
 
-/// V2, V3, V4: an extension that is needed must be known to the caller, over each binding; what is not known is ignored.
+/// V2, V3, V4: over each binding, a caller must declare a required extension. Unknown extensions
+/// are ignored.
 #[test]
 fn an_extension_that_is_needed_is_asked_for() {
     let world = world();
@@ -111,7 +114,7 @@ fn an_extension_that_is_needed_is_asked_for() {
     assert_eq!(told, [(known, false), (needed, true)], "{card}");
 }
 
-/// A part of 5 MB, and its bytes.
+/// A file of 5 MB: its bytes and their base64.
 fn large_file() -> (Vec<u8>, String) {
     use base64::Engine as _;
     let bytes: Vec<u8> = (0..5_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
@@ -125,7 +128,7 @@ fn rpc(agent: &Agent, method: &str, params: &Value) -> (u16, Value) {
     (answer.status, answer.json())
 }
 
-/// Finding A9: a message that is refused leaves none of its files behind.
+/// Finding A9: a refused message leaves none of its files behind.
 #[test]
 fn refused_messages_leave_no_files() {
     let world = world();
@@ -153,7 +156,8 @@ fn refused_messages_leave_no_files() {
     }
 }
 
-/// Finding A10: clients of 0.3 encode files twice over HTTP+JSON; one of the largest size fits all the same.
+/// Finding A10: clients of 0.3 encode files twice over HTTP+JSON. A file of the largest size still
+/// fits.
 #[test]
 fn file_of_the_largest_size_fits_when_it_is_encoded_twice() {
     use base64::Engine as _;
@@ -169,8 +173,8 @@ fn file_of_the_largest_size_fits_when_it_is_encoded_twice() {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// E17: finding A8, X-12. A file of 5 MB comes to a script as a path, is kept once, and its sender gets it back whole. Over each
-/// binding, and in 0.3.
+/// E17: finding A8, X-12. A file of 5 MB reaches a script as a path, is stored once, and comes back
+/// to its sender whole. Over each binding, and in 0.3.
 #[test]
 fn file_of_five_megabytes_simply_works() {
     let world = world();
@@ -189,7 +193,7 @@ say('completed', text=part['filename'] + ' ' + str(len(data)) + ' ' + hashlib.sh
     assert_eq!(status, 200, "{told}");
     let task = &told["result"]["task"];
     assert_eq!(task["artifacts"][0]["parts"][0]["text"], expected.as_str(), "{told}");
-    // Told by a link, so that a look at the task does not carry it each time.
+    // The task carries a link, so that reading the task does not transfer the file each time.
     let sent = &task["history"][0]["parts"][1];
     assert_eq!((&sent["filename"], sent.get("raw")), (&json!("big.bin"), None), "{sent}");
     let url = sent["url"].as_str().unwrap();
@@ -197,7 +201,7 @@ say('completed', text=part['filename'] + ' ' + str(len(data)) + ' ' + hashlib.sh
     let file = agent.unix().ask("GET", &path, &[], b"");
     assert_eq!((file.status, file.body == bytes), (200, true), "{} bytes", file.body.len());
     assert_eq!(file.header("x-content-type-options"), Some("nosniff"));
-    // Others do not read it: not without a token, not for another task, not under another tenant.
+    // The link needs a token, the right task and the right tenant.
     assert_eq!(agent.tcp().ask("GET", &path, &[], b"").status, 401);
     let other = path.replace(task["id"].as_str().unwrap(), "0123456789abcdef0123456789abcdef");
     assert_eq!(agent.unix().ask("GET", &other, &[], b"").status, 404);
@@ -226,7 +230,7 @@ say('completed', text=part['filename'] + ' ' + str(len(data)) + ' ' + hashlib.sh
         "{}",
         told["result"]["history"]
     );
-    // Four times the same bytes are one file, for the user alone.
+    // The same bytes sent four times are one file, readable only by the user.
     let folder = world.agent_dir(&agent.id).join("files");
     let kept: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()).collect();
     assert_eq!(kept.len(), 1);
@@ -239,7 +243,8 @@ say('completed', text=part['filename'] + ' ' + str(len(data)) + ' ' + hashlib.sh
     );
 }
 
-/// E17: finding A8, X-12. Text stays within a megabyte, files within their bounds, and each bound is a setting.
+/// E17: finding A8, X-12. Text is limited to a megabyte, files have limits of their own, and each
+/// limit is a setting.
 #[test]
 fn sizes_are_bounded_by_settings() {
     let world = world();
@@ -263,9 +268,10 @@ fn sizes_are_bounded_by_settings() {
         (200, Some("TASK_STATE_COMPLETED")),
         "{told}"
     );
-    // All files of an agent together have a bound too.
+    // All files of an agent together have a limit too.
     world.ok(&["config", "set", "limits.files_bytes_max", "1048576"]);
-    // Each try is a message and a file of its own: what came before the settings were read is kept.
+    // Each attempt sends a new message with a new file: those sent before the settings took effect
+    // are stored.
     let mut tries = 0;
     world.wait_until("the settings are read", || {
         tries += 1;

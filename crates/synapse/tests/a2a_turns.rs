@@ -1,4 +1,4 @@
-//! What an agent says over A2A besides a result: a message without a task, a question, a prompt that somebody decides.
+//! What an agent sends over A2A besides a result: a direct message, a question, a prompt to decide.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,8 @@ fn streamed(agent: &Agent, params: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// S1, S5, S14, G15: an answer that is a message leaves no task behind, over each binding and in a stream.
+/// S1, S5, S14, G15: an answer that is a message creates no task, over each binding and in a
+/// stream.
 #[test]
 fn a_message_as_the_answer_leaves_no_task_behind() {
     let world = world();
@@ -49,14 +50,14 @@ fn a_message_as_the_answer_leaves_no_task_behind() {
     assert_eq!(said["parts"], json!([{ "text": "just so" }, { "data": { "n": 1 } }]));
     assert!(said["contextId"].is_string() && said.get("taskId").is_none(), "{answer}");
     assert!(answer.get("task").is_none(), "{answer}");
-    // The same message again is answered the same.
+    // The same message sent again gets the same answer.
     assert_eq!(sent(&agent, &message("d1", json!({ "text": "hello" }))), answer);
     let events = streamed(&agent, &message("d2", json!({ "text": "hello" })));
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(events[0]["message"]["parts"][0]["text"], "just so", "{events:?}");
     let listed = rpc(&agent, "ListTasks", &json!({}));
     assert_eq!(listed["result"]["totalSize"], 0, "{listed}");
-    // With a task it is as ever: the task first.
+    // A message that needs a task gets the task first, as usual.
     let events = streamed(&agent, &message("d3", json!({ "text": "a task" })));
     assert!(events[0]["task"]["id"].is_string(), "{events:?}");
     assert_eq!(
@@ -65,13 +66,13 @@ fn a_message_as_the_answer_leaves_no_task_behind() {
         "{events:?}"
     );
     assert_eq!(rpc(&agent, "ListTasks", &json!({}))["result"]["totalSize"], 1);
-    // Whoever uses other doors reads it as an answer.
+    // Callers of the other APIs read it as an answer.
     let told = world.json(&["send", "direct", "hello", "--response"]);
     assert!(told.to_string().contains("just so"), "{told}");
 }
 
-/// E14–E16, S17: credentials are asked for in a task, are brought elsewhere, and a message goes on with it: that is words for
-/// the program, and nothing of it is taken for a credential.
+/// E14–E16, S17: a task asks for credentials, which are brought out of band. The message that
+/// continues it is plain text for the program, and nothing in it is taken for a credential.
 #[test]
 fn a_task_that_needs_credentials_says_so_and_goes_on() {
     let world = world();
@@ -81,27 +82,28 @@ fn a_task_that_needs_credentials_says_so_and_goes_on() {
     let first = sent(&agent, &message("a1", json!({ "text": "go" })))["task"].clone();
     assert_eq!(first["status"]["state"], "TASK_STATE_AUTH_REQUIRED", "{first}");
     assert_eq!(first["status"]["message"]["parts"][0]["text"], "log in at the desk");
-    // The same message in a stream: the task as it is, and no more until it goes on.
+    // The same message in a stream returns the current task, and ends while the task waits.
     let events = streamed(&agent, &message("a1", json!({ "text": "go" })));
     assert_eq!(events.len(), 1, "{events:?}");
     let mut more = message("a2", json!({ "text": "done" }));
     more["message"]["taskId"] = first["id"].clone();
     let task = sent(&agent, &more)["task"].clone();
     assert_eq!(task["artifacts"][0]["parts"][0]["text"], "thanks: done", "{task}");
-    // Finding A12: after an id that no event has, the task as it is now follows, and the stream is over.
+    // Finding A12: resuming after an unknown id returns the current task and ends the stream.
     let path = format!("/a2a/v1/tasks/{}:subscribe", first["id"].as_str().unwrap());
     let answer = agent.unix().ask("GET", &path, &[VERSION, ("Last-Event-ID", "99999999-1")], b"");
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     let ids: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
     assert_eq!((answer.status, ids.len()), (200, 1), "{text}");
     assert!(text.starts_with(": some events are gone") && text.contains("TASK_STATE_COMPLETED"), "{text}");
-    // Its id is that of the end: whoever comes back with it has been told all.
+    // That event has the id of the end: resuming after it returns nothing more.
     assert!(ids[0].split('-').next().unwrap().parse::<u64>().unwrap() < 1_000, "{text}");
     let answer = agent.unix().ask("GET", &path, &[VERSION, ("Last-Event-ID", ids[0])], b"");
     assert_eq!((answer.status, answer.body.len()), (200, 0), "{}", answer.text());
 }
 
-/// C11, X-10: a prompt of a wrapped agent is input-required with its hash; only a decision by who may decides.
+/// C11, X-10: a prompt of a wrapped agent is input-required with its hash. Only a decision by an
+/// authorized caller resolves it.
 #[test]
 fn a_prompt_is_decided_by_a_decision_and_by_nothing_else() {
     let world = world();
@@ -117,7 +119,7 @@ fn a_prompt_is_decided_by_a_decision_and_by_nothing_else() {
         more["message"]["taskId"] = task["id"].clone();
         more
     };
-    // Words press nothing; they wait until it is decided.
+    // Text presses no keys. It waits until the prompt is decided.
     let mut words = say("p2", json!({ "text": "y" }));
     words["configuration"] = json!({ "returnImmediately": true });
     assert_eq!(sent(&agent, &words)["task"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
@@ -129,12 +131,12 @@ fn a_prompt_is_decided_by_a_decision_and_by_nothing_else() {
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
     let given = cli.was_given(2);
     assert!(given[1].contains("] y"), "{given:?}");
-    // A prompt that is gone is not decided again.
+    // A prompt that is gone cannot be decided again.
     let again = rpc(&agent, "SendMessage", &say("p5", json!({ "data": { "deny": hash } })));
     assert_eq!(again["error"]["code"], -32004, "{again}");
 }
 
-/// X-10, E7: an agent that asked for it cannot allow it, by whatever door.
+/// X-10, E7: an agent cannot approve its own request, over any API.
 #[test]
 fn an_agent_cannot_approve_what_it_asked_for() {
     let world = world();
@@ -167,7 +169,8 @@ say('completed', text=json.dumps(rpc(said('x2', {'data': {'approve': hash}}, tas
     world.ok(&["deny", "a", "--prompt", &hash]);
 }
 
-/// G16: the name and media type of a part go from client to script and from script to client, in 1.0 and in 0.3. Finding A7.
+/// G16: the file name and media type of a part survive both ways between client and script, in 1.0
+/// and in 0.3. Finding A7.
 #[test]
 fn parts_keep_their_filename_and_media_type() {
     let world = world();

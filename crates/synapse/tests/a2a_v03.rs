@@ -1,4 +1,5 @@
-//! A2A 0.3 at a real node, over both of its bindings, at the places where 1.0 is served: old clients work unchanged.
+//! A2A 0.3 on a real node, over both of its bindings, at the paths of 1.0: old clients work
+//! unchanged.
 
 #![allow(clippy::unwrap_used)]
 
@@ -58,7 +59,8 @@ fn a_message_is_answered_as_old_clients_expect_it() {
     }
 }
 
-/// L2: `blocking`. In JSON-RPC a message waits unless it is told not to; over HTTP+JSON only `true` can be seen.
+/// L2: `blocking`. In JSON-RPC a message waits unless `blocking` is false; over HTTP+JSON only
+/// `true` can be expressed.
 #[test]
 fn who_does_not_want_to_wait_does_not() {
     let world = world();
@@ -72,7 +74,8 @@ fn who_does_not_want_to_wait_does_not() {
         let begun = binding.send(&agent, &asked);
         let under_way = [binding.state("submitted"), binding.state("working")];
         assert!(under_way.iter().any(|word| word == state(&begun)), "{begun}");
-        // What it takes to stop is up to the agent; on a busy machine it is still under way in the answer.
+        // The agent decides how long it takes to stop. On a busy machine the task may still be open
+        // here.
         let id = json!({ "id": begun["id"] });
         assert_eq!(binding.call(&agent, "tasks/cancel", &id).unwrap()["id"], begun["id"]);
         world.wait_until("it is canceled", || {
@@ -87,7 +90,8 @@ fn who_does_not_want_to_wait_does_not() {
     }
 }
 
-/// C11, T12–T14 in the words of 0.3: a task that asks goes on; one that has ended cannot be canceled.
+/// C11, T12–T14 in the words of 0.3: a task that asks can be continued; an ended task cannot be
+/// canceled.
 #[test]
 fn a_task_that_asks_goes_on() {
     let world = world();
@@ -119,7 +123,8 @@ fn a_task_that_asks_goes_on() {
     }
 }
 
-/// L2: each event is of its kind, `final` is where the stream ends, and only there; a broken stream goes on.
+/// L2: each event has its kind, the stream ends exactly at the event with `final`, and a broken
+/// stream can be resumed.
 #[test]
 fn a_stream_ends_with_its_final_event_and_goes_on_from_any_place() {
     let world = world();
@@ -152,7 +157,8 @@ fn a_stream_ends_with_its_final_event_and_goes_on_from_any_place() {
         let (_, done) = binding.told(&second.last().unwrap().1);
         assert_eq!((state(&done), &done["final"]), (binding.state("completed").as_str(), &json!(true)));
         assert!(kinds(&second).contains(&"artifact-update".to_owned()), "{second:?}");
-        // From any place on: what came after it, up to the next event that is final; and again, until all is told.
+        // Resuming from any event returns the events up to the next final one. Repeat until the
+        // end.
         let id = json!({ "id": task["id"] });
         let mut all = first[1..].to_vec();
         let mut mark = first[0].0.clone();
@@ -172,7 +178,7 @@ fn a_stream_ends_with_its_final_event_and_goes_on_from_any_place() {
     }
 }
 
-/// E1, E6, V8, V9: the codes of 0.3, and who mixed up the versions is told.
+/// E1, E6, V8, V9: errors have the codes of 0.3, and mixed-up versions are named.
 #[test]
 fn what_is_wrong_is_told_as_in_0_3() {
     let world = world();
@@ -212,7 +218,7 @@ fn what_is_wrong_is_told_as_in_0_3() {
     assert_eq!(rpc(&[], "tasks/explode").0, -32601);
     let answer = agent.unix().ask("GET", "/a2a/v1/extendedAgentCard", &[], b"");
     assert_eq!((answer.status, &answer.json()["code"]), (404, &json!(-32601)), "{}", answer.text());
-    // Who asked for a stream can read the error only there; over HTTP the call itself went well.
+    // A caller that asked for a stream gets the error as an event. The HTTP status is 200.
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": unknown });
     let headers = [("Accept", "application/json, text/event-stream")];
     let answer = agent.unix().ask("POST", "/api/v1/agent", &headers, call.to_string().as_bytes());
@@ -228,7 +234,8 @@ fn allow_private_webhooks(world: &World) {
     std::fs::write(world.home().join("settings.json"), r#"{ "network": { "push_private": true } }"#).unwrap();
 }
 
-/// L1, P2, P5–P7: webhooks are set, read and deleted in the shapes of 0.3; and what they hear is the task, as 0.3 tells it.
+/// L1, P2, P5–P7: webhooks are set, read and deleted in the shapes of 0.3, and receive the task in
+/// the shape of 0.3.
 #[test]
 fn webhooks_hear_the_task() {
     let world = world();
@@ -262,13 +269,13 @@ fn webhooks_hear_the_task() {
         let all = binding.call(&agent, "tasks/pushNotificationConfig/list", &json!({ "id": id })).unwrap();
         let all = if binding == Binding::Rpc { &all } else { &all["configs"] };
         assert_eq!(all.as_array().unwrap().len(), 2, "{all}");
-        // Which one, need not be said.
+        // The id of the config may be omitted.
         let any =
             Binding::Rpc.call(&agent, "tasks/pushNotificationConfig/get", &json!({ "id": id })).unwrap();
         assert_eq!(any["taskId"], id, "{any}");
         let mut more = binding.message(&format!("o{binding:?}"), "two");
         more["message"]["taskId"] = id.into();
-        // Clients of 0.3 bring it with every message; it is the same one.
+        // Clients of 0.3 send the config with every message. It stays one config.
         more["configuration"][name] = asked["configuration"][name].clone();
         assert_eq!(state(&binding.send(&agent, &more)), binding.state("completed"));
         for site in [&site, &late] {
@@ -276,7 +283,7 @@ fn webhooks_hear_the_task() {
                 site.heard().last().is_some_and(|heard| state(&heard.body) == "completed")
             });
         }
-        // They end with their task, and a task that has not changed was not told again.
+        // Configs end with their task, and an unchanged task is not sent again.
         world.wait_until("there are no more webhooks", || {
             let all = Binding::Rpc.call(&agent, "tasks/pushNotificationConfig/list", &json!({ "id": id }));
             all.unwrap() == json!([])
@@ -297,13 +304,14 @@ fn webhooks_hear_the_task() {
             ("application/json", "Bearer k")
         );
         assert_eq!(last.header("x-a2a-notification-token"), "t");
-        // To delete one that is not there is well.
+        // Deleting a missing config succeeds.
         let gone = binding.call(&agent, "tasks/pushNotificationConfig/delete", &named).unwrap();
         assert_eq!(gone, if binding == Binding::Rpc { Value::Null } else { json!({}) });
     }
 }
 
-/// S1, S14 in 0.3: a message as the answer is the bare message, and a stream of one event; credentials that are asked for end it.
+/// S1, S14 in 0.3: a direct answer is a bare message, and a stream of one event. A stream ends when
+/// the agent asks for credentials.
 #[test]
 fn a_message_is_an_answer_too_and_credentials_can_be_asked_for() {
     let world = world();
@@ -346,7 +354,8 @@ fn a_message_is_an_answer_too_and_credentials_can_be_asked_for() {
     }
 }
 
-/// Finding A8: over both bindings of 0.3 no operation reaches a task or a webhook of another tenant.
+/// Finding A8: over both bindings of 0.3, no operation reaches a task or a webhook of another
+/// tenant.
 #[test]
 fn tenants_do_not_see_each_other() {
     let world = world();

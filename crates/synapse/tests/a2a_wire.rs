@@ -1,4 +1,4 @@
-//! What a plain HTTP client sees of A2A: headers, content types, envelopes, and what is kept to whom it belongs.
+//! A2A as a plain HTTP client sees it: headers, content types, envelopes, and access control.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ fn reason(answer: &Value) -> &str {
     answer["error"]["data"][0]["reason"].as_str().unwrap_or_else(|| panic!("no reason in {answer}"))
 }
 
-/// J1, J3, J7: JSON in, JSON out, the version in a header however it is spelled, and typed details in every error.
+/// J1, J3, J7: JSON in, JSON out, the version header in any case, and typed details in every error.
 #[test]
 fn json_rpc_on_the_wire() {
     let world = world();
@@ -60,7 +60,8 @@ fn json_rpc_on_the_wire() {
     }
 }
 
-/// H1, H3, H8: both media types are taken, the protocol's own is given, and errors are JSON too.
+/// H1, H3, H8: both media types are accepted, the answer has the protocol's own, and errors are
+/// JSON too.
 #[test]
 fn http_json_on_the_wire() {
     let world = world();
@@ -80,7 +81,7 @@ fn http_json_on_the_wire() {
     assert_eq!(answer.json()["error"]["code"], 404);
 }
 
-/// J6: SubscribeToTask streams whole responses with the id of the request, and ends with its task.
+/// J6: SubscribeToTask streams whole responses with the id of the request, and ends with the task.
 #[test]
 fn a_subscription_over_json_rpc() {
     let world = world();
@@ -117,8 +118,8 @@ fn a_subscription_over_json_rpc() {
     assert_eq!(last, "TASK_STATE_COMPLETED", "{text}");
 }
 
-/// S12, C7, C12, E19: one task for one message, none for an id that a client made up, references kept, and no part that is
-/// not what it says.
+/// S12, C7, C12, E19: each message opens one task, made-up task ids are refused, references are
+/// kept, and mislabeled parts are refused.
 #[test]
 fn what_a_message_may_name() {
     let world = world();
@@ -147,7 +148,7 @@ fn what_a_message_may_name() {
     assert_eq!(listed["result"]["totalSize"], 2, "{listed}");
 }
 
-/// E7, E9, E10: a task of somebody else is unknown to every operation, also where its webhooks are meant.
+/// E7, E9, E10: another caller's task is unknown to every operation, including those on webhooks.
 #[test]
 fn nobody_reaches_the_task_of_another() {
     let world = world();
@@ -179,7 +180,7 @@ fn nobody_reaches_the_task_of_another() {
     assert!(!listed.to_string().contains(id), "{listed}");
 }
 
-/// E18: neither the secret of a caller nor that of a webhook is in anything that is written for people to read.
+/// E18: no secret of a caller or a webhook appears in a log.
 #[test]
 fn no_secret_is_in_a_log() {
     let world = world();
@@ -217,7 +218,8 @@ fn no_secret_is_in_a_log() {
     assert!(read > 0, "there is a log\n{}", world.show());
 }
 
-/// E6: params that are missing, or a message from "the agent", are invalid params, and the field is named. In 0.3 too. Finding A8.
+/// E6: missing params, or a message with the role "agent", are invalid params, and the error names
+/// the field. In 0.3 too. Finding A8.
 #[test]
 fn missing_params_are_invalid_params() {
     let world = world();
@@ -267,8 +269,8 @@ fn missing_params_are_invalid_params() {
     assert_eq!(ask("0.3", "message/send", Some(old))["code"], -32602);
 }
 
-/// Finding A8: a web page may call if the user's settings list its origin, exactly; nobody is listed by default, and nobody else is
-/// let in by a list. Preflights need no token, requests do.
+/// Finding A8: a web page may call only if the user's settings list exactly its origin. The list is
+/// empty by default. Preflights need no token, requests do.
 #[test]
 fn only_listed_origins_may_call_from_a_browser() {
     const PAGE: &str = "https://app.example.org";
@@ -303,7 +305,7 @@ fn only_listed_origins_may_call_from_a_browser() {
     };
     let answer = send(PAGE, &bearer);
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, Some(PAGE)));
-    // The page may read why it is refused, too.
+    // The page may read the error too.
     let answer = send(PAGE, "Bearer wrong");
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (401, Some(PAGE)));
     let others = [
@@ -321,7 +323,7 @@ fn only_listed_origins_may_call_from_a_browser() {
         assert_eq!((answer.status, answer.header("access-control-allow-origin")), (403, None), "{other}");
         assert_eq!(preflight(other, RPC).status, 403, "{other}");
     }
-    // A project's file cannot open the door.
+    // A project's settings cannot allow origins.
     world.ok(&["config", "unset", "network.origins"]);
     std::fs::create_dir_all(world.folder().join(".synapse")).unwrap();
     world.write(".synapse/settings.json", r#"{"network": {"origins": ["https://app.example.org"]}}"#);

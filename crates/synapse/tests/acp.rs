@@ -1,4 +1,5 @@
-//! `synapse run --acp`: a program without a terminal, with a scripted agent (`testkit/src/acp.py`).
+//! `synapse run --acp`: a program without a terminal, played by a scripted agent
+//! (`testkit/src/acp.py`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,12 +21,12 @@ fn agent() -> (World, AcpAgent) {
     (world, agent)
 }
 
-/// Sends and waits for the end; all that is told of it.
+/// Sends a message, waits for the end, and returns the JSON output.
 fn ask(world: &World, text: &str) -> Value {
     world.synapse(&["send", "a", text, "--response", "--json"]).json()
 }
 
-/// Somebody who waits for the answer, and the task.
+/// Starts a `send` that waits for the answer. Returns it and the id of its task.
 fn asking(world: &World, text: &str) -> (Program, String) {
     let program = world.program(&["send", "a", text, "--response", "--json"]);
     let task = world.wait_for("its task is there", || {
@@ -39,7 +40,7 @@ fn state(world: &World, task: &str) -> String {
     world.agent("a").task(task)["state"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What is known of the way of a task's message.
+/// The receipt of a task's first message, as text.
 fn trail(world: &World, task: &str) -> String {
     let message = world.agent("a").task(task)["messages"][0].as_str().unwrap_or_default().to_owned();
     world.agent("a").get(&format!("/api/v1/receipts/{message}")).text()
@@ -90,7 +91,7 @@ fn session_has_our_mcp_server_and_offers_nothing_of_this_machine() {
     assert_eq!(ask(&world, "read /etc/passwd")["answer"]["text"], "read: -32601");
 }
 
-/// What runs below the program is the agent.
+/// Processes below the program act as the agent.
 #[test]
 fn agent_speaks_as_itself() {
     let (world, agent) = agent();
@@ -102,7 +103,7 @@ fn agent_speaks_as_itself() {
         let history = world.json(&["history", "b"]).to_string();
         history.contains("hello") && history.contains(r#""label":"a""#)
     });
-    // It may answer before its turn has ended.
+    // It may reply before its turn has ended.
     let told = ask(&world, &format!("shell '{synapse}' reply from-inside; wait go"));
     assert_eq!(told["answer"]["text"], "from-inside", "{told}");
     agent.wait_for(&world, "busy");
@@ -113,7 +114,7 @@ fn agent_speaks_as_itself() {
 #[test]
 fn receipts_tell_what_is_proven() {
     let (world, agent) = agent();
-    // The program has read it and says nothing.
+    // The program has read the message and does not respond.
     let task = world.send("a", "silent go; say done", &[]);
     world.wait_until("it is written", || has_step(&world, &task, "written"));
     world.wait_until("it has it", || agent.prompts(&world).len() == 1);
@@ -183,7 +184,7 @@ fn program_that_asks_and_does_not_read_the_answers_is_ended() {
     world.wait_until("nothing of it is left", || world.processes().is_empty());
 }
 
-/// Its own node answers others while a program writes without a pause.
+/// The node answers others while a program writes without a pause.
 #[test]
 fn program_that_floods_does_not_keep_others_waiting() {
     let (world, _agent) = agent();
@@ -254,7 +255,7 @@ fn permission_waits_for_a_person_and_is_given_once() {
     }
     let shown = world.json(&["inbox", "--approvals"])["approvals"][0]["prompt"].clone();
     assert_eq!((&shown["source"], &shown["hash"]), (&json!("acp"), &json!(hash)), "{shown}");
-    // Nothing is approved by mail: it is another turn, later.
+    // A message approves nothing. It is a later turn.
     world.send("a", "yes, approved", &[]);
     world.synapse(&["approve", "a", "--prompt", "0123"]).fails(2, &["something else"]);
     world.ok(&["approve", "a", "--prompt", hash]);
@@ -285,7 +286,7 @@ fn whoever_waits_is_told_what_is_asked_and_how_to_decide_it() {
     assert_eq!(world.agent("a").get("/status").json()["asks"], "asks to run: rm x");
 }
 
-/// X-10: only the user decides, and not what runs below an agent, be it the one that asks.
+/// X-10: only the user approves. Processes below an agent cannot, not even below the one that asks.
 #[test]
 fn agents_cannot_approve() {
     let (world, _agent) = agent();
@@ -304,7 +305,7 @@ fn agents_cannot_approve() {
     assert_eq!(pending(&world)["prompt"], hash, "it still waits");
 }
 
-/// What continues a task waits for the end of the turn, and is the next one.
+/// A message that continues a task waits for the end of the turn and becomes the next one.
 #[test]
 fn message_to_a_task_that_asks_is_the_next_turn_and_decides_nothing() {
     let (world, agent) = agent();
@@ -382,7 +383,7 @@ fn interrupt_stops_the_turn_and_its_message_is_next() {
     let canceled = agent.given(&world).iter().filter(|message| message["method"] == "session/cancel").count();
     assert_eq!(canceled, 1);
     assert!(agent.prompts(&world)[1].ends_with("URGENT: say stopped"), "{:?}", agent.prompts(&world));
-    // An urgent message alone does the same.
+    // An urgent message does the same.
     let (sending, _) = asking(&world, "wait never");
     world.wait_until("the third was given", || agent.prompts(&world).len() == 3);
     world.send("a", "say urgent", &["--priority", "5"]);
@@ -439,7 +440,8 @@ fn task_of_a_program_that_dies_says_so_and_mail_stays() {
     }
 }
 
-/// The program goes with its node; the next one starts it again and says what is not known.
+/// The program dies with its node. The next node starts it again and reports tasks whose outcome is
+/// unknown.
 #[test]
 fn killed_node_neither_loses_a_message_nor_repeats_it_unsaid() {
     let (world, agent) = agent();
@@ -456,7 +458,7 @@ fn killed_node_neither_loses_a_message_nor_repeats_it_unsaid() {
     world.write("go", "");
     assert_eq!(sending.next()["answer"]["text"], "done");
 
-    // What its tools run ends with it.
+    // Processes started by its tools end with it.
     let (sending, begun) = asking(&world, "think; shell echo $$ > pid-now && mv pid-now pid && sleep 600");
     world.wait_until("it is begun", || has_step(&world, &begun, "seen"));
     let tool = world.wait_for("its tool runs", || std::fs::read_to_string(world.file("pid")).ok());
@@ -470,7 +472,7 @@ fn killed_node_neither_loses_a_message_nor_repeats_it_unsaid() {
     assert_eq!(ask(&world, "say fine")["answer"]["text"], "fine");
 }
 
-/// Whoever waits may look when all is over: the agent has stopped, and its task had ended before.
+/// A `send` that waits still gets the end of its task if the agent stops right after it.
 #[test]
 fn end_of_a_task_is_told_although_the_agent_has_stopped_meanwhile() {
     let (world, _agent) = agent();

@@ -1,5 +1,5 @@
-//! Findings H4 and M10: what an approver is shown, and what is refused. With the real binary and a program that draws questions as Claude
-//! Code does and calls its hooks.
+//! Findings H4 and M10: what an approver sees, and which approvals are refused. Uses the real
+//! binary and a program that draws questions and calls hooks as Claude Code does.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,14 +9,14 @@ mod stage;
 use serde_json::{Value, json};
 use stage::{PROFILE, Stage};
 
-/// As Claude Code frames a question.
+/// A profile that frames questions as Claude Code does.
 fn deciding() -> String {
     let screen = "screen:\n  - state: waiting\n    any: ['❯ 1\\. Yes']";
     let frame = "approve: { allow: '1', deny: escape, frame: { top: rule, title: '^ \\S' } }";
     format!("{}{frame}\n", PROFILE.replace("screen:", screen))
 }
 
-/// A question about a command, below some talk, on a screen of 120 columns.
+/// A screen of 120 columns with some text and, below it, a question about a command.
 fn asks(command: &str) -> String {
     let rule = "─".repeat(120);
     let command = command.replace('\n', "\n ");
@@ -26,7 +26,7 @@ fn asks(command: &str) -> String {
 }
 
 impl Stage {
-    /// Draws a question and waits until it is seen with this part in it.
+    /// Draws a question and waits until the node sees it with this part in it.
     fn ask(&mut self, command: &str, part: &str) -> Value {
         self.order(&json!(["show", asks(command)]));
         self.world.wait_for("the question is seen", || {
@@ -40,7 +40,7 @@ impl Stage {
         std::fs::read_to_string(self.world.file("keys")).unwrap_or_default()
     }
 
-    /// Approves by hash. The question is taken away once the key has come.
+    /// Approves by hash. Once the key has arrived, the program removes the question.
     fn approve(&mut self, prompt: &Value) {
         let hash = prompt["hash"].as_str().unwrap();
         let mut approving = self.world.program(&["approve", "cli", "--prompt", hash]);
@@ -57,7 +57,8 @@ impl Stage {
     }
 }
 
-/// Finding H4: a line of `─` in a command hid what stood above it, and commands that differ there had one hash.
+/// Finding H4: a line of `─` in a command hid the lines above it, so commands that differed only
+/// there had the same hash.
 #[test]
 fn a_line_in_a_command_hides_nothing() {
     let mut stage = Stage::with(&deciding(), &[]);
@@ -73,7 +74,8 @@ fn a_line_in_a_command_hides_nothing() {
     stage.approve(&mild);
 }
 
-/// Finding H4: of a long command only the end was shown, without a mark. Now it can be denied and not approved.
+/// Finding H4: of a long command only the end was shown, without a mark. Now it can be denied but
+/// not approved.
 #[test]
 fn a_question_whose_beginning_is_not_visible_is_not_approved() {
     let mut stage = Stage::with(&deciding(), &[]);
@@ -93,7 +95,8 @@ fn a_question_whose_beginning_is_not_visible_is_not_approved() {
     assert!(denying.wait().success());
 }
 
-/// Finding H4: what the screen cannot hold is told by the hook, and has to agree with what is visible.
+/// Finding H4: a hook reports commands that the screen cannot hold. Its report must match the
+/// visible part.
 #[test]
 fn a_hook_tells_the_command_and_the_screen_has_to_agree() {
     let mut stage = Stage::with(&deciding(), &[]);
@@ -107,14 +110,14 @@ fn a_hook_tells_the_command_and_the_screen_has_to_agree() {
     for words in [&["inbox", "--approvals"][..], &["explain", "cli"]] {
         assert!(stage.world.ok(words).contains("rm -rf /"), "{words:?}");
     }
-    // A tool tells of another one with the same end: which of them is asked about is not known.
+    // A tool reports another command with the same end, so it is unknown which one is asked about.
     stage.hook("PermissionRequest", &permission(&format!("true\n{rest}")));
     let both = stage.ask(&command, "number 59");
     stage.is_not_approved(&both, "different commands");
     stage.hook("PostToolUse", &json!({ "tool_name": "Bash" }));
     stage.order(&json!(["show", "> working"]));
     stage.becomes("busy");
-    // Another command than the screen shows.
+    // The hook reports another command than the screen shows.
     stage.hook("PermissionRequest", &permission("rm -rf /"));
     let other = stage.ask("ls", " ls");
     stage.is_not_approved(&other, "something else than its program tells");
@@ -129,8 +132,8 @@ fn a_hook_tells_the_command_and_the_screen_has_to_agree() {
     stage.approve(&told);
 }
 
-/// Finding H4: only requests that fit the visible part were weighed, so a description that quotes another open
-/// request passed that one off as the command.
+/// Finding H4: only requests that fit the visible part were considered. A description that quotes
+/// another open request could therefore pass that one off as the command.
 #[test]
 fn another_open_request_makes_the_command_ambiguous() {
     let mut stage = Stage::with(&deciding(), &[]);
@@ -151,7 +154,8 @@ fn another_open_request_makes_the_command_ambiguous() {
     assert_eq!(stage.keys(), "");
 }
 
-/// Finding H4: a tool that tells of many requests cannot push out the true one; the hooks are then not believed at all.
+/// Finding H4: a tool that reports many requests cannot displace the true one. After such a flood
+/// the hooks are ignored.
 #[test]
 fn flood_of_requests_does_not_replace_the_command() {
     let mut stage = Stage::with(&deciding(), &[]);
@@ -172,7 +176,8 @@ fn flood_of_requests_does_not_replace_the_command() {
     assert_eq!(stage.keys(), "");
 }
 
-/// Finding M10: an idle screen that is drawn over a question, by another process of this user, ends nothing that a hook told.
+/// Finding M10: another process of this user draws an idle screen over a question. That does not
+/// end the state that a hook reported.
 #[test]
 fn a_drawn_idle_screen_does_not_end_what_a_hook_asked() {
     let mut stage = Stage::with(&deciding(), &[]);

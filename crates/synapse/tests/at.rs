@@ -1,4 +1,5 @@
-//! PTY-11: `@agent …` typed by a person at the empty composer of a program goes to that agent, and the program sees none of it.
+//! PTY-11: a person types `@agent …` at a program's empty composer. It goes to that agent, and the
+//! program sees none of it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,11 +10,11 @@ use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
 use synapse_testkit::pty::Pty;
 
-/// The levels that `-p 3` and `-p 5` are.
+/// The internal priorities of `-p 3` and `-p 5`.
 const NORMAL: u64 = 6;
 const URGENT: u64 = 10;
 
-/// A program with a composer, a command that shouts, and a person at the program.
+/// Runs a story with a program with a composer, a command agent, and a person at the program.
 fn check(settings: &str, story: impl FnOnce(&World, &Cli<'_>, &mut Pty)) {
     let world = World::new(env!("CARGO_BIN_EXE_synapse"));
     let cli = Cli::start(&world, "a", &["turn=50"]);
@@ -24,14 +25,15 @@ fn check(settings: &str, story: impl FnOnce(&World, &Cli<'_>, &mut Pty)) {
     story(&world, &cli, &mut person);
 }
 
-/// An `@` that is kept back, and what is typed behind it.
+/// Types an `@`, waits until it is held back, then types the rest.
 fn at(person: &mut Pty, keys: &str) {
     person.keys("@");
     person.wait_for("@▏");
     person.keys(keys);
 }
 
-/// What the command was sent, oldest first, once that is so many: text, level and sender.
+/// Waits until the command got that many messages. Returns them oldest first: text, priority and
+/// sender.
 fn sent(world: &World, count: usize) -> Vec<(String, u64, String)> {
     world.wait_for(&format!("{count} messages"), || {
         let history = world.json(&["history", "shout"]);
@@ -49,7 +51,7 @@ fn from_user(text: &str, level: u64) -> (String, u64, String) {
     (text.into(), level, "user".into())
 }
 
-/// What the person's terminal shows since it was last drawn anew.
+/// The rows that the person's terminal shows after these bytes.
 fn rows(bytes: &[u8]) -> Vec<String> {
     let mut screen = Screen::new(Size::new(100, 30), 0);
     screen.feed(bytes, &mut Vec::new());
@@ -62,7 +64,7 @@ fn a_line_for_an_agent_goes_to_it_and_the_program_sees_nothing() {
         at(person, "SHOUT hello\r");
         person.wait_for("stored for shout, task ");
         assert_eq!(sent(world, 1), [from_user("hello", NORMAL)]);
-        // Then the terminal is as the program has it.
+        // Afterwards the terminal shows the program's screen again.
         person.forget();
         person.wait_until("what was covered is there again", |bytes| {
             let (rows, wanted) = (rows(bytes), world.ok(&["screen", "a"]));
@@ -103,7 +105,7 @@ fn what_names_nobody_is_the_programs() {
     check("{}", |world, cli, person| {
         at(person, "src/x and more\r");
         assert_eq!(cli.was_given(1), ["@src/x and more"]);
-        // Its own person does not call it by name.
+        // A program's own name is not taken as a target.
         world.wait_until("it is idle", || world.ok(&["list"]).contains("idle"));
         person.keys("@a hello\r");
         assert_eq!(cli.was_given(2)[1], "@a hello");
@@ -155,7 +157,7 @@ fn answer_is_shown_where_it_was_asked() {
         at(person, "shout hello\r");
         person.wait_for("shout: HELLO");
         assert_eq!(cli.log(), [] as [Value; 0]);
-        // Then the terminal is as the program has it.
+        // Afterwards the terminal shows the program's screen again.
         person.forget();
         person.wait_until("what was covered is there again", |bytes| {
             let (rows, wanted) = (rows(bytes), world.ok(&["screen", "a"]));
@@ -200,7 +202,7 @@ fn several_of_a_type_are_told_apart() {
         }
         at(person, "twin hello\r");
         person.wait_for("not sent: \"twin\" could mean ");
-        // The line is there again, to be edited.
+        // The line is open for editing again.
         person.keys("\u{17}\u{17}@one hello\r");
         person.wait_for("one: hello");
         assert_eq!(cli.log(), [] as [Value; 0]);
@@ -214,7 +216,7 @@ fn a_person_who_keeps_mail_waiting_is_told_and_can_let_it_come() {
         person.wait_for("> x");
         world.send("a", "for the draft", &[]);
         person.wait_for("1 waiting: you have a draft in the composer");
-        // A draft is left alone whatever is pressed.
+        // A draft stays in the composer, whatever is pressed.
         person.keys("\u{1c}m\u{7f}");
         assert!(cli.was_given(1)[0].contains("for the draft"));
         let mut count = 1;
@@ -224,7 +226,7 @@ fn a_person_who_keeps_mail_waiting_is_told_and_can_let_it_come() {
             person.forget();
             person.keys("x\u{7f}");
             world.send("a", "let me in", &[]);
-            // If this took too long, it came by itself.
+            // If this took too long, the message was delivered by itself.
             let told = world.wait_for("a notice, or it has come", || match person.text() {
                 shown if shown.contains("1 waiting: you are typing. Ctrl-\\ m delivers it now") => Some(true),
                 _ => (cli.given().len() > count).then_some(false),

@@ -1,4 +1,5 @@
-//! The audit log of a real agent: what is written down and what never is, and what was done to it (REST-9).
+//! The audit log of a real agent (REST-9): what it records, what it never records, and how it shows
+//! tampering.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +20,7 @@ fn small(world: &World, bodies: bool) {
     std::fs::set_permissions(world.home(), closed).unwrap();
 }
 
-/// What is written down, as `synapse audit` tells it.
+/// The lines that `synapse audit` prints.
 fn lines(world: &World, more: &[&str]) -> Vec<Value> {
     let mut args = vec!["audit", "--json"];
     args.extend(more);
@@ -39,7 +40,7 @@ fn verify(world: &World, name: &str) -> Value {
     ran.json()
 }
 
-/// One more request on a connection that stays open.
+/// Sends one more request on an open connection.
 fn on(connection: &mut Connection, door: &Door, method: &str, path: &str, body: &[u8]) -> Answer {
     connection.say(&door.head(method, path, &[], Some(body.len())));
     connection.say_bytes(body);
@@ -134,7 +135,8 @@ fn letters_of_a_stream_and_of_the_spool_have_a_line_each() {
     connection.say("0\r\n\r\n");
     assert_eq!(connection.answer().status, 200);
     let new = world.agent_dir(&agent.id).join("spool").join("new");
-    // As every writer of a spool does: a file that is being written would be looked at half-way.
+    // Writes as every writer of a spool does: with a rename, so that the node never reads half a
+    // file.
     let put = |name: &str, text: &str| {
         let whole = world.write(name, text);
         std::fs::rename(whole, new.join(name)).unwrap();
@@ -231,7 +233,7 @@ fn a_kill_in_the_middle_breaks_no_chain() {
         world.kill_node("sink");
         world.send("sink", "y", &["-p", "1"]);
     }
-    // A kill hardly ever hits a line; so one is broken by hand, as if it had.
+    // A kill hardly ever tears a line, so tear one by hand.
     let before = world.agent("sink").node_pid;
     let torn = b"{\"seq\":99,\"prev\":\"5e";
     let last = files(&dir).pop().unwrap();

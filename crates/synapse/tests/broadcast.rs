@@ -1,4 +1,5 @@
-//! `synapse broadcast`: who gets it, who does not and why, and that saying it again has no second effect (CLI-9).
+//! `synapse broadcast`: who gets it, who does not and why, and that a repeat has no second effect
+//! (CLI-9).
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,7 +37,7 @@ fn everyone_gets_it_once_under_one_id() {
     let message = one.task(task)["messages"][0].as_str().unwrap().to_owned();
     assert_ne!(message, "b-1", "the id of a sender is not the id of a node");
 
-    // Only some are meant, and one does not take it.
+    // Only some agents are addressed, and one does not accept the message.
     let writers = world.json(&["broadcast", "to writers", "--to", "WRITER"]);
     assert_eq!(writers["sent"].as_array().unwrap().len(), 1);
     let skilled = world.json(&["broadcast", "to reviewers", "--to", "skill:review"]);
@@ -63,7 +64,7 @@ fn answers_come_back_with_the_agents_they_are_from() {
     assert!(late.stdout.contains("has worked on task"), "{late}");
 }
 
-/// An agent that broadcasts does not write to itself, and is seen as the sender.
+/// An agent that broadcasts is the sender and does not get its own message.
 #[test]
 fn an_agent_does_not_hear_its_own_broadcast() {
     let world = world();

@@ -1,4 +1,4 @@
-//! `synapse config` and what holds, with the real binary in a fresh home.
+//! `synapse config` and the effective settings, with the real binary in a fresh home.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// CLI-7: set, show, overruled by the project, unset; and `send` listens.
+/// CLI-7: a setting is set, shown, overridden by the project and unset, and `send` follows it.
 #[test]
 fn a_setting_from_its_making_to_its_end() {
     let world = world();
@@ -50,7 +50,7 @@ fn a_setting_from_its_making_to_its_end() {
     );
 }
 
-/// What guards the machine is the user's alone, and no file is touched by a refused change.
+/// Only the user's file may hold guarded settings, and a rejected change writes no file.
 #[test]
 fn refused_changes() {
     let world = world();
@@ -87,7 +87,7 @@ fn refused_changes() {
     );
 }
 
-/// A project that is cloned cannot open the machine, and says so where it is found.
+/// A cloned project cannot set guarded settings. Commands in it say so, with file and line.
 #[test]
 fn a_project_that_reaches_for_the_machine_is_told_on() {
     let world = world();
@@ -108,7 +108,8 @@ fn a_project_that_reaches_for_the_machine_is_told_on() {
     world.synapse(&["send", "nobody", "hi"]).fails(2, &[&place]);
 }
 
-/// an agent does not change what its user decided. A node starts and works whatever is in the files.
+/// an agent cannot change the user's settings. A node starts and works whatever the files
+/// contain.
 #[test]
 fn agents_may_not_and_nodes_go_on() {
     let world = world();
@@ -117,7 +118,7 @@ fn agents_may_not_and_nodes_go_on() {
     std::fs::write(&user, "{ \"network\": ").unwrap();
     let exe = world.exe().display().to_string();
     world.run("busy", &format!("{exe} config set audit.enabled false 2>&1; true"), &[]);
-    // The broken file is told to whoever sends.
+    // The sender is told about the broken file.
     world.synapse(&["send", "busy", "go", "--response"]).fails(2, &["settings.json:1:14", "edit"]);
     std::fs::write(&user, "{}").unwrap();
     let answer = world.ok(&["send", "busy", "go", "--response"]);

@@ -1,6 +1,7 @@
-//! Nothing accepted is lost: nodes and holders are killed with -9 while mail is under way.
+//! No accepted message is lost: nodes and holders are killed with -9 while messages are in
+//! flight.
 //!
-//! Rounds: `SYNAPSE_CRASH_ROUNDS` (3 in an ordinary run).
+//! The number of rounds is `SYNAPSE_CRASH_ROUNDS`, 3 by default.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +23,8 @@ fn rounds() -> usize {
     std::env::var("SYNAPSE_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
 }
 
-/// Sends until told to stop; what was acknowledged. A sender that heard nothing repeats the same message.
+/// Sends until told to stop, and returns what was acknowledged. A sender without an answer repeats
+/// the same message.
 fn send_on(
     world: &World,
     agent: &Agent,
@@ -34,7 +36,7 @@ fn send_on(
     while !stop.load(Ordering::Relaxed) {
         let text = format!("s{sender}-{}", sent.len());
         let body = json!({ "message": text, "message_id": text }).to_string();
-        // Most come over HTTP, some by the command line, which finds its own way around a dead node.
+        // Most senders use HTTP. One uses the command line, which copes with a dead node itself.
         if sender == 0 {
             world.ok(&["send", &agent.id, &text, "--message-id", &text]);
         } else {
@@ -60,7 +62,7 @@ fn post(agent: &Agent, body: &str) -> bool {
     }
 }
 
-/// Eight senders, and a node that is killed once per round; what was acknowledged.
+/// Runs eight senders against a node that is killed once per round. Returns what was acknowledged.
 fn storm(world: &World, name: &str) -> BTreeSet<String> {
     const PER_ROUND: usize = 30;
     let agent = world.agent(name);
@@ -122,7 +124,7 @@ fn heavy_commands_are_started_once_for_every_acknowledged_message() {
     assert_eq!(differences(&sent, &world.lines("ledger")), "", "{}", world.show());
 }
 
-/// A program that notes what it gets and says that it has seen it.
+/// Plays a program that records each message and reports it as seen.
 fn note_all(mut program: Program, got: &Mutex<Vec<String>>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let line = program.next();

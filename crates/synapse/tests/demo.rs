@@ -1,4 +1,4 @@
-//! `synapse demo`: keeps its promises, and leaves nothing behind.
+//! `synapse demo`: prints what it promises, and leaves nothing behind.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,10 +25,10 @@ fn heavy_the_demo_shows_every_promise_and_leaves_nothing() {
     assert!(!world.home().exists(), "the user's own home was not touched");
 }
 
-/// What ends a demo early, and the exit code.
+/// The moment of the interruption, how it is done, and the expected exit code.
 type Interrupt = (&'static str, fn(u32), i32);
 
-/// Three agents and a folder in the temporary directory stayed for good.
+/// Regression: three agents and a temporary folder were left behind.
 #[test]
 fn heavy_interrupted_demo_leaves_nothing() {
     let ways: [Interrupt; 5] = [
@@ -44,7 +44,7 @@ fn heavy_interrupted_demo_leaves_nothing() {
         let mut printed = BufReader::new(demo.stdout.take().unwrap()).lines();
         assert!(printed.any(|line| line.unwrap().contains(moment)), "{moment}");
         interrupt(demo.id());
-        // It prints nothing more that anybody waits for, but a full pipe would hold it.
+        // The rest of the output does not matter, but a full pipe would block the demo.
         printed.for_each(drop);
         let output = demo.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{moment}: {output:?}");
@@ -67,7 +67,7 @@ fn heavy_demo_without_a_reader_leaves_nothing() {
     }
 }
 
-/// Ctrl-C reaches all processes at the terminal; a window that is closed hangs them up.
+/// Ctrl-C reaches all processes at the terminal. Closing the window sends them SIGHUP.
 #[test]
 fn heavy_demo_in_a_terminal_that_is_left_leaves_nothing() {
     for is_closed in [false, true] {
@@ -88,7 +88,7 @@ fn heavy_demo_in_a_terminal_that_is_left_leaves_nothing() {
     }
 }
 
-/// A world whose temporary folder is its own.
+/// A world with its own temporary folder.
 struct Stage {
     world: World,
     temp: PathBuf,
@@ -119,7 +119,7 @@ impl Stage {
     }
 }
 
-/// The recording in the README is of this demo, line by line; numbers may differ.
+/// The recording in the README shows this demo line by line, except for the numbers.
 #[test]
 fn heavy_the_recording_shows_what_the_demo_prints() {
     let world = World::new(env!("CARGO_BIN_EXE_synapse"));
@@ -134,7 +134,7 @@ fn heavy_the_recording_shows_what_the_demo_prints() {
     assert_eq!(plain(&recorded), plain(&ran.stdout), "run `cargo xtask record`");
 }
 
-/// Without colours and numbers.
+/// Returns the lines without colours and numbers.
 fn plain(text: &str) -> Vec<String> {
     let mut out = String::new();
     let mut chars = text.chars().filter(|c| *c != '\r' && !c.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! The screen rules of a profile contradict the hooks of its program: `synapse doctor` says so and proposes a rule, and
-//! nothing changes by itself.
+//! The screen rules of a profile contradict the program's hooks: `synapse doctor` reports it and
+//! proposes a rule, and nothing changes by itself.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,12 +9,12 @@ mod stage;
 use serde_json::{Value, json};
 use stage::{PROFILE, Stage};
 
-/// Long is a fifth of a second here.
+/// A profile that counts 200 ms as a long disagreement.
 fn profile() -> String {
     PROFILE.replace("idle_ms: 1 }", "idle_ms: 1, disagree_ms: 200 }")
 }
 
-/// What doctor says of profiles.
+/// The only finding about profiles, if any.
 fn found(told: &Value) -> Option<Value> {
     let all = told["findings"].as_array().unwrap();
     let mut found = all.iter().filter(|finding| finding["area"] == "profiles");
@@ -32,7 +32,7 @@ fn doctor_proposes_a_rule_where_hooks_and_screen_disagree() {
     stage.world.wait_until("its version is known", || stage.view()["version"] == "9.9.9");
     assert_eq!(doctor(&stage), None);
 
-    // A newer version shows otherwise that it works, and keeps its composer on the screen.
+    // A newer version shows differently that it works, and keeps its composer on the screen.
     stage.order(&json!(["show", "some talk\n⠋ Crunching (esc to stop)\n> ready"]));
     stage.world.wait_until("it is drawn", || stage.world.ok(&["screen", "cli"]).contains("Crunching"));
     stage.hook("UserPromptSubmit", &json!({ "prompt": "work" }));
@@ -52,14 +52,14 @@ fn doctor_proposes_a_rule_where_hooks_and_screen_disagree() {
     {
         assert!(page.contains(part), "{part:?} is not in {page}");
     }
-    // An agent that asks is not shown the screen.
+    // An agent that runs doctor does not get the screen.
     let asks = format!("{} doctor --json", stage.world.exe().display());
     let told = stage.order(&json!(["run", asks]));
     let told = found(&serde_json::from_str(told.as_str().unwrap()).unwrap()).unwrap();
     assert!(told["rows"].is_null() && told["proposal"].is_null() && told["what"].is_string(), "{told}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before, "nothing changes by itself");
 
-    // What was proposed, where it was proposed: then both agree, and there is nothing more to say.
+    // With the proposed rule in the proposed place, screen and hooks agree and the finding is gone.
     let lines: Vec<&str> =
         finding["proposal"]["lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     let changed = before.replace("  - state: idle", &format!("{}\n  - state: idle", lines.join("\n")));

@@ -1,4 +1,4 @@
-//! Disks that are full, journals that are damaged or from the future: refused clearly, and nothing is lost.
+//! Full disks, and journals that are damaged or too new: the error is clear, and nothing is lost.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use synapse_testkit::World;
 const EXE: &str = env!("CARGO_BIN_EXE_synapse");
 const SMALL_DISK: &str = "SYNAPSE_TEST_SMALL_DISK";
 
-/// A damaged journal: the bytes of it, and how the start is refused.
+/// Damages a journal and checks that the start is refused with these words.
 fn refused(damage: impl Fn(&Path), words: &[&str]) {
     let world = World::new(EXE);
     let agent = world.run("shout", "tr a-z A-Z", &[]);
@@ -51,7 +51,7 @@ fn a_damaged_journal_is_refused_and_left_as_it_is() {
 fn a_journal_that_is_damaged_inside_is_refused_and_left_as_it_is() {
     refused(
         |journal| {
-            // The log holds whole pages of its own; they have to be in the file before it is damaged.
+            // The WAL holds some pages. Move them into the file before it is damaged.
             let script = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('pragma wal_checkpoint(truncate)')";
             let put =
                 Command::new(synapse_testkit::world::python()).args(["-c", script]).arg(journal).status();
@@ -79,7 +79,7 @@ fn a_journal_of_a_newer_version_is_refused_and_left_as_it_is() {
     );
 }
 
-/// Runs the test with this name again, in a space of its own with a small disk; false if that cannot be.
+/// Runs this test again in a mount namespace with a small disk. False if that is not possible.
 fn on_a_small_disk(test: &str) -> bool {
     if !rustix::process::geteuid().is_root() {
         eprintln!("left out: a small disk can only be mounted by root");
@@ -105,7 +105,7 @@ fn on_a_small_disk(test: &str) -> bool {
     }
 }
 
-/// Takes all the room there is.
+/// Fills the disk.
 fn fill(path: &Path) {
     let mut file = std::fs::File::create(path).unwrap();
     for size in [64 << 10, 4 << 10, 1 << 10, 1] {
@@ -191,21 +191,22 @@ fn heavy_what_waits_when_the_disk_fills_is_worked_on_when_there_is_room() {
             text.lines().find(|line| line.starts_with("synapse_commit_failures_total ")).unwrap().to_owned();
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
-    // Every quarter of a second it is tried again; by then all tries of a message would be used up.
+    // Writes are retried every 250 ms. By now all tries of a message would be used up.
     world.wait_until("it has failed to write for a while", || failures() >= 30);
     assert_eq!(agent.get("/status").status, 200);
     std::fs::remove_file(disk.join("filler")).unwrap();
     world.wait_until("nothing is open", || agent.get("/api/v1/tasks").json() == serde_json::json!([]));
     let states: Vec<String> =
         tasks.iter().map(|task| agent.task(task)["state"].as_str().unwrap().to_owned()).collect();
-    // Also the first, which ended while its end could not be stored (A1).
+    // The first task ended while its end could not be stored, and is complete too (A1).
     assert_eq!(states, ["completed"; 6], "{}", world.show());
     assert!(agent.task(&tasks[0]).to_string().contains("done"), "{}", agent.task(&tasks[0]));
     let expected: Vec<String> = (0..6).map(|n| format!("letter {n}")).collect();
     assert_eq!(world.lines("ledger"), expected, "each once");
 }
 
-/// Finding A1: of 44 accepted tasks 11 failed because the disk was full when their command wrote or ended.
+/// Finding A1: 11 of 44 accepted tasks failed because the disk was full when their command wrote or
+/// ended.
 #[test]
 fn heavy_no_accepted_task_fails_while_the_disk_fills_and_empties() {
     const TEST: &str = "heavy_no_accepted_task_fails_while_the_disk_fills_and_empties";
@@ -246,7 +247,8 @@ fn heavy_no_accepted_task_fails_while_the_disk_fills_and_empties() {
     }
 }
 
-/// Finding L13: whoever is still connected does not hear that a message is stored, and no empty journal takes the place of the lost one.
+/// Finding L13: after the home was removed, connected callers no longer hear "stored", and no empty
+/// journal replaces the lost one.
 #[test]
 fn removed_home_stops_saying_stored() {
     let world = World::new(EXE);
@@ -269,7 +271,7 @@ fn removed_home_stops_saying_stored() {
     assert!(!dir.join("journal.db").exists(), "no journal was made in its place");
 }
 
-/// Finding L14: the start is refused, the doctor explains, and brings back what can be.
+/// Finding L14: the start is refused. The doctor explains why and restores what it can.
 #[test]
 fn lost_journal_is_explained_and_repaired() {
     let world = World::new(EXE);
@@ -301,14 +303,15 @@ fn lost_journal_is_explained_and_repaired() {
     assert_eq!(world.ok(&["send", "shout", "again", "--response"]), "AGAIN");
 }
 
-/// Finding L14: a damaged log is restored, and the doctor says how far.
+/// Finding L14: a damaged WAL is repaired, and the doctor says how much was restored.
 #[test]
 fn damaged_log_is_restored() {
     let world = World::new(EXE);
     let agent = world.run("shout", "tr a-z A-Z", &[]);
     world.ok(&["send", "shout", "first", "--response"]);
     let dir = world.agent_dir(&agent.id);
-    // As a kill leaves them: an orderly stop moves the log into the database. The head first, so that it is not ahead.
+    // Copies the files as a kill would leave them: an orderly stop moves the WAL into the database.
+    // The head comes first, so that it is not ahead of the journal.
     let names = ["journal.db-head", "journal.db", "journal.db-wal"];
     let files = names.map(|name| (name, std::fs::read(dir.join(name)).unwrap()));
     world.ok(&["kill", "shout"]);
@@ -327,7 +330,8 @@ fn damaged_log_is_restored() {
     assert!(world.ok(&["history", "--json"]).contains("first"));
 }
 
-/// Finding L13: what was stored is gone, so nothing more is stored, and the next start is not silently empty.
+/// Finding L13: stored records are gone, so the node stores nothing more, and the next start does
+/// not silently begin empty.
 #[track_caller]
 fn stops_until_repaired(damage: impl Fn(&Path)) {
     let world = World::new(EXE);

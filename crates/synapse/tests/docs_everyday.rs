@@ -1,5 +1,5 @@
-//! Pages about the everyday commands are true: what `docs/troubleshooting.md` shows works, and the objects in
-//! `docs/json.md` are those that the commands print.
+//! The docs on the everyday commands are true: the examples in `docs/troubleshooting.md` work, and
+//! the commands print the objects in `docs/json.md`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ fn page(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
 }
 
-/// All `sh` blocks of a page, in one shell, from an empty folder.
+/// Runs all `sh` blocks of the page in one shell, starting in an empty folder.
 #[test]
 fn heavy_what_the_page_on_troubles_shows_works() {
     let world = world();
@@ -46,8 +46,8 @@ fn heavy_what_the_page_on_troubles_shows_works() {
     world.wait_until("the page cleans up", || world.processes().is_empty());
 }
 
-/// The objects of `docs/json.md`, as the commands print them in one small world. A new field is a change of this
-/// page; a field that goes or changes its meaning breaks somebody's script.
+/// Compares the objects of `docs/json.md` with what the commands print in a small world. A new
+/// field changes the page; a field that is removed or changes its meaning breaks scripts.
 #[test]
 fn golden_the_page_of_json_shows_what_is_printed() {
     let world = world();
@@ -95,14 +95,14 @@ fn all_told(world: &World) -> Vec<(&'static str, Value)> {
     told
 }
 
-/// Tasks are told in the order of their random ids; here the one that is worked on comes first.
+/// Tasks are listed in the order of their random ids. Puts the one that is being worked on first.
 fn in_order(mut status: Value) -> Value {
     let tasks = status["tasks"].as_array_mut().unwrap();
     tasks.sort_by_key(|task| std::cmp::Reverse(task["state"].as_str().unwrap().to_owned()));
     status
 }
 
-/// Puts the object into the block of its name.
+/// Puts the object into the page's block of this name.
 fn with_block(page: &str, name: &str, text: &str) -> String {
     let fence = format!("```json {name}\n");
     let found = page.find(&fence).unwrap_or_else(|| panic!("the page has no block `json {name}`"));
@@ -111,7 +111,7 @@ fn with_block(page: &str, name: &str, text: &str) -> String {
     format!("{}{text}\n{}", &page[..start], &page[end..])
 }
 
-/// Takes out what differs from run to run.
+/// Replaces what differs from run to run.
 struct Plain {
     names: Vec<(String, String)>,
 }
@@ -122,7 +122,7 @@ impl Plain {
         for value in values {
             collect(value, &mut names);
         }
-        // Longer ones first: the short form of an id is the beginning of it.
+        // Longer ones first: the short form of an id is a prefix of the long one.
         names.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
         Self { names }
     }

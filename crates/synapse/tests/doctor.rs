@@ -1,4 +1,5 @@
-//! `synapse doctor`: each thing is broken for real, found, and where that is safe mended (CLI-9).
+//! `synapse doctor`: each fault is created for real, found, and repaired where that is safe
+//! (CLI-9).
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use synapse_testkit::processes::kill9;
 use synapse_testkit::{Ran, World};
 
-/// A world with nothing but the system's own programs on its path, so that no real agent program is asked.
+/// A world with only the system's programs on its path, so that no real agent CLI is run.
 struct Clinic {
     world: World,
     programs: PathBuf,
@@ -32,7 +33,7 @@ impl Clinic {
         Ran::new(&args, command.env("PATH", path).env("TMPDIR", &self.temp).output().unwrap())
     }
 
-    /// All findings that are not well, of one area.
+    /// All findings of one area that are not "ok".
     #[track_caller]
     fn found(&self, code: i32, area: &str) -> Vec<Value> {
         let ran = self.doctor(&[]).exits(code);
@@ -40,7 +41,7 @@ impl Clinic {
         all.into_iter().filter(|finding| finding["area"] == area && finding["mark"] != "ok").collect()
     }
 
-    /// It is found, says what helps, and is mended by `--fix`.
+    /// Checks that the fault is found with a hint, and that `--fix` repairs it.
     #[track_caller]
     fn finds_and_mends(&self, code: i32, area: &str, word: &str) {
         let found = self.found(code, area);
@@ -150,7 +151,7 @@ fn what_the_dead_left_is_found_and_removed() {
     assert!(!demo.exists());
 }
 
-/// What seems stale and is held is left alone: here the lock is there, and only the mark in it is unreadable.
+/// A lock that is held is left alone, even if its pid is unreadable.
 #[test]
 fn nothing_that_is_in_use_is_removed() {
     let clinic = Clinic::new();
@@ -260,7 +261,7 @@ fn nodes_ports_and_programs_are_looked_at() {
     }
 }
 
-/// A file that nobody could have put there by accident is passed over, and told.
+/// A malformed file that cannot be there by accident is ignored and reported.
 #[test]
 fn what_was_passed_over_is_told() {
     let clinic = Clinic::new();

@@ -1,4 +1,4 @@
-//! The doors of a node, over both sockets: who may come in, and what they find.
+//! The HTTP API of a node, over both sockets: access control, routes and headers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -123,7 +123,7 @@ fn requests_that_a_web_page_could_make_are_refused() {
     assert_eq!(world.json(&["inbox", "shout"])["messages"], json!([]));
 }
 
-/// Finding L19: which host a request names is clear, or it is refused.
+/// Finding L19: a request must name its host unambiguously, or it is refused.
 #[test]
 fn two_hosts_or_an_address_that_names_another_host_are_refused() {
     let world = world();
@@ -153,7 +153,7 @@ fn two_hosts_or_an_address_that_names_another_host_are_refused() {
     assert_eq!(unix.answer().status, 400);
 }
 
-/// Finding L19: a proxy before us may have looked at the other one.
+/// Finding L19: if a header is given twice, a proxy in front may have checked the other one.
 #[test]
 fn two_headers_that_say_who_calls_are_refused() {
     let world = world();
@@ -186,7 +186,7 @@ fn two_headers_that_say_who_calls_are_refused() {
     assert_eq!(shout.tcp().ask("POST", "/message", &lengths, b"{} ").status, 400);
 }
 
-/// Finding L19: also errors, streams and what no route answers.
+/// Finding L19: this includes errors, streams and unknown routes.
 #[test]
 fn every_answer_tells_browsers_not_to_sniff_share_or_keep_it() {
     let world = world();
@@ -314,7 +314,8 @@ fn the_description_names_every_path() {
     for (path, method) in expected {
         assert!(paths.get(path).is_some_and(|p| p.get(method).is_some()), "{method} {path}");
     }
-    // DIR-3: every answer has words, every parameter its place, every operation a name of its own.
+    // DIR-3: every response has a description, every path parameter is in its path, every operation
+    // has a unique id.
     let mut names = std::collections::BTreeSet::new();
     let shared = |part: &Value| match part["$ref"].as_str() {
         Some(place) => api.pointer(place.trim_start_matches('#')).cloned().unwrap_or_default(),
@@ -332,7 +333,7 @@ fn the_description_names_every_path() {
             }
         }
     }
-    // Every reference leads somewhere.
+    // Every reference resolves.
     let text = api.to_string();
     for reference in text.split("\"$ref\":\"#").skip(1) {
         let pointer = &reference[..reference.find('"').unwrap()];

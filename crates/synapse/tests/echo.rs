@@ -41,7 +41,7 @@ fn every_kind_of_part_comes_back_over_a2a() {
     assert_eq!(task["task"]["artifacts"][0]["parts"], parts, "{task}");
 }
 
-/// An agent that is done before anybody can look is as well as any.
+/// The doctor accepts an agent whose tasks end before it can look at them.
 #[test]
 fn the_doctor_finds_nothing_wrong_with_it() {
     let world = world();

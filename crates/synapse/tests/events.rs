@@ -1,4 +1,4 @@
-//! `/api/v1/events`: a follower that comes back misses nothing and sees nothing twice.
+//! `/api/v1/events`: a follower that reconnects misses nothing and sees nothing twice.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// All events so far, in one go.
+/// All events up to an id, in one go.
 fn all(agent: &Agent, until: u64) -> Vec<Event> {
     let mut events = Events::open(&agent.unix(), "/api/v1/events", &[], Some(0)).unwrap();
     let mut seen = Vec::new();
@@ -21,7 +21,7 @@ fn all(agent: &Agent, until: u64) -> Vec<Event> {
     seen
 }
 
-/// A small generator with a seed: a failure can be run again.
+/// A small seeded generator: a failure is reproducible.
 fn dice(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *seed >> 33
@@ -90,7 +90,7 @@ fn a_follower_that_is_cut_off_again_and_again_misses_nothing() {
         });
         while ended.len() < LETTERS {
             let after = seen.last().and_then(|event| event.id).or(Some(0));
-            // Between two nodes nobody answers; the next try finds the next one.
+            // Nobody answers while the node restarts. Retry until the next one does.
             let open = || Events::open(&agent.unix(), "/api/v1/events", &[], after);
             let mut events = world.wait_for("a node answers", open);
             for _ in 0..dice(&mut seed) % 12 {
@@ -137,7 +137,7 @@ fn more_than_fits_into_memory_is_read_from_the_journal() {
     assert_eq!(steps, TOLD);
 }
 
-/// A follower that has asked and reads nothing.
+/// A follower that subscribes and reads nothing.
 fn stalled(agent: &Agent, path: &str) -> Events {
     Events::open(&agent.unix(), path, &[], Some(0)).unwrap()
 }
@@ -150,8 +150,8 @@ fn read_until_ended(events: &mut Events, tasks: usize) -> Vec<Event> {
     seen
 }
 
-/// Finding M8: twenty followers that do not read cost a fixed amount, whatever the size of what they do not read; and when one of
-/// them reads after all, it misses nothing.
+/// Finding M8: twenty followers that do not read cost a fixed amount of memory, however much they
+/// leave unread. A follower that reads later misses nothing.
 #[test]
 fn followers_that_do_not_read_cost_a_fixed_amount() {
     const TASKS: usize = 12;
@@ -165,7 +165,7 @@ fn followers_that_do_not_read_cost_a_fixed_amount() {
     }
     world.wait_until("nothing is open", || agent.get("/api/v1/tasks").json() == serde_json::json!([]));
     let mut late: Vec<Events> = (0..10).map(|_| stalled(&agent, "/api/v1/events")).collect();
-    // What all of them may hold is loaded by the time that one has read everything.
+    // By the time one follower has read everything, the buffers of all of them are full.
     let mut reader = stalled(&agent, "/api/v1/events");
     read_until_ended(&mut reader, TASKS);
     let node = world.entry("big").unwrap()["node_pid"].as_u64().unwrap();
@@ -178,7 +178,8 @@ fn followers_that_do_not_read_cost_a_fixed_amount() {
     }
 }
 
-/// Finding M8: what one agent can make a node keep for readers that do not read is bounded by their number.
+/// Finding M8: the number of streams per caller limits the memory that one agent can cost a node
+/// with readers that do not read.
 #[test]
 fn streams_of_one_caller_are_bounded() {
     let world = world();
@@ -197,12 +198,13 @@ fn streams_of_one_caller_are_bounded() {
     let socket = world.entry("watched").unwrap()["socket"].as_str().unwrap().to_owned();
     world.write("inside.sh", &format!("{} many.py {socket}", synapse_testkit::world::python()));
     assert_eq!(world.ok(&["send", "inner", "go", "--response"]), "1");
-    // Another caller has room of its own, and so has this one once they are closed.
+    // Other callers are not affected. The caller itself has room again once its streams are closed.
     assert_eq!(agent.get("/api/v1/tasks").status, 200);
     world.wait_until("there is room again", || world.ok(&["send", "inner", "go", "--response"]) == "1");
 }
 
-/// Finding A5: a reader that stalls in mid-task hears everything once it reads again; it is not cut off.
+/// Finding A5: a reader that stalls in mid-task is not cut off, and gets every event once it reads
+/// again.
 #[test]
 fn stalled_reader_is_not_cut_off_in_mid_task() {
     const STEPS: usize = 600;
@@ -220,7 +222,7 @@ say('completed', text='done')"
     assert_eq!(seen.iter().filter(|event| event.event == "progress").count(), STEPS);
 }
 
-/// Finding A5: a stream that ends before its task does says why, over each binding; it does not just end.
+/// Finding A5: over each binding, a stream that ends before its task says why.
 #[test]
 fn streams_say_why_they_end_before_the_task() {
     use std::io::Read as _;

@@ -1,4 +1,5 @@
-//! Command agents: one process per task, its limits, its environment, and the end of everything it started.
+//! Command agents: one process per task, its limits, its environment, and the cleanup of everything
+//! it started.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +10,8 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// Starts an agent whose command leaves a process behind that did all it could to get away; that one's pid.
+/// Starts an agent whose command leaves behind a process that tries hard to escape. Returns that
+/// process's pid.
 fn runaway(world: &World, more: &[&str]) -> (Agent, String, u32) {
     let script = "\
         #!/bin/sh\n\

@@ -1,4 +1,5 @@
-//! What a person meets on the first day: words, errors, lists and housekeeping (findings 21 to 33).
+//! What a new user meets on the first day: messages, errors, lists and cleaning up (findings 21 to
+//! 33).
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +32,7 @@ fn usage_errors_are_json_where_json_was_asked_for() {
         assert!(!message.is_empty() && !message.contains('\n'), "{args:?}: {message}");
         assert_eq!(ran.stdout, "", "{args:?}");
     }
-    // What follows `--` belongs to the program, and people read text.
+    // Words after `--` belong to the program, so the error is text.
     let ran = world.synapse(&["run", "--nothing", "--", "cat", "--json"]).exits(2);
     assert!(ran.stderr.starts_with("error: unexpected argument '--nothing' found"), "{ran}");
 }
@@ -121,7 +122,7 @@ fn an_unknown_task_points_to_the_history() {
     world.synapse(&["cancel", "0123abcd"]).fails(5, &["unknown task", "synapse history"]);
 }
 
-/// Words of the first day.
+/// An empty message is an error that says so.
 #[test]
 fn an_empty_message_is_named() {
     let world = world();
@@ -131,7 +132,7 @@ fn an_empty_message_is_named() {
     }
 }
 
-/// Finding 31: in the home of a user who chose no other, the registry is beside it.
+/// Finding 31: `reset` also removes the registry, which in a default home lies beside it.
 #[test]
 fn nothing_is_left_of_a_default_home() {
     let world = world();

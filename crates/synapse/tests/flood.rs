@@ -1,5 +1,5 @@
-//! PTY-1, PTY-5: much output at once. It is shown whole and in order, the screen is right at its end, and whoever
-//! does not read stops nobody else.
+//! PTY-1, PTY-5: a flood of output is shown whole and in order, the final screen is right, and a
+//! client that does not read blocks nobody else.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// Numbered lines, when a key says so, and then a last word.
+/// Prints numbered lines after a key, and then a last word.
 const FLOOD: &str = r#"
 import os, sys, tty
 lines = int(sys.argv[1])
@@ -60,7 +60,7 @@ fn heavy_all_of_it_is_shown_in_order_and_the_screen_is_right() {
         text.split("mline ").skip(1).filter_map(|line| line.split(' ').next()?.parse::<usize>().ok());
     assert!(numbers.eq(0..LINES), "lines are missing or out of order");
     ends_with_the_flood(&world, 30);
-    // Nobody there, and a node that dies in the middle: the screen is true again at the end.
+    // Nobody is attached and the node dies in the middle: the final screen is still right.
     person.keys("x\u{1c}d");
     person.end();
     world.kill_node("flood");
@@ -78,10 +78,10 @@ fn heavy_whoever_does_not_read_stops_nobody() {
     person.keys("x");
     person.wait_for("over!");
     ends_with_the_flood(&world, 30);
-    // It was left behind; once it reads again it sees how things are now.
+    // The reader fell behind. Once it reads again, it gets the current screen.
     processes::go_on(reader.pid());
     reader.wait_for("over!");
-    // Nor does the one who leads stop the program for good.
+    // The client that leads cannot block the program for good either.
     processes::stop(person.pid());
     let mut other = viewer(&world, &["attach", "flood", "--take"]);
     other.wait_for("over!");

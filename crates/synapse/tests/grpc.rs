@@ -1,6 +1,7 @@
-//! gRPC at a real node: what is no call, what is too much, and what ends early.
+//! gRPC at a real node: invalid calls, oversized bodies, and streams that end early.
 //!
-//! Not here: what the operations do (`a2a.rs`, over every binding), and what is no HTTP/2 (`http2.rs`).
+//! Not here: what the operations do (`a2a.rs`, over every binding), and invalid HTTP/2
+//! (`http2.rs`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,13 +35,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 const NOT_FOUND: Option<i32> = Some(5);
 
-/// A connection of HTTP/2, and what drives it.
+/// An HTTP/2 connection, and the runtime that drives it.
 struct Connection {
     runtime: Arc<Runtime>,
     send: SendRequest<Bytes>,
 }
 
-/// What came back: the status of HTTP, that of gRPC, and all heads and trailers.
+/// A response: the HTTP status, the gRPC status, and all headers and trailers.
 #[derive(Debug)]
 struct Told {
     http: StatusCode,
@@ -73,7 +74,7 @@ impl Connection {
 
     fn ask(&self, request: Request<()>, body: &[u8]) -> Told {
         let (response, mut stream) = self.begin(request);
-        // What is refused before it is read is reset, and that is no error here: the answer tells.
+        // A request that is refused before its body is read gets a reset. The response says why.
         let _ = stream.send_data(Bytes::copy_from_slice(body), true);
         self.runtime.block_on(answer(response))
     }
@@ -113,7 +114,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&[0], &u32::try_from(message.len()).unwrap().to_be_bytes()[..], message].concat()
 }
 
-/// A data part of lists within lists.
+/// A `SendMessage` with a data part of lists nested this deep.
 fn deep(levels: usize) -> Vec<u8> {
     let within = |field: u8, bytes: &[u8]| {
         let (mut out, mut length) = (vec![field << 3 | 2], bytes.len());
@@ -129,7 +130,7 @@ fn deep(levels: usize) -> Vec<u8> {
     framed(&within(2, &within(5, &within(4, &value))))
 }
 
-/// R1–R3, R5, E6: each gets its status, and the connection goes on.
+/// R1–R3, R5, E6: each invalid call gets its status, and the connection stays usable.
 #[test]
 fn what_is_no_call_is_told_so() {
     let world = world();
@@ -171,7 +172,7 @@ fn what_is_no_call_is_told_so() {
         (&path, &[("content-type", "application/json"), VERSION], 415, None),
         (&path, &[("content-type", "application/grpc-web+proto"), VERSION], 415, None),
         ("/grpc.health.v1.Health/Check", &[GRPC], 200, Some(12)),
-        // In 0.3 `tasks/ID` is the name of a task; this one has none.
+        // In 0.3, `tasks/ID` is the name of a task. The name is empty here.
         (of_03, &[GRPC], 200, Some(3)),
         (of_03, &[GRPC, ("a2a-version", "0.3")], 200, Some(3)),
         (of_03, &[GRPC, VERSION], 200, Some(9)),
@@ -186,7 +187,7 @@ fn what_is_no_call_is_told_so() {
     assert_eq!((old.status, old.code().as_str()), (505, "not_http2"), "{}", old.text());
 }
 
-/// E2, E3, E21: the same names, origins and secrets as for every other request.
+/// E2, E3, E21: the same checks of host, origin and credentials as for every other request.
 #[test]
 fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
     let world = world();
@@ -215,7 +216,7 @@ fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
         assert_eq!((told.http.as_u16(), told.grpc), (200, Some(code)), "{authority} {headers:?}: {told:?}");
         assert_eq!(told.headers.contains_key("www-authenticate"), code == 16, "{told:?}");
     }
-    // The log tells of those who were refused as it does of all others, and of reading nothing.
+    // The audit log records refused calls like all others, including ones that read nothing.
     let logged = || {
         let text = world.ok(&["audit", "--json", "shout"]);
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -230,7 +231,7 @@ fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
         last = logged();
         last == expected
     });
-    // All else is there too, without gRPC.
+    // The other APIs work on this connection too.
     let plain = Request::get(format!("http://{host}/a2a/v1/tasks/x")).header(VERSION.0, VERSION.1);
     let told = connection.ask(plain.header(proven.0, proven.1).body(()).unwrap(), b"");
     assert_eq!((told.http.as_u16(), told.grpc), (404, None), "{told:?}");
@@ -240,7 +241,8 @@ fn who_may_not_call_is_told_so_in_the_form_of_a_call() {
     assert_eq!(told.http.as_u16(), 400, "{told:?}");
 }
 
-/// At the limit of open files nobody can be identified. The connection says which limit it is, and ends.
+/// At the limit of open files the node cannot identify callers. It answers "unavailable", names the
+/// limit, and closes the connection.
 #[test]
 #[cfg(target_os = "linux")]
 fn caller_that_cannot_be_identified_for_want_of_files_hears_unavailable() {
@@ -248,7 +250,7 @@ fn caller_that_cannot_be_identified_for_want_of_files_hears_unavailable() {
     let agent = world.run("shout", "tr a-z A-Z", &[]);
     let runtime = runtime();
     let (connection, told) = world.wait_for("the limit is named", || {
-        // Enough to accept a connection, and too few to look at anything.
+        // Enough to accept a connection, too few to identify the process behind it.
         processes::leave_free(agent.node_pid, 1);
         let connection = Connection::open(&runtime, agent.unix());
         let told = connection.ask(call("GetTask", &[]), &get_task("x"));
@@ -265,7 +267,7 @@ fn caller_that_cannot_be_identified_for_want_of_files_hears_unavailable() {
     assert_eq!(told.grpc, NOT_FOUND, "{told:?}");
 }
 
-/// E17: more than may be sent is refused before it is all there, whatever it said of its length.
+/// E17: an oversized body is refused before all of it arrives, whatever length it declares.
 #[test]
 fn bodies_without_end_are_refused() {
     let world = world();
@@ -297,8 +299,8 @@ fn bodies_without_end_are_refused() {
     assert_eq!(connection.ask(call("GetTask", &[]), &get_task("x")).grpc, NOT_FOUND, "it goes on");
 }
 
-/// A refusal that is sent before the body arrived reaches the client whole, and the body is still taken: a stream that
-/// is reset makes curl report a broken connection in place of the reason.
+/// An error sent before the body has arrived reaches the client whole, and the node still reads the
+/// body. If the stream were reset, curl would report a broken connection instead of the reason.
 #[test]
 fn refused_request_is_not_reset_while_its_body_is_under_way() {
     let world = world();
@@ -308,14 +310,14 @@ fn refused_request_is_not_reset_while_its_body_is_under_way() {
     let (response, mut stream) = connection.begin(call("SendMessage", &[("content-length", "104857600")]));
     let told = runtime.block_on(answer(response));
     assert_eq!(told.grpc, Some(8), "{told:?}");
-    // The answer is here. A reset would arrive before the answer to the next request.
+    // The response is here. A reset would arrive before the response to the next request.
     assert_eq!(connection.ask(call("GetTask", &[]), &get_task("x")).grpc, NOT_FOUND);
     stream.send_data(Bytes::from_static(b"late"), false).unwrap();
     assert_eq!(connection.ask(call("GetTask", &[]), &get_task("x")).grpc, NOT_FOUND);
     stream.send_data(Bytes::from_static(b"later"), true).unwrap();
 }
 
-/// Requests that never end take no room from others than those of their own socket, and give it back.
+/// Requests that never end use up only the slots of their own socket, and give them back.
 #[test]
 fn requests_that_never_end_have_an_end() {
     let world = world();
@@ -335,7 +337,7 @@ fn requests_that_never_end_have_an_end() {
     assert_eq!(agent.get("/status").status, 200, "HTTP/1.1 has room of its own");
     let tcp = Client::new(agent.tcp(), &[VERSION, ("authorization", &agent.bearer())]);
     assert_eq!(tcp.call("GetTask", &json!({ "id": "x" })).unwrap_err().0, "TASK_NOT_FOUND");
-    // One of them goes on as if nothing was.
+    // One of the open requests can still be completed.
     let (response, mut stream) = held[3].1.pop().unwrap();
     stream.send_data(get_task("x").into(), true).unwrap();
     assert_eq!(runtime.block_on(answer(response)).grpc, NOT_FOUND);
@@ -350,7 +352,7 @@ fn watchers(agent: &Agent) -> usize {
     line.unwrap().parse().unwrap()
 }
 
-/// A stream that was opened, and its first event.
+/// Opens a stream and reads its first event.
 fn subscribe(connection: &Connection, task: &str, headers: &[(&str, &str)]) -> (HeaderMap, RecvStream) {
     let (response, mut stream) = connection.begin(call("SubscribeToTask", headers));
     let asked = pb::SubscribeToTaskRequest { id: task.into(), ..pb::SubscribeToTaskRequest::default() };
@@ -364,7 +366,7 @@ fn subscribe(connection: &Connection, task: &str, headers: &[(&str, &str)]) -> (
     })
 }
 
-/// The trailers of a stream; whatever comes before them is counted.
+/// Counts the events of a stream up to its end, and returns the trailers.
 fn trailers(runtime: &Runtime, mut events: RecvStream) -> (usize, HeaderMap) {
     let end = async {
         let mut count = 0;
@@ -377,7 +379,7 @@ fn trailers(runtime: &Runtime, mut events: RecvStream) -> (usize, HeaderMap) {
     runtime.block_on(async { tokio::time::timeout(TIMEOUT, end).await.expect("the stream ended") })
 }
 
-/// R6, S22: deadlines, callers who leave, and a node that goes; and how to go on after it.
+/// R6, S22: deadlines, callers that leave, a node that restarts, and resuming after it.
 #[test]
 fn streams_that_end_early() {
     let world = world();
@@ -391,7 +393,7 @@ fn streams_that_end_early() {
     let runtime = runtime();
     let connection = Connection::open(&runtime, agent.unix());
 
-    // The time that the caller gave is over.
+    // The caller's deadline expires.
     let again = pb::SendMessageRequest {
         message: Some(pb::Message {
             message_id: "m".into(),
@@ -415,7 +417,7 @@ fn streams_that_end_early() {
     drop(streams);
     world.wait_until("nobody is followed for them any more", || watchers(&agent) <= before);
 
-    // The node goes.
+    // The node restarts.
     let (head, events) = subscribe(&connection, &task, &[]);
     let first = head["first-event-id"].to_str().unwrap().to_owned();
     let node = agent.node_pid;
@@ -433,7 +435,7 @@ fn streams_that_end_early() {
     assert_eq!(last, "TASK_STATE_CANCELED", "{rest:?}");
 }
 
-/// R1, E11: over TLS it is there by ALPN, beside HTTP/1.1; with client certificates as without.
+/// R1, E11: over TLS, ALPN selects HTTP/2 beside HTTP/1.1, with and without client certificates.
 #[test]
 fn over_tls_it_comes_by_alpn() {
     let world = world();

@@ -1,5 +1,5 @@
-//! Looking back with the real command: lists, words in every script, conversations from agent to agent, exports
-//! (CLI-9, ENV-11, X-9).
+//! `synapse history` and `search`: lists, search in every script, conversations across agents,
+//! exports (CLI-9, ENV-11, X-9).
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// Three agents, each of which asks the next before it answers.
+/// Sends a message to the first of three agents, each of which asks the next before it answers.
 fn chain(world: &World) -> Value {
     let exe = world.exe().display();
     world.run("worker", "tr a-z A-Z", &[]);
@@ -40,7 +40,7 @@ fn a_conversation_over_three_agents_is_one_tree_whoever_still_runs() {
         assert_eq!((trail[0], *trail.last().unwrap()), ("accepted", "answered"), "{shown:#}");
     }
     assert_eq!(messages[1]["parent_message_id"], messages[0]["message_id"]);
-    // The same from any of its ids, in the middle too.
+    // Any id of the conversation shows all of it.
     let whole = &messages[2]["message_id"].as_str().unwrap();
     for id in [whole, messages[1]["task_id"].as_str().unwrap()] {
         assert_eq!(world.json(&["history", "show", id]), shown, "{id}");
@@ -72,7 +72,7 @@ fn a_conversation_over_three_agents_is_one_tree_whoever_still_runs() {
     assert_eq!(drawn.len(), 6, "{diagram}");
 }
 
-/// The part of Mermaid that we write, read strictly: who says what to whom, with names and texts decoded.
+/// Parses the part of Mermaid that we write, strictly. Returns who says what to whom, decoded.
 fn parse_mermaid(text: &str) -> Vec<(String, String, String, String)> {
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("sequenceDiagram"));
@@ -94,7 +94,7 @@ fn parse_mermaid(text: &str) -> Vec<(String, String, String, String)> {
     said
 }
 
-/// Undoes character codes; nothing else that means something to Mermaid may be in a text.
+/// Decodes character codes. A text must contain nothing else with a meaning in Mermaid.
 fn decode(text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((plain, code)) = rest.split_once('#') {
@@ -111,7 +111,7 @@ fn decode(text: &str) -> String {
     out
 }
 
-/// Each makes the index, or finds it made, or finds it gone; all find the same.
+/// Each search creates the index, finds it, or finds it removed. All have the same results.
 #[test]
 fn several_search_at_once_while_somebody_removes_the_index() {
     let world = world();
@@ -199,7 +199,7 @@ fn words_of_every_script_are_found_and_no_query_is_an_error() {
     assert_eq!((few["hits"].as_array().unwrap().len(), &few["complete"]), (1, &Value::Bool(false)));
     let short = world.synapse(&["history", "search", "zq"]).ok();
     assert!(short.stderr.contains("nothing"), "{short}");
-    // Also when the agent is gone, and what it kept for searching too.
+    // Search also works when the agent is stopped and its index is deleted.
     world.ok(&["kill", "--all"]);
     let agents = std::fs::read_dir(world.home().join("agents")).unwrap();
     agents.flatten().for_each(|dir| std::fs::remove_file(dir.path().join("search.db")).unwrap());
@@ -286,7 +286,7 @@ fn an_export_has_everything_and_a_bad_journal_hides_no_good_one() {
     assert_eq!(lines(&["boss"]).len(), 3);
     assert_eq!(of(&lines(&["--until", "2020-01-01"]), "message"), 0);
 
-    // One is damaged, one is of a later version; both are named, and the others are shown.
+    // One journal is damaged, one is too new. Both are named, and the others are shown.
     let journal = |id: &str| world.agent_dir(id).join("journal.db");
     for side in ["journal.db-wal", "journal.db-shm"] {
         drop(std::fs::remove_file(world.agent_dir(&worker).join(side)));
@@ -304,7 +304,7 @@ fn an_export_has_everything_and_a_bad_journal_hides_no_good_one() {
     }
 }
 
-/// What the page on history shows works as it stands.
+/// The examples in `docs/history.md` work.
 #[test]
 fn heavy_what_the_page_on_history_shows_works() {
     let world = world();

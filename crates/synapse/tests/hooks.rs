@@ -1,5 +1,6 @@
-//! PTY-2: what a program's own hooks tell is its state, at once; what they cannot tell is seen all the same; and what
-//! is forged or broken changes nothing. With the real binary and a program that calls its hooks as Claude Code does.
+//! PTY-2: hooks report a program's state at once, the screen shows what they miss, and forged or
+//! broken events change nothing. Uses the real binary and a program that calls its hooks as Claude
+//! Code does.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +32,8 @@ fn a_turn_is_told_by_hooks_and_waiting_ends_with_the_prompt() {
     stage.hook("PermissionRequest", &json!({ "tool_name": "Bash" }));
     assert_eq!(stage.decided(), said("waiting", "hook"));
     stage.becomes("waiting");
-    // Before the prompt is drawn, and while it is shown, no event ends the waiting: any tool could send it.
+    // Before the prompt is drawn, and while it is shown, no event ends the waiting: any tool could
+    // send one.
     stage.hook("Stop", &json!({}));
     assert_eq!(stage.decided().0, "waiting");
     stage.order(&json!(["show", "Allow this? y/n"]));
@@ -50,7 +52,7 @@ fn a_turn_is_told_by_hooks_and_waiting_ends_with_the_prompt() {
     assert!(tells["prompt_at"].is_string() && tells["answer_at"].is_string(), "{tells}");
 }
 
-/// Codex reports its state itself; its hooks tell what it was given and what it said.
+/// Codex reports its state itself. Its hooks report what it was given and what it answered.
 #[test]
 fn what_codex_was_given_is_told_by_hooks_that_come_with_their_trust() {
     let profile = PROFILE.replace("hooks: claude", "hooks: codex").replace("'1.2'", "'9.9'");
@@ -68,20 +70,20 @@ fn what_codex_was_given_is_told_by_hooks_that_come_with_their_trust() {
     assert!(tells["prompt_at"].is_string() && tells["answer_at"].is_string(), "{tells}");
     assert_eq!((&tells["way"], &tells["events"]), (&json!("hooks"), &json!(2)));
     assert!(stage.world.ok(&["explain", "cli"]).contains("2 events"));
-    // A version that was not checked would ask its person whether they are trusted.
+    // For a version that was not tested, no hooks are passed: it would ask its user to trust them.
     let stage = Stage::with(&PROFILE.replace("hooks: claude", "hooks: codex"), &[]);
     assert_eq!(stage.world.read("words"), "[]");
     assert!(stage.world.ok(&["explain", "cli"]).contains("this is 9.9.9"));
 }
 
-/// No hook tells of an Esc.
+/// No hook reports an Esc.
 #[test]
 fn what_no_hook_tells_is_seen_on_the_screen() {
     let mut stage = Stage::new(&[]);
     stage.hook("UserPromptSubmit", &json!({ "prompt": "x" }));
     stage.order(&json!(["show", "> working"]));
     stage.screen_says("busy");
-    // The registry is a moment behind: what it said before must not be taken for what comes.
+    // The registry lags behind. Wait, so that its old state is not taken for the next one.
     stage.becomes("busy");
     stage.order(&json!(["show", "> ready"]));
     stage.becomes("idle");
@@ -102,7 +104,7 @@ fn what_is_broken_or_large_disturbs_nobody() {
     assert_eq!(stage.view()["tells"]["events"], 1);
     assert_eq!(stage.order(&json!(["large", "PostToolUse"])), json!([[0, "", ""]]));
     assert_eq!(stage.view()["tells"]["last_event"], "PostToolUse", "ten megabytes that are not kept");
-    // Without a node, and with one that comes back.
+    // With no node, and after the node restarts.
     stage.world.kill_node("cli");
     assert_eq!(stage.order(&json!(["hook", { "hook_event_name": "Stop" }])), json!([[0, "", ""]]));
     let world = &stage.world;
@@ -110,12 +112,13 @@ fn what_is_broken_or_large_disturbs_nobody() {
         world.agent("cli").unix().try_connect().is_ok() && world.synapse(&["status", "cli"]).code == Some(0)
     });
     stage.hook("UserPromptSubmit", &json!({ "prompt": "after" }));
-    // Its state is withheld until the next node has read its screen.
+    // The state is withheld until the restarted node has read the screen.
     let decided = || stage.decided() == said("busy", "hook");
     stage.world.wait_until("the key is that of the program, not of the node", decided);
 }
 
-/// Whoever starts it, the hook program ends soon, well and silently: with no node, no folder and no end of its input.
+/// The hook program exits soon, successfully and silently: without a node, a folder, or an end of
+/// its input.
 #[test]
 fn the_hook_program_alone_ends_well() {
     let world = World::new(env!("CARGO_BIN_EXE_synapse"));
@@ -132,7 +135,7 @@ fn the_hook_program_alone_ends_well() {
     assert!(began.elapsed() < Duration::from_secs(10));
 }
 
-/// `signal.py <folder of the agent> <body>`: the status of the answer.
+/// `signal.py <agent's folder> <body>`: prints the status of the response.
 const SIGNAL: &str = r#"
 import os, socket, sys
 os.chdir(sys.argv[1])
@@ -154,7 +157,7 @@ fn only_the_program_itself_may_tell() {
     };
     assert_eq!((mode("hooks/key"), mode("hooks/claude.json")), (0o600, 0o600));
     let body = json!({ "key": key, "event": "PermissionRequest" });
-    // You, with the right key; and over TCP with your token.
+    // The user with the right key, over the Unix socket and over TCP with the token.
     let agent = stage.world.agent("cli");
     let refused = agent.post("/api/v1/signal", &body);
     assert_eq!((refused.status, refused.code().as_str()), (403, "not_allowed"), "{}", refused.text());
@@ -162,7 +165,7 @@ fn only_the_program_itself_may_tell() {
     let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
     let by_tcp = agent.tcp().ask("POST", "/api/v1/signal", &headers, body.to_string().as_bytes());
     assert_eq!(by_tcp.status, 403, "{}", by_tcp.text());
-    // Another agent, with the right key, by the hook program and by hand.
+    // Another agent with the right key, by the hook program and by hand.
     stage.world.write("signal.py", SIGNAL);
     let by_hand = format!("{} signal.py {} '{body}'", python(), dir.display());
     let exe = stage.world.exe().display().to_string();
@@ -176,12 +179,12 @@ fn only_the_program_itself_may_tell() {
     stage.world.run("other", "sh forge.sh", &[]);
     let told = stage.world.synapse(&["send", "other", "go", "--response", "--json"]).json();
     assert_eq!(told["answer"]["text"].as_str().map(str::trim), Some("403"), "{told}");
-    // A process under the agent itself, without the key.
+    // A process below the agent itself, without the key.
     let wrong = by_hand.replace(&key, &"0".repeat(64));
     assert_eq!(stage.order(&json!(["run", wrong])), "401");
     let view = stage.view();
     assert_eq!((&view["state"], &view["tells"]["events"]), (&json!("idle"), &json!(0)), "{view}");
-    // With it, it is the agent: what it says is believed, as any tool of the agent could say it.
+    // With the key it is accepted: any tool of the agent could report this.
     assert_eq!(stage.order(&json!(["run", by_hand])), "204");
     assert_eq!(stage.decided(), said("waiting", "hook"));
 }
@@ -197,7 +200,7 @@ fn settings_that_the_user_gave_stay_theirs() {
     assert!(!stage.dir().join("hooks/claude.json").exists());
 }
 
-/// Every signal, the one that decided, the profile, and a version that it was not checked with.
+/// `explain` shows every signal, the deciding one, the profile, and whether the version was tested.
 #[test]
 fn explain_tells_every_signal_and_list_an_untested_version() {
     let mut stage = Stage::new(&[]);
@@ -220,7 +223,7 @@ fn explain_tells_every_signal_and_list_an_untested_version() {
     let sources: Vec<&str> =
         terminal["evidence"].as_array().unwrap().iter().map(|e| e["source"].as_str().unwrap()).collect();
     assert_eq!(sources, ["hook", "screen"]);
-    // It is asked for its version by a profile that says how.
+    // The profile says how to ask the program for its version.
     stage.world.wait_until("its version is told", || stage.view()["version"] == "9.9.9");
     assert_eq!((&stage.view()["tested"], &told["terminal"]["profile"]), (&json!(false), &json!("scripted")));
     let list = || stage.world.ok(&["list"]);
@@ -230,7 +233,7 @@ fn explain_tells_every_signal_and_list_an_untested_version() {
     assert!(stage.world.ok(&["explain", "cli"]).contains("checked with 1.2"));
 }
 
-/// A changed file is taken up, a broken one is told and changes nothing, and the state is never lost.
+/// A changed file is reloaded, a broken one is reported and changes nothing, and the state is kept.
 #[test]
 fn a_profile_that_changes_is_taken_up_while_its_program_runs() {
     let mut stage = Stage::new(&[]);
@@ -240,7 +243,7 @@ fn a_profile_that_changes_is_taken_up_while_its_program_runs() {
     std::fs::write(&file, whole.replace("'working'", "'hard at it'")).unwrap();
     stage.becomes("busy");
     assert_eq!(stage.view()["profile_from"], file.display().to_string());
-    // Broken, then gone: what was there before holds.
+    // A broken or missing file leaves the old profile in place.
     let fault = |stage: &Stage| stage.view()["profile_fault"].as_str().unwrap_or_default().to_owned();
     for (text, said) in
         [("name: [", "scripted.yaml"), ("name: scripted\ncommand: x\ncolour: red\n", "colour")]
@@ -255,7 +258,7 @@ fn a_profile_that_changes_is_taken_up_while_its_program_runs() {
     std::fs::remove_file(&file).unwrap();
     stage.world.wait_until("the missing file is reported", || fault(&stage).contains("was removed"));
     assert_eq!(stage.decided(), said_busy());
-    // The folder goes too, and comes back with another; a node that starts again finds that one.
+    // The folder is deleted and created again with another file. A restarted node finds that one.
     std::fs::remove_dir(file.parent().unwrap()).unwrap();
     std::fs::create_dir(file.parent().unwrap()).unwrap();
     std::fs::write(&file, whole.replace("'^> ready'", "'hard at it'")).unwrap();
@@ -298,7 +301,8 @@ fn a_recording_is_explained_as_it_was_seen() {
     world.synapse(&["explain"]).fails(2, &[]);
 }
 
-/// PTY-12: after its conversation was made shorter an agent is told once more how to reach others; nothing is typed for it.
+/// PTY-12: after its conversation was compacted, an agent gets the instructions for reaching others
+/// again, without anything typed.
 #[test]
 fn after_a_compaction_the_lesson_is_given_again() {
     let mut stage = Stage::new(&[]);

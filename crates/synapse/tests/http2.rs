@@ -1,4 +1,4 @@
-//! HTTP/2 at a real node, in frames written by hand: what no client would send, and too much of what it would.
+//! HTTP/2 at a real node, in hand-written frames: invalid frames, and floods of valid ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// Bytes that no client would send, on a connection of their own.
+/// A raw connection for frames that no real client would send.
 struct Raw(TcpStream);
 
 const HEADERS: u8 = 1;
@@ -38,7 +38,7 @@ impl Raw {
         raw
     }
 
-    /// Whether it was taken; not if the other side has closed, or takes no more.
+    /// Sends a frame. False if the other side has closed or does not read any more.
     fn say(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
         self.say_with_length(u32::try_from(payload.len()).unwrap(), kind, flags, stream, payload)
     }
@@ -51,22 +51,23 @@ impl Raw {
         self.0.write_all(&bytes).is_ok()
     }
 
-    /// A request whose body is still to come.
+    /// Sends the head of a request whose body is still to come.
     fn ask(&mut self, agent: &Agent, stream: u32) -> bool {
         let text = |name: &[u8], value: &str| {
             [name, &[u8::try_from(value.len()).unwrap()], value.as_bytes()].concat()
         };
-        // POST, http, :path, :authority, content-type; none of it kept in a table.
+        // POST, http, :path, :authority, content-type; none of it goes into the dynamic table.
         let path = text(&[0x04], PATH);
         let authority = text(&[0x01], &format!("localhost:{}", agent.port));
         let media = text(&[0x0f, 0x10], GRPC);
         self.say(HEADERS, 4, stream, &[&[0x83, 0x86][..], &path, &authority, &media].concat())
     }
 
-    /// Why the node ended the connection; none if it did so without a word.
+    /// The error code with which the node closed the connection; none if it sent no GOAWAY.
     fn end(mut self) -> Option<u32> {
         let mut bytes = Vec::new();
-        // A connection that was ended while we wrote may be reset; what came before that counts.
+        // If the node closes while we write, the connection may be reset. Bytes received before
+        // count.
         let mut chunk = [0; 16 << 10];
         while let Ok(n @ 1..) = self.0.read(&mut chunk) {
             bytes.extend_from_slice(&chunk[..n]);
@@ -90,7 +91,8 @@ fn private_kb(pid: u32) -> usize {
     text.lines().filter(|line| line.starts_with("Private_")).map(of).sum()
 }
 
-/// Each flood ends its own connection or is held up; the node grows little and others are served.
+/// Each flood ends or blocks only its own connection. The node's memory grows little, and others
+/// are served.
 #[test]
 fn floods_end_their_own_connection() {
     let world = world();
@@ -129,7 +131,7 @@ fn floods_end_their_own_connection() {
     drop(pings);
 }
 
-/// curl speaks both on one port; the whole interface is there over either.
+/// curl uses either version on one port, and the whole API is available over both.
 #[test]
 fn curl_speaks_either_version_on_one_port() {
     let world = world();
@@ -159,7 +161,8 @@ fn curl_speaks_either_version_on_one_port() {
     }
 }
 
-/// Over TLS both are offered; many requests at once are one connection or many.
+/// Over TLS the node offers both versions; curl sends many requests over one connection or over
+/// many.
 #[test]
 fn curl_asks_much_at_once_over_tls() {
     let world = world();

@@ -1,4 +1,4 @@
-//! Who is calling: a process below an agent is that agent, whatever its environment says (X-10).
+//! Caller identity: a process below an agent is that agent, whatever its environment says (X-10).
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,17 +9,17 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// An agent that writes down who sent what.
+/// Starts an agent that records who sent what.
 fn ledger(world: &World) {
     world.run("ledger", "echo \"$SYNAPSE_SENDER: $(cat)\" >> got", &[]);
 }
 
-/// What the agent `inner` does from now on; `@` is the binary under test.
+/// Sets what the agent `inner` does from now on. `@` is the binary under test.
 fn script(world: &World, text: &str) {
     world.write("inside.sh", &text.replace('@', &world.exe().display().to_string()));
 }
 
-/// Runs a script as the command of an agent; what it prints.
+/// Runs a script as the command of an agent and returns its output.
 fn inside(world: &World, text: &str) -> String {
     script(world, text);
     let told = world.synapse(&["send", "inner", "go", "--response", "--json"]);
@@ -159,7 +159,8 @@ fn an_answer_to_an_agent_goes_back_to_it() {
     assert_eq!(direct.status, 200, "{}", direct.text());
 }
 
-/// Finding L11: where `/proc` is empty the CLI cannot see that an agent started it, and does nothing that needs the user.
+/// Finding L11: where `/proc` is empty, the CLI cannot see that an agent started it, and refuses
+/// what only the user may do.
 #[test]
 #[cfg(target_os = "linux")]
 fn cli_that_cannot_see_its_ancestors_is_not_the_user() {
@@ -185,10 +186,12 @@ fn cli_that_cannot_see_its_ancestors_is_not_the_user() {
     assert!(told.contains("cannot see whether an agent started it"), "{told}");
     assert_eq!(world.token(), before);
     assert!(!world.home().join("settings.json").exists());
-    // With processes of its own it sees some ancestors; what its agent gave it still says whose it is.
+    // In its own PID namespace it sees some ancestors, and the environment from its agent names the
+    // agent.
     let own = format!("{} -p -f --mount-proc @ token rotate; echo $?", "unshare -rm");
     assert!(inside(&world, &own).trim().ends_with('5'));
-    // Nor does it help to clear that: how deep it is stays with it. A test has another home than that of the user.
+    // Clearing the environment does not help either: the process keeps its depth below agents.
+    // Without SYNAPSE_HOME, the test's home must be mounted in the user's.
     let told = inside(
         &world,
         "mkdir -p own/.synapse

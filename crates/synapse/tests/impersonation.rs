@@ -1,5 +1,5 @@
-//! Passing for somebody else (X-10): every way we know of, tried with the real binary. Each is refused, or what
-//! is said is told as what it is: the words of the agent that said them, or of nobody proven.
+//! Impersonation (X-10): every way we know of, tried with the real binary. Each is refused, or the
+//! message is attributed to the agent that sent it, or marked as unproven.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// An agent that writes down who sent what, and one that does what `inside.sh` says; `@` is the binary.
+/// Starts an agent that records who sent what, and one that runs `inside.sh`.
 fn stage() -> (World, Agent) {
     let world = world();
     let ledger = world.run("ledger", "echo \"$SYNAPSE_SENDER: $(cat)\" >> got", &[]);
@@ -21,7 +21,7 @@ fn stage() -> (World, Agent) {
     (world, ledger)
 }
 
-/// Runs a script as the command of the agent `inner`; what it prints.
+/// Runs a script as the command of the agent `inner` and returns its output. `@` is the binary.
 fn inside(world: &World, text: &str) -> String {
     world.write("inside.sh", &text.replace('@', &world.exe().display().to_string()));
     let told = world.synapse(&["send", "inner", "go", "--response", "--json"]).json();
@@ -29,9 +29,11 @@ fn inside(world: &World, text: &str) -> String {
     told["answer"]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// `call.py <port> <token file> <method> <path> [body] [how]`: the status of the answer. `exit` asks and is gone at
-/// once; `hide` may not be looked at by others of its user; `hop` hands its connection from child to child; `thread` has it
-/// in a thread with open files of its own; `flight` sends it to itself, and no process has it until the answer is there.
+/// `call.py <port> <token file> <method> <path> [body] [how]`: prints the status of the response.
+/// How: `exit` asks and exits at once; `hide` makes itself unreadable to other processes of its
+/// user; `hop` hands its connection from child to child; `thread` keeps it in a thread with its own
+/// file table; `flight` sends it to itself over a socket, so that no process holds it until the
+/// response is there.
 const CALL: &str = r#"
 import ctypes, os, select, socket, sys, threading, time
 port, secret, method, path = int(sys.argv[1]), open(sys.argv[2]).read().strip(), sys.argv[3], sys.argv[4]
@@ -81,7 +83,7 @@ print(door.recv(4000).split()[1].decode(), flush=True)
 open('answered', 'w').close()
 "#;
 
-/// Speaks only when its parents are gone and it is a child of whoever takes orphans.
+/// Calls only once its parents are gone and it was reparented.
 const ORPHAN: &str = r"
 import os, subprocess, sys, time
 if os.fork() > 0:
@@ -104,7 +106,7 @@ fn user_token(world: &World) -> PathBuf {
     world.home().join("token")
 }
 
-/// What the ledger was told under this text: the sender, as it reads it.
+/// The sender that the ledger recorded for this text.
 fn sender_of(world: &World, text: &str) -> String {
     world.wait_for("the ledger has it", || {
         let line = world.lines("got").into_iter().find(|line| line.ends_with(&format!(": {text}")));
@@ -112,7 +114,8 @@ fn sender_of(world: &World, text: &str) -> String {
     })
 }
 
-/// (a) to (c), (g): a double fork, a cleared environment, a session of its own, a lost parent; over the Unix socket.
+/// (a) to (c), (g): a double fork, a cleared environment, its own session, a lost parent; over the
+/// Unix socket.
 #[test]
 fn a_process_cannot_leave_its_agent() {
     let (world, _) = stage();
@@ -129,7 +132,8 @@ fn a_process_cannot_leave_its_agent() {
     assert_eq!(sender_of(&world, "orphaned"), "inner");
 }
 
-/// (d), M5: the user's token, stolen and used over TCP from inside an agent, in every way we know to hide.
+/// (d), M5: the user's token, stolen and used over TCP from inside an agent, in every way we know
+/// to hide.
 #[test]
 fn a_stolen_user_token_does_not_make_an_agent_the_user() {
     let (world, ledger) = stage();
@@ -147,7 +151,7 @@ fn a_stolen_user_token_does_not_make_an_agent_the_user() {
         let called = call(ledger.port, &token, &format!("POST /message '{body}' {how}"));
         let told = inside(&world, &format!("{called}; while [ ! -e answered ]; do sleep 0.02; done"));
         world.wait_until("all is heard, but for this very question", || metric("synapse_connections ") == 1);
-        // Seen as the agent that it is, or not believed, or not even heard because it was gone.
+        // Identified as the agent, rejected, or not handled because the process was gone.
         match how {
             "" | "fork" | "thread" => assert_eq!((told.as_str(), unseen()), ("200", before), "{how}"),
             "exit" => assert_eq!(told, ""),
@@ -164,7 +168,7 @@ fn a_stolen_user_token_does_not_make_an_agent_the_user() {
     let forged: Vec<_> =
         got.iter().filter(|line| line.starts_with("user") && !line.ends_with(": end")).collect();
     assert!(forged.is_empty(), "{forged:?}");
-    // The same token from outside is the user, who may still not stop an agent over TCP.
+    // From outside, the same token is the user, who still cannot stop an agent over TCP.
     let bearer = ledger.bearer();
     let headers = [("Authorization", bearer.as_str())];
     let sent = ledger.tcp().ask("POST", "/message", &headers, b"{\"message\":\"honest\"}");
@@ -175,7 +179,7 @@ fn a_stolen_user_token_does_not_make_an_agent_the_user() {
     assert!(stop.text().contains("Unix socket"), "{}", stop.text());
 }
 
-/// (e): the token of another agent; and one's own, which is right.
+/// (e): another agent's token, and the agent's own, which is accepted.
 #[test]
 fn the_token_of_another_agent_does_not_make_an_agent_that_one() {
     let (world, ledger) = stage();
@@ -188,7 +192,8 @@ fn the_token_of_another_agent_does_not_make_an_agent_that_one() {
     let own = format!("{} call.py {} \"$SYNAPSE_TOKEN_FILE\" POST /message '{body}'", python(), ledger.port);
     assert_eq!(inside(&world, &own), "200");
     assert_eq!(sender_of(&world, "own"), "inner");
-    // From outside of all agents an agent's token is that agent: for programs that joined.
+    // Outside of all agents, an agent's token makes the caller that agent. Joined programs use
+    // this.
     let secret = std::fs::read_to_string(&stolen).unwrap();
     let bearer = format!("Bearer {secret}");
     let headers = [("Authorization", bearer.as_str())];
@@ -197,7 +202,7 @@ fn the_token_of_another_agent_does_not_make_an_agent_that_one() {
     assert_eq!(sender_of(&world, "joined"), "other");
 }
 
-/// (f): saying so. By flag, by field, by environment.
+/// (f): claiming to be another agent by flag, field or environment.
 #[test]
 fn saying_to_be_another_is_refused() {
     let (world, ledger) = stage();
@@ -214,7 +219,8 @@ fn saying_to_be_another_is_refused() {
     assert!(!world.read("got").contains("forged"));
 }
 
-/// (h): a letter in another's spool with a forged sender is told as unproven; what we spool ourselves is proven.
+/// (h): a letter with a forged sender in another agent's spool is marked as unproven. What we spool
+/// ourselves is proven.
 #[test]
 fn a_forged_letter_in_a_spool_is_told_as_unproven() {
     let (world, ledger) = stage();
@@ -238,7 +244,7 @@ fn a_forged_letter_in_a_spool_is_told_as_unproven() {
     assert_eq!(forge("3", agent, "as-ledger", None), "ledger (unproven)", "what it is called is known here");
     let named = json!({ "who": { "named": "ci" }, "label": "ci", "proof": "secret" });
     assert_eq!(forge("4", named, "as-ci", None), "ci (unproven)");
-    // Sent by the CLI while the receiver was away: sealed by the one who sent it.
+    // The CLI spools for a stopped agent, and seals the letter with its sender's token.
     world.ok(&["kill", "ledger"]);
     world.ok(&["send", "ledger", "from-me"]);
     inside(&world, "@ send ledger from-inner");
@@ -247,7 +253,7 @@ fn a_forged_letter_in_a_spool_is_told_as_unproven() {
     assert_eq!(sender_of(&world, "from-inner"), "inner");
 }
 
-/// A role is given by a person: an agent that starts a Coordinator has not become one.
+/// A person assigns roles: an agent that starts a Coordinator has not become one.
 #[test]
 fn an_agent_cannot_give_a_role_that_it_has_not() {
     let (world, _) = stage();
@@ -264,13 +270,13 @@ fn an_agent_cannot_give_a_role_that_it_has_not() {
     );
     assert!(told.contains("made may not cancel this task") && told.ends_with('5'), "{told}");
     assert_eq!(busy.task(&task)["state"], "working");
-    // The same by a person is one.
+    // A Coordinator started by a person may cancel.
     world.run("chief", &format!("{exe} cancel {task}"), &["--role", "Coordinator"]);
     world.ok(&["send", "chief", "go", "--response"]);
     world.wait_until("it is canceled", || busy.task(&task)["state"] == "canceled");
 }
 
-/// Keys are the user's.
+/// Tokens belong to the user.
 #[test]
 fn an_agent_may_not_manage_tokens() {
     let (world, _) = stage();
@@ -286,8 +292,8 @@ fn an_agent_may_not_manage_tokens() {
     assert_eq!(world.token(), before);
 }
 
-/// A child connects to the Unix socket, hands the connection to its parent and exits. The parent waits until somebody
-/// else has the child's pid (`reborn`), and only then asks.
+/// A child connects to the Unix socket, hands the connection to its parent and exits. The parent
+/// waits until another process has the child's pid (`reborn`), and only then sends its request.
 const PASSED_ON: &str = r#"
 import os, socket, sys, time
 os.chdir(sys.argv[1])
@@ -311,8 +317,9 @@ door.sendall(f'POST /message HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len
 print(door.recv(4000).split()[1].decode(), flush=True)
 "#;
 
-/// A service outside of all agents that starts a process with the pid it is told, as happens by chance once all others
-/// were used up (clone3 with set_tid; that is for root). It lives until standard input closes; 77 says it may not.
+/// A service outside of all agents that starts a process with a given pid, as happens by chance
+/// once all others were used (clone3 with set_tid, which needs root). It lives until standard input
+/// closes. Exit code 77 means that it lacks the permission.
 const REBORN: &str = r#"
 import ctypes, os, signal, sys, time
 wanted = ctypes.c_int(int(sys.argv[1]))
@@ -334,7 +341,7 @@ sys.stdin.read()
 os.kill(made, 9)
 "#;
 
-/// Finding H2: the pid of whoever connected is given out again, to a process that no agent started.
+/// Finding H2: the pid of the caller is reused by a process that no agent started.
 #[test]
 #[cfg(target_os = "linux")]
 fn reused_pid_does_not_make_an_agent_the_user() {
@@ -364,7 +371,8 @@ fn reused_pid_does_not_make_an_agent_the_user() {
     drop(service.stdin.take());
     service.wait().unwrap();
     let told = inner.task(&task)["answer"]["text"].as_str().unwrap_or_default().to_owned();
-    // As the agent if the connection was taken up before the child was gone; otherwise as nobody.
+    // It acts as the agent if the connection was accepted before the child was gone, otherwise as
+    // nobody.
     assert!(matches!(told.as_str(), "200" | "401" | "403"), "{told}");
     world.ok(&["send", "ledger", "end", "--response"]);
     let forged = world.lines("got").into_iter().find(|line| line == "user: passed on");
@@ -374,7 +382,8 @@ fn reused_pid_does_not_make_an_agent_the_user() {
     }
 }
 
-/// Finding H2: what says that its holder is one can be removed by an agent, as a file of its user. It is not the user then.
+/// Finding H2: an agent can remove the files that identify its holder. It still does not become the
+/// user.
 #[test]
 #[cfg(target_os = "linux")]
 fn agent_that_hides_its_holder_is_not_the_user() {
@@ -395,7 +404,8 @@ fn agent_that_hides_its_holder_is_not_the_user() {
     }
 }
 
-/// Finding H2: an agent of one home is not the user of another; but a home that is used below an agent has its user there.
+/// Finding H2: an agent of one home is not the user of another. A home that is created below an
+/// agent has its user there.
 #[test]
 #[cfg(target_os = "linux")]
 fn agent_is_not_the_user_of_another_home() {
@@ -415,7 +425,7 @@ fn agent_is_not_the_user_of_another_home() {
     assert!(told.lines().any(|line| line == "hello"), "{told}");
 }
 
-/// An agent cannot have the mailbox or the name of another by starting it.
+/// An agent cannot take over another agent's mailbox or name by starting it.
 #[test]
 #[cfg(target_os = "linux")]
 fn agent_cannot_take_over_a_stopped_agent() {
@@ -433,7 +443,7 @@ fn agent_cannot_take_over_a_stopped_agent() {
     world.ok(&["kill", "mine"]);
     let told = inside(&world, "@ run -d --name mine --exec cat; echo $?");
     assert!(told.trim().ends_with('0'), "its own, again: {told}");
-    // Nor as it was: what it does then is not what its user wanted now.
+    // Nor can it start the agent with its old settings: the user did not ask for that now.
     let told = inside(&world, "@ start worker; echo $?; @ start worker --yes; echo $?");
     let codes: Vec<&str> = told.lines().filter(|line| line.len() == 1).collect();
     assert_eq!(codes, ["5", "5"], "{told}");
@@ -445,7 +455,8 @@ fn agent_cannot_take_over_a_stopped_agent() {
     world.ok(&["run", "-d", "--name", "worker", "--exec", "cat"]);
 }
 
-/// What an agent has started becomes the user's with `synapse start`, also its role; so the user is shown it first.
+/// `synapse start` makes an agent that was started by an agent the user's, with its role. So the
+/// user is asked first.
 #[test]
 fn user_is_asked_before_starting_what_an_agent_had_started() {
     let (world, _) = stage();
@@ -459,7 +470,7 @@ fn user_is_asked_before_starting_what_an_agent_had_started() {
     assert_eq!(world.ok(&["send", "made", "hello", "--response"]), "HELLO");
 }
 
-/// Where names of agents elsewhere lead, and with which token, is the user's to say.
+/// Only the user may change remotes: where their names lead, and with which token.
 #[test]
 fn agent_may_not_change_remotes() {
     let (world, ledger) = stage();

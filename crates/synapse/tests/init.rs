@@ -1,4 +1,5 @@
-//! `synapse init` (PTY-13): files of others are changed only as was shown and agreed, and given back to the byte.
+//! `synapse init` (PTY-13): changes other programs' files only as shown and confirmed, and restores
+//! them byte for byte.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +16,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// Where the CLIs of a test are, and no others.
+/// A PATH with only the CLIs of the test.
 fn path(world: &World) -> PathBuf {
     world.folder().with_file_name("bin")
 }
@@ -86,7 +87,7 @@ fn files_that_are_there_are_used_and_given_back() {
         taught.starts_with(claude) && taught.contains(LESSON) && !taught.replace("\r\n", "").contains('\n')
     );
     assert_eq!(mode(&world, "CLAUDE.md"), 0o640);
-    // An older lesson becomes today's, and what was written around it stays.
+    // An older lesson is replaced with today's, and the text around it stays.
     world.write("GEMINI.md", "a\n\n<!-- synapse:begin before=1 -->\nold\n<!-- synapse:end -->\nb\n");
     let updated = ok(&world, &["init", "--yes", "--cli", "gemini"]);
     assert!(updated.contains("-old") && updated.contains("updated"), "{updated}");
@@ -172,7 +173,7 @@ fn a_user_is_taught_once_for_all_projects() {
     assert!(files.iter().all(|file| !person.join(file).exists()));
 }
 
-/// On a terminal a person is asked, and only a yes is a yes.
+/// On a terminal a person is asked, and only "yes" confirms.
 #[test]
 fn a_person_is_asked() {
     const SCRIPT: &str = "\
@@ -202,7 +203,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     }
 }
 
-/// Finding 13: each CLI that is installed reads a file of its own.
+/// Finding 13: each installed CLI reads its own file.
 #[test]
 fn every_installed_cli_is_taught() {
     let world = world();
@@ -217,7 +218,7 @@ fn every_installed_cli_is_taught() {
     ok(&world, &["init", "--remove", "--yes"]);
     assert_eq!(world.read("GEMINI.md"), "mine\n");
     assert!(!world.file("CLAUDE.md").exists() && !world.file("QWEN.md").exists());
-    // Those that are named are named alone.
+    // With `--cli`, only the named ones.
     let told = ok(&world, &["init", "--yes", "--cli", "qwen"]);
     assert!(!world.file("CLAUDE.md").exists() && !told.contains("MCP"), "{told}");
 }
@@ -226,7 +227,7 @@ fn every_installed_cli_is_taught() {
 fn a_person_is_offered_the_tools_once() {
     let world = world();
     install(&world, &["claude", "codex"]);
-    // What starts a program in a terminal is found by the same path.
+    // `setsid`, which starts a program in a terminal, must be on the same path.
     let folders = std::env::var_os("PATH").unwrap();
     let setsid = std::env::split_paths(&folders).map(|folder| folder.join("setsid"));
     symlink(setsid.into_iter().find(|file| file.is_file()).unwrap(), path(&world).join("setsid")).unwrap();

@@ -1,4 +1,5 @@
-//! `synapse init --mcp` (PTY-13): settings of other programs get our entry, and are given back to the byte.
+//! `synapse init --mcp` (PTY-13): adds our entry to the settings of other programs, and restores
+//! them byte for byte.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +14,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// With `synapse` where a shell finds it, as it is once it is installed.
+/// Runs `init` with `synapse` on the PATH, as after an installation.
 fn init(world: &World, args: &[&str]) -> Ran {
     let bin = world.file("bin");
     if !bin.exists() {
@@ -61,7 +62,7 @@ fn each_program_is_told_in_its_own_settings() {
     let again = init(&world, &["--mcp", ALL]).ok().out();
     assert_eq!(again.matches("nothing to change").count(), 4, "{again}");
 
-    // Without a list, all of it goes: the lesson too.
+    // Without a list, everything is removed, including the lesson.
     init(&world, &["--yes"]).ok();
     init(&world, &["--remove", "--yes"]).ok();
     for name in FILES.into_iter().chain(["AGENTS.md", ".codex", ".gemini"]) {
@@ -75,7 +76,7 @@ fn what_else_is_in_settings_stays() {
     let opencode = "{\n  // the model of the house\n  \"model\": \"x/y\", // cheap\n  \"mcp\": {\n    \"other\": { \"type\": \"remote\", \"url\": \"u\" }\n  }\n}\n";
     let codex = "# mine\nmodel = \"x\"\n\n[mcp_servers.docs] # keep\ncommand = \"d\"\n\n[projects.\"/a\"]\ntrust_level = \"trusted\"\n";
     std::fs::create_dir(world.file(".codex")).unwrap();
-    // This one has comments in its name as well.
+    // The extension says that this one has comments.
     world.write("opencode.jsonc", opencode);
     world.write(".codex/config.toml", codex);
     std::fs::set_permissions(world.file(".codex/config.toml"), std::fs::Permissions::from_mode(0o600))
@@ -105,7 +106,7 @@ fn own_settings_are_for_all_projects_and_named_when_all_is_removed() {
         assert!(world.read(&name).contains("serve"), "{name}");
         assert_eq!(mode(&world, &name), 0o600, "{name}");
     }
-    // Somebody's own server is not ours to take out.
+    // A server that somebody else registered is not removed.
     world.write(".mcp.json", "{\"mcpServers\":{\"synapse\":{\"command\":\"mine\"}}}\n");
     world.run("one", "cat", &[]);
     let mut uninstall = world.command(&["uninstall", "--yes", "--json"]);
@@ -144,7 +145,7 @@ fn what_must_not_be_written_is_not() {
     assert!(!world.file(".mcp.json").exists());
     std::fs::remove_file(world.file("opencode.json")).unwrap();
 
-    // Links that lead out of the project: of the file, and of its folder.
+    // Links that lead out of the project: the file, or its folder.
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::write(elsewhere.path().join("settings.json"), "{}\n").unwrap();
     symlink(elsewhere.path().join("settings.json"), world.file(".mcp.json")).unwrap();
@@ -155,7 +156,7 @@ fn what_must_not_be_written_is_not() {
     init(&world, &["--mcp", "copilot", "--yes"]).fails(2, &["copilot"]);
 }
 
-/// Finding 13: `--mcp` alone is for those that are installed.
+/// Finding 13: `--mcp` without a list registers the installed CLIs.
 #[test]
 fn without_names_the_installed_clis_are_registered() {
     let world = world();

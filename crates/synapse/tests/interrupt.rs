@@ -1,4 +1,5 @@
-//! `synapse interrupt` (X-4, PTY-9): what runs is told or stopped, what is said is next, and the history tells.
+//! `synapse interrupt` (X-4, PTY-9): running work is notified or stopped, the message comes next,
+//! and the history shows it.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! `synapse join`: a program becomes an agent and stays; the tests play the program.
+//! `synapse join`: a program becomes an agent and stays connected. The tests play the program.
 
 #![allow(clippy::unwrap_used)]
 
@@ -86,7 +86,7 @@ fn a_node_that_is_killed_hands_each_message_out_once() {
     for round in 0..ROUNDS {
         world.send("bob", &format!("before {round}"), &[]);
         let in_hand = bob.next_of("message");
-        // Killed with one message in the program's hand and another on its way.
+        // The node is killed while the program holds one message and another is on its way.
         world.send("bob", &format!("around {round}"), &[]);
         world.kill_node("bob");
         bob.say(&json!({ "type": "seen", "message_id": in_hand["message_id"] }));

@@ -38,7 +38,7 @@ say('completed', text='all of ' + message['text'])";
     assert_eq!(String::from_utf8_lossy(&output.stderr), "… half way\n… nearly\n");
 }
 
-/// Finding A2: artifacts without an id are kept side by side, and chunks go to the one before them.
+/// Finding A2: artifacts without an id are kept separately, and chunks extend the one before them.
 #[test]
 fn artifacts_without_an_id_are_kept_side_by_side() {
     let world = world();
@@ -62,7 +62,7 @@ say('completed', text='done')";
     assert_eq!(ids, ["a.txt", "b.txt", "artifact-3", "artifact-3", "artifact-4"], "{all}");
 }
 
-/// Measured (16): the answer of an agent that makes artifacts and says nothing else was empty.
+/// Measured (16): the answer of an agent that only made artifacts was empty.
 #[test]
 fn artifacts_are_the_answer_where_there_is_no_other() {
     let world = world();
@@ -154,7 +154,8 @@ say('completed', text=hear()['text'])";
     assert!(asking.wait().success());
 }
 
-/// Finding A2: tasks that wait for input take no place of `--parallel`, and each can still be answered.
+/// Finding A2: tasks that wait for input do not count towards `--parallel`, and each can still be
+/// answered.
 #[test]
 fn unanswered_questions_do_not_block_an_agent() {
     let world = world();
@@ -176,7 +177,7 @@ say('completed', text='done')";
     }
 }
 
-/// Finding A2: the owner says for how long a question may stay without an answer; the program is stopped then.
+/// Finding A2: the owner sets how long a question may stay unanswered. Then the program is stopped.
 #[test]
 fn unanswered_question_expires_as_the_owner_says() {
     let world = world();

@@ -1,4 +1,5 @@
-//! `synapse send-keys`: keys by their names reach a program as bytes, by its user alone, and never into the middle of a message.
+//! `synapse send-keys`: named keys reach a program as bytes, only from its user, and never in the
+//! middle of a message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// All that it read, in order.
+/// All keys that it read, in order.
 fn typed(cli: &Cli<'_>) -> String {
     cli.all("keys").iter().filter_map(Value::as_str).collect()
 }
@@ -28,7 +29,7 @@ fn names_are_keys_and_anything_else_is_text() {
     assert_eq!(told["agent_id"], world.agent("a").id.as_str());
     assert_eq!(cli.was_given(1), ["hi you"]);
     assert_eq!(typed(&cli), "hi you\u{1b}[D\r");
-    // Each was written alone.
+    // Each key was written separately.
     assert!(cli.all("keys").len() >= 5, "{:?}", cli.log());
     world.wait_until("it is idle", || world.ok(&["list"]).contains("idle"));
     world.ok(&["send-keys", "a", "-l", "--", "Enter", "-x"]);
@@ -58,7 +59,7 @@ fn cursor_keys_are_told_in_the_mode_that_the_program_asked_for() {
 #[test]
 fn a_prompt_can_be_answered_and_it_is_written_down_who_did() {
     let world = world();
-    // Finding L15: also where the texts of messages are written down, keys are not.
+    // Finding L15: even where the texts of messages are logged, keys are not.
     world.ok(&["config", "set", "audit.bodies", "true"]);
     let cli = Cli::start(&world, "a", &[]);
     world.send("a", "ASK me", &[]);
@@ -88,7 +89,7 @@ fn a_prompt_can_be_answered_and_it_is_written_down_who_did() {
     assert!(line["code"].is_null(), "what went well is no refusal: {line}");
 }
 
-/// X-10: a key can approve anything, so no agent presses one, whatever its role.
+/// X-10: a key can approve anything, so no agent may press one, whatever its role.
 #[test]
 fn an_agent_cannot_press_keys_not_even_in_its_own_terminal() {
     let world = world();
@@ -98,7 +99,7 @@ fn an_agent_cannot_press_keys_not_even_in_its_own_terminal() {
     let said = world.ok(&["send", "helper", "go", "--response", "--timeout", "60s"]);
     assert!(said.contains("exit 5") && said.contains("may not press keys"), "{said}");
     assert!(said.contains("a process that no agent started"), "{said}");
-    // With the user's token, but not over the Unix socket.
+    // With the user's token, but over TCP.
     let agent = world.agent("a");
     let body = json!({ "keys": ["y"] }).to_string();
     let bearer = agent.bearer();
@@ -111,7 +112,7 @@ fn an_agent_cannot_press_keys_not_even_in_its_own_terminal() {
     });
 }
 
-/// A key that ends the program was pressed all the same; what comes after it was not.
+/// A key that ends the program counts as pressed. The keys after it do not.
 #[test]
 fn keys_that_end_the_program_are_told_as_they_were() {
     let world = world();
@@ -136,11 +137,11 @@ fn who_has_no_terminal_or_does_not_run_gets_the_reason() {
     world.synapse(&["send-keys", "plain"]).fails(2, &["KEY"]);
 }
 
-/// Keys do not come between a paste and its Enter; with --wait they come after it.
+/// Keys do not come between a paste and its Enter. With --wait they come after it.
 #[test]
 fn while_a_message_is_typed_keys_are_refused_or_wait() {
     let world = world();
-    // What is pasted is shown late, so that typing it takes a while.
+    // The pasted text is shown late, so that typing it takes a while.
     let cli = Cli::start(&world, "a", &["keys=1", "echo=4000", "turn=50"]);
     world.send("a", "from afar", &[]);
     world.wait_until("it is being typed", || typed(&cli).contains("from afar"));
@@ -154,7 +155,7 @@ fn while_a_message_is_typed_keys_are_refused_or_wait() {
     assert!(!typed(&cli).contains('x'));
 }
 
-/// A person who types meanwhile loses nothing: their keys come after ours.
+/// A person who types meanwhile loses nothing: their keys follow ours.
 #[test]
 fn the_keys_of_a_person_are_kept_meanwhile() {
     let world = world();

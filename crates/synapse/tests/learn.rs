@@ -1,4 +1,5 @@
-//! `synapse profile learn`: what it proposes for CLIs of several shapes, and that messages are typed with that.
+//! `synapse profile learn`: what it proposes for CLIs of several shapes, and that messages can be
+//! typed with the result.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +13,7 @@ fn world() -> World {
     world
 }
 
-/// What the CLI was given, and which keys decided something.
+/// What the log of the CLI has under a name, such as the messages it was given.
 fn logged(world: &World, name: &str) -> Vec<Value> {
     world
         .lines("log")
@@ -50,7 +51,7 @@ fn check(how: &[&str], composer: &[&str]) {
     );
     assert_eq!((logged(&world, "denied").len(), logged(&world, "approved").len()), (1, 0));
     assert!(logged(&world, "empty_enter").is_empty());
-    // It is used as it was saved.
+    // The saved profile works as it is.
     world.ok(&["fake", "-d", "--name", "it"]);
     world.send("it", "two\nlines", &[]);
     world.wait_until("it is given the message", || logged(&world, "given").len() == 3);

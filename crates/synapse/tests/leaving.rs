@@ -1,4 +1,5 @@
-//! PTY-1: what is on a person's terminal after a viewer has left it, above all when its agent was stopped meanwhile.
+//! PTY-1: the state of a person's terminal after a viewer has left it, above all when its agent was
+//! stopped.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +18,7 @@ fn viewer(world: &World, args: &[&str]) -> Pty {
     Pty::start(command.env("NO_COLOR", "1"), 100, 30)
 }
 
-/// On the alternate screen, with everything on that a terminal can do.
+/// Uses the alternate screen, with every mode of a terminal switched on.
 const FULL_SCREEN: &str = r#"
 import os, tty
 tty.setraw(0)
@@ -25,7 +26,8 @@ os.write(1, b"\x1b[?1049h\x1b[?1000h\x1b[?1006h\x1b[?1004h\x1b[?2004h\x1b[>5u\x1
 while True: os.read(0, 100)
 "#;
 
-/// Within the text of the shell, with the cursor in a composer above other rows, as Claude Code and Codex draw.
+/// Draws between the shell's lines, with the cursor in a composer above other rows, like Claude
+/// Code and Codex.
 const INLINE: &str = r#"
 import os, tty
 tty.setraw(0)
@@ -33,7 +35,7 @@ os.write(1, b"\x1b[?2004h\x1b[>5uWelcome\r\n+---------+\r\n| >       |\r\n+-----
 while True: os.read(0, 100)
 "#;
 
-/// What must have been switched off after it was on.
+/// Modes that were switched on, and how each must be switched off.
 const OFF: [(&str, &str); 8] = [
     ("\u{1b}[?1049h", "\u{1b}[?1049l"),
     ("\u{1b}[?1000h", "\u{1b}[?1000l"),
@@ -45,7 +47,7 @@ const OFF: [(&str, &str); 8] = [
     ("\u{1b}[?25l", "\u{1b}[?25h"),
 ];
 
-/// Finding 19: what a person sees whose agent is stopped from another terminal.
+/// Finding 19: what a person sees when the agent is stopped from another terminal.
 #[test]
 fn killed_agent_gives_the_terminal_back_and_says_why() {
     let world = world();
@@ -71,7 +73,8 @@ fn killed_agent_gives_the_terminal_back_and_says_why() {
     }
 }
 
-/// A line of ours or the prompt of the shell in the middle of a composer is what finding 19 calls a broken screen.
+/// Finding 19 calls it a broken screen if our line or the shell's prompt lands in the middle of a
+/// composer.
 #[test]
 fn nothing_is_written_into_the_frame_of_an_inline_program() {
     let world = world();

@@ -1,4 +1,5 @@
-//! Limits of the system (A1): 500 tasks at once on a user's default limits, and accepted work that waits while a limit is hit.
+//! System limits (A1): 500 tasks at once on a user's default limits, and accepted work waits while
+//! a limit is reached.
 
 #![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
@@ -15,7 +16,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// As `World::run`, by a user whose soft limit of open files is `files`.
+/// Like `World::run`, for a user whose soft limit of open files is `files`.
 fn run_within(world: &World, files: u64, name: &str, exec: &str, more: &[&str]) -> Agent {
     let shell = format!("ulimit -S -n {files}; exec \"$0\" \"$@\"");
     let exe = world.exe().to_str().unwrap();
@@ -32,7 +33,7 @@ fn node_of(world: &World, name: &str) -> u32 {
     *children.iter().find(|pid| command_line(**pid).contains("__node")).unwrap()
 }
 
-/// The descriptors of a process, as what they lead to.
+/// The targets of a process's open descriptors.
 fn descriptors(pid: u32) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let targets = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -43,13 +44,14 @@ fn inotify_instances(pid: u32) -> usize {
     descriptors(pid).iter().filter(|target| target.contains("inotify")).count()
 }
 
-/// Makes a FIFO on which commands wait, and holds it open.
+/// Creates a FIFO on which commands wait, and holds it open.
 fn fifo(path: &Path) -> std::fs::File {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     std::fs::File::options().read(true).write(true).open(path).unwrap()
 }
 
-/// Finding A1: the node needs many descriptors and raises its own limit; programs that use `select` must not inherit that.
+/// Finding A1: the node raises its own limit of descriptors. Commands must not inherit that,
+/// because some use `select`.
 #[test]
 fn commands_get_the_users_limit_of_open_files() {
     let world = world();
@@ -57,7 +59,8 @@ fn commands_get_the_users_limit_of_open_files() {
     assert_eq!(world.ok(&["send", "plain", "x", "--response"]), "777");
 }
 
-/// Finding A1: no process of an agent has more than one inotify instance, however many tasks it runs.
+/// Finding A1: no process of an agent has more than one inotify instance, however many tasks it
+/// runs.
 #[test]
 fn running_tasks_hold_no_inotify_instance() {
     let world = world();
@@ -77,14 +80,16 @@ fn running_tasks_hold_no_inotify_instance() {
     }
 }
 
-/// Finding A1: at the limit of open files a message goes back to the mailbox, uncounted, with the limit's name; later it is worked on.
+/// Finding A1: at the limit of open files a message goes back to the mailbox without counting a
+/// try, and names the limit. Later it is delivered.
 #[test]
 fn message_waits_in_the_mailbox_while_files_run_out() {
     let world = world();
     let agent = world.run("short", "cat", &[]);
     assert_eq!(world.ok(&["send", "short", "before", "--response"]), "before");
     let node = node_of(&world, "short");
-    // Descriptors of what came before may close only after the limit was set; then it is set again for another message.
+    // Older descriptors may close only after the limit was set. Then set it again for another
+    // message.
     let task = world.wait_for("the limit is named", || {
         // Enough to accept a connection and identify its process, and too few to start a command.
         leave_free(node, 3);
@@ -97,7 +102,7 @@ fn message_waits_in_the_mailbox_while_files_run_out() {
         });
         is_held.then_some(task)
     });
-    // A caller that cannot be identified for want of descriptors is refused; asked again, it is not.
+    // A caller that cannot be identified for lack of descriptors is refused, and may retry.
     let state =
         world.wait_for("the task can be read", || Some(agent.task(&task)["state"].as_str()?.to_owned()));
     assert_eq!(state, "submitted");
@@ -107,7 +112,8 @@ fn message_waits_in_the_mailbox_while_files_run_out() {
 
 type Headers<'a> = &'a [(&'a str, &'a str)];
 
-/// At the limit of open files nobody can be identified: callers hear which limit, and that they may try again.
+/// At the limit of open files the node cannot identify callers. It names the limit and asks them to
+/// retry.
 #[test]
 fn caller_that_cannot_be_identified_for_want_of_files_is_asked_to_retry() {
     let world = world();
@@ -126,7 +132,7 @@ fn caller_that_cannot_be_identified_for_want_of_files_is_asked_to_retry() {
         for (method, path, headers, body) in asked {
             let what = format!("{method} {path} at {door:?}");
             let told = world.wait_for(&what, || {
-                // Enough to accept a connection, and too few to look at anything.
+                // Enough to accept a connection, too few to identify the process behind it.
                 leave_free(node, 1);
                 let told = door.ask(method, path, headers, body);
                 assert_ne!(told.status, 401, "{what}: {}", told.text());
@@ -143,7 +149,8 @@ fn caller_that_cannot_be_identified_for_want_of_files_is_asked_to_retry() {
     }
 }
 
-/// Finding M8: pages of large messages and tasks end early, and those who turn them miss nothing.
+/// Finding M8: pages of large messages and tasks end early, and a client that reads all pages
+/// misses nothing.
 #[test]
 fn pages_are_bounded_by_bytes() {
     let world = world();
@@ -180,7 +187,7 @@ fn pages_are_bounded_by_bytes() {
     assert!(tasks.iter().all(|task| seen.iter().any(|id| id.contains(task.as_str()))), "{seen:?}");
 }
 
-/// Finding M8: a stream begins with the whole task. Those that nobody reads hold a share of one budget.
+/// Finding M8: a stream begins with the whole task. Unread streams share one memory budget.
 #[test]
 fn streams_that_begin_with_a_large_task_share_one_budget() {
     const BYTES: usize = 20_000_000;
@@ -213,7 +220,8 @@ fn streams_that_begin_with_a_large_task_share_one_budget() {
     world.wait_until("there is room again", || subscribe().0 == "HTTP/1.1 200");
 }
 
-/// Finding A1: 500 tasks over eight agents run at the same time on one user's default limits, and all of them complete.
+/// Finding A1: 500 tasks of eight agents run at once on one user's default limits, and all
+/// complete.
 #[test]
 fn heavy_500_tasks_run_at_once_over_eight_agents() {
     const AGENTS: usize = 8;

@@ -1,4 +1,4 @@
-//! Looking on: `explain` (CLI-11, X-9), `logs`, `list --watch` and `watch` (CLI-9, PTY-12).
+//! Watching agents: `explain` (CLI-11, X-9), `logs`, `list --watch` and `watch` (CLI-9, PTY-12).
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ fn world() -> World {
 
 const PATIENT: &str = "cat >> begun; echo >> begun; while [ ! -e go ]; do sleep 0.02; done; echo done";
 
-/// CLI-11: one reason and one command for each way in which nothing comes back.
+/// CLI-11: `explain` gives one reason and one command for each case in which no answer comes.
 #[test]
 fn when_nothing_comes_back_it_says_why() {
     let world = world();
@@ -143,7 +143,7 @@ fn a_list_in_a_pipe_tells_each_change_once() {
     });
 }
 
-/// On a terminal it is redrawn in place, and Ctrl-C gives the cursor back.
+/// On a terminal the list is redrawn in place, and Ctrl-C restores the cursor.
 #[test]
 fn a_list_on_a_terminal_is_redrawn_in_place() {
     const SCRIPT: &str = r"
@@ -184,7 +184,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     );
 }
 
-/// PTY-12: it pokes one that is quiet, only so often, and never one that works or has mail.
+/// PTY-12: a watch nudges a quiet agent at a limited rate, and never one that works or has mail.
 #[test]
 fn a_watch_pokes_a_quiet_agent_and_only_so_often() {
     let world = world();

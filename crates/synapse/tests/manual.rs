@@ -1,4 +1,5 @@
-//! Completions, manual pages and help are made from the command line itself, and cost nothing when unused (CLI-9).
+//! Completions, manual pages and help are generated from the command line itself, and cost nothing
+//! when unused (CLI-9).
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +23,7 @@ fn every_shell_completes_every_command() {
     }
     world.synapse(&["completions", "csh"]).exits(2);
     assert!(!world.home().exists(), "nothing was made");
-    // Bash itself takes it, and knows what comes next.
+    // Bash accepts the script and completes a command.
     world.write("synapse.bash", &world.ok(&["completions", "bash"]));
     let script = "set -e; source ./synapse.bash; COMP_WORDS=(synapse upg); COMP_CWORD=1; \
                   _synapse synapse upg synapse; echo \"${COMPREPLY[@]}\"";
@@ -50,7 +51,7 @@ fn every_command_has_a_page() {
     world.synapse(&["man", "--dir", "/proc/none"]).fails(2, &["/proc/none"]);
 }
 
-/// Finding 27: bash asks the binary for names, where a name may stand.
+/// Finding 27: bash asks the binary for names where a name may stand.
 #[test]
 fn bash_completes_agents_and_clis() {
     let world = world();
@@ -80,7 +81,8 @@ fn bash_completes_agents_and_clis() {
     }
 }
 
-/// Findings 14 and 26: the page in groups, with the CLIs by name and without the flags of calls by URL.
+/// Findings 14 and 26: the help page in groups, with the CLIs by name and without the flags of
+/// calls by URL.
 #[test]
 fn golden_the_first_page_of_help() {
     let world = world();

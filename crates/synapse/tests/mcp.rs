@@ -1,4 +1,4 @@
-//! `synapse mcp serve` (PTY-13): the real binary, spoken to in lines of JSON-RPC written by hand.
+//! `synapse mcp serve` (PTY-13): the real binary, driven with hand-written JSON-RPC lines.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,11 +12,11 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// A client that knows no more of MCP than it needs.
+/// A minimal MCP client.
 struct Client {
     server: Program,
     asked: i64,
-    /// Notifications that came before the last answer.
+    /// Notifications received before the last response.
     heard: Vec<Value>,
 }
 
@@ -37,7 +37,7 @@ impl Client {
         hello
     }
 
-    /// Sends a request; its id.
+    /// Sends a request and returns its id.
     fn post(&mut self, method: &str, params: &Value) -> i64 {
         self.asked += 1;
         self.server.say(&json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params }));
@@ -66,14 +66,14 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// A call that has to be done: its data and its text.
+    /// Makes a call that must succeed. Returns its data and its text.
     fn done(&mut self, tool: &str, arguments: Value) -> (Value, String) {
         let result = self.call(tool, arguments);
         assert_eq!(result["isError"], false, "{tool}: {result}");
         (result["structuredContent"].clone(), text(&result))
     }
 
-    /// A call that cannot be done: what it says.
+    /// Makes a call that must fail. Returns the error and its text.
     fn refused(&mut self, tool: &str, arguments: Value) -> (Value, String) {
         let result = self.call(tool, arguments);
         assert_eq!(result["isError"], true, "{tool}: {result}");
@@ -137,7 +137,7 @@ fn agents_are_seen_asked_and_waited_for() {
     assert_eq!(status["reason"]["code"], "idle");
     assert!(said.contains("shout has been idle"), "{said}");
 
-    // The same id again is the same task, and its answer.
+    // The same message id again returns the same task and its answer.
     let again = json!({ "to": "shout", "message": "once", "message_id": "mine-1" });
     let (first, _) = client.done("ask_agent", again.clone());
     let (second, _) = client.done("ask_agent", again);
@@ -145,7 +145,7 @@ fn agents_are_seen_asked_and_waited_for() {
     assert_eq!(second["answer"]["text"], "ONCE");
 }
 
-/// PTY-12: whoever waits for another may have it watched.
+/// PTY-12: a caller that waits for an agent can have it watched.
 #[test]
 fn an_agent_is_watched_on_request() {
     let world = world();
@@ -185,7 +185,7 @@ fn what_cannot_be_done_says_what_helps() {
     let (error, _) = client.refused("wait_for", json!({ "targets": ["00000000"] }));
     assert_eq!(error["code"], "no_such_task", "{error}");
 
-    // A task that fails is told as such, with how.
+    // A failed task is reported as failed, with the reason.
     let failed = client.call("ask_agent", json!({ "to": "beta", "message": "x" }));
     assert_eq!((&failed["isError"], &failed["structuredContent"]["state"]), (&json!(true), &json!("failed")));
     assert!(text(&failed).contains("exit"), "{failed}");
@@ -249,7 +249,7 @@ say('completed', text='done')";
         told.push(news["params"]["message"].as_str().unwrap().to_owned());
     }
     assert!(told[0].contains("stored for steps") && told[1] == "half way", "{told:?}");
-    // Others are served meanwhile.
+    // Other calls are served meanwhile.
     let (seen, _) = client.done("agent_status", json!({ "agent": "steps" }));
     let task = seen["tasks"][0]["task_id"].as_str().unwrap().to_owned();
     let canceled = json!({ "requestId": id, "reason": "the user pressed escape" });
@@ -257,7 +257,7 @@ say('completed', text='done')";
     world.wait_until("the task is canceled", || agent.task(&task)["state"] == "canceled");
     let history = agent.task(&task)["history"].to_string();
     assert!(history.contains("the call of ask_agent was canceled"), "{history}");
-    // Nothing is answered to it any more; the next call is.
+    // The canceled call gets no response. The next call does.
     let (_, said) = client.done("list_agents", json!({}));
     assert!(said.contains("steps") && client.heard.iter().all(|line| line["id"] != id), "{:?}", client.heard);
 }
@@ -306,7 +306,7 @@ fn an_agent_that_is_stopped_or_killed_meanwhile_is_told_of() {
     let id = client.post("tools/call", &ask);
     let busy = || slow.get("/status").json()["state"] == "busy";
     world.wait_until("it works", busy);
-    // A node that dies is replaced, and nobody notices.
+    // A restart of the node does not affect the call.
     world.kill_node("slow");
     world.write("go", "");
     let answer = client.answer_to(id);
@@ -336,7 +336,7 @@ fn a_client_that_goes_away_ends_the_server_and_not_the_task() {
     world.wait_until("the task is done", || slow.task(task)["state"] == "completed");
 }
 
-/// Plays a list of calls to a server that it starts, one after the other, and prints what came back.
+/// Starts a server, makes a list of calls one after the other, and prints the results.
 const PLAY: &str = r#"
 import json, os, subprocess, sys
 home = os.environ["SYNAPSE_HOME"]
@@ -392,7 +392,7 @@ fn below_an_agent_the_calls_are_that_agents() {
     assert_eq!((&told[3]["read"], &told[4]["messages"]), (&json!(true), &json!([])), "read once: {told}");
     assert!(told[5]["error"]["code"].is_string(), "{told}");
     assert!(told[6]["error"]["message"].as_str().unwrap().contains("inner is you"), "{told}");
-    // The task that it was given is answered by it, and by it alone.
+    // It can reply to the task that it was given, and to no other.
     let own = world.send("ledger", "not yours", &["--priority", "1"]);
     let told = inside(json!([["reply", { "message": "no", "task_id": own }]]));
     assert_eq!(told[0]["error"]["code"], "not_allowed", "{told}");

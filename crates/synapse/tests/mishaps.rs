@@ -1,4 +1,4 @@
-//! PTY-1, PTY-4: what can go wrong with programs in terminals, and what becomes of it.
+//! PTY-1, PTY-4: failures of programs in terminals, and how they are handled.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ fn program_of(world: &World, name: &str, part: &str) -> u32 {
     *found.unwrap_or_else(|| panic!("{below:?}\n{}", world.show()))
 }
 
-/// Says what keys it gets.
+/// Prints the keys it gets.
 const ECHO: &str = r#"
 import os, tty
 tty.setraw(0)
@@ -38,12 +38,12 @@ while True:
 #[test]
 fn a_program_that_ends_at_once_is_heard_and_keeps_its_mail() {
     let world = world();
-    // Seen: its last words, and its exit code.
+    // Attached: the viewer shows the last output and returns the exit code.
     let pty = viewer(&world, &["run", "--name", "seen", "--", "sh", "-c", "echo no key found >&2; exit 9"]);
     let (status, text) = pty.end();
     assert_eq!(status.code(), Some(9), "{text}");
     assert!(text.contains("no key found"), "{text}");
-    // Unseen: said in the list, and afterwards in the list of all.
+    // Detached: `list` says how it ended, and later `list --all`.
     world.ok(&["run", "-d", "--name", "unseen", "--", "sh", "-c", "echo no key found >&2; exit 9"]);
     world.wait_until("it is known how it ended", || {
         let rows = world.json(&["list", "--all"]);
@@ -58,7 +58,7 @@ fn a_program_that_ends_at_once_is_heard_and_keeps_its_mail() {
     assert!(why.contains("exit code 9") && why.contains("no key found"), "{why}");
     world.ok(&["send", "unseen", "are you there?"]);
     assert!(world.ok(&["inbox", "unseen"]).contains("waiting for it: 1"));
-    // Started again, it is what it is now.
+    // Started again, it is a running agent.
     world.write("echo.py", ECHO);
     let mail = world.ok(&["run", "-d", "--name", "unseen", "--type", "sh", "--", python(), "echo.py"]);
     assert!(mail.contains("1 message came"), "{mail}");
@@ -83,7 +83,7 @@ fn a_program_that_closes_its_terminal_and_lives_is_not_said_to_be_idle() {
             && row["why"].as_str().is_some_and(|why| why.contains("closed its terminal"))
     };
     world.wait_until("it is said", is_said);
-    // To a node that knows nothing yet, too.
+    // After a restart the new node says it too.
     processes::kill9(world.agent("closed").node_pid);
     world.wait_until("it is said again", is_said);
     world.ok(&["send", "closed", "are you there?"]);
@@ -137,7 +137,7 @@ import time; time.sleep(600)
     world.wait_while_it_moves("it is read to its end", || {
         (screen(&world, "long").contains("all said"), processes::read_so_far(agent.node_pid))
     });
-    // The peak counts pages of the program itself too, some 25 MB of a debug build, more or less of them.
+    // The peak includes pages of the program itself, which vary, some 25 MB in a debug build.
     for (who, pid, most) in [("node", agent.node_pid, 96), ("holder", agent.pid, 64)] {
         let peak = processes::peak_memory_mb(pid);
         assert!(peak < most, "the {who} took {peak} MB");
@@ -161,7 +161,7 @@ fn a_terminal_that_hangs_is_passed_over_and_catches_up() {
     world.wait_until("the node has seen the end too", || screen(&world, "flood").contains("all 2 done"));
     stuck.go_on();
     stuck.wait_for("all 2 done");
-    // It is a viewer like before: it leads again when the other has left.
+    // It is an ordinary viewer again, and leads once the other has left.
     driver.keys("\u{1c}d");
     driver.end();
     world.wait_until("its size counts again", || {
@@ -182,7 +182,7 @@ fn a_terminal_that_vanishes_changes_nothing() {
     let program = program_of(&world, "tui", "echo.py");
     let pid = pty.pid();
     pty.vanish();
-    // It hears of it by a signal or finds it out, whichever is first.
+    // It exits by SIGHUP or because it notices, whichever comes first.
     let code = pty.status().code();
     assert!(matches!(code, Some(0 | 129)), "{code:?}");
     world.wait_until("the viewer is gone", || !processes::is_alive(pid));
@@ -202,7 +202,7 @@ fn a_second_viewer_looks_on_is_told_so_and_may_take_the_keyboard() {
     first.wait_for("ready.");
     let mut second = viewer(&world, &["attach", "tui"]);
     second.wait_for("another viewer has the keyboard: Ctrl-\\ t takes it, Ctrl-\\ d detaches");
-    // Its keys do nothing but remind it.
+    // Its keys only repeat the hint.
     second.forget();
     second.keys("x");
     second.wait_for("has the keyboard");
@@ -214,7 +214,7 @@ fn a_second_viewer_looks_on_is_told_so_and_may_take_the_keyboard() {
         "{}",
         first.text()
     );
-    // It takes over, the first is told, and has it back when the second leaves.
+    // It takes the lead and the first is told. The first leads again when the second leaves.
     second.keys("\u{1c}t");
     first.wait_for("another viewer has the keyboard");
     second.keys("b");

@@ -1,4 +1,5 @@
-//! Names across folders: running before stopped, this folder before others, then names before types (X-3, CLI-4).
+//! Names across folders: running before stopped, then this folder before others, then names before
+//! types (X-3, CLI-4).
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +25,7 @@ fn start(world: &World, more: &[&str]) {
     world.ok(&[&["run", "-d", "--exec", "cat"], more].concat());
 }
 
-/// Where a message to this target goes: the folder of the agent.
+/// Sends a message to a target and returns the folder of the agent that got it.
 fn goes_to(world: &World, target: &str) -> String {
     let sent = world.json(&["send", target, "hi"]);
     let all = world.json(&["list", "--all"]);
@@ -37,7 +38,8 @@ fn names(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect()
 }
 
-/// Measured (a new user's day, 1 and 7): an agent stopped in two folders was a choice of hashes.
+/// Measured (a new user's day, 1 and 7): for an agent stopped in two folders, the choice showed
+/// hashes.
 #[test]
 fn stopped_agents_of_one_name_are_told_apart_by_their_folders() {
     let Folders { world, p1, p2 } = folders();
@@ -60,7 +62,7 @@ fn stopped_agents_of_one_name_are_told_apart_by_their_folders() {
     assert_eq!(told["error"]["details"]["candidates"], serde_json::json!(["shout@p1", "shout@p2"]));
     assert_eq!(told["error"]["details"]["choices"][1]["state"], "stopped", "{told}");
     assert_eq!(names(&world.json(&["list", "--all"])), ["shout@p1", "shout@p2"]);
-    // In its own folder, and with the place, each is meant.
+    // From its own folder, or with the place, each name is unambiguous.
     for (from, target, place) in
         [(&p1, "shout", "p1"), (&p2, "shout", "p2"), (&p2, "shout@p1", "p1"), (&world, "shout@work/p2", "p2")]
     {
@@ -70,7 +72,7 @@ fn stopped_agents_of_one_name_are_told_apart_by_their_folders() {
     unknown.fails(5, &["did you mean shout@p1 or shout@p2?"]);
 }
 
-/// Measured (2): a stopped name won over a running type.
+/// Measured (2): a stopped agent's name won over a running agent's type.
 #[test]
 fn running_type_wins_over_stopped_name() {
     let Folders { world, p1, p2 } = folders();
@@ -82,7 +84,8 @@ fn running_type_wins_over_stopped_name() {
     assert_eq!(goes_to(&p2, "codex@p1"), "p1");
 }
 
-/// Measured (7): two agents of one type in two projects were ambiguous inside both.
+/// Measured (7): two agents of one type in two projects were ambiguous even from inside either
+/// project.
 #[test]
 fn agent_of_this_project_is_meant_before_others() {
     let Folders { world, p1, p2 } = folders();
@@ -97,12 +100,12 @@ fn agent_of_this_project_is_meant_before_others() {
     assert_eq!(goes_to(&p2, "claude"), "p2");
     assert_eq!(goes_to(&deep, "claude"), "p1", "a parent up to the root of the repository");
     world.synapse(&["send", "claude", "hi"]).fails(5, &["claude@p1", "claude@p2"]);
-    // What people read is what they can type there; programs get what works in any folder.
+    // People see names that work in this folder. Programs get names that work in any folder.
     let shown = p1.ok(&["list"]);
     let first: Vec<&str> = shown.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(first, ["claude", "claude@p2"], "{shown}");
     assert_eq!(names(&p1.json(&["list"])), ["claude@p1", "claude@p2"]);
-    // A folder above that belongs to no repository is another place.
+    // A parent folder that is no repository is another place.
     let outer = World::at(env!("CARGO_BIN_EXE_synapse"), world.home(), world.folder());
     outer.synapse(&["status", "claude"]).fails(5, &["claude@p1"]);
 }
@@ -119,7 +122,7 @@ fn skill_means_an_agent_of_this_folder_first() {
     drop(world);
 }
 
-/// Without a name, a second agent of a folder has a number and no hash.
+/// Without a name, the second agent of a folder gets a number, not a hash.
 #[test]
 fn second_agent_of_a_folder_is_called_by_its_number() {
     let Folders { world, p1, .. } = folders();
@@ -134,7 +137,7 @@ fn second_agent_of_a_folder_is_called_by_its_number() {
     assert!(all.contains("claude#1") && all.contains("claude#2"), "{all}");
 }
 
-/// A stopped agent of this folder is started, whatever runs elsewhere.
+/// `start` starts the stopped agent of this folder, whatever runs elsewhere.
 #[test]
 fn start_means_the_stopped_agent_of_this_folder() {
     let Folders { world, p1, p2 } = folders();
@@ -147,7 +150,8 @@ fn start_means_the_stopped_agent_of_this_folder() {
     p1.synapse(&["start", "claude"]).fails(5, &["already runs"]);
 }
 
-/// Who speaks is the agent that the name means here, although a node would read the name without a folder.
+/// A message comes from the agent that the name means in this folder, although a node would resolve
+/// the name without a folder.
 #[test]
 fn speaker_is_the_agent_of_this_folder() {
     let Folders { world, p1, p2 } = folders();
@@ -158,7 +162,7 @@ fn speaker_is_the_agent_of_this_folder() {
     assert_eq!(said(&p2), "claude (by user)");
     let unnamed = said(&p1);
     assert!(unnamed.starts_with("claude-") && unnamed.ends_with(" (by user)"), "{unnamed}");
-    // And programs are told names that mean the same agent in each folder.
+    // Programs get names that mean the same agent in each folder.
     for name in names(&world.json(&["list"])) {
         let place = goes_to(&world, name);
         assert_eq!((goes_to(&p1, name), goes_to(&p2, name)), (place.clone(), place), "{name}");

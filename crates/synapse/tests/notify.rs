@@ -1,4 +1,5 @@
-//! How a person hears that an agent waits: the user's command, attached terminals, `synapse list --watch`.
+//! How a person learns that an agent waits: the user's command, attached terminals, `synapse list
+//! --watch`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +33,7 @@ fn set(world: &World, settings: &Value) {
 }
 
 impl Stage {
-    /// The lines of the audit log about the notifier, once there are so many.
+    /// Waits for this many audit lines about the notifier and returns them.
     fn notified(&self, count: usize) -> Vec<Value> {
         self.world.wait_for(&format!("{count} lines about the notifier"), || {
             let lines = self.world.ok(&["audit", "cli", "--verb", "notify", "--json"]);
@@ -41,7 +42,7 @@ impl Stage {
         })
     }
 
-    /// The prompt is decided, and the program works on.
+    /// The prompt is answered, and the program continues.
     fn is_answered(&mut self) {
         self.hook("PostToolUse", &json!({ "tool_name": "Bash" }));
         self.order(&json!(["show", "working"]));
@@ -82,7 +83,7 @@ fn command_runs_once_for_each_prompt_also_when_the_node_is_killed() {
         (&json!("approval"), &json!("cli"), &first["prompt"])
     );
     assert_eq!(input["text"], "cli asks to run: touch notes.txt");
-    // Twice, the second time before the new node can have seen the prompt again.
+    // Kill the node twice, the second time before the new node can have seen the prompt again.
     for _ in 0..2 {
         stage.world.kill_node("cli");
     }
@@ -114,7 +115,7 @@ fn command_runs_once_for_each_prompt_also_when_the_node_is_killed() {
     );
 }
 
-/// The next node waits for the command that the killed one had started, and starts none.
+/// The next node waits for the command that the killed node had started, and starts no second one.
 #[test]
 fn command_that_outlives_its_node_is_not_started_again() {
     let script =
@@ -126,7 +127,7 @@ fn command_that_outlives_its_node_is_not_started_again() {
     stage.wants_to_run("touch notes.txt");
     stage.world.wait_until("the command runs", || stage.world.lines("told") == ["started"]);
     stage.world.kill_node("cli");
-    // At once: the command has 10 seconds.
+    // Open it at once: the command has only 10 seconds.
     std::fs::write(stage.world.file("gate"), "opened\n").unwrap();
     stage.becomes("waiting");
     let lines = stage.notified(1);
@@ -139,7 +140,7 @@ fn command_that_outlives_its_node_is_not_started_again() {
     assert_eq!(stage.notified(2).len(), 2);
 }
 
-/// It runs below the agent, so it has the rights of the agent.
+/// The command runs below the agent, so it has only the agent's rights.
 #[test]
 fn command_cannot_approve_or_change_settings() {
     let world = World::new(env!("CARGO_BIN_EXE_synapse"));
@@ -166,7 +167,7 @@ fn command_cannot_approve_or_change_settings() {
     assert_eq!(stage.world.entry("cli").unwrap()["pending"]["prompt"], pending["prompt"]);
 }
 
-/// A project is something that one clones, and that its agents write in (H3).
+/// A project may be cloned from anywhere, and its agents can write in it (H3).
 #[test]
 fn project_cannot_set_the_command() {
     let world = world("echo user >> \"$folder/told\"");
@@ -179,7 +180,7 @@ fn project_cannot_set_the_command() {
     let file = stage.world.agent_dir(&stage.world.agent("cli").id).join("log");
     let log = || std::fs::read_to_string(&file).unwrap_or_default();
     stage.world.wait_until("the node names what it ignores", || {
-        // A node looks at its settings when it is asked for something.
+        // A node reloads its settings when it handles a request.
         stage.world.ok(&["status", "cli"]);
         log().contains("notify guards this machine")
     });
@@ -224,7 +225,7 @@ fn command_that_cannot_be_started_is_recorded() {
     assert!(line["note"].as_str().unwrap().contains("command not found"), "{line}");
 }
 
-/// A person at the terminal of another agent, which draws something while it waits.
+/// A person at the terminal of another agent, which prints something and waits.
 fn person_at_another(stage: &Stage) -> Pty {
     let program = "printf 'hello\\r\\n'; while read line; do printf 'got %s\\r\\n' \"$line\"; done";
     stage.world.ok(&["run", "-d", "--name", "other", "--", "sh", "-c", program]);
@@ -237,7 +238,7 @@ fn bells(person: &Pty) -> usize {
     person.bytes().iter().filter(|byte| **byte == 7).count()
 }
 
-/// What the person sees.
+/// The rows that the person sees after these bytes.
 fn rows(bytes: &[u8]) -> Vec<String> {
     let mut screen = Screen::new(Size::new(100, 30), 0);
     screen.feed(bytes, &mut Vec::new());
@@ -260,7 +261,7 @@ fn attached_terminal_of_another_agent_rings_and_shows_a_notice_once_per_prompt()
     assert!(shown[0].starts_with("hello"), "{shown:?}");
     assert!(shown[29].contains("cli waits for you"), "{shown:?}");
     assert_eq!(bells(&person), 1);
-    // The program goes on below it, and nothing is told again when the node restarts.
+    // The program continues below the notice, and a restart of the node does not repeat it.
     person.keys("abc\r");
     person.wait_for("got abc");
     stage.world.kill_node("cli");
@@ -286,7 +287,7 @@ fn bell_can_be_turned_off() {
     stage.wants_to_run("touch notes.txt");
     stage.notified(1);
     stage.is_answered();
-    // Only the second of them rings.
+    // Only the second prompt rings the bell.
     stage.world.ok(&["config", "set", "notify.bell", "true"]);
     stage.wants_to_run("touch other.txt");
     person.wait_for("cli waits for you (synapse approve cli): asks to run: touch other.txt");
@@ -295,7 +296,7 @@ fn bell_can_be_turned_off() {
     person.keys("\u{1c}d");
 }
 
-/// Bytes of ours within an image or a title would end it, and the rest of it would be shown as text.
+/// A bell inside an image or a title would end the sequence, and its rest would be shown as text.
 #[test]
 fn bell_is_not_put_into_a_sequence_of_the_program() {
     const BEGIN: &str = "\u{1b}]52;c;";
@@ -311,7 +312,7 @@ fn bell_is_not_put_into_a_sequence_of_the_program() {
         (0..3).map(|_| Pty::start(&stage.world.command(&["attach", "cli"]), 120, 40)).collect();
     own.iter().for_each(|own| own.wait_for("> ready"));
     stage.wants_to_run("touch notes.txt");
-    // By then the person's viewer knows of it too.
+    // By then the person's viewer has the notice too.
     own.iter().for_each(|own| {
         own.wait_until("it rings", |bytes| bytes.contains(&7).then_some(()).ok_or_else(String::new))
     });

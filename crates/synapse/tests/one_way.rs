@@ -1,4 +1,5 @@
-//! What an agent in a terminal answers to a one-way message is in the history, although its task ended before.
+//! A terminal agent's answer to a one-way message is in the history, although its task ended
+//! before.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// The messages of the history with these words, oldest first: state and answer.
+/// The state and answer of each message in the history with these words, oldest first.
 fn outcomes(world: &World, words: &str) -> Vec<(String, String)> {
     let history = world.json(&["history", "a"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -20,7 +21,8 @@ fn outcomes(world: &World, words: &str) -> Vec<(String, String)> {
     history.as_array().unwrap().iter().filter(fits).map(told).collect()
 }
 
-/// What was answered to the message with these words, without the line above the composer.
+/// Waits for the answer to the message with these words, and returns it without the line above the
+/// composer.
 fn answered(world: &World, words: &str) -> String {
     let answer = world.wait_for(&format!("the answer to {words:?} is in the history"), || {
         let found = outcomes(world, words);
@@ -42,10 +44,10 @@ fn answer_to_a_one_way_message_is_in_the_history() {
     assert!(table.contains("↳ * done with it"), "{table}");
     let found = world.ok(&["history", "search", "done with"]);
     assert!(found.contains("* done with it"), "{found}");
-    // Its task is as it was: ended when it was submitted, without a result.
+    // The task is unchanged: it ended without a result when the message was submitted.
     let view = world.agent("a").task(&task);
     assert_eq!((&view["state"], &view["answer"]), (&"completed".into(), &Value::Null), "{view}");
-    // A journal with such an answer opens again.
+    // A journal with such an answer can be opened again.
     world.kill_node("a");
     world.wait_until("its next node answers", || world.synapse(&["status", "a"]).code == Some(0));
     assert_eq!(answered(&world, "say something"), "* done with it");
@@ -62,7 +64,7 @@ fn answer_is_kept_by_the_next_node_if_the_turn_still_runs() {
     assert_eq!(answered(&world, "say something"), "* done with it");
 }
 
-/// The next message does not wait for the answer to the one before, and does not get into it.
+/// The next message does not wait for the previous answer, and does not become part of it.
 #[test]
 fn each_of_several_messages_has_its_own_answer() {
     let world = world();

@@ -1,7 +1,7 @@
-//! `/openapi.json` in the hands of programs that are not ours (A9, DIR-3).
+//! `/openapi.json`, checked by third-party tools (A9, DIR-3).
 //!
-//! They are fetched by `cargo xtask sdk`, which `cargo xtask test` does by itself; there a missing one fails the test.
-//! Elsewhere it is skipped, and the test says so.
+//! `cargo xtask sdk` installs the tools, and `cargo xtask test` runs it; there a missing tool fails
+//! the test. Otherwise the test is skipped with a message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -38,7 +38,7 @@ fn run(world: &World, program: &Path, args: &[&str]) -> Ran {
     Ran::new(args, command.output().unwrap())
 }
 
-/// Finding A9 (DIR-3): the document is valid OpenAPI, says a validator that knows nothing of how it was made.
+/// Finding A9 (DIR-3): an independent validator accepts the document as OpenAPI.
 #[test]
 fn openapi_document_is_valid() {
     let Some(kit) = kit() else { return };
@@ -51,8 +51,8 @@ fn openapi_document_is_valid() {
     assert!(ran.code == Some(0), "{ran}");
 }
 
-/// Finding A9: what the document allows is accepted, what it forbids is refused, and every answer is as it says: about two
-/// thousand requests made from the document itself.
+/// Finding A9: the node accepts what the document allows, refuses what it forbids, and answers as
+/// described. Schemathesis makes about two thousand requests from the document.
 #[test]
 fn schemathesis_finds_no_difference_between_document_and_node() {
     let Some(kit) = kit() else { return };

@@ -1,5 +1,6 @@
-//! PTY-2: a program with a server of its own, as OpenCode has, is heard through it; whatever the server sends, and
-//! whenever it goes, the state is never lost. With the real binary and a server that does as it is told.
+//! PTY-2: a program with its own server, like OpenCode, reports its state through it. Whatever the
+//! server sends, and whenever it disappears, the state is never lost. Uses the real binary and a
+//! server that the test controls.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +10,7 @@ use std::process::Command;
 use synapse_testkit::World;
 use synapse_testkit::world::python;
 
-/// Takes orders, one JSON list for each line of a pipe. What became of each is a line of `done`.
+/// Reads orders from a pipe, one JSON list per line. Writes the result of each to a line of `done`.
 const PROGRAM: &str = r##"#!PYTHON
 import base64, http.server, json, os, sys, threading, tty
 words = sys.argv[1:]
@@ -131,7 +132,7 @@ impl Stage {
         });
     }
 
-    /// What a source is taken to say.
+    /// Waits until a source reports this state.
     fn says(&self, source: &str, says: Option<&str>) {
         self.world.wait_until(&format!("{source} says {says:?}"), || {
             let view = self.view();
@@ -180,7 +181,7 @@ fn what_the_server_tells_is_the_state() {
 fn a_server_that_goes_and_comes_or_sends_anything_loses_no_state() {
     let mut stage = Stage::new(&[]);
     stage.server_says(Some("idle"));
-    // Garbage of every kind: long lines, no lines, broken events, other events.
+    // Garbage of every kind: long lines, empty lines, broken events, other events.
     for (text, times) in [
         ("x", 3 << 20),
         ("\n", 1),
@@ -194,14 +195,14 @@ fn a_server_that_goes_and_comes_or_sends_anything_loses_no_state() {
     }
     stage.event("session.status", &status("busy"));
     stage.becomes("busy");
-    // It hangs up; what it says now is asked for anew.
+    // The server hangs up. After reconnecting, the node asks for the state again.
     stage.order(&json!(["state", "/permission", "[{\"id\":\"per_9\"}]"]));
     stage.order(&json!(["drop"]));
     stage.becomes("waiting");
     stage.order(&json!(["state", "/permission", "[]"]));
     stage.event("permission.replied", &json!({ "requestID": "per_9" }));
     stage.becomes("idle");
-    // It is gone: the screen tells, and `explain` says why.
+    // The server is gone: the screen decides, and `explain` says why.
     stage.order(&json!(["stop"]));
     stage.order(&json!(["drop"]));
     stage.server_says(None);
@@ -211,7 +212,7 @@ fn a_server_that_goes_and_comes_or_sends_anything_loses_no_state() {
     stage
         .world
         .wait_until("it is said why", || stage.world.ok(&["explain", "cli"]).contains("cannot be reached"));
-    // And back, with answers that are none.
+    // The server is back, with invalid responses.
     stage.order(&json!(["state", "/session/status", "<html>"]));
     stage.order(&json!(["start"]));
     stage.world.wait_until("the answer is not understood", || {
@@ -222,7 +223,8 @@ fn a_server_that_goes_and_comes_or_sends_anything_loses_no_state() {
     assert_eq!(stage.view()["tells"]["why"], "");
 }
 
-/// What a session was given is proof that it arrived: while the node listens, and when it comes back (X-7).
+/// A session's input proves that a message arrived, while the node listens and after a restart
+/// (X-7).
 #[test]
 fn what_a_session_was_given_is_known() {
     let mut stage = Stage::new(&[]);
@@ -242,7 +244,7 @@ fn what_a_session_was_given_is_known() {
     stage.world.wait_until("it is found again", || stage.view()["tells"]["session_id"] == "ses_2");
 }
 
-/// Defect J: the answer is what the server says the model said, not what the screen shows.
+/// Defect J: the answer is the model's text from the server, not what the screen shows.
 #[test]
 fn answer_of_a_turn_comes_from_the_server() {
     let mut stage = Stage::new(&[]);
@@ -258,7 +260,7 @@ fn answer_of_a_turn_comes_from_the_server() {
     stage.world.wait_until("its answer is known", || stage.view()["tells"]["answer_at"].is_string());
 }
 
-/// Whoever else listens at that port is not believed, and does not get the password.
+/// A server of another process at that port is ignored, and does not get the password.
 #[test]
 fn a_server_that_is_not_of_the_agent_is_not_asked() {
     let foreign = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

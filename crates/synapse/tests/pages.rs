@@ -1,9 +1,11 @@
-//! The pages are true: every `sh` block of the README and of each page under `docs/` runs as it stands.
+//! The docs are true: every `sh` block of the README and of each page under `docs/` runs as
+//! written.
 //!
-//! One test for each page, found by looking: a new page is tested by being there. The blocks of a page run in one
-//! shell, in the order in which a reader meets them, in a fresh home and from an empty folder, and leave no process.
+//! There is one test for each page, and new pages are found automatically. The blocks of a page run
+//! in one shell, in their order, in a fresh home and from an empty folder, and must leave no
+//! process behind.
 //!
-//! Not here: blocks in other languages (`text`, `console`, `json`), which are only read.
+//! Not here: blocks in other languages (`text`, `console`, `json`), which are not run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use synapse_testkit::{Ran, World};
 
-/// What the pages say that their commands print, where it is always the same: whole lines.
+/// Lines that the commands of a page must print, where the output is always the same.
 const PRINTS: &[(&str, &[&str])] = &[
     ("heavy_readme", &["HELLO", "WELCOME BACK"]),
     (
@@ -37,13 +39,13 @@ const PRINTS: &[(&str, &[&str])] = &[
 ];
 
 struct Page {
-    /// `heavy_readme`, `heavy_docs_upgrading`: pages start many agents.
+    /// `heavy_readme`, `heavy_docs_upgrading`: heavy, because pages start many agents.
     test: String,
     path: PathBuf,
 }
 
-/// The tests depend on which files are there, so this stands where the usual harness would, with the few words of
-/// it that the runners say: list, or run those with these names.
+/// Replaces the test harness, because the tests depend on which files exist. Supports the arguments
+/// that test runners use: list the tests, or run those with these names.
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let is = |flag: &str| args.iter().any(|arg| arg == flag);
@@ -61,7 +63,7 @@ fn main() -> ExitCode {
     );
     for (test, run) in tests.into_iter().filter(|(test, _)| wanted(test)) {
         match (is("--list"), is("--ignored")) {
-            // None is set aside.
+            // No test is ignored.
             (_, true) => {}
             (true, false) => println!("{test}: test"),
             (false, false) => {
@@ -96,7 +98,8 @@ fn run(page: &Page) {
     let here = world.exe().parent().unwrap().display().to_string();
     let path = format!("{here}:{}", std::env::var("PATH").unwrap_or_default());
     let mut shell = world.prepare(Command::new("sh"), &["-e", "-c", &script]);
-    // Also a person's own folder of its own: what is written for `~` must not reach that of whoever runs the tests.
+    // `~` is a folder of this test too, so that commands cannot reach the home of whoever runs the
+    // tests.
     let person = world.home().with_file_name("person");
     std::fs::create_dir(&person).unwrap();
     let ran = Ran::new(

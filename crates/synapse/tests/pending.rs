@@ -1,4 +1,5 @@
-//! A prompt that waits for a person: what every command says of it, who hears of it, and what a denial does to the task.
+//! A prompt that waits for a person: what every command says about it, who is notified, and how a
+//! denial affects the task.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +19,8 @@ fn asking() -> Stage {
     Stage::asking(world())
 }
 
-/// Finding 3: `send` and `explain` advised a message, which presses nothing and is typed later as a new turn.
+/// Finding 3: `send` and `explain` advised sending a message, which presses no key and is typed
+/// later as a new turn.
 #[test]
 fn every_command_names_the_question_and_the_exact_decision() {
     let mut stage = asking();
@@ -43,7 +45,7 @@ fn every_command_names_the_question_and_the_exact_decision() {
     assert_eq!((&explained["code"], &explained["asks"]), (&json!("approval"), &row["asks"]), "{explained}");
     assert_eq!(explained["deny"], format!("synapse deny cli --prompt {hash}"));
     assert_eq!(stage.world.agent("cli").get("/status").json()["asks"], row["asks"]);
-    // It is over once it is decided.
+    // The notices end once the prompt is decided.
     let mut denying = stage.world.program(&["deny", "cli", "--prompt", &hash]);
     stage.world.wait_until("it is denied", || stage.world.read("keys").ends_with('\u{1b}'));
     stage.hook("PostToolUse", &json!({ "tool_name": "Bash" }));
@@ -53,7 +55,8 @@ fn every_command_names_the_question_and_the_exact_decision() {
     assert!(!stage.world.ok(&["inbox"]).contains("asks to run"));
 }
 
-/// Without a hook the line is from the screen, which a model can shape. Then `approve` shows all of it first.
+/// Without a hook the summary comes from the screen, which a model can shape. Then `approve` first
+/// shows the whole question.
 #[test]
 fn summary_from_the_screen_is_not_approved_unread() {
     let mut stage = asking();
@@ -70,12 +73,12 @@ fn summary_from_the_screen_is_not_approved_unread() {
             "{told}"
         );
     }
-    // The page has all of the question.
+    // `explain` shows the whole question.
     let page = stage.world.ok(&["explain", "cli"]);
     assert!(page.contains(&format!("synapse approve cli --prompt {hash}")), "{page}");
 }
 
-/// Finding 3, and finding 22: a denied task was completed.
+/// Finding 3, and finding 22: a denied task was reported as completed.
 #[test]
 fn denied_task_is_rejected_and_says_what_was_denied() {
     let world = world();
@@ -106,7 +109,7 @@ fn denied_task_is_rejected_and_says_what_was_denied() {
     assert_eq!(cli.all("denied"), [1]);
 }
 
-/// A model that is told "no" and goes on answers its task like any other.
+/// If the model continues after a denial, its task completes like any other.
 #[test]
 fn denied_task_that_goes_on_is_completed() {
     let world = world();
@@ -119,7 +122,7 @@ fn denied_task_that_goes_on_is_completed() {
     assert!(sending.wait().success());
 }
 
-/// a denial over A2A is the same, and `rejected` is what A2A calls it.
+/// a denial over A2A has the same effect, and the task is `rejected`.
 #[test]
 fn task_that_is_denied_over_a2a_is_rejected() {
     let world = world();

@@ -1,4 +1,5 @@
-//! PTY-1, PTY-8: what a person at a terminal expects: job control, sizes, exit codes, a terminal that is as it was.
+//! PTY-1, PTY-8: what a person at a terminal expects: job control, sizes, exit codes, a restored
+//! terminal.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +15,7 @@ fn viewer(world: &World, args: &[&str]) -> Pty {
     Pty::start(&world.prepare(Command::new(world.exe()), args), 100, 30)
 }
 
-/// An interactive shell of a person, in a terminal.
+/// A person's interactive shell in a terminal.
 fn shell(world: &World) -> Pty {
     let mut command = world.prepare(Command::new("sh"), &["-i"]);
     command.env("PS1", "prompt> ").env("SYNAPSE", world.exe()).env_remove("ENV");
@@ -23,7 +24,7 @@ fn shell(world: &World) -> Pty {
     pty
 }
 
-/// What was switched on in a person's terminal and not off again.
+/// The modes that were switched on in a person's terminal and not off again.
 fn left_on(text: &str) -> Vec<&'static str> {
     // tidy: table
     const MODES: [(&str, &str, &str); 10] = [
@@ -49,7 +50,7 @@ fn wait_until_off(pty: &Pty) {
     });
 }
 
-/// Switches on all there is, and says each key it gets.
+/// Switches on every mode, and prints each key it gets.
 const MODES_ON: &str = r#"
 import os, sys, tty, signal, time
 tty.setraw(0)
@@ -69,7 +70,7 @@ fn the_terminal_is_as_it_was_on_every_way_out() {
     let world = world();
     world.write("modes.py", MODES_ON);
     let python = synapse_testkit::world::python();
-    // What the person does, the exit code, and what is said.
+    // The name, what the person does, the exit code, and the text that is shown.
     type Way = (&'static str, fn(&mut Pty), i32, &'static str);
     let ways: [Way; 5] = [
         ("detached", |pty| pty.keys("\u{1c}d"), 0, "detached; back with `synapse attach detached`"),
@@ -98,10 +99,10 @@ fn the_terminal_is_as_it_was_on_every_way_out() {
         assert!(!pty.is_raw(), "{name}");
         wait_until_off(&pty);
     }
-    // And a viewer that comes later switches on what is on, and off again.
+    // A viewer that attaches later switches on the modes in use, and off again.
     let mut later = viewer(&world, &["attach", "detached"]);
     later.wait_for("\u{1b}[>1u");
-    // Of the mouse, only the last of two modes is on.
+    // Of the two mouse modes, only the last one is on.
     let all = ["alternate screen", "mouse drag", "mouse sgr", "focus", "paste", "keyboard", "hidden cursor"];
     later.wait_until("all is on again", |bytes| {
         let on = left_on(&String::from_utf8_lossy(bytes));
@@ -137,7 +138,7 @@ fn keys_and_output_pass_untouched() {
         let hex: String = keys.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         pty.wait_for(&format!("got {hex}."));
     }
-    // As a kitty sends it, the prefix is the prefix too.
+    // The prefix key works in kitty's encoding too.
     pty.keys("\u{1b}[92;5ud");
     let (status, text) = pty.end();
     assert!(status.success() && text.contains("detached; back with `synapse attach raw`"), "{text}");
@@ -169,7 +170,7 @@ fn a_program_that_stops_gives_the_shell_back_and_fg_brings_both_back() {
         person.keys(key);
         person.wait_for(got);
     }
-    // The viewer alone, from outside: the program runs on.
+    // Only the viewer is stopped, from outside. The program runs on.
     let viewer = processes::below(person.pid()).into_iter().find(|pid| {
         let line = processes::command_line(*pid);
         line.contains("run --name tui") && !line.contains("__hold")
@@ -190,7 +191,8 @@ fn a_program_that_stops_gives_the_shell_back_and_fg_brings_both_back() {
     person.keys("exit\r");
 }
 
-/// A stopped viewer without a shell would never come back: the program goes on instead.
+/// Without a shell nobody could resume a stopped viewer. So the viewer keeps running, and a program
+/// that stops is resumed.
 #[test]
 fn without_a_shell_nothing_stays_stopped() {
     let world = world();
@@ -202,7 +204,7 @@ fn without_a_shell_nothing_stays_stopped() {
     pty.wait_for("got 6261636b.");
     pty.keys("y");
     pty.wait_for("got 79.");
-    // Stopped while nobody is there, it goes on for whoever comes.
+    // If it is stopped while nobody is attached, it continues when somebody attaches.
     pty.keys("\u{1c}d");
     pty.end();
     let program = processes::below(world.agent("tui").pid)
@@ -237,7 +239,8 @@ fn a_new_size_reaches_the_program_and_the_model() {
         let view = world.agent("tui").get("/api/v1/terminal").json();
         (view["columns"].as_u64().unwrap(), view["rows"].as_u64().unwrap())
     };
-    // The window, what the program is told, and what the model has: it needs two columns for a wide character.
+    // The window, the size the program gets, and the size of the screen model, which needs two
+    // columns for a wide character.
     for (window, told, modelled) in [
         ((90, 20), "size 90x20.", (90, 20)),
         ((1, 1), "size 1x1.", (2, 1)),
@@ -269,7 +272,7 @@ fn exit_code_and_signal_are_those_of_the_program() {
     }
 }
 
-/// Asks for the colours and says what it is told.
+/// Asks for the terminal's colours and prints the answers.
 const COLOURS: &str = r#"
 import os, tty
 tty.setraw(0)
@@ -298,7 +301,7 @@ fn a_program_is_told_the_colours_of_the_person() {
     let start = |args: &[&str], colours| {
         Pty::coloured(&world.prepare(Command::new(world.exe()), args), 120, 40, colours)
     };
-    // Keys typed before the terminal has answered are keys.
+    // Keys typed before the terminal has answered are passed on as keys.
     let mut silent = start(&["attach", "ask"], Colours::Silent);
     silent.wait_for("told");
     silent.keys("x");
@@ -316,7 +319,7 @@ fn a_program_is_told_the_colours_of_the_person() {
     person.wait_for("typed 79.");
     world.wait_until("light, for the next node too", || shown(light));
     world.ok(&["kill", "ask"]);
-    // And from its first moment, if a person starts it.
+    // A program that a person starts gets the answers from the beginning.
     let person = start(&["run", "--name", "first", "--", python, "colours.py"], Colours::Light);
     person.wait_for(&light[..50]);
     world.ok(&["kill", "first"]);

@@ -1,4 +1,4 @@
-//! PTY-1: the prefix key of a viewer is the person's to choose, and every text names the one that is set.
+//! PTY-1: a viewer's prefix key is configurable, and every text names the key that is set.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use synapse_testkit::World;
 use synapse_testkit::pty::Pty;
 use synapse_testkit::world::python;
 
-/// Says each key it gets.
+/// Prints each key it gets.
 const KEYS: &str = r#"
 import os, tty
 tty.setraw(0)
@@ -23,7 +23,7 @@ fn world() -> World {
     world
 }
 
-/// An attached terminal, with these variables set.
+/// A terminal attached to the agent `tui`, with these environment variables set.
 fn attach(world: &World, more: &[&str], variables: &[(&str, &str)]) -> Pty {
     let args = [&["attach", "tui"], more].concat();
     let mut command = world.prepare(Command::new(world.exe()), &args);
@@ -45,7 +45,7 @@ fn detaches(mut pty: Pty, keys: &str) {
     assert!(status.success() && text.ends_with("detached; back with `synapse attach tui`\r\n"), "{text:?}");
 }
 
-/// Finding 10: Ctrl-b is the prefix of tmux, and a tmux within an agent's terminal needs it.
+/// Finding 10: Ctrl-b is the prefix of tmux, and a tmux inside an agent's terminal needs it.
 #[test]
 fn prefix_key_is_set_in_the_settings() {
     let world = world();
@@ -57,7 +57,7 @@ fn prefix_key_is_set_in_the_settings() {
     let mut pty = attach(&world, &[], &[]);
     reaches_the_program(&mut pty, "\u{1c}d");
     detaches(pty, "\u{1d}d");
-    // As a program gets it that asked for kitty's keyboard or for modifyOtherKeys.
+    // The encodings of kitty's keyboard protocol and of modifyOtherKeys.
     for keys in ["\u{1b}[93;5ud", "\u{1b}[53;5ud", "\u{1b}[27;5;93~d"] {
         detaches(attach(&world, &[], &[]), keys);
     }
@@ -66,7 +66,7 @@ fn prefix_key_is_set_in_the_settings() {
     let mut pty = attach(&world, &[], &[(variable, "none")]);
     reaches_the_program(&mut pty, "\u{1c}d\u{1d}d\u{1}d");
     drop(pty);
-    // What cannot be a prefix is reported, and the layer below holds.
+    // An invalid prefix is reported, and the setting of the layer below applies.
     let pty = attach(&world, &[], &[(variable, "C-i")]);
     assert!(pty.text().contains("terminal.prefix is \"C-i\"; it must be Ctrl and a key"), "{:?}", pty.text());
     detaches(pty, "\u{1d}d");
@@ -89,13 +89,14 @@ fn texts_name_the_prefix_key_that_is_set() {
     drop((first, default, chosen, none));
 }
 
-/// A viewer in the terminal of another agent: the prefix key twice is the prefix key of the inner one.
+/// A viewer inside another agent's terminal: pressing the prefix key twice sends it to the inner
+/// viewer.
 #[test]
 fn viewer_within_a_viewer_is_detached_with_the_prefix_twice() {
     let world = world();
     world.ok(&["run", "-d", "--name", "outer", "--", "sh", "-i"]);
     let mut pty = Pty::start(&world.prepare(Command::new(world.exe()), &["attach", "outer"]), 100, 30);
-    // An agent may only watch the terminal of another.
+    // An agent may only watch another agent's terminal.
     pty.keys(&format!("{} attach tui --read-only\r", world.exe().display()));
     pty.wait_for("ready");
     pty.keys("\u{1c}\u{1c}d");

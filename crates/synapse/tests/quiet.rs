@@ -1,5 +1,5 @@
-//! Programs whose profile has no composer: nothing is typed to them unless their user asked for it, and then only
-//! while they are quiet, only if they show it, and never into a shell or a password.
+//! Programs whose profile has no composer: messages are typed only if the user allows it, only
+//! while the program is quiet and shows what is typed, and never into a shell or a password prompt.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// Asks for lines and puts each into the file `given`; what it was told to do first is in its first argument.
+/// Asks for lines and records each in the file `given`. Its first argument says how it behaves.
 const REPL: &str = r#"
 import getpass, json, os, sys, time
 how = sys.argv[1]
@@ -56,7 +56,7 @@ impl<'a> Repl<'a> {
         self.given()
     }
 
-    /// Waits until `explain` says why mail waits; shows what it says instead.
+    /// Waits until `explain` gives this reason why messages wait. On failure, shows the actual one.
     fn wait_until_held(&self, why: &str) {
         let told = std::cell::RefCell::new(String::new());
         let holds = || {
@@ -84,7 +84,7 @@ fn line_is_typed_to_a_quiet_program_if_its_user_asked_for_that() {
     let given = repl.wait_for(2);
     assert_eq!(given[0], "quiet now", "it was not typed while the program printed");
     assert!(given[1].starts_with("[A2A:") && given[1].ends_with("] hello you "), "{given:?}");
-    // A line end would be Enter.
+    // A line break would be Enter.
     world.send("repl", "one\nquit()\ntwo", &[]);
     let given = repl.wait_for(3);
     assert!(given[2].contains("] this message has 3 lines; all of it is in the file "), "{given:?}");
@@ -123,7 +123,7 @@ fn shells_are_refused_unless_the_user_says_so() {
     std::os::unix::fs::symlink("/bin/sh", world.file("agent")).unwrap();
     let ran = world.synapse(&["run", "-d", "--type-when", "quiet", "--", "./agent"]);
     ran.fails(5, &["would run every message as a command"]);
-    // A profile of the user's that says so does not count for a shell either.
+    // A user profile that allows it does not apply to a shell either.
     let profiles = world.home().join("profiles");
     std::fs::create_dir_all(&profiles).unwrap();
     std::fs::write(profiles.join("sh.yaml"), "name: sh\ncommand: sh\ntype_when: quiet\n").unwrap();
@@ -173,13 +173,13 @@ fn program_that_does_not_show_what_is_typed_gets_one_character_and_no_enter() {
     world.wait_until("it asks", || repl.screen().contains("say>"));
     let ran = world.synapse(&["send", "repl", "hello", "--response"]);
     ran.fails(3, &["written, not submitted: the program does not show what is typed"]);
-    // Now it is in doubt what stands there.
+    // Now it is unknown what the input line contains.
     world.send("repl", "and more", &[]);
     repl.wait_until_held("typed in its terminal since");
     assert_eq!(repl.given(), Vec::<String>::new());
     world.ok(&["send-keys", "repl", "Enter"]);
     assert_eq!(repl.wait_for(1)[0], "[");
-    // Its next prompt is another one, which is known after a line.
+    // The program's next prompt differs, and counts as its prompt after one line was typed at it.
     world.wait_until("the next prompt", || repl.screen().contains("ready>"));
     world.ok(&["send-keys", "repl", "x", "Enter"]);
     let given = repl.wait_for(3);
@@ -202,7 +202,7 @@ fn draft_of_a_person_is_left_alone() {
     assert!(given[0] == "my draft" && given[1].ends_with("] hello "), "{given:?}");
 }
 
-/// A node that begins anew does not know what was typed before it.
+/// A restarted node does not know what was typed before.
 #[test]
 fn after_a_restart_of_the_node_mail_waits_for_the_next_enter() {
     let world = world();
@@ -220,7 +220,7 @@ fn after_a_restart_of_the_node_mail_waits_for_the_next_enter() {
     assert!(given[0].is_empty() && given[1].ends_with("] hello "), "{given:?}");
 }
 
-/// A full screen with a box, an example in it, and pastes.
+/// A full-screen program with a box, an example in it, and bracketed paste.
 #[test]
 fn line_is_pasted_into_a_box_that_no_profile_describes() {
     let world = world();

@@ -1,4 +1,4 @@
-//! PTY-9: recordings of programs in terminals, and the states they were seen in.
+//! PTY-9: recordings of programs in terminals, and the states seen in them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// All of one kind in a cast, joined.
+/// The data of all events of one kind in a cast, joined.
 fn of_kind(cast: &str, kind: &str) -> String {
     let events = cast.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.filter(|event| event[1] == kind).map(|event| event[2].as_str().unwrap().to_owned()).collect()
@@ -42,14 +42,14 @@ fn without_a_terminal_a_program_is_recorded_to_its_end() {
     assert_eq!((&head["version"], &head["width"], &head["height"]), (&2.into(), &120.into(), &40.into()));
     assert_eq!(of_kind(&cast, "o"), "wörter\r\n");
     world.ok(&["profile", "test", "generic", "--recording", "out.cast"]);
-    // What is there stays, unless it is said.
+    // An existing file is kept, except with --force.
     world.synapse(&args).fails(5, &["out.cast is there already", "--force"]);
     assert_eq!(world.read("out.cast"), cast);
     let again = ["record", "-o", "out.cast", "--force", "--json", "--", "echo", "second"];
     let told = world.synapse(&again).ok().json();
     assert_eq!((&told["exit_code"], &told["profile"]), (&0.into(), &"generic".into()), "{told}");
     assert_eq!(of_kind(&world.read("out.cast"), "o"), "second\r\n");
-    // What cannot be started leaves nothing behind.
+    // A program that cannot be started leaves no files.
     world.synapse(&["record", "--", "no-such-program"]).fails(127, &["no-such-program"]);
     assert!(!world.file("no-such-program.cast").exists() && !world.file("no-such-program.json").exists());
     world.synapse(&["record", "--profile", "nobody", "--", "cat"]).fails(5, &["nobody", "profile list"]);

@@ -1,4 +1,5 @@
-//! What a node does not take: too large, malformed, impossible. It says so, and nothing changes.
+//! Requests that a node refuses: too large, malformed, impossible. It gives the reason, and nothing
+//! changes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +11,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// An agent that begins nothing, so that its mailbox shows all that was ever taken.
+/// An agent that starts no further task, so that its mailbox shows every message it accepted.
 fn mailbox(world: &World) -> (Agent, String) {
     let agent = world.run("box", "while [ ! -e go ]; do sleep 0.05; done", &[]);
     let blocking = world.send("box", "blocks", &[]);
@@ -153,7 +154,7 @@ fn two_agents_that_only_answer_each_other_are_stopped() {
         |to: &str| format!("cat >> {to}; echo >> {to}; {} send {to} \"and you?\"", world.exe().display());
     world.run("ping", &exec("pong"), &[]);
     let pong = world.run("pong", &exec("ping"), &[]);
-    // The first to say the same thing too often is `ping`, and it is `pong` who hears it.
+    // `ping` is the first to repeat a text too often, and the alert is raised at `pong`.
     let mut alerts =
         synapse_testkit::http::Events::open(&pong.unix(), "/api/v1/events?alerts=true", &[], None).unwrap();
     world.send("ping", "how are you?", &[]);

@@ -1,4 +1,5 @@
-//! The registry and what is known: who runs, who ran, and who may not be trusted.
+//! The registry and the records of known agents: who runs, who ran, and which entries are not
+//! trusted.
 
 #![allow(clippy::unwrap_used)]
 
@@ -172,7 +173,8 @@ fn a_name_belongs_to_one() {
     let second = world.synapse(&["run", "-d", "--name", "shout", "--exec", "tr a-z A-Z"]);
     second.fails(5, &["shout", "already runs", &first.pid.to_string(), "synapse kill shout"]);
     assert_eq!(world.ok(&["send", "shout", "hi", "--response"]), "HI");
-    // Another folder, another agent; the name alone means the one of this folder.
+    // The same name in another folder is another agent. The name alone means the one of this
+    // folder.
     let folder = world.file("elsewhere");
     std::fs::create_dir(&folder).unwrap();
     let folder = folder.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! `synapse clean` and `synapse uninstall`: what is ours goes when it may, and nothing else.
+//! `synapse clean` and `synapse uninstall`: remove our files when that is safe, and nothing else.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,12 +12,12 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// In a folder for temporary files of its own: those of demonstrations are looked for there.
+/// Runs a command with a temporary folder of its own, where leftovers of demos are searched for.
 fn run(world: &World, args: &[&str]) -> Ran {
     Ran::new(args, world.command(args).env("TMPDIR", world.folder()).output().unwrap())
 }
 
-/// Everything of the agent was last touched so long ago.
+/// Makes all files of an agent look as if they were last changed this many days ago.
 fn make_old(world: &World, agent: &Agent, days: u64) {
     let at = SystemTime::now() - Duration::from_secs(days * 86_400);
     for name in ["journal.db", "log", "known.json", "spool/new"] {
@@ -62,7 +62,8 @@ fn agents_that_nobody_misses_are_forgotten() {
     assert_eq!(world.ok(&["send", "running", "hi", "--response"]), "hi");
 }
 
-/// A used home is gone altogether: a file that is made and not known to `uninstall` fails here.
+/// A used home is removed completely. This fails for new kinds of files that `uninstall` does not
+/// know.
 #[test]
 fn a_home_is_removed_and_nothing_else() {
     let world = world();
@@ -113,7 +114,7 @@ fn mail_can_be_kept() {
     world.wait_until("the message that waited is done", || again.get("/api/v1/tasks").json() == json!([]));
 }
 
-/// A wrong SYNAPSE_HOME must not cost anybody their files.
+/// A wrong SYNAPSE_HOME must not delete other files.
 #[test]
 fn what_does_not_look_like_ours_is_not_removed() {
     let world = world();
@@ -137,7 +138,7 @@ fn what_does_not_look_like_ours_is_not_removed() {
     assert!(world.home().join("token").exists());
     assert_eq!(std::fs::read_to_string(documents.join("book")).unwrap(), "years of work");
 
-    // Whatever somebody put into a home of ours stays as well.
+    // Foreign files in our home are kept too.
     std::fs::write(world.home().join("notes.txt"), "mine").unwrap();
     let told = world.synapse(&["uninstall", "--yes"]).ok();
     assert!(told.stdout.contains("notes.txt, which is not ours"), "{told}");

@@ -1,4 +1,4 @@
-//! What is told of a wrapped agent while its node is killed and started again (defects A and L).
+//! The reported states of a wrapped agent while its node is killed and restarted (defects A and L).
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use synapse_testkit::states::States;
 
 const ROUNDS: usize = 6;
 
-/// A program whose title says idle, as that of Claude Code does while a prompt stands.
+/// A program whose title says idle, like that of Claude Code while it shows a prompt.
 fn titled() -> Stage {
     let rule = "title:\n  - state: idle\n    any: ['^ready']\nscreen:";
     Stage::with(&PROFILE.replace("screen:", rule), &[])
@@ -22,7 +22,7 @@ fn draw(stage: &mut Stage, text: &str) {
     stage.order(&json!(["show", format!("\u{1b}]2;ready\u{7}{text}")]));
 }
 
-/// All states that were told while the node was killed again and again.
+/// All states that were reported while the node was killed repeatedly.
 fn told_over_restarts(stage: &Stage, state: &str) -> Vec<String> {
     let states = States::follow(stage.world.command(&[]), "cli").unwrap();
     states.wait_for(state, 0, Duration::from_secs(60)).unwrap();
@@ -33,7 +33,8 @@ fn told_over_restarts(stage: &Stage, state: &str) -> Vec<String> {
     states.all().into_iter().map(|seen| seen.state).collect()
 }
 
-/// Defect A: the title was read at once, the screen 40 ms later; in between, the agent was idle.
+/// Defect A: the title was read at once, the screen 40 ms later. In between, the agent was reported
+/// idle.
 #[test]
 fn prompt_that_stands_over_a_restart_is_never_told_as_idle() {
     let mut stage = titled();
@@ -47,7 +48,7 @@ fn prompt_that_stands_over_a_restart_is_never_told_as_idle() {
     assert!(waits_for_idle.wait().success());
 }
 
-/// Defect L: a program that works was called starting.
+/// Defect L: a working program was reported as starting.
 #[test]
 fn busy_agent_is_not_starting_after_a_restart() {
     let mut stage = Stage::new(&[]);

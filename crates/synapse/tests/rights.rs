@@ -1,4 +1,5 @@
-//! Rights, secrets and addresses from the user's settings, with the real binary (REST-4, REST-5, REST-6).
+//! Rights, secrets and addresses in the user's settings, with the real binary (REST-4, REST-5,
+//! REST-6).
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,7 +37,7 @@ fn say(agent: &Agent, secret: &str) -> Answer {
     ask(agent, secret, "POST", "/message", &json!({ "message": "hi" }))
 }
 
-/// REST-4 and REST-5: a secret has the rights of its role, and both change while the node runs.
+/// REST-4 and REST-5: a secret has the rights of its role, and changes apply while the node runs.
 #[test]
 fn a_role_may_what_its_row_says_and_rows_change_without_a_restart() {
     let file =
@@ -60,7 +61,7 @@ fn a_role_may_what_its_row_says_and_rows_change_without_a_restart() {
     assert!(refused.text().contains("ci (role Builder) may not send messages"), "{}", refused.text());
     assert_eq!(ask(&shout, SECRET, "GET", "/api/v1/tasks", &json!({})).status, 200);
     assert_eq!(say(&shout, &world.token()).status, 200, "the user may do all");
-    // Not past the row by way of another node either.
+    // Relaying through this node to another does not circumvent the rights.
     world.run("other", "cat", &[]);
     let relayed = ask(&shout, SECRET, "POST", "/message", &json!({ "message": "hi", "target": "other" }));
     assert_eq!(relayed.status, 403, "{}", relayed.text());
@@ -72,7 +73,8 @@ fn a_role_may_what_its_row_says_and_rows_change_without_a_restart() {
     assert_eq!(ask(&shout, "another-one-0123456789", "GET", "/api/v1/tasks", &json!({})).status, 200);
 }
 
-/// REST-6: an address that is not listed is refused before the body is read; the Unix socket is not an address.
+/// REST-6: a caller from an unlisted address is refused before the body is read. The Unix socket
+/// has no address.
 #[test]
 fn an_address_that_is_not_listed_may_not_call() {
     let (world, shout) = stage(&json!({ "network": { "allow": ["127.0.0.0/8", "::1"] } }));
@@ -92,7 +94,7 @@ fn an_address_that_is_not_listed_may_not_call() {
     assert!(shout.get("/metrics").text().contains("synapse_unproven_total{why=\"address\"} "));
 }
 
-/// A secret in a variable is not for what the agent runs.
+/// A secret in a variable is not passed to the agent's commands.
 #[test]
 fn a_secret_in_a_variable_is_not_in_the_environment_of_commands() {
     let settings = json!({ "secrets": { "ci": { "env": "CI_SECRET", "role": "Builder" } } });

@@ -1,4 +1,5 @@
-//! Commands of agents in sandboxes: no sockets, a home that is read-only or hidden, and still they can talk (CLI-10).
+//! Commands of agents in sandboxes: without sockets, with a read-only or hidden home, they can
+//! still communicate (CLI-10).
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +11,7 @@ use synapse_testkit::world::python;
 
 const EXE: &str = env!("CARGO_BIN_EXE_synapse");
 
-/// Denies sockets by seccomp, as the sandboxes of agents do, and becomes the command after it.
+/// Denies sockets with seccomp, as agents' sandboxes do, and then executes the command.
 const NO_SOCKETS: &str = r#"
 import ctypes, os, platform, struct, sys
 x86 = {"socket": 41, "socketpair": 53, "connect": 42}
@@ -34,13 +35,14 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Calls that sandboxes deny: sockets, those of the runtime as well, or only to connect one.
+/// The system calls that sandboxes deny: creating sockets, creating socket pairs too, or only
+/// connecting.
 const SOCKETS: &str = "socket";
 const PAIRS_TOO: &str = "socket,socketpair";
 const CONNECTING: &str = "connect";
 
-/// The start of a command line under which the rest runs in a sandbox. Which system calls are denied, and what is
-/// done to the home (only root can).
+/// The start of a command line that runs the rest in a sandbox: which system calls it denies, and
+/// what it does to the home (only root can).
 fn sandbox(world: &World, denied: &str, home: Option<&str>) -> String {
     let script = world.write("no_sockets.py", NO_SOCKETS);
     let inner = format!("{} {} {denied} ", python(), script.display());
@@ -54,7 +56,8 @@ const READ_ONLY: &str =
     r#"mount --bind "$SYNAPSE_HOME" "$SYNAPSE_HOME" && mount -o remount,ro,bind "$SYNAPSE_HOME" || exit 99"#;
 const HIDDEN: &str = r#"mount -t tmpfs tmpfs "$SYNAPSE_HOME" || exit 99"#;
 
-/// As Codex does it (workspace-write): a read-only home, processes of its own, sockets that cannot be connected.
+/// A sandbox like that of Codex (workspace-write): a read-only home, a PID namespace, no connecting
+/// of sockets.
 fn codex_sandbox(world: &World) -> String {
     let inner = sandbox(world, CONNECTING, None);
     match is_root() {
@@ -63,7 +66,7 @@ fn codex_sandbox(world: &World) -> String {
     }
 }
 
-/// All sandboxes that let a command write into the working folder.
+/// All sandboxes in which a command can write to the working folder.
 fn sandboxes(world: &World) -> [(&'static str, String); 5] {
     [
         ("seccomp", sandbox(world, SOCKETS, None)),
@@ -74,7 +77,7 @@ fn sandboxes(world: &World) -> [(&'static str, String); 5] {
     ]
 }
 
-/// What an agent's command hears when it sends from its sandbox, and what its task says.
+/// Sends from inside an agent's sandbox. Returns the command's output and the agent's task.
 fn send_from(world: &World, name: &str, under: &str, args: &str) -> (Value, Value) {
     world.run(name, &format!("{under}{EXE} {args} --json"), &[]);
     let ran = world.synapse(&["send", name, "go", "--response", "--json"]);
@@ -87,7 +90,7 @@ fn outbox_of(world: &World, id: &str) -> PathBuf {
     world.file(".synapse").join("outbox").join(&id[..16])
 }
 
-/// The tools of MCP go the same ways.
+/// MCP tools work the same way.
 #[test]
 fn tools_are_called_from_every_sandbox() {
     let world = World::new(EXE);
@@ -173,12 +176,12 @@ fn from_a_sandbox_tasks_are_answered_and_mail_waits_for_the_stopped() {
     world.synapse(&["send", "nobody", "go", "--response"]).fails(3, &["exit code 5"]);
 }
 
-/// Issue 15 F: commands that say nothing of whom they mean are about the agent, as they are outside of a sandbox.
+/// Issue 15 F: commands without a target are about the agent, as outside of a sandbox.
 #[test]
 fn bare_commands_in_a_sandbox_are_about_their_agent() {
     let world = World::new(EXE);
     world.run("shout", "tr a-z A-Z", &[]);
-    // Mail of the person, which is not the agent's to read.
+    // Messages to the person, which the agent may not read.
     world.run("writer", &format!("{EXE} reply 'for your eyes only'"), &[]);
     world.ok(&["send", "writer", "write to me"]);
     let person_has_mail = || world.ok(&["inbox", "--peek"]).contains("for your eyes only");
@@ -222,7 +225,7 @@ fn bare_commands_in_a_sandbox_are_about_their_agent() {
     assert!(person_has_mail(), "nobody else read it");
 }
 
-/// The node looks at processes that the sandbox hides.
+/// The agent's own node checks processes that the sandbox hides.
 #[test]
 fn stopped_node_is_seen_from_a_sandbox() {
     let world = World::new(EXE);
@@ -238,8 +241,8 @@ fn stopped_node_is_seen_from_a_sandbox() {
     }
 }
 
-/// Where not even the working folder can be written to, a command says so. It neither blames the agent nor becomes
-/// the person.
+/// If not even the working folder is writable, a command says so. It neither blames the agent nor
+/// acts as the person.
 #[test]
 fn sandbox_without_a_way_out_is_named_as_the_cause() {
     if !is_root() {

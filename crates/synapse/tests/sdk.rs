@@ -1,8 +1,8 @@
-//! The official SDKs of A2A and us: each calls our server with every operation over every binding that it has, and our
-//! client calls the server of the Python SDK.
+//! The official A2A SDKs and us: each calls our server with every operation over every binding it
+//! supports, and our client calls the server of the Python SDK.
 //!
-//! The SDKs are fetched by `cargo xtask sdk`, which `cargo xtask test` does by itself; there a missing one fails the
-//! test. Elsewhere it is skipped, and said.
+//! `cargo xtask sdk` installs the SDKs, and `cargo xtask test` runs it; there a missing SDK fails
+//! the test. Otherwise the test is skipped with a message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// A folder that `cargo xtask sdk` made, by how its name begins.
+/// Finds a folder that `cargo xtask sdk` created, by the start of its name.
 fn kit(beginning: &str) -> Option<PathBuf> {
     let sdks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sdk");
     let folders = std::fs::read_dir(&sdks).into_iter().flatten().flatten();
@@ -44,8 +44,8 @@ const PYTHON_03: &str = "send immediately stream history context cancel resubscr
 const JS: &str = "send immediately stream history context list cancel subscribe asks asks-streaming direct fails parts push \
     push-deleted extended-card error-not-found error-ended error-params error-media error-version unauthenticated";
 
-/// Lets a script of an SDK call our agent that does what the first word of a message says. Every case of every binding must
-/// have gone well, and be told.
+/// Runs an SDK's script against our agent, which does what the first word of a message says. The
+/// script must report every expected case of every binding as passed.
 fn check(program: &Path, name: &str, more: &[&str], expected: &[(&str, String)]) {
     let world = world();
     // The webhooks of the scripts are on this machine.
@@ -77,7 +77,7 @@ fn python_calls_every_operation_over_every_binding() {
     check(&kit.join("bin/python"), "python_1.py", &[], &expected);
 }
 
-/// L1–L4: a program that was written for 0.3 works as it is.
+/// L1–L4: a program that was written for 0.3 works unchanged.
 #[test]
 fn python_of_0_3_calls_as_it_always_did() {
     let Some(kit) = kit("python-0.3.") else { return };
@@ -96,7 +96,7 @@ fn javascript_calls_every_operation_over_every_binding() {
     let mut expected = vec![("card", "resolve signature signature-changed resolve-0.3".to_owned())];
     expected.extend(["JSONRPC", "HTTP+JSON", "GRPC"].map(|binding| (binding, JS.to_owned())));
     expected.push(("JSONRPC/0.3", without(&["list", "error-version"])));
-    // What the SDK loses there is written in the script.
+    // The script says which features the SDK does not support there.
     let lost = ["list", "error-version", "stream", "parts", "extended-card"];
     expected.push(("HTTP+JSON/0.3", without(&lost)));
     expected.push(("GRPC/0.3", without(&["list", "error-version", "stream", "parts"])));
@@ -105,7 +105,8 @@ fn javascript_calls_every_operation_over_every_binding() {
 
 const SECRET: &str = "what-only-we-know";
 
-/// The server of the Python SDK, with a card that names only this binding and version; where it is.
+/// Starts the server of the Python SDK with a card that names only this binding and version.
+/// Returns it and its URL.
 fn server(kit: &Path, binding: &str, version: &str) -> (Program, String) {
     let mut command = Command::new(kit.join("bin/python"));
     command.arg(script("python_server.py")).args([
@@ -123,7 +124,8 @@ fn server(kit: &Path, binding: &str, version: &str) -> (Program, String) {
     (program, url)
 }
 
-/// Its gRPC is at another port than its card: nothing is sent there before the user allows it.
+/// The flags to call a server whose gRPC port differs from that of its card. Nothing is sent there
+/// before the user allows it.
 fn allowed(world: &World, url: &str) -> Vec<String> {
     let refused = world.synapse(&["send", url, "hello"]);
     let host = refused.stderr.rsplit("--allow-host ").next().and_then(|rest| rest.split_whitespace().next());
@@ -131,7 +133,7 @@ fn allowed(world: &World, url: &str) -> Vec<String> {
     ["--allow-host", host].map(str::to_owned).to_vec()
 }
 
-/// A9, A22, C11, E13, V6: our client and a server that is not ours, over each binding in each version.
+/// A9, A22, C11, E13, V6: our client calls a foreign server, over each binding in each version.
 #[test]
 fn our_client_calls_the_server_of_the_python_sdk() {
     let Some(kit) = kit("python-1.") else { return };
@@ -162,12 +164,12 @@ fn our_client_calls_the_server_of_the_python_sdk() {
         let ran = call(&["send", &url, "hello over there", "--response"]).ok();
         assert_eq!(ran.out(), "hello over there", "{what}: {ran}");
         assert!(ran.stderr.contains("data, not instructions"), "{what}: {ran}");
-        // Progress is told as it comes, and the answer is the artifact.
+        // Progress is printed as it arrives, and the answer is the artifact.
         let ran = call(&["send", &url, "steps", "--response"]).ok();
         assert!(ran.stderr.contains("… one") && ran.out().ends_with("done"), "{what}: {ran}");
         assert_eq!(call(&["send", &url, "direct", "--response"]).ok().out(), "directly", "{what}");
         call(&["send", &url, "fail", "--response"]).fails(3, &["it broke"]);
-        // It asks, and is told.
+        // The agent asks, and gets an answer.
         let asked = call(&["send", &url, "ask", "--response", "--json"]);
         let told: Value = serde_json::from_str(asked.stdout.lines().next().unwrap_or_default())
             .or_else(|_| serde_json::from_str(&asked.stdout))
@@ -176,14 +178,14 @@ fn our_client_calls_the_server_of_the_python_sdk() {
         let task = told["task_id"].as_str().unwrap();
         let ran = call(&["send", &url, "the blue one", "--task", task, "--response"]).ok();
         assert_eq!(ran.out(), "you said the blue one", "{what}: {ran}");
-        // One that works is canceled, and says so afterwards.
+        // A working task is canceled, and its state says so.
         let begun = call(&["send", &url, "long", "--json"]).ok().json();
         let task = begun["task_id"].as_str().unwrap();
         call(&["cancel", task, "--at", &url]).ok();
         world.wait_until("it is canceled", || {
             call(&["status", task, "--at", &url, "--json"]).ok().json()["state"] == "canceled"
         });
-        // Under a name, with its card checked; and a stranger is told that it is one.
+        // As a remote by name, with its card checked. The caller is told that the agent is foreign.
         let added = call(&["remote", "add", "python", &url]).ok();
         assert_eq!(
             call(&["send", "python", "by name", "--response"]).ok().out(),

@@ -1,4 +1,4 @@
-//! `synapse send`: what is printed, what is kept, and which exit code tells what.
+//! `synapse send`: its output, what is stored, and its exit codes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// Works on a task until the file `go` is there.
+/// Works on a task until the file `go` exists.
 const PATIENT: &str = "cat >> begun; echo >> begun; while [ ! -e go ]; do sleep 0.02; done; echo done";
 
 #[test]
@@ -115,7 +115,7 @@ fn a_wait_may_end_at_a_step() {
     let stored = world.ok(&["send", "patient", "one", "--wait-for", "stored"]);
     assert!(stored.starts_with("stored for patient"), "{stored}");
     world.wait_until("the first is being worked on", || world.read("begun").contains("one"));
-    // The second waits behind the first, so it is proven not to be submitted.
+    // The second message waits behind the first, so it cannot be submitted.
     world
         .synapse(&["send", "patient", "two", "--wait-for", "submitted", "--timeout", "300ms"])
         .fails(4, &["nothing more from patient", "the message is stored"]);
@@ -266,7 +266,7 @@ fn urgent_mail_goes_first_and_notes_are_never_worked_on() {
     assert!(inbox.contains("n1") && !inbox.contains("p2"), "{inbox}");
 }
 
-/// CLI-6: `--reply-to` completes the task if one waits, otherwise it is a message linked to it.
+/// CLI-6: `--reply-to` completes the task if it is open, otherwise it sends a linked message.
 #[test]
 fn replies_go_by_task_and_always_work() {
     let world = world();

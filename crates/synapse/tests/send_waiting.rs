@@ -1,4 +1,5 @@
-//! CLI-11: while `send --response` waits, a person on a terminal reads why; Ctrl-C says what stays.
+//! CLI-11: while `send --response` waits, a person at a terminal sees why. Ctrl-C says what
+//! remains.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,12 +11,12 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// `synapse send … --response` on a terminal of its own.
+/// Runs `synapse send … --response` in its own terminal.
 fn asking(world: &World, text: &str) -> Pty {
     Pty::start(&world.command(&["send", "a", text, "--response"]), 200, 30)
 }
 
-/// The task that a terminal was told of.
+/// The id of the task that a terminal shows.
 fn task_of(shown: &str) -> String {
     let at =
         shown.find("stored for a, task ").unwrap_or_else(|| panic!("{shown}")) + "stored for a, task ".len();
@@ -79,7 +80,7 @@ fn work_is_named_and_ctrl_c_says_that_it_goes_on() {
     world.wait_until("it is stopped", || !cli.all("interrupted").is_empty());
 }
 
-/// An agent that waits reads both streams: reasons would be part of what its tool says.
+/// An agent that waits reads both streams, so reasons would become part of its tool's output.
 #[test]
 fn program_that_waits_reads_only_the_answer() {
     let world = world();

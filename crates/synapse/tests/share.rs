@@ -1,4 +1,5 @@
-//! `synapse share` and `follow` (PTY-10): kept over restarts, told to followers once, shown to those who may know.
+//! `synapse share` and `follow` (PTY-10): a shared context survives restarts, reaches followers
+//! once, and is shown only to authorized callers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,7 +34,7 @@ fn what_an_agent_shares_is_shown_kept_and_told_to_its_followers() {
     let note = &bob.get("/api/v1/inbox").json()["messages"][0];
     assert_eq!((&note["priority"], &note["from"]["label"]), (&json!(2), &json!("ana")));
 
-    // The same again tells nobody twice; what nobody may know is not shown.
+    // Sharing the same text again sends no second note, and strangers do not see the context.
     world.ok(&["send", "ana", "reading \u{1b}[2J the tests", "--response"]);
     let letters = world.agent_dir(&bob.id).join("spool").join("new");
     world.wait_until("the letter was taken", || std::fs::read_dir(&letters).unwrap().next().is_none());

@@ -1,4 +1,5 @@
-//! X-2, X-3, PTY-1: how a CLI is started: with which words, beside one that runs, and again after it stopped.
+//! X-2, X-3, PTY-1: starting a CLI: its arguments, a second one beside a running one, and starting
+//! it again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +9,7 @@ use std::process::Command;
 use synapse_testkit::pty::Pty;
 use synapse_testkit::{Ran, World, processes};
 
-/// A CLI that writes down its arguments and stays.
+/// A CLI that records its arguments and keeps running.
 const CLI: &str = "#!/bin/sh
 case \"$*\" in
     --help) echo 'Usage: fake [--cd DIR] [--name NAME]'; exit ;;
@@ -104,7 +105,7 @@ fn a_second_one_in_the_folder_is_not_started_unasked() {
     assert_eq!((running(&world), world.lines("args").len()), (1, 1));
     world.ok(&["run", "-d", "--new", "--", "./fake", "--second"]);
     assert_eq!(starts(&world, 2)[1], "--second");
-    // In another folder it is the first.
+    // In another folder it is the first one.
     std::fs::create_dir(world.file("sub")).unwrap();
     let sub = world.file("sub").display().to_string();
     world.ok(&["run", "-d", "--cwd", &sub, "--", world.file("fake").to_str().unwrap()]);
@@ -126,7 +127,7 @@ fn a_name_that_runs_here_is_not_started_twice() {
     assert_eq!(starts(&world, 3).len(), 3);
 }
 
-/// Programs without a profile are not of one kind, whatever they are called.
+/// Programs without a profile are not limited to one per folder, whatever their names.
 #[test]
 fn programs_without_a_profile_may_run_side_by_side() {
     let world = world();
@@ -175,7 +176,7 @@ fn a_person_is_asked_whether_to_attach() {
     assert_eq!(running(&world), 2);
 }
 
-/// Nothing is left of what ran, as after a power cut.
+/// Kills everything, like a power cut.
 fn reboot(world: &World) {
     world.processes().into_iter().for_each(processes::kill9);
     world.wait_until("all processes are gone", || world.processes().is_empty());
@@ -208,7 +209,7 @@ fn after_a_reboot_agents_are_started_again_as_they_were() {
     let commands: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["start"].clone()).collect();
     assert_eq!(commands, ["synapse start review", "synapse start shout"], "{rows}");
     assert!(world.ok(&["list", "--all"]).contains("start it again: synapse start review"));
-    // Another place for settings, and another folder to call from.
+    // With another folder for the CLI's settings, and called from another folder.
     start(&["start", "review"], &[("CODEX_HOME", "/tmp/other")]);
     world.wait_until("it has started again", || world.lines("sub/args").len() == 2);
     let told = start(&["start", "shout", "--json"], &[]).json();
@@ -272,7 +273,7 @@ fn a_person_may_attach_to_what_starts_again() {
     assert_eq!(running(&world), 1);
 }
 
-/// X-2: the words of a CLI that resume its session do so under the agent that had it.
+/// X-2: arguments that make a CLI resume its session start the same agent again.
 #[test]
 fn a_cli_that_resumes_its_session_is_the_same_agent() {
     let world = world();

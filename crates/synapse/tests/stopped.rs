@@ -1,4 +1,5 @@
-//! X-7, CLI-11: a node that is stopped (SIGSTOP) or slow. Commands say so soon, and no message is lost or done twice.
+//! X-7, CLI-11: a node that is stopped (SIGSTOP) or slow. Commands report it soon, and no message
+//! is lost or processed twice.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,14 +16,14 @@ use synapse_testkit::{World, processes};
 /// The commands themselves take one second; the rest is for a busy machine.
 const SOON: Duration = Duration::from_secs(8);
 
-/// Writes each message on a line of its own.
+/// Appends each message as one line.
 const LEDGER: &str = "cat >> ledger; echo >> ledger";
 
 fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// The letters that wait in the spool of an agent.
+/// The letters in the spool of an agent.
 fn spooled(world: &World, agent: &Agent) -> Vec<PathBuf> {
     let new = world.agent_dir(&agent.id).join("spool/new");
     std::fs::read_dir(new).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
@@ -45,7 +46,7 @@ impl Drop for Stopped {
     }
 }
 
-/// All that was sent has been done, and the spool is empty.
+/// Waits until every message was processed and the spool is empty.
 fn settle(world: &World, agent: &Agent) {
     world.wait_until("its spool is empty", || spooled(world, agent).is_empty());
     world.ok(&["send", "ledger", "the last one", "--response"]);
@@ -80,7 +81,7 @@ fn request_that_a_stopped_node_had_already_received_is_not_done_twice() {
     let world = world();
     let agent = world.run("ledger", LEDGER, &[]);
     let stopped = Stopped::new(&world, &agent);
-    // In the buffer of its socket; the node reads it first thing when it runs again.
+    // The request is in the socket's buffer. The node reads it as soon as it runs again.
     let mut connection = agent.unix().connect();
     let body = json!({ "message": "once", "message_id": "m-1" }).to_string();
     let head = agent.unix().head("POST", "/message", &[], Some(body.len()));
@@ -101,7 +102,7 @@ fn response_is_waited_for_until_the_node_runs_again() {
     let world = world();
     let agent = world.run("shout", "tr a-z A-Z", &[]);
     let stopped = Stopped::new(&world, &agent);
-    // Nobody resumes it in time.
+    // Nobody resumes the node in time.
     let ran = world.synapse(&["send", "shout", "early", "--response", "--timeout", "1s"]);
     ran.fails(4, &["shout is not responding", "--message-id", "--response"]);
     let sending = std::thread::scope(|scope| {
@@ -138,7 +139,7 @@ fn list_status_and_explain_say_that_a_stopped_node_is_not_responding() {
     world.wait_until("it says how it is again", || world.json(&["list"])[0]["state"] == "idle");
 }
 
-/// A node that runs but takes long, as on a busy machine: a proxy in front of its socket holds requests back.
+/// A slow node, as on a busy machine: a proxy in front of its socket delays requests.
 #[test]
 fn message_to_a_slow_node_is_kept_at_once_and_done_once() {
     let world = world();
@@ -149,7 +150,7 @@ fn message_to_a_slow_node_is_kept_at_once_and_done_once() {
     let told = std::thread::scope(|scope| {
         let sending = scope.spawn(|| world.synapse(&["send", "ledger", "slow"]).ok());
         let (asking, _) = listener.accept().unwrap();
-        // The real node takes it from its spool, and then gets the request as well.
+        // The real node takes the message from its spool, and then gets the request as well.
         world.wait_until("the message was done", || world.lines("ledger") == ["slow"]);
         pass_on(asking, UnixStream::connect(socket_address(&real).unwrap().0).unwrap());
         sending.join().unwrap()
@@ -162,7 +163,7 @@ fn message_to_a_slow_node_is_kept_at_once_and_done_once() {
     assert_eq!(world.lines("ledger"), ["slow", "the last one"]);
 }
 
-/// Both ways, until either end has nothing more to say.
+/// Copies both ways until both ends are closed.
 fn pass_on(mut from: UnixStream, mut to: UnixStream) {
     let (mut asked, mut answered) = (from.try_clone().unwrap(), to.try_clone().unwrap());
     let there = std::thread::spawn(move || {

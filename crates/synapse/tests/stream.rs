@@ -1,4 +1,4 @@
-//! `/api/v1/stream`: many messages over one request, each answered in its turn once it is on disk.
+//! `/api/v1/stream`: many messages over one request, each acknowledged in order once it is on disk.
 
 #![allow(clippy::unwrap_used)]
 

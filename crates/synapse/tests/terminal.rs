@@ -1,4 +1,5 @@
-//! PTY-1, PTY-4, PTY-5, PTY-8: a program in a terminal that outlives its viewer and its node, and is seen truly.
+//! PTY-1, PTY-4, PTY-5, PTY-8: a program in a terminal survives its viewer and its node, and its
+//! screen is exact.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// A program that draws a frame for each key, and says what it gets.
+/// A program that draws a frame for each key and prints what it gets.
 const ECHO: &str = r#"
 import os, sys, termios, tty, signal, shutil
 tty.setraw(0)
@@ -59,7 +60,7 @@ fn a_person_notices_nothing_and_may_leave_and_come_back() {
     first.wait_for("size 90x20");
     first.keys("\u{1b}[A");
     first.wait_for("key 1b5b41");
-    // The prefix key twice sends it once.
+    // Pressing the prefix key twice sends it once.
     first.keys("\u{1c}\u{1c}");
     first.wait_for("key 1c");
     first.keys("\u{1c}d");
@@ -81,7 +82,7 @@ fn a_person_notices_nothing_and_may_leave_and_come_back() {
     world.wait_until("the agent has ended with its program", || world.entry("tui").is_none());
 }
 
-/// What it runs in a sandbox has no other way to learn whose it is.
+/// Commands in its sandbox have no other way to find their agent.
 #[test]
 fn a_program_knows_its_agent_and_its_outbox() {
     let world = world();
@@ -104,7 +105,7 @@ fn the_exit_code_is_the_programs() {
     assert!(text.contains("goodbye"), "{text}");
 }
 
-/// The screen that was never interrupted is the program's own last frame.
+/// The final screen equals the last frame that the program drew.
 #[test]
 fn kill_9_of_the_node_and_the_viewer_leaves_the_program_and_its_screen() {
     let world = world();
@@ -171,7 +172,7 @@ fn a_viewer_that_does_not_read_stops_nobody() {
     world.ok(&["kill", "flood"]);
 }
 
-/// Asks its terminal for ever the same and reads nothing; then reads up to a `q`.
+/// Repeats the same terminal queries without reading the answers. Then reads up to a `q`.
 const ASKS: &str = r#"
 import os, tty
 tty.setraw(0)
@@ -183,7 +184,7 @@ os.write(1, b"got the key\r\n")
 while b"x" not in os.read(0, 4096): pass
 "#;
 
-/// Finding L12: answers that a program never reads stopped its screen and its viewers.
+/// Finding L12: terminal answers that a program never read blocked its screen and its viewers.
 #[test]
 fn a_program_that_asks_much_and_reads_nothing_stops_nobody() {
     let world = world();
@@ -236,8 +237,8 @@ fn a_profile_is_tested_with_a_recording() {
     ran.fails(2, &["bad.cast", "line 2"]);
 }
 
-/// `knock.py <folder> <role> <keys>`: speaks to the terminal of the agent in a folder as no viewer would; prints what it
-/// is told first, and then whatever else until there is no more.
+/// `knock.py <folder> <role> <keys>`: connects to the terminal of the agent in a folder as no
+/// viewer would. Prints the first response, and then everything until the connection ends.
 const KNOCK: &str = r#"
 import os, socket, struct, sys
 os.chdir(sys.argv[1])
@@ -274,7 +275,7 @@ except (EOFError, OSError):
     print('closed', flush=True)
 "#;
 
-/// A program that draws what it is given, and an agent that does what `inside.sh` says.
+/// Starts a program that draws its input, and an agent that runs `inside.sh`.
 fn victim(world: &World) -> std::path::PathBuf {
     world.write("echo.py", ECHO);
     world.write("knock.py", KNOCK);
@@ -296,7 +297,8 @@ fn audited(world: &World, verb: &str) -> Vec<Value> {
     lines.filter(|line| line["door"] == "terminal").collect()
 }
 
-/// Finding H1: a process below an agent presses no key in a terminal, whatever it says it is; and it is written down.
+/// Finding H1: a process below an agent cannot press keys in a terminal, whatever it claims to be.
+/// The attempt is audited.
 #[test]
 fn agent_cannot_type_in_a_terminal() {
     let world = world();
@@ -326,7 +328,8 @@ fn agent_cannot_type_in_a_terminal() {
     assert!(audited(&world, "type").is_empty() && audited(&world, "take").is_empty());
 }
 
-/// Finding H1: without the right to read, an agent does not see a terminal either; nor while nobody knows its rights.
+/// Finding H1: an agent without the right to read cannot see a terminal, not even while its rights
+/// are unknown.
 #[test]
 fn agent_without_the_right_to_read_sees_no_terminal() {
     let world = world();
@@ -349,7 +352,7 @@ fn agent_without_the_right_to_read_sees_no_terminal() {
     assert_eq!(told.trim(), "closed", "a node that says nothing has not said yes");
 }
 
-/// Finding H1: who attached, who took the lead and who typed; not what.
+/// Finding H1: the audit log records who attached, who took the lead and who typed, but not what.
 #[test]
 fn what_a_person_does_at_a_terminal_is_in_the_audit_log() {
     let world = world();
@@ -376,7 +379,8 @@ fn what_a_person_does_at_a_terminal_is_in_the_audit_log() {
     assert!(!world.ok(&["audit", "victim", "--json"]).contains("secret"));
 }
 
-/// Finding L18: core dumps of our processes would hold tokens; programs keep the user's own limit.
+/// Finding L18: core dumps of our processes would contain tokens. Programs keep the user's own
+/// limit.
 #[test]
 #[cfg(target_os = "linux")]
 fn core_dumps_are_off_for_synapse_and_unchanged_for_programs() {

@@ -1,6 +1,6 @@
 //! TLS, with the real binary on one side and curl, openssl and Python on the other (REST-8).
 //!
-//! Not here: our own client's words when trust fails (`tls_trust.rs`).
+//! Not here: our client's error messages when trust fails (`tls_trust.rs`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// The folder with an authority, `server` and `alice`.
+/// Creates the folder with a CA and certificates for `server` and `alice`.
 fn certs(world: &World) -> PathBuf {
     world.ok(&["certs", "make", "--client", "alice"]);
     world.home().join("certs")
@@ -30,7 +30,7 @@ fn file(dir: &Path, name: &str) -> String {
     dir.join(name).display().to_string()
 }
 
-/// An agent that speaks TLS and knows its callers by their certificates.
+/// Starts an agent that uses TLS and requires client certificates.
 fn run_strict(world: &World, dir: &Path) -> Agent {
     let [cert, key, ca] = ["server.pem", "server.key", "ca.pem"].map(|name| file(dir, name));
     world.run("shout", "tr a-z A-Z", &["--tls-cert", &cert, "--tls-key", &key, "--client-ca", &ca])
@@ -80,7 +80,7 @@ fn the_dev_certificates_are_made_with_one_command_and_kept() {
     world.synapse(&["certs", "make", "--client", "../x"]).fails(2, &["../x"]);
 }
 
-/// Of any number that start at once, all work with one authority.
+/// If several start at once, all use the same CA.
 #[test]
 fn two_who_make_an_authority_at_once_get_the_same() {
     let world = world();
@@ -143,7 +143,7 @@ fn curl_openssl_and_python_call_it_and_only_with_a_good_certificate() {
             let who = who.replace("{d}", &d.to_string());
             let ran = curl(&format!("{version} {who} https://localhost:{port}/status"));
             assert!(ran.code != Some(0) && ran.stdout.is_empty(), "{version} {who}: {ran}");
-            // Of older versions curl tells less.
+            // With older versions of TLS, curl gives fewer details.
             assert!(version != "--tlsv1.3" || ran.stderr.contains(said), "{version} {who}: {ran}");
         }
     }
@@ -177,7 +177,8 @@ for path in ['/status', '/api/v1/tasks']:
     let ran = Ran::new(&["python"], call.output().unwrap()).ok();
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(lines[0].starts_with("200 "), "{ran}");
-    // Verified, but nobody we know: told which name it has, and where names are given rights.
+    // The certificate is valid but unknown: the error names it and the setting that gives it
+    // rights.
     assert!(lines[1].starts_with("403 "), "{ran}");
     for part in ["alice", "tls.identities"] {
         assert!(lines[1].contains(part), "{ran}");
@@ -211,7 +212,7 @@ fn the_token_still_makes_the_caller_the_user() {
     assert_eq!(ran.out(), "FROM THE ENVIRONMENT");
 }
 
-/// R2: HTTP/2 is settled in the handshake, and whoever is there is known by its certificate, as anywhere else.
+/// R2: the handshake selects HTTP/2, and callers are identified by certificate, as over HTTP/1.1.
 #[test]
 fn grpc_is_called_over_tls() {
     let world = world();
@@ -239,7 +240,8 @@ fn grpc_is_called_over_tls() {
     assert!(untrusted.code != Some(0) && untrusted.stderr.contains(&host), "{untrusted}");
 }
 
-/// A connection outlives the certificate it began with; new ones get the new one; a broken one harms nobody.
+/// Connections survive a change of the certificate, new ones get the new one, and a broken one is
+/// ignored.
 #[test]
 fn changed_certificates_are_taken_while_connections_are_open() {
     let world = world();
@@ -319,7 +321,7 @@ fn what_cannot_work_or_would_not_be_safe_does_not_start() {
     assert!(world.registry().is_empty());
 
     let [cert, key] = ["server.pem", "server.key"].map(|name| file(&dir, name));
-    // A port of its own: the next node must have it too.
+    // A fixed port: the next node must have it too.
     let port = world.port();
     let safe = [
         "--port",
@@ -335,7 +337,7 @@ fn what_cannot_work_or_would_not_be_safe_does_not_start() {
     ];
     let open = world.run("open", "cat", &safe);
     assert_eq!(world.entry("open").unwrap()["endpoint"], format!("https://box.example:{}", open.port));
-    // Any address of this machine reaches it; this one is not the one it would have had by default.
+    // The agent listens on all local addresses, not only on the default one.
     let port = open.port;
     let call = format!(
         "curl -sS --cacert {d}/ca.pem --connect-to localhost:{port}:127.0.0.2:{port} https://localhost:{port}/healthz"
@@ -359,7 +361,7 @@ fn plain_http_on_a_tls_port_is_told_so() {
     let shout = run_strict(&world, &dir);
     let answer = shout.tcp().ask("GET", "/status", &[], b"");
     assert_eq!((answer.status, answer.code().as_str()), (400, "tls_required"), "{}", answer.text());
-    // Whatever else is said, the port stays in order.
+    // Garbage does not disturb the port.
     for bytes in [&b"\x00\x01\x02"[..], b"\x16\x03\x01\xff\xff garbage", b"SSH-2.0-x\r\n", &[0x80; 3000]] {
         let mut stream = TcpStream::connect(("127.0.0.1", shout.port)).unwrap();
         stream.write_all(bytes).unwrap();
@@ -376,7 +378,8 @@ fn plain_http_on_a_tls_port_is_told_so() {
     });
 }
 
-/// More than may be under way at once: the oldest make room, and nobody who means well is kept out.
+/// More half-open handshakes than the limit: the oldest are dropped, and honest callers get
+/// through.
 #[test]
 fn half_open_handshakes_keep_nobody_out() {
     const HALF_OPEN: usize = 300;
@@ -386,7 +389,7 @@ fn half_open_handshakes_keep_nobody_out() {
     let mut open = Vec::new();
     for n in 0..HALF_OPEN {
         let mut stream = TcpStream::connect(("127.0.0.1", shout.port)).unwrap();
-        // A third says nothing, a third begins a record, a third begins a handshake.
+        // A third sends nothing, a third starts a record, a third starts a handshake.
         let begun: [&[u8]; 3] = [b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"];
         stream.write_all(begun[n % 3]).unwrap();
         open.push(stream);
@@ -406,7 +409,8 @@ fn half_open_handshakes_keep_nobody_out() {
     drop(open);
 }
 
-/// REST-4, REST-8: a name in a certificate becomes a caller with a role, as the user's settings say; also while it runs.
+/// REST-4, REST-8: the user's settings map a name in a certificate to a caller with a role, also
+/// while the node runs.
 #[test]
 fn a_certificate_that_the_settings_name_is_a_caller_with_rights() {
     let world = world();

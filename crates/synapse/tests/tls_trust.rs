@@ -1,4 +1,4 @@
-//! When there is no trust: our own client says why, each reason in its own words, and what helps (REST-8).
+//! When TLS trust fails, our client names the specific reason and a hint (REST-8).
 
 #![allow(clippy::unwrap_used)]
 
@@ -39,7 +39,7 @@ impl Scene {
         self.world.run(name, "cat", &args)
     }
 
-    /// Calls it, and is told this code and these words.
+    /// Calls the URL and expects a failure with this code and these words.
     #[track_caller]
     fn fails(&self, url: &str, more: &[&str], code: &str, words: &[&str]) {
         let mut args = vec!["status", url];
@@ -83,12 +83,13 @@ fn a_server_that_does_not_prove_its_name_is_not_spoken_to() {
         let agent = scene.serve(name, &pair.unwrap(), &[]);
         scene.fails(&format!("https://localhost:{}", agent.port), &ca, code, &[words]);
     }
-    // The same authority by its name, but not by its key.
+    // An authority with the same name but another key.
     let double = Authority::make("Test authority", scene.span).unwrap().server(&local, scene.span).unwrap();
     let double = scene.serve("double", &double, &[]);
     scene.fails(&format!("https://localhost:{}", double.port), &ca, "unknown_issuer", &["ca.pem"]);
 
-    // Without --ca the system's authorities count, and ours is not among them until the system says so.
+    // Without --ca the system's authorities apply, and ours is not among them until the system
+    // lists it.
     let mut command = scene.world.command(&["status", &good]);
     let ran = command.env("SSL_CERT_FILE", scene.world.file("alone.pem")).output().unwrap();
     assert!(String::from_utf8_lossy(&ran.stderr).contains("--ca FILE"), "{ran:?}");
@@ -120,7 +121,7 @@ fn a_server_that_does_not_know_us_says_why() {
         ("late", "client_certificate_expired", "has expired"),
         ("foreign", "client_certificate_unknown", "its authority"),
         ("double", "client_certificate_unknown", "its authority"),
-        // A server's certificate is not one for calling.
+        // A server certificate is not valid for clients.
         ("strict", "client_certificate_refused", "certs show"),
     ];
     for (name, code, words) in cases {
@@ -156,7 +157,7 @@ fn a_server_that_speaks_otherwise_is_told_apart() {
     to_tls.fails(2, &["speaks TLS", "https://"]);
     scene.world.ok(&["status", &format!("http://localhost:{}", plain.port)]);
 
-    // One that hangs up, and one that talks but not to us.
+    // A server that hangs up, and one that does not speak TLS.
     for (said, code) in [(&b""[..], "hung_up"), (b"220 mail ready\r\n", "not_tls")] {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());

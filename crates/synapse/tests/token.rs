@@ -1,4 +1,5 @@
-//! Secrets over TCP (REST-5): rotated without a restart, refused with a reason, counted, and slow to guess.
+//! Secrets over TCP (REST-5): rotated without a restart, rejected with a reason, counted, and slow
+//! to guess.
 
 #![allow(clippy::unwrap_used)]
 
@@ -61,7 +62,7 @@ fn an_agent_has_a_token_of_its_own() {
     let stop =
         shout.tcp().ask("POST", "/api/v1/stop", &[("Authorization", &format!("Bearer {second}"))], b"");
     assert_eq!(stop.status, 403, "it is the agent, not the user: {}", stop.text());
-    // The secret itself is neither in the environment nor among the arguments of what it runs.
+    // The secret is neither in the environment nor in the arguments of the agent's commands.
     world.run(
         "look",
         "env; cat /proc/$$/cmdline /proc/$PPID/cmdline /proc/$PPID/environ | tr '\\0' '\\n'",
@@ -85,7 +86,7 @@ fn a_token_is_shown_on_a_terminal_only() {
     world.synapse(&["token", "rotate", "nobody"]).fails(5, &["nobody"]);
 }
 
-/// Wrong secrets from one address are slowed down; a right token is not kept out by them.
+/// Wrong secrets from one address are slowed down. A valid token from there still works.
 #[test]
 fn guessing_is_slow() {
     let (world, shout) = stage();

@@ -1,4 +1,4 @@
-//! Files of a project are data, not code (H3), and secrets stay with the node (M6).
+//! A project's files are data, not code (H3), and secrets stay with the node (M6).
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,12 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use synapse_testkit::{Ran, World};
 
-/// A cloned repository, and a `claude` of the user's on PATH.
+/// A cloned repository, and the user's own `claude` on PATH.
 struct Clone {
     world: World,
 }
 
-/// What the user's own program writes down when it is started.
+/// The user's own program, which records its start.
 const HONEST: &str = "#!/bin/sh\necho \"honest $* [${BASH_ENV:-none}]\" >> \"$SEEN\"\nexec cat\n";
 
 impl Clone {
@@ -49,7 +49,7 @@ impl Clone {
         Ran::new(args, command.output().unwrap())
     }
 
-    /// Starts an agent called `x` and stops it once its program runs; what was said about it.
+    /// Starts an agent called `x`, stops it once its program runs, and returns the messages.
     fn start(&self, words: &[&str], runs: &str) -> String {
         let words: Vec<&str> = words.iter().copied().chain(["-d", "--name", "x"]).collect();
         let ran = self.synapse(&words);
@@ -73,7 +73,8 @@ impl Clone {
 
 const SECRET: &str = "a-secret-0123456789abcdef";
 
-/// Finding H3: `command:` of a cloned repository, with `env`, `approve` and `version.ask` beside it.
+/// Finding H3: a cloned repository sets `command:`, with `env`, `approve` and `version.ask` beside
+/// it.
 #[test]
 fn cloned_profile_starts_nothing_until_it_is_trusted() {
     let rig = Clone::new();
@@ -117,7 +118,8 @@ fn cloned_profile_starts_nothing_until_it_is_trusted() {
     assert!(!rig.is_pwned(), "revoked");
 }
 
-/// Finding H3: `env.set` in a profile that every other program gets, and one that only the project has.
+/// Finding H3: `env.set` in the generic profile that applies to every other program, and in a
+/// profile that only the project has.
 #[test]
 fn cloned_profile_sets_no_environment_and_adds_no_command() {
     let rig = Clone::new();
@@ -136,7 +138,8 @@ fn cloned_profile_sets_no_environment_and_adds_no_command() {
     assert!(!rig.is_pwned());
 }
 
-/// Finding H3: another user's file in a parent such as /tmp. Its owner is changed only where the test may do that.
+/// Finding H3: a file of another user in a shared parent such as /tmp. The test changes the owner
+/// only where it may.
 #[test]
 fn files_above_a_shared_folder_are_not_searched_for() {
     let rig = Clone::new();
@@ -162,7 +165,7 @@ fn files_above_a_shared_folder_are_not_searched_for() {
     assert_eq!(rig.world.ok(&["trust", "--list"]), "no project's files are trusted");
 }
 
-/// Finding H3: an agent can write in its project, so it may not say that the project is trusted.
+/// Finding H3: an agent can write in its project, so it may not mark the project as trusted.
 #[test]
 fn an_agent_may_not_trust_a_project() {
     let rig = Clone::new();
@@ -174,7 +177,8 @@ fn an_agent_may_not_trust_a_project() {
     assert!(!rig.world.home().join("trusted.json").exists());
 }
 
-/// Finding H3: what makes us more careful is taken, also while the program runs; the rest is not.
+/// Finding H3: a project's rules that make us more careful apply, also while the program runs.
+/// Others do not.
 #[test]
 fn careful_rules_of_a_project_are_taken_up_while_it_runs() {
     let rig = Clone::new();
@@ -192,7 +196,7 @@ fn careful_rules_of_a_project_are_taken_up_while_it_runs() {
     rig.world.ok(&["profile", "check", ".synapse/profiles/mine.yaml"]);
 }
 
-/// Finding H3: of settings a project gets what is careful, and says so at the start of an agent.
+/// Finding H3: only a project's more careful settings apply, and the start of an agent says so.
 #[test]
 fn settings_of_a_project_shorten_no_history() {
     let rig = Clone::new();
@@ -209,7 +213,7 @@ fn settings_of_a_project_shorten_no_history() {
     assert_eq!((value("history.days"), value("terminal.prefix")), (7.into(), "none".into()));
 }
 
-/// Finding M6: whatever is started for an agent does not have the secret; the node has.
+/// Finding M6: programs started for an agent do not get the secret. The node has it.
 #[test]
 fn programs_do_not_inherit_secrets() {
     let rig = Clone::new();
@@ -221,7 +225,8 @@ fn programs_do_not_inherit_secrets() {
     let program = rig.script("bin/tool", script).display().to_string();
     rig.script("bin/claude", script);
     rig.script("bin/probed", script);
-    // Asked for its version by the command that starts it, which is to know whether its hooks may be used.
+    // The command that starts this program asks for its version first, to decide whether to use its
+    // hooks.
     let probed = "name: probed\ncommand: probed\nhooks: codex\nversion: {ask: [--version], tested: ['9']}\n";
     std::fs::write(rig.world.home().join("profiles/probed.yaml"), probed).unwrap();
     rig.synapse(&["run", "-d", "--name", "terminal", "--", &program]).ok();
@@ -243,14 +248,15 @@ fn programs_do_not_inherit_secrets() {
     for line in rig.world.lines("seen") {
         assert!(line.ends_with("[] []"), "{line}");
     }
-    // The node takes it from callers.
+    // The node accepts the secret from callers.
     let door = rig.world.agent("exec").tcp();
     let bearer = format!("Bearer {SECRET}");
     let answer = door.ask("GET", "/api/v1/who", &[("Authorization", &bearer)], b"");
     assert_ne!(answer.status, 401, "{answer:?}");
 }
 
-/// Finding M6: a secret that is named while the agent runs is not in what it starts from then on.
+/// Finding M6: a secret that is configured while the agent runs is withheld from everything started
+/// later.
 #[test]
 fn secrets_named_later_are_withheld_from_the_next_start() {
     let rig = Clone::new();

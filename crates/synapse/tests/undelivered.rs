@@ -1,5 +1,5 @@
-//! X-12, finding 6: "stored" is true. What an agent would refuse is refused at once, and a sender is told if a
-//! stored message is refused after all.
+//! X-12, finding 6: "stored" can be relied on. A message that the agent would refuse is refused at
+//! once, and its sender is notified if a stored message is refused after all.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ fn world() -> World {
 
 const LEDGER: &str = "cat >> ledger; echo >> ledger";
 
-/// An agent that was started once and does not run.
+/// An agent that was started once and is stopped now.
 fn away(world: &World, exec: &str) -> Agent {
     let agent = world.run("away", exec, &[]);
     world.ok(&["kill", "away"]);
@@ -39,19 +39,19 @@ fn message_over_the_limit_is_refused_for_an_agent_that_does_not_run() {
     assert_eq!(error["error"]["code"], "too_large", "{error}");
     assert_eq!(letters(&world, &agent).len(), 0);
 
-    // As much as is allowed is stored, and arrives whole.
+    // A message of exactly the maximum size is stored and arrives whole.
     let whole = world.write("whole.txt", &"a".repeat((1 << 20) - 23));
     world.ok(&["send", "away", "--file", whole.to_str().unwrap()]);
     world.run("away", "wc -c > size", &[]);
     world.wait_until("it arrived", || world.read("size").trim() == "1048553");
     world.ok(&["kill", "away"]);
 
-    // The user may allow more.
+    // The user may raise the limit.
     world.ok(&["config", "set", "limits.message_bytes_max", "4000000"]);
     world.ok(&["send", "away", "--file", large]);
     world.run("away", "wc -c > size", &[]);
     world.wait_until("all of it arrived", || world.read("size").trim() == "3000000");
-    // The same holds for an agent that runs: nothing is cut.
+    // The same holds for a running agent: nothing is cut.
     std::fs::remove_file(world.file("size")).unwrap();
     world.ok(&["send", "away", "--file", large]);
     world.wait_until("all of it arrived again", || world.read("size").trim() == "3000000");
@@ -83,7 +83,7 @@ fn sender_is_told_when_a_stored_message_is_refused_later() {
 fn agent_is_told_when_its_stored_message_is_refused_later() {
     let world = world();
     away(&world, LEDGER);
-    // It says the same under one id with two contents, while the other is away.
+    // It sends two contents under one id while the receiver is stopped.
     let exec = format!(
         "for text in one two; do '{}' send away $text --message-id m-1 > /dev/null; done; echo sent",
         world.exe().display()
@@ -111,7 +111,7 @@ fn time_stamp_is_checked_when_a_message_is_stored_for_another_agent() {
     let fresh = json!({ "target": "away", "message": "fresh", "timestamp": at });
     let answer = relay.post("/message", &fresh);
     assert_eq!(answer.status, 200, "{}", answer.text());
-    // However long it lies there, it stays as fresh as it was.
+    // A spooled letter has no time stamp, so it does not become too old while it waits.
     let letters = letters(&world, &agent);
     assert_eq!(letters.len(), 1, "{letters:?}");
     assert!(letters[0]["request"].get("timestamp").is_none(), "{letters:?}");

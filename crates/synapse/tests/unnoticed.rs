@@ -1,7 +1,8 @@
-//! PTY-4, PTY-5: `kill -9` of the node, the viewer or both, at every moment, and nobody notices.
+//! PTY-4, PTY-5: `kill -9` of the node, the viewer or both, at any moment, goes unnoticed.
 //!
-//! A scripted program runs twice, with the same keys: one run is killed at, the other is left in peace. Afterwards both
-//! have been typed the same, and look the same cell by cell: in their nodes, and in the terminals of the people.
+//! A scripted program runs twice with the same keys. One run is attacked, the other is left alone.
+//! Afterwards both got the same input and look the same cell by cell, in their nodes and in the
+//! viewers' terminals.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +17,7 @@ const COLUMNS: u16 = 120;
 const ROWS: u16 = 40;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A person's terminal with a viewer in it, and what it looks like.
+/// A person's terminal with a viewer in it, and a model of its screen.
 struct Eyes {
     pty: Pty,
     screen: Screen,
@@ -32,7 +33,8 @@ impl Eyes {
         eyes
     }
 
-    /// Waits until it is, or for a moment was, on the screen: a terminal that is read late shows much at once.
+    /// Waits until the screen shows this, or showed it briefly: a terminal that is read late gets
+    /// much at once.
     fn wait_for(&mut self, part: &str) {
         const PIECE_BYTES: usize = 256;
         let (screen, seen) = (&mut self.screen, &mut self.seen);
@@ -47,7 +49,8 @@ impl Eyes {
         });
     }
 
-    /// Waits until the terminal looks like that, cell by cell: the last sign of a frame may come before its end.
+    /// Waits until the terminal looks exactly like this. Needed because the last marker of a frame
+    /// may arrive before its end.
     fn wait_for_screen(&mut self, ansi: &str, what: &str) {
         let (screen, seen) = (&mut self.screen, &mut self.seen);
         self.pty.wait_until(what, |bytes| {
@@ -68,14 +71,14 @@ enum Victim {
 
 const VICTIMS: [Victim; 3] = [Victim::Node, Victim::Viewer, Victim::Both];
 
-/// What both are typed before the kill, what is seen when it is time for it (`…` for what is counted), what they are typed after, and how many
-/// queries the program asks in between.
+/// When to kill: what both programs are typed before, the output to wait for (`…` stands for a
+/// count), what they are typed after, and how many queries the program sends in between.
 struct Moment {
     before: &'static str,
     sign: &'static str,
     after: &'static str,
     queries: usize,
-    /// Lines that are sent.
+    /// How many lines are sent.
     lines: usize,
 }
 
@@ -128,7 +131,7 @@ impl Story {
             processes::kill9(self.tried.1.pty.pid());
             self.tried.1 = Eyes::attach(&self.world, "tried");
         }
-        // Without waiting for anything: there may be no node.
+        // Type without waiting: there may be no node.
         self.keys(moment.after);
         self.queries += moment.queries;
         self.lines += moment.lines;
@@ -143,7 +146,7 @@ impl Story {
         let shown = |name: &str| self.world.synapse(&["screen", name, "--format", "ansi"]).stdout;
         let (mut tried, mut twin) = (shown("tried"), shown("twin"));
         let until = Instant::now() + PATIENCE;
-        // A look may fall between two parts of one frame, or into the moment without a node.
+        // A request may hit a half-drawn frame, or the moment without a node.
         while tried != twin || !twin.contains(end) {
             assert!(Instant::now() < until, "{what}: the nodes show\n{tried:?}\nand\n{twin:?}");
             (tried, twin) = (shown("tried"), shown("twin"));
@@ -160,7 +163,8 @@ impl Story {
     }
 }
 
-/// Each of three victims, in so many rounds: `SYNAPSE_KILL_ROUNDS` (2 in an ordinary run).
+/// Kills each of the three victims once per round. `SYNAPSE_KILL_ROUNDS` sets the rounds, 2 by
+/// default.
 fn check(moment: &Moment) {
     let rounds = std::env::var("SYNAPSE_KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
     let mut story = Story::begin();

@@ -1,4 +1,5 @@
-//! Versions that meet: they talk, or say exactly what to upgrade; and an upgrade loses nothing.
+//! Different versions: they work together, or say exactly what to upgrade. An upgrade loses
+//! nothing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +17,7 @@ fn world() -> World {
     World::new(env!("CARGO_BIN_EXE_synapse"))
 }
 
-/// A program that is installed, and can be replaced.
+/// An installed program that can be replaced.
 struct Installed {
     folder: tempfile::TempDir,
 }
@@ -32,7 +33,7 @@ impl Installed {
         self.folder.path().canonicalize().unwrap().join("synapse")
     }
 
-    /// As an installer does it: the new file takes the name of the old one.
+    /// Replaces the program as an installer does: with a rename onto the old file.
     fn put(&self) {
         let built = Path::new(env!("CARGO_BIN_EXE_synapse"));
         let new = self.folder.path().join("new");
@@ -50,7 +51,7 @@ fn program_of(pid: u32) -> PathBuf {
     std::fs::read_link(format!("/proc/{pid}/exe")).unwrap()
 }
 
-/// every answer tells the version and the level, a refusal as well, and so does the registry.
+/// every response has the version and the level, errors too, and so does the registry.
 #[test]
 fn every_answer_tells_its_version() {
     let world = world();
@@ -72,7 +73,7 @@ fn every_answer_tells_its_version() {
     assert_eq!(entry["holder_version"], VERSION);
 }
 
-/// a node refuses a caller it would misunderstand, before it does anything.
+/// a node rejects a caller of an incompatible level before it does anything.
 #[test]
 fn a_node_refuses_callers_of_another_level() {
     let world = world();
@@ -105,10 +106,12 @@ fn a_node_refuses_callers_of_another_level() {
     assert_eq!(anyone.status, 200, "how it is may be asked by all");
 }
 
-/// A node of another version, in the place of the real one: answers everything with this head and body.
+/// Replaces the real node with one of another version, which answers everything with this head and
+/// body.
 fn fake_node(agent: &Agent, head: &'static str, body: &'static str) {
     std::fs::remove_file(&agent.socket).unwrap();
-    // Socket addresses are short; a path through the folder's descriptor always fits.
+    // The path of a Unix socket is limited in length. A path through the folder's descriptor always
+    // fits.
     let folder = std::fs::File::open(agent.socket.parent().unwrap()).unwrap();
     let listener = UnixListener::bind(format!("/proc/self/fd/{}/node.sock", folder.as_raw_fd())).unwrap();
     std::thread::spawn(move || {
@@ -155,7 +158,8 @@ fn the_command_line_says_what_to_upgrade() {
         "it was not put into the spool instead"
     );
 
-    // It cannot even be asked to restart, so it is killed; what is on disk is enough for the next.
+    // The node cannot even be asked to restart, so it is killed. The next one finds everything on
+    // disk.
     fake_node(&agent, "HTTP/1.1 404 Not Found\r\n", "{}");
     installed.put();
     let told = world.ok(&["upgrade-agents", "shout"]);
@@ -164,8 +168,8 @@ fn the_command_line_says_what_to_upgrade() {
     assert_eq!(world.ok(&["send", "shout", "hi", "--response"]), "HI");
 }
 
-/// the installed program is replaced while a command runs: the node is new, the agent is the same, and the
-/// command has run once.
+/// the installed program is replaced while a command runs. The node is new, the agent is the
+/// same, and the command runs only once.
 #[test]
 fn an_upgrade_keeps_agents_and_running_commands() {
     let installed = Installed::new();
@@ -205,7 +209,7 @@ fn an_upgrade_keeps_agents_and_running_commands() {
     assert_eq!(world.ok(&["send", "slow", "again", "--response"]), "again");
 }
 
-/// A node that was replaced under a waiting sender and a joined program is no matter to either.
+/// Neither a waiting sender nor a joined program notices that the node is replaced.
 #[test]
 fn whoever_waits_does_not_notice_an_upgrade() {
     let installed = Installed::new();
@@ -222,7 +226,7 @@ fn whoever_waits_does_not_notice_an_upgrade() {
     assert_eq!(sender.next_line(), "done");
 }
 
-/// A program that was removed altogether is started again from what the kernel keeps.
+/// If the program file is deleted, the node restarts from the copy that the kernel keeps open.
 #[test]
 fn an_agent_outlives_its_program() {
     let installed = Installed::new();
@@ -248,7 +252,7 @@ fn an_agent_outlives_its_program() {
     assert_eq!(send("still here"), "STILL HERE");
 }
 
-/// What runs and is not of this version is said in `list`, with what helps.
+/// `list` reports running processes of another version, with a hint.
 #[test]
 fn a_list_tells_of_other_versions() {
     let world = world();
@@ -271,7 +275,7 @@ fn a_list_tells_of_other_versions() {
     assert_eq!((&listed[0]["version"], &listed[0]["holder_version"]), (&json!(VERSION), &json!("0.0.1")));
 }
 
-/// Only a person may, and what this version cannot open is left to the node that can.
+/// Only a person may upgrade, and a node whose journal this version cannot open keeps running.
 #[test]
 fn what_must_not_be_upgraded_is_not() {
     let installed = Installed::new();

@@ -1,4 +1,5 @@
-//! `synapse wait` (CLI-9): follows events across restarts and stops, and says who is not there and why (CLI-11).
+//! `synapse wait` (CLI-9): follows events across restarts and stops, and says who is missing and
+//! why (CLI-11).
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! PTY-12: a watch acts on what an agent's terminal shows: it pokes one that is idle, and tells of one that waits for a person,
-//! is paused by its usage limit, or is wedged.
+//! PTY-12: a watch acts on what an agent's terminal shows: it nudges an idle agent, and reports one
+//! that waits for a person, is paused by its usage limit, or is wedged.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ fn watch(world: &World) -> Program {
     world.program(&["watch", "a", "--idle", "500ms", "--say", "go on", "--max", "1", "--json"])
 }
 
-/// The texts without their headers.
+/// The texts that the program got, without their headers.
 fn given(cli: &Cli<'_>) -> Vec<String> {
     cli.given().iter().map(|text| text.split_once("] ").unwrap().1.trim_end().to_owned()).collect()
 }
@@ -98,7 +98,7 @@ fn one_that_says_it_works_and_is_silent_is_wedged_and_not_poked() {
     assert!(world.ok(&["list", "--json"]).contains("wedged"));
     let explained = world.ok(&["explain", "a"]);
     assert!(explained.contains("nothing has come from it"), "{explained}");
-    // It is stopped by a person, and is idle.
+    // A person interrupts it, and it becomes idle.
     world.ok(&["send-keys", "a", "Escape"]);
     assert_eq!(watch.next()["poke"], 1);
     cli.was_given(2);

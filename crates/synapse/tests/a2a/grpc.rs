@@ -1,4 +1,4 @@
-//! The third binding as a client of others would call it: tonic's, over any socket, with JSON on the test's side.
+//! A gRPC client built on tonic, as third parties would use it: any socket, JSON towards the test.
 
 use prost::Message;
 use serde::de::DeserializeOwned;
@@ -27,7 +27,7 @@ use tonic_types::StatusExt as _;
 /// Longer than any answer should take on a busy machine.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// The reason, and all of it as `{code, message, details}`.
+/// The error's reason, and all of it as `{code, message, details}`.
 pub type Error = (String, Value);
 
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -35,10 +35,10 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 pub type Opening = Pin<Box<dyn Future<Output = io::Result<Box<dyn Io>>> + Send>>;
 
-/// How a node is reached.
+/// How to connect to a node.
 #[derive(Clone)]
 pub struct Way {
-    /// As the caller names it.
+    /// The port that the client names in the request's authority.
     pub port: u16,
     pub open: Arc<dyn Fn() -> Opening + Send + Sync>,
 }
@@ -53,7 +53,8 @@ impl From<Door> for Way {
 }
 
 async fn unix(path: PathBuf) -> io::Result<Box<dyn Io>> {
-    // Socket addresses are short; a path through the folder's descriptor always fits.
+    // The path of a Unix socket is limited in length. A path through the folder's descriptor
+    // always fits.
     let dir = std::fs::File::open(path.parent().unwrap())?;
     let fd = std::os::fd::AsRawFd::as_raw_fd(&dir);
     let name = path.file_name().unwrap().to_str().unwrap();
@@ -79,7 +80,7 @@ impl tower_service::Service<Uri> for Way {
     }
 }
 
-/// A client of the service, with what it says of itself with each call.
+/// A client of the A2A service, with the metadata that it sends on every call.
 pub struct Client {
     pub way: Way,
     pub metadata: Vec<(String, String)>,
@@ -133,7 +134,8 @@ impl Client {
         Ok(to_json(&answer?.into_inner()).unwrap())
     }
 
-    /// All events, each with the mark to come back with: that of the first, and how many of those after it one has.
+    /// Returns all events, each with the cursor to resume from: the first event's id, and how many
+    /// of the events after it were received.
     pub fn stream(
         &self,
         operation: &str,
@@ -181,7 +183,7 @@ impl Client {
         })
     }
 
-    /// One call on a connection of its own.
+    /// Makes one call on its own connection.
     fn run<Req, Res, T>(
         &self,
         operation: &str,
@@ -221,7 +223,8 @@ impl Client {
     }
 }
 
-/// R5, in the words of the other bindings; and the code is the one of the table.
+/// R5: reads the error details. The reason must be that of the other bindings, the code that of the
+/// table.
 fn told(status: &Status) -> Error {
     let Some(info) = status.get_details_error_info() else { panic!("no ErrorInfo in {status:?}") };
     let kind = Kind::ALL.into_iter().find(|kind| kind.codes().reason == info.reason);

@@ -11,11 +11,11 @@ pub enum Binding {
 
 pub const BINDINGS: [Binding; 2] = [Binding::Rpc, Binding::Rest];
 
-/// Why a call failed: the code of JSON-RPC, the status of HTTP, and all of it.
+/// Why a call failed: the JSON-RPC code, the HTTP status, and the whole error.
 pub type Failed = (i64, u16, Value);
 
 impl Binding {
-    /// As the libraries of 0.3 ask: without a version.
+    /// Calls a method the way the libraries of 0.3 do: without a version header.
     pub fn ask(
         self,
         agent: &Agent,
@@ -82,7 +82,7 @@ impl Binding {
         Err((error["code"].as_i64().unwrap_or_else(|| panic!("{error}")), answer.status, error))
     }
 
-    /// All events of a stream, with their ids.
+    /// Returns all events of a stream, with their ids.
     pub fn stream(
         self,
         agent: &Agent,
@@ -133,7 +133,7 @@ impl Binding {
         }
     }
 
-    /// A state as this binding writes it.
+    /// Spells a task state as this binding does.
     pub fn state(self, word: &str) -> String {
         match self {
             Self::Rpc => word.to_owned(),
@@ -142,7 +142,7 @@ impl Binding {
         }
     }
 
-    /// What an event is, and what is in it.
+    /// Returns the kind of an event, and its content.
     pub fn told(self, event: &Value) -> (String, Value) {
         match self {
             Self::Rpc => (event["kind"].as_str().unwrap().to_owned(), event.clone()),

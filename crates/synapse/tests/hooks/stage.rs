@@ -1,4 +1,5 @@
-//! A program in a terminal that does what a test orders: draws screens, runs its hooks, and keeps the keys it gets.
+//! A program in a terminal that a test controls: it draws screens, runs its hooks, and records the
+//! keys it gets.
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
@@ -9,8 +10,8 @@ use std::process::Command;
 use synapse_testkit::World;
 use synapse_testkit::world::python;
 
-/// Takes orders, one JSON list for each line of a pipe: `show` draws a screen, `hook` runs what its settings say for
-/// an event. What became of each is a line of `done`.
+/// Reads orders from a pipe, one JSON list per line: `show` draws a screen, `hook` runs the hooks
+/// configured for an event. Writes the result of each to a line of `done`.
 const PROGRAM: &str = r##"#!PYTHON
 import json, os, re, subprocess, sys, threading, tty
 words = sys.argv[1:]
@@ -84,7 +85,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// The program, started with these further words and idle.
+    /// Starts the program with these extra arguments and waits until it is idle.
     pub fn new(words: &[&str]) -> Self {
         Self::with(PROFILE, words)
     }
@@ -93,7 +94,7 @@ impl Stage {
         Self::in_world(World::new(env!("CARGO_BIN_EXE_synapse")), profile, words)
     }
 
-    /// A program that asks as Claude Code does.
+    /// Starts a program whose questions look like those of Claude Code.
     pub fn asking(world: World) -> Self {
         let screen = "screen:\n  - state: waiting\n    any: ['❯ 1\\. Yes']";
         let frame = "approve: { allow: '1', deny: escape, frame: { top: rule, title: '^ \\S' } }";
@@ -108,7 +109,7 @@ impl Stage {
         std::fs::write(world.home().join("profiles/scripted.yaml"), profile).unwrap();
         let made = Command::new("mkfifo").arg(world.file("orders")).status().unwrap();
         assert!(made.success());
-        // Both ways: it never has to wait for the other end.
+        // Opened for reading and writing, so that opening never blocks on the other end.
         let orders = std::fs::OpenOptions::new().read(true).write(true).open(world.file("orders")).unwrap();
         let start = [&["scripted", "-d", "--name", "cli"], words].concat();
         let started = world.command(&start).env("CI_SECRET", "a-secret-0123456789").output().unwrap();
@@ -119,7 +120,8 @@ impl Stage {
         stage
     }
 
-    /// Tells by its hook and shows on its screen that it wants to run this; the registry's word on it.
+    /// Asks by its hook and on its screen to run this command. Returns the registry's entry for the
+    /// prompt.
     pub fn wants_to_run(&mut self, command: &str) -> Value {
         self.hook("PermissionRequest", &json!({ "tool_name": "Bash", "tool_input": { "command": command } }));
         self.shows(command)
@@ -136,7 +138,7 @@ impl Stage {
         })
     }
 
-    /// What became of an order.
+    /// Gives an order and returns its result.
     pub fn order(&mut self, order: &Value) -> Value {
         writeln!(self.orders, "{order}").unwrap();
         self.given += 1;
@@ -149,7 +151,7 @@ impl Stage {
         serde_json::from_str::<Value>(&line).unwrap()[1].clone()
     }
 
-    /// Runs the hooks of an event; they end well and say nothing.
+    /// Runs the hooks of an event. They must succeed and print nothing.
     pub fn hook(&mut self, event: &str, more: &Value) {
         let mut whole = json!({ "hook_event_name": event, "session_id": "s-1", "transcript_path": "/x" });
         whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -174,7 +176,7 @@ impl Stage {
         });
     }
 
-    /// The state and which source decided, now.
+    /// The current state, and the source that decided it.
     pub fn decided(&self) -> (String, String) {
         let view = self.view();
         let text = |name: &str| view[name].as_str().unwrap_or_default().to_owned();
