@@ -1,8 +1,10 @@
-//! `cargo xtask audit`: licences, known vulnerabilities and duplicates among our dependencies, from what is in the tree.
+//! `cargo xtask audit`: licences, known vulnerabilities and duplicates of our dependencies, checked
+//! offline.
 //!
-//! Licences come from `cargo metadata` and are judged against a list. Vulnerabilities come from a copy of RustSec's
-//! advisories, `xtask/advisories.json`, which `--refresh` fetches with git; the copy says of which day it is. Without a
-//! copy the check says so. Duplicates are the packages that `Cargo.lock` has in more than one version.
+//! Licences come from `cargo metadata` and must be on a list. Vulnerabilities come from a copy of
+//! RustSec's advisories, `xtask/advisories.json`, which `--refresh` fetches with git. The check
+//! prints the date of the copy, or that there is none. Duplicates are packages with more than one
+//! version in `Cargo.lock`.
 
 mod advisories;
 mod duplicates;
@@ -15,12 +17,12 @@ use serde_json::Value;
 
 use crate::shell;
 
-/// A package of `Cargo.lock` that is not ours.
+/// A third-party package of `Cargo.lock`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// As its manifest says it; empty if it says nothing.
+    /// The licence field of its manifest; empty if there is none.
     pub(crate) licence: String,
 }
 
@@ -44,13 +46,13 @@ pub(crate) fn run(root: &Path, refresh: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What cargo knows of the workspace and all that it stands on.
+/// Runs `cargo metadata` for the workspace and all its dependencies.
 pub(crate) fn metadata(root: &Path, more: &[&str]) -> anyhow::Result<Value> {
     let line = [&["cargo", "metadata", "--format-version", "1", "--locked"], more].concat();
     serde_json::from_str(&shell::read(root, &line)?).context("reading `cargo metadata`")
 }
 
-/// The packages that come from elsewhere.
+/// The third-party packages.
 fn foreign(metadata: &Value) -> anyhow::Result<Vec<Package>> {
     let packages = metadata["packages"].as_array().context("no packages in `cargo metadata`")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -76,7 +78,8 @@ pub(crate) fn package(name: &str, version: &str, licence: &str) -> Package {
 mod tests {
     use super::*;
 
-    /// Finding D: the tree as it is passes; whoever adds a dependency with another licence or a second version sees it here.
+    /// Finding D: the current tree passes. A dependency with another licence or a second version
+    /// fails here.
     #[test]
     fn dependencies_of_the_tree_pass_the_audit() {
         let packages = foreign(&metadata(&shell::root(), &[]).unwrap()).unwrap();

@@ -1,12 +1,14 @@
-//! `cargo xtask bench`: how fast it is, measured beside what limits it, in one run.
+//! `cargo xtask bench`: measures speed and cost, in the same run as the limits they are compared
+//! with.
 //!
-//! A benchmark is no test: a missed bar is told and fails nothing. What counts are ratios within one run and CPU
-//! time, which a busy machine disturbs least. All of it stays on this machine: Unix sockets and 127.0.0.1.
+//! A benchmark is not a test: a missed bar is reported but fails nothing. What counts are ratios
+//! within one run and CPU time, because a busy machine disturbs them least. All traffic stays on
+//! this machine: Unix sockets and 127.0.0.1.
 //!
-//! Six sets: `spine` is the way of a message, `people` is what guards it and what people ask of it, `terminal` is
-//! what stands between a program and a person's terminal, `delivery` how messages come to and from programs that
-//! agents are made of, `a2a` is that protocol beside its official servers,
-//! `bounds` is what hostile neighbours cost. Bars for a hub will be a set of their own.
+//! There are six sets. `spine` measures the path of a message, `people` the safeguards and the
+//! commands people use, `terminal` the layer between a program and a person's terminal, `delivery`
+//! how messages reach and leave agents' programs, `a2a` that protocol beside its official servers,
+//! and `bounds` what hostile neighbours cost. A hub will get its own set.
 
 mod a2a;
 mod accept;
@@ -43,20 +45,20 @@ pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people|terminal|d
 
 const SENDS_MAX: usize = 1_000;
 
-/// What was asked for.
+/// The options of a run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Wish {
     set: Set,
-    /// The JSON on standard output in place of the table.
+    /// Print JSON instead of the table.
     json: bool,
-    /// Fewer rounds: to see that it works.
+    /// Run fewer rounds, only to see that everything works.
     pub(crate) quick: bool,
     only: Option<String>,
-    /// Messages to each real CLI.
+    /// The number of messages to each real CLI.
     sends: Option<usize>,
 }
 
-/// What a set of measurements has to work with.
+/// Everything that a set of measurements works with.
 pub(crate) struct Bench {
     pub(crate) root: PathBuf,
     /// `target/bench`, on the disk that is measured.
@@ -95,7 +97,7 @@ impl Set {
         }
     }
 
-    /// Its parts, in the order in which they run; each can be run alone.
+    /// The parts of the set, in the order in which they run. Each can be run alone.
     fn parts(self) -> &'static [(&'static str, Measure)] {
         match self {
             Self::Spine => SPINE,
@@ -142,7 +144,7 @@ const A2A: &[(&str, Measure)] = &[("send", a2a::send), ("streams", a2a::streams)
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let wish = parse(words).map_err(|wrong| anyhow::anyhow!("{wrong}\n{USAGE}"))?;
     if cfg!(debug_assertions) {
-        // The load would cost more than what it loads; the optimised one takes over.
+        // In a debug build the load generator would cost more than the node. Run the release build.
         let mut line = vec!["cargo", "run", "--release", "--quiet", "--package", "xtask", "--", "bench"];
         line.extend(words.iter().map(String::as_str));
         return shell::show(root, &line, &[]);
@@ -177,7 +179,7 @@ impl Bench {
             eprintln!("measuring: {name}");
             match measure(self) {
                 Ok(rows) => report.rows.extend(rows),
-                // The other parts still tell something.
+                // A part that fails does not stop the others.
                 Err(error) => report.broken.push(format!("{name}: {error:#}")),
             }
             self.stage.stop_all()?;
@@ -185,7 +187,7 @@ impl Bench {
         Ok(report)
     }
 
-    /// The many when there is time, the few when asked to be quick.
+    /// Returns `many`, or `few` for a quick run.
     pub(crate) fn pick<T>(&self, many: T, few: T) -> T {
         if self.wish.quick { few } else { many }
     }

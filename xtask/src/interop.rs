@@ -1,8 +1,9 @@
-//! `cargo xtask interop`: other makers' frameworks call an agent of ours, and ours calls theirs; the table is
-//! `docs/a2a-interop.md`.
+//! `cargo xtask interop`: other makers' frameworks call our agent, and our client calls theirs. The
+//! results are the table in `docs/a2a-interop.md`.
 //!
-//! Each framework has exact versions in a folder of its own (`sdk`). Models are functions; nothing leaves this machine
-//! but the fetching of packages. A case is `ok`, has `failed`, or is something that the framework does not have.
+//! Each framework has exact versions in its own folder (`sdk`). The models are functions. Nothing
+//! leaves this machine, except to download packages. A case is `ok` or `failed`, or the framework
+//! `lacks` it.
 //!
 //! Not here: the scripts themselves (`crates/synapse/tests/interop`).
 
@@ -26,11 +27,11 @@ struct Framework {
     kit: &'static Kit,
     client: Script,
     server: Script,
-    /// What its maker has to change, if a case is known to fail.
+    /// What the maker must change, if a case is known to fail.
     known: Option<&'static str>,
 }
 
-/// One half of a framework.
+/// The client or the server script of a framework.
 enum Script {
     File(&'static str),
     /// Why there is none.
@@ -120,7 +121,7 @@ const FRAMEWORKS: &[Framework] = &[
     },
 ];
 
-/// What became of one case.
+/// The result of one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Ok,
@@ -131,14 +132,15 @@ pub(crate) enum Verdict {
 /// Cases in the order in which they ran.
 type Cases = Vec<(String, Verdict)>;
 
-/// What was seen of one framework.
+/// The results of one framework.
 struct Row {
     framework: &'static Framework,
     calls_us: Cases,
     called_by_us: Cases,
 }
 
-/// Runs those whose name has one of the words in it; `write` puts the table into the docs.
+/// Runs the frameworks whose name contains one of the words. `--write` updates the table in the
+/// docs.
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let write = words.iter().any(|word| word == "--write");
     let only: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
@@ -204,7 +206,7 @@ fn scripts(root: &Path) -> PathBuf {
     root.join("crates/synapse/tests/interop")
 }
 
-/// What every script has, and nothing that could make a framework call home.
+/// The command for a script, with the environment that all scripts get.
 fn prepared(root: &Path, folder: &Path, script: &str) -> Command {
     let mut command = Command::new(interpreter(folder, script));
     command.arg(scripts(root).join(script));
@@ -213,7 +215,7 @@ fn prepared(root: &Path, folder: &Path, script: &str) -> Command {
     command
 }
 
-/// Its client calls an agent of ours.
+/// The framework's client calls our agent.
 fn calls_us(root: &Path, folder: &Path, script: &str, ours: &Ours) -> anyhow::Result<Cases> {
     let is_official = script.starts_with("../sdk/");
     let agent = ours.serve(root, is_official)?;
@@ -229,7 +231,7 @@ fn calls_us(root: &Path, folder: &Path, script: &str, ours: &Ours) -> anyhow::Re
     Ok(verdicts(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Lines of a script: `ok CASE`, `failed CASE: WHY`, `lacks CASE: WHY`.
+/// Parses the output of a script: `ok CASE`, `failed CASE: WHY`, `lacks CASE: WHY`.
 fn verdicts(said: &str) -> Cases {
     let read = |line: &str| {
         let (word, rest) = line.split_once(' ')?;
@@ -249,7 +251,7 @@ fn verdicts(said: &str) -> Cases {
     cases
 }
 
-/// Our client calls its server.
+/// Our client calls the framework's server.
 fn called_by_us(root: &Path, folder: &Path, script: &str, ours: &Ours) -> anyhow::Result<Cases> {
     let mut command = prepared(root, folder, script);
     if script.ends_with(".mjs") {
@@ -262,7 +264,7 @@ fn called_by_us(root: &Path, folder: &Path, script: &str, ours: &Ours) -> anyhow
         Some(url) => ours.cases(url.trim()),
         None => vec![("all".to_owned(), Verdict::Failed("the server did not start".to_owned()))],
     };
-    // It ends with its input; one that does not is ended.
+    // The server exits when its input ends. If it does not, it is killed.
     if let Some(mut input) = server.stdin.take() {
         let _ = input.flush();
     }

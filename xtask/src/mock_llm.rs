@@ -1,6 +1,7 @@
-//! `cargo xtask mock-llm`: the mock of a model as a process of its own, for trying a CLI by hand.
+//! `cargo xtask mock-llm`: runs the mock of a model as a process, for trying a CLI by hand.
 //!
-//! It prints its port, then runs until it is ended. Not here: what it does (`synapse_testkit::mock_llm`).
+//! It prints its port and runs until it is killed. Not here: how it answers
+//! (`synapse_testkit::mock_llm`).
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
-//! What the checks need from the machine, and how to get it.
+//! The programs that the checks need, and how to install them.
 //!
-//! A need is probed by running it. What can be had without asking anyone is
-//! fetched; the rest is named, with a hint, all at once.
+//! A program is probed by running it. What can be installed without questions is installed. The
+//! rest is listed, with hints, all at once.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use crate::{sdk, shell};
 
 struct Need {
     name: &'static str,
-    /// Ends well when the need is met.
+    /// Succeeds if the need is met.
     probe: &'static [&'static str],
     remedy: Remedy,
     hint: &'static str,
 }
 
-/// How a missing program is fetched, if it may be.
+/// How a missing program is installed, if that is allowed.
 enum Remedy {
     None,
     Run(&'static [&'static str]),
-    /// Only tried as root: on a build server, not on someone's own machine.
+    /// Only tried as root: on a build server, not on somebody's own machine.
     RunAsRoot(&'static [&'static str]),
 }
 
@@ -91,7 +91,7 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// Makes sure that everything the steps need is here; the error names what is not.
+/// Makes sure that everything the steps need is installed. The error names what is missing.
 pub(crate) fn meet(root: &Path) -> anyhow::Result<()> {
     meet_all(NEEDS, |line| shell::works(root, line), |line| shell::show(root, line, &[]).is_ok())?;
     sdk::ensure_all(root).context("the official SDKs of A2A, which call us in the tests")
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// Runs the needs on a machine that has `has`; gives what was fetched and what was said.
+    /// Checks the needs on a machine that has `has`. Returns what was installed and the error.
     fn check(has: &[&str], root: bool, fetching_works: bool) -> (Vec<String>, Option<String>) {
         let here = RefCell::new(has.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         let fetched = RefCell::new(Vec::new());

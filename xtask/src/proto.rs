@@ -1,7 +1,9 @@
-//! `cargo xtask proto`: the code of the A2A messages, made from their protos and checked in.
+//! `cargo xtask proto`: generates the code of the A2A messages from their protos. The code is
+//! checked in.
 //!
-//! The generator is a package of its own (`xtask/proto`) with a lock file of its own, so that building Synapse needs
-//! neither it nor a compiler of protobuf. `--check` makes the code once more and compares.
+//! The generator is a separate package (`xtask/proto`) with its own lock file, so that building
+//! Synapse needs neither it nor a protobuf compiler. `--check` generates the code again and
+//! compares.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +12,7 @@ use anyhow::{Context, bail};
 
 use crate::shell;
 
-/// The proto, and the folder of what is made from it.
+/// The proto, and the folder of its generated code.
 const MADE: &[(&str, &str)] = &[
     ("crates/a2a-v1/proto/a2a_v1.proto", "crates/a2a-v1/src/generated"),
     ("crates/a2a-v03/proto/a2a_v03.proto", "crates/a2a-v03/src/generated"),
@@ -57,7 +59,7 @@ fn compare(own: &Path, made: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    /// Finding D: code that was changed by hand, or whose proto was, is noticed.
+    /// Finding D: a change by hand to the code, or a change of its proto, is noticed.
     #[test]
     fn changed_code_is_noticed() {
         let (own, made) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

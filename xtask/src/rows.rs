@@ -1,9 +1,11 @@
-//! `cargo xtask rows`: which test holds which row of A2A, as the page `docs/a2a-rows.md`.
+//! `cargo xtask rows`: writes the page `docs/a2a-rows.md`, which says which tests cover which
+//! requirement ("row") of A2A.
 //!
-//! A test names its rows where a line of its doc comment begins: `/// S9, C8–C10: …`. A line comment in its body that
-//! begins so counts too, and in the scripts of the SDKs the comment above a case. The rows are in `rows.tsv`.
+//! A test names its rows at the beginning of a line of its doc comment: `/// S9, C8–C10: …`. A line
+//! comment in its body that begins so counts too, and in the SDK scripts the comment above a case.
+//! `rows.tsv` lists the rows.
 //!
-//! Not here: whether a test truly holds what it names; that is for who reads it.
+//! Not here: whether a test really covers the rows it names; reviewers judge that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,7 +18,7 @@ use crate::tidy::tree::Tree;
 const PAGE: &str = "docs/a2a-rows.md";
 const ROWS: &str = include_str!("rows.tsv");
 
-/// Writes the page anew.
+/// Writes the page.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let page = page(root)?;
     let path = root.join(PAGE);
@@ -31,7 +33,7 @@ struct Row<'a> {
     level: &'a str,
     who: &'a str,
     text: &'a str,
-    /// Why it is not ours, if it is not.
+    /// Why the row does not apply to us, if it does not.
     not_ours: Option<&'a str>,
     /// Why it has no test, if there is a reason.
     why: Option<&'a str>,
@@ -49,7 +51,7 @@ fn rows() -> Vec<Row<'static>> {
     lines.map(row).collect()
 }
 
-/// A row's id to the tests that name it, each as file and name.
+/// Maps the id of a row to the tests that name it, each as file and name.
 type Named = BTreeMap<String, BTreeSet<(String, String)>>;
 
 fn page(root: &Path) -> anyhow::Result<String> {
@@ -115,13 +117,13 @@ fn written(rows: &[Row<'_>], named: &Named) -> String {
     page
 }
 
-/// Rows and the tests that name them, in one file of Rust.
+/// The rows and the tests that name them, in one Rust file.
 fn in_rust(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    // What stands in the doc comment above, until something else than an attribute comes.
+    // The rows named above the current line, until a line that is neither comment nor attribute.
     let mut above: Vec<String> = Vec::new();
     let mut is_test = false;
-    // The test whose body this is, and how far its first line is indented.
+    // The test whose body this is, and the indentation of its first line.
     let mut inside: Option<(String, usize)> = None;
     for line in text.lines() {
         let bare = line.trim_start();
@@ -150,7 +152,8 @@ fn in_rust(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Rows and cases in a script of an SDK: a comment that begins with rows, above a function.
+/// The rows and the cases that name them, in one SDK script: a comment that begins with rows, above
+/// a function.
 fn in_script(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut above: Vec<String> = Vec::new();
@@ -168,14 +171,15 @@ fn in_script(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The name of a function that begins here.
+/// The name of the function that is declared on this line.
 fn function(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("pub ").unwrap_or(line);
     let rest = rest.strip_prefix("async ").unwrap_or(rest);
     rest.strip_prefix("fn ")?.split(['(', '<']).next()
 }
 
-/// The rows with which a comment begins: `S9, C8–C10: words`. None if it begins with anything else.
+/// The rows at the beginning of a comment, as in `S9, C8–C10: words`. Empty if it begins with
+/// anything else.
 fn ids(comment: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = comment.trim_start();
@@ -196,7 +200,7 @@ fn ids(comment: &str) -> Vec<String> {
     if ends_well { found } else { Vec::new() }
 }
 
-/// A letter of the table and a number, and what comes after.
+/// Reads one id, a letter of the table and a number. Returns it and the rest of the text.
 fn id(text: &str) -> Option<((char, u32), &str)> {
     let letter = text.chars().next().filter(|c| "GSCTPAVJRHEBL".contains(*c))?;
     let rest = &text[1..];

@@ -1,14 +1,15 @@
-//! What a binary is made of, as CycloneDX 1.6: every package that is linked into `synapse`, with version, licence,
-//! checksum and who needs it.
+//! The software bill of materials as CycloneDX 1.6: every package that is linked into `synapse`,
+//! with its version, licence, checksum and dependents.
 //!
-//! Made from `cargo metadata` of one system and the checksums of `Cargo.lock`. Not in it: what only builds or tests it.
+//! Sources are `cargo metadata` for one system and the checksums in `Cargo.lock`. Not included:
+//! packages that only build or test the binary.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 use serde_json::{Value, json};
 
-/// The bill of materials of a package for what cargo told of it; `lock` is the text of `Cargo.lock`.
+/// Builds the bill of a package from the output of `cargo metadata` and the text of `Cargo.lock`.
 pub(crate) fn of(metadata: &Value, lock: &str, package: &str) -> anyhow::Result<Value> {
     let packages = by_id(&metadata["packages"], "id").context("no packages in `cargo metadata`")?;
     let nodes = by_id(&metadata["resolve"]["nodes"], "id").context("nothing resolved in `cargo metadata`")?;
@@ -46,13 +47,13 @@ fn by_id<'a>(list: &'a Value, key: &str) -> Option<BTreeMap<&'a str, &'a Value>>
     Some(list.as_array()?.iter().filter_map(|entry| Some((entry[key].as_str()?, entry))).collect())
 }
 
-/// Macros run while it is compiled.
+/// Whether this is a proc macro, which runs only during compilation.
 fn is_macro(package: &Value) -> bool {
     let targets = package["targets"].as_array().into_iter().flatten();
     targets.filter_map(|target| target["kind"].as_array()).flatten().any(|kind| kind == "proc-macro")
 }
 
-/// The packages that a node is linked with: neither those of its build script nor those of its tests.
+/// The packages that a package links: not those of its build script or its tests.
 fn linked_deps(node: &Value) -> Vec<&str> {
     let is_linked = |dep: &&Value| {
         dep["dep_kinds"].as_array().is_none_or(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()))
@@ -63,7 +64,7 @@ fn linked_deps(node: &Value) -> Vec<&str> {
 
 fn purl(package: &Value) -> String {
     let text = |name: &str| package[name].as_str().unwrap_or_default();
-    // In a package URL `+` is written as `%2B`.
+    // A package URL encodes `+` as `%2B`.
     format!("pkg:cargo/{}@{}", text("name"), text("version").replace('+', "%2B"))
 }
 
@@ -87,7 +88,7 @@ fn component(package: &Value, kind: &str, sums: &BTreeMap<(String, String), Stri
     component
 }
 
-/// Name and version, and what `Cargo.lock` says the file of the registry hashes to.
+/// Maps name and version to the checksum in `Cargo.lock`.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let mut sums = BTreeMap::new();
     for entry in lock.split("[[package]]") {
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
     use crate::{audit, shell};
 
-    /// What the schema of CycloneDX 1.6 requires of the parts that we write.
+    /// Checks what the schema of CycloneDX 1.6 requires of the parts that we write.
     fn check(bom: &Value) {
         assert_eq!((&bom["bomFormat"], &bom["specVersion"]), (&json!("CycloneDX"), &json!("1.6")));
         assert!(bom["version"].as_u64().is_some_and(|version| version >= 1));
@@ -164,7 +165,7 @@ mod tests {
         assert!(of(&metadata, "", "absent").is_err());
     }
 
-    /// Finding D: the bill of the real tree has what the schema requires.
+    /// Finding D: the bill of the real workspace has what the schema requires.
     #[test]
     fn bill_of_the_tree_is_valid() {
         let root = shell::root();

@@ -1,7 +1,8 @@
-//! The official SDKs of A2A in exact versions, under `target/sdk`: what the tests call us with, and are called by.
+//! The official A2A SDKs in exact versions, under `target/sdk`. The tests call us with them, and we
+//! call them.
 //!
-//! Each is fetched once. A folder counts when the list in it says what we want; that list is written last, so what was
-//! broken off is fetched anew.
+//! Each is installed once. A folder is complete if its list matches the wanted packages. The list
+//! is written last, so an interrupted installation is repeated.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub(crate) struct Kit {
 }
 
 enum Fetcher {
-    /// A virtual environment of Python.
+    /// A Python virtual environment.
     Pip,
     Npm,
 }
@@ -40,7 +41,7 @@ pub(crate) const PYTHON_03: Kit = Kit {
     packages: &["a2a-sdk[grpc,http-server]==0.3.26", "uvicorn==0.54.0"],
 };
 
-/// What checks `/openapi.json`, and a node against it.
+/// The tools that check `/openapi.json`, and a node against it.
 const OPENAPI: Kit = Kit {
     folder: "python-openapi",
     with: Fetcher::Pip,
@@ -53,7 +54,7 @@ pub(crate) const JS: Kit = Kit {
     packages: &["@a2a-js/sdk@1.3.0", "@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0"],
 };
 
-/// Frameworks of other makers, for `cargo xtask interop`; these are fetched only there.
+/// Frameworks of other makers, installed only by `cargo xtask interop`.
 pub(crate) const PYTHON_02: Kit =
     Kit { folder: "python-0.2.16", with: Fetcher::Pip, packages: &["a2a-sdk==0.2.16", "uvicorn==0.54.0"] };
 pub(crate) const ADK: Kit = Kit {
@@ -85,7 +86,7 @@ pub(crate) const PYDANTIC_AI: Kit = Kit {
     with: Fetcher::Pip,
     packages: &["pydantic-ai-slim==2.62.0", "fasta2a[pydantic-ai]==2.1.1", "uvicorn==0.54.0"],
 };
-/// The packages of `JS` and Express, which only the server of that SDK needs.
+/// The packages of `JS`, and Express for the server of that SDK.
 pub(crate) const JS_SERVER: Kit = Kit {
     folder: "js-server",
     with: Fetcher::Npm,
@@ -94,12 +95,12 @@ pub(crate) const JS_SERVER: Kit = Kit {
 
 const LIST: &str = "fetched";
 
-/// The interpreter of a kit that is there.
+/// The Python interpreter of an installed kit.
 pub(crate) fn python(root: &Path, kit: &Kit) -> PathBuf {
     root.join("target/sdk").join(kit.folder).join("bin/python")
 }
 
-/// Makes sure that all are there.
+/// Makes sure that all kits of the tests are installed.
 pub(crate) fn ensure_all(root: &Path) -> anyhow::Result<()> {
     for kit in [&PYTHON_1, &PYTHON_03, &OPENAPI, &JS] {
         ensure(root, kit)?;
@@ -107,7 +108,7 @@ pub(crate) fn ensure_all(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The folder of a kit, fetched if it is not there as wished.
+/// The folder of a kit, which is installed if it is missing or outdated.
 pub(crate) fn ensure(root: &Path, kit: &Kit) -> anyhow::Result<PathBuf> {
     let folder = root.join("target/sdk").join(kit.folder);
     if fs::read_to_string(folder.join(LIST)).is_ok_and(|list| list == kit.list()) {
@@ -150,7 +151,7 @@ impl Kit {
     }
 }
 
-/// Runs it to its end; what it complained about is in the error.
+/// Runs the command to its end. The error includes its standard error.
 fn run(command: &mut Command) -> anyhow::Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {program}"))?;
@@ -192,7 +193,7 @@ mod tests {
     #[test]
     fn what_is_there_as_wished_is_not_fetched() {
         let root = tempfile::tempdir().unwrap();
-        // Whatever would be fetched with this fails: there is no such package.
+        // Installing this kit would fail: there is no such package.
         let kit = Kit { folder: "none", with: Fetcher::Npm, packages: &["./no-such-package@1.0.0"] };
         let folder = root.path().join("target/sdk/none");
         fs::create_dir_all(&folder).unwrap();

@@ -1,7 +1,7 @@
-//! Running other programs: always from the root of the tree, never with a keyboard.
+//! Runs other programs: always from the root of the repository, and never with an interactive
+//! input.
 //!
-//! Every child gets an empty standard input, so nothing can stop and wait for
-//! an answer that will not come.
+//! Every child gets an empty standard input, so nothing can wait for an answer that will not come.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// Runs `line` with its output shown; anything but exit code 0 is an error.
+/// Runs `line` with its output shown. Any exit code but 0 is an error.
 pub(crate) fn show(root: &Path, line: &[&str], env: &[(&str, &str)]) -> anyhow::Result<()> {
     let status =
         command(root, line, env)?.status().with_context(|| format!("starting `{}`", line.join(" ")))?;
@@ -24,7 +24,7 @@ pub(crate) fn show(root: &Path, line: &[&str], env: &[(&str, &str)]) -> anyhow::
     Ok(())
 }
 
-/// Runs `line` and gives back what it printed; on failure the error holds what it complained about.
+/// Runs `line` and returns its output. On failure the error includes its standard error.
 pub(crate) fn read(root: &Path, line: &[&str]) -> anyhow::Result<String> {
     let output =
         command(root, line, &[])?.output().with_context(|| format!("starting `{}`", line.join(" ")))?;
@@ -35,7 +35,7 @@ pub(crate) fn read(root: &Path, line: &[&str]) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{}` printed no UTF-8", line.join(" ")))
 }
 
-/// Whether `line` can be started and ends well; its output is thrown away.
+/// Whether `line` can be started and succeeds. Its output is discarded.
 pub(crate) fn works(root: &Path, line: &[&str]) -> bool {
     read(root, line).is_ok()
 }

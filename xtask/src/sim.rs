@@ -1,7 +1,9 @@
-//! The seeded simulation of the core: many worlds, each with its own accidents, and a checker over all of them.
+//! The seeded simulation of the core: many simulated worlds with random failures, and a checker
+//! over all of them.
 //!
-//! The worlds are in `synapse-core`; they run optimised, on all cores, as an example of that crate. This only
-//! passes the words on, so that a failing seed is repeated with the same command that found it.
+//! The simulation is an example of `synapse-core`, which runs optimised and on all cores. This
+//! module only passes the arguments on, so that a failing seed is repeated with the same command
+//! that found it.
 
 use std::path::Path;
 
@@ -20,7 +22,8 @@ const RUN: &[&str] = &[
     "--",
 ];
 
-/// Runs the simulation with these words: `--seeds N`, `--first-seed M`, `--steps K`, `--break NAME`.
+/// Runs the simulation with these arguments: `--seeds N`, `--first-seed M`, `--steps K`, `--break
+/// NAME`.
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     let mut line = RUN.to_vec();
     line.extend(words.iter().map(String::as_str));

@@ -1,13 +1,12 @@
-//! The rules of the tree, kept true by machine and not by memory.
+//! The rules of this repository, checked by machine.
 //!
-//! Each rule is a plain function from a file to what is wrong with it, so each
-//! can be shown to fail without touching the tree. `run` gathers everything
-//! that is wrong before it says a word; the tests at the foot hold the real
-//! tree to the same rules.
+//! Each rule is a function from a file to its violations, so a test can show that it fails without
+//! touching a real file. `run` collects all violations before it prints any. The tests at the end
+//! check the real repository against the same rules.
 //!
-//! Two marks lift a rule, both visible where they stand: `// tidy: table` (a
-//! file or function that is one long list may be as long as the list) and
-//! `// tidy: wait` (the polling helper of the tests may sleep).
+//! Two marks lift a rule where they stand: `// tidy: table` (a file or function that is one long
+//! list may be as long as the list) and `// tidy: wait` (the polling helper of the tests may
+//! sleep).
 
 mod arrows;
 mod docs;
@@ -26,7 +25,7 @@ use anyhow::bail;
 use self::source::Source;
 use self::tree::Tree;
 
-/// One thing that is wrong, and what to do about it.
+/// A violation of a rule, and how to fix it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Violation {
     path: String,
@@ -61,7 +60,7 @@ const RULES: &[Rule] = &[
     words::sleeps_in_no_test,
 ];
 
-/// Holds the tree under `root` to every rule and prints all that is wrong.
+/// Checks everything under `root` against every rule and prints all violations.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let tree = Tree::read(root)?;
     let mut found = files(&tree);

@@ -70,7 +70,7 @@ fn what_codex_was_given_is_told_by_hooks_that_come_with_their_trust() {
     assert!(tells["prompt_at"].is_string() && tells["answer_at"].is_string(), "{tells}");
     assert_eq!((&tells["way"], &tells["events"]), (&json!("hooks"), &json!(2)));
     assert!(stage.world.ok(&["explain", "cli"]).contains("2 events"));
-    // For a version that was not tested, no hooks are passed: it would ask its user to trust them.
+    // An untested version gets no hooks unless it says that it trusts them.
     let stage = Stage::with(&PROFILE.replace("hooks: claude", "hooks: codex"), &[]);
     assert_eq!(stage.world.read("words"), "[]");
     assert!(stage.world.ok(&["explain", "cli"]).contains("this is 9.9.9"));

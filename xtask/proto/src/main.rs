@@ -1,7 +1,7 @@
-//! `synapse-proto <proto> <folder>`: the types of the messages in a proto as `messages.rs.inc` in the folder, and their
-//! JSON as `json.rs.inc`.
+//! `synapse-proto <proto> <folder>`: generates the message types of a proto as `messages.rs.inc` in
+//! the folder, and their JSON as `json.rs.inc`.
 //!
-//! The proto is compiled by `protox`, in Rust: no program of another's making takes part. Run by `cargo xtask proto`.
+//! `protox` compiles the proto in Rust, so no other compiler is needed. Run by `cargo xtask proto`.
 
 use prost_types::FileDescriptorProto;
 use prost_types::field_descriptor_proto::Label;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let own = descriptors.file.last().ok_or("the proto is empty")?;
     let package = own.package().to_owned();
     let lists = lists(own);
-    // The names that cargo knows these by are up to the package.
+    // prost and pbjson name their files after the package, so generate into a folder of its own.
     let made = tempfile(&folder)?;
     prost_build::Config::new()
         .out_dir(&made)
@@ -49,7 +49,7 @@ fn tempfile(folder: &Path) -> std::io::Result<PathBuf> {
     Ok(made)
 }
 
-/// The names of all lists in a file. A map is a list of entries there.
+/// The names of all list fields in a file. A map is a list of entries there.
 fn lists(file: &FileDescriptorProto) -> Vec<String> {
     let mut names = Vec::new();
     let mut ahead: Vec<_> = file.message_type.iter().collect();
@@ -63,7 +63,8 @@ fn lists(file: &FileDescriptorProto) -> Vec<String> {
     names
 }
 
-/// JSON of protobuf lets `null` stand for an empty list or map; what pbjson generates takes it for fields of one value only.
+/// Protobuf's JSON allows `null` for an empty list or map. pbjson's code accepts it only for
+/// singular fields.
 fn with_nulls(json: String, lists: &[String]) -> String {
     const MAP: &str = "std::collections::HashMap<_, _>";
     let mut json = json.replace(

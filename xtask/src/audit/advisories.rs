@@ -1,8 +1,9 @@
-//! Known vulnerabilities, from a copy of RustSec's database that is part of the tree.
+//! Known vulnerabilities, from a copy of RustSec's database that is kept in the repository.
 //!
-//! The copy holds for every advisory the facts that judge a version, and none of its text. `refresh` copies the whole
-//! database. A copy may also list the packages that it covers (`packages`); the check names those of `Cargo.lock` that it
-//! does not cover. Not here: a network; the check reads the copy and prints its date.
+//! The copy holds, for every advisory, what is needed to judge a version, and none of its text.
+//! `refresh` copies the whole database. A copy may also cover only the packages that it lists
+//! (`packages`); the check names those of `Cargo.lock` that it does not cover. Not here: network
+//! access; the check reads the copy and prints its date.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,7 @@ use crate::shell;
 const COPY: &str = "xtask/advisories.json";
 const SOURCE: &str = "https://github.com/rustsec/advisory-db";
 
-/// Advisories that do not concern us, each with the reason.
+/// Advisories that do not affect us, each with the reason.
 const IGNORED: &[(&str, &str)] = &[];
 
 pub(super) fn check(root: &Path, packages: &[Package]) -> anyhow::Result<String> {
@@ -55,7 +56,7 @@ fn judge(copy: &Value, packages: &[Package], ignored: &[(&str, &str)]) -> anyhow
     Ok(format!("advisories: none of {} concerns us; the copy is of {date}{unknown}", advisories.len()))
 }
 
-/// The packages that a copy of a part of the database says nothing about.
+/// Names the packages that a partial copy does not cover.
 fn not_covered(covered: &[Value], packages: &[Package]) -> String {
     let missing =
         packages.iter().filter(|package| !covered.iter().any(|name| *name == package.name.as_str()));
@@ -119,7 +120,8 @@ fn copy_of(crates: &Path, date: &str, commit: &str) -> anyhow::Result<String> {
     ))
 }
 
-/// What is needed of an advisory: TOML between fences, then text. None if it was withdrawn.
+/// Keeps what is needed of an advisory, which is fenced TOML followed by text. None if it was
+/// withdrawn.
 fn reduced(text: &str) -> anyhow::Result<Option<Value>> {
     let rest = text.trim_start().strip_prefix("```toml").context("it does not begin with TOML")?;
     let (toml, _) = rest.split_once("```").context("its TOML does not end")?;

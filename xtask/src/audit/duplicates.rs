@@ -1,4 +1,4 @@
-//! Packages that `Cargo.lock` has in more than one version, each with the reason why it stays.
+//! Packages with more than one version in `Cargo.lock`, each with the reason why that is accepted.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use super::Package;
 
-/// Name, number of versions, who keeps the older ones.
+/// Name, number of versions, and which dependency keeps the older ones.
 const KNOWN: &[(&str, usize, &str)] = &[
     ("base64", 2, "pem, of rcgen, is at 0.23; tonic, pbjson and we are at 0.22"),
     ("bitflags", 2, "defmt, an optional part of jiff that is never compiled, is at 1"),

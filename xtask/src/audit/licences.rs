@@ -1,10 +1,10 @@
-//! Which licences our dependencies may have: SPDX expressions against one list.
+//! Which licences our dependencies may have: SPDX expressions checked against one list.
 
 use anyhow::bail;
 
 use super::Package;
 
-/// Licences that a binary may be passed on under, with nothing more than a notice.
+/// Licences that allow distributing a binary with nothing more than a notice.
 const ALLOWED: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -20,7 +20,7 @@ const ALLOWED: &[&str] = &[
     "Zlib",
 ];
 
-/// Additions to a licence that only allow more.
+/// Exceptions that only add permissions to a licence.
 const EXCEPTIONS: &[&str] = &["LLVM-exception"];
 
 pub(super) fn check(packages: &[Package]) -> anyhow::Result<String> {
@@ -35,9 +35,10 @@ pub(super) fn check(packages: &[Package]) -> anyhow::Result<String> {
     Ok(format!("licences: all {} packages are on the list", packages.len()))
 }
 
-/// Whether the expression can be met with what is allowed. What cannot be read is not allowed.
+/// Whether allowed licences satisfy the expression. An expression that cannot be parsed is not
+/// allowed.
 fn is_allowed(expression: &str) -> bool {
-    // Before SPDX, cargo had a slash for `OR`.
+    // Before SPDX, cargo used a slash for `OR`.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut reader = Reader { words: &words, next: 0 };

@@ -1,7 +1,9 @@
-//! The set `a2a`: SendMessage beside the official servers, many streams on one task, and memory over many tasks.
+//! The set `a2a`: SendMessage compared with the official servers, many streams on one task, and
+//! memory over many tasks.
 //!
-//! All are asked over JSON-RPC on 127.0.0.1 by the same client. Our agent is the built-in echo, as the rivals' echoes are
-//! part of their servers. It keeps every task on disk; the rivals keep nothing.
+//! The same client calls all servers over JSON-RPC on 127.0.0.1. Our agent is the built-in echo,
+//! because the rivals' echoes are part of their servers. It stores every task on disk; the rivals
+//! store nothing.
 
 mod flat;
 mod inbox;
@@ -21,7 +23,7 @@ use super::client::Door;
 use super::stage::Stage;
 use load::Server;
 
-/// How an agent of ours is asked.
+/// How to call one of our agents.
 fn server_of(stage: &Stage, entry: &Entry) -> anyhow::Result<Server> {
     let file = stage.home().token_file();
     let token = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;

@@ -1,7 +1,8 @@
-//! Messages into one mailbox, each acknowledged after fsync, beside SQLite's own commits of the same size.
+//! Messages into one mailbox, each acknowledged after fsync, compared with SQLite's own commits of
+//! the same size.
 //!
-//! Rounds of both take turns, so that a slow minute of the disk slows both. A mailbox holds 10,000 messages, so
-//! each round has a mailbox of its own.
+//! Rounds of both alternate, so that a slow minute of the disk slows both. A mailbox holds 10,000
+//! messages, so each round uses a new one.
 
 use anyhow::Context;
 
@@ -10,17 +11,18 @@ use super::raw::{self, Shape};
 use super::report::{Row, median};
 use super::{Bench, proc};
 
-/// Below the bound of a mailbox.
+/// Below the limit of a mailbox.
 const MESSAGES: u64 = 9_500;
 const CLIENTS: usize = 32;
 const IN_FLIGHT: usize = 16;
-/// What 32 callers that wait for each answer are held against: a commit for half of them.
+/// The rows per commit to compare 32 callers with that wait for each answer: a commit for half of
+/// them.
 const ROWS_ONE_EACH: usize = 16;
 
 const PER_SECOND_MIN: f64 = 10_000.0;
 const SHARE_OF_RAW_MIN: f64 = 0.5;
 
-/// What one round of the node gave.
+/// The result of one round against the node.
 struct Taken {
     tally: Tally,
     shape: Shape,
@@ -28,7 +30,7 @@ struct Taken {
     client_us: f64,
 }
 
-/// The rounds of one number of connections, node and raw in turn.
+/// The rounds for one number of connections, node and raw SQLite alternating.
 #[derive(Default)]
 struct Rounds {
     per_second: Vec<f64>,
@@ -65,7 +67,7 @@ pub(super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 }
 
 impl Rounds {
-    /// All of them means: the processor is the limit, and not the disk.
+    /// How many cores are busy. If all are, the processor is the limit, not the disk.
     fn cores_busy(&self) -> f64 {
         median(&self.per_second) * (median(&self.node_us) + median(&self.client_us)) / 1e6
     }
@@ -84,7 +86,7 @@ impl Rounds {
         median(&shares)
     }
 
-    /// The same without a bar.
+    /// The same rows without a bar.
     fn told(&self, name: &str) -> Vec<Row> {
         vec![
             Row::told(format!("{name}: share of raw SQLite"), self.share(), "×")
@@ -110,7 +112,7 @@ fn rounds(
     raw_rows: Option<usize>,
 ) -> anyhow::Result<Rounds> {
     let mut rounds = Rounds::default();
-    // The first tells the shape of the rows and warms the disk; it is not counted.
+    // The first round tells the shape of the rows and warms up the disk. It is not counted.
     let mut shape = one(bench, &format!("{name}-warm"), load)?.shape;
     for n in 0..count {
         let batch = raw_rows.unwrap_or(shape.batch);
@@ -152,7 +154,7 @@ fn one(bench: &Bench, name: &str, (connections, ask): (usize, Ask)) -> anyhow::R
     })
 }
 
-/// What the node counts itself.
+/// The counters that the node reports.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     pub(super) records: u64,

@@ -1,7 +1,9 @@
-//! What the audit log costs: the durable accept rate with it and without, in turn within one run (REST-9).
+//! The cost of the audit log: the rate of durable accepts with and without it, alternating within
+//! one run (REST-9).
 //!
-//! Rounds of both take turns. Whatever else goes on only slows a round down, by more than what is measured here, so
-//! the best round of each is compared. A mailbox holds 10,000 messages, so each round has a mailbox of its own.
+//! Other work on the machine only slows a round down, by more than the difference measured here. So
+//! the best round of each is compared. A mailbox holds 10,000 messages, so each round uses a new
+//! one.
 
 use anyhow::Context;
 
@@ -9,7 +11,7 @@ use super::client::{Ask, Door, Round, Until};
 use super::report::{Row, median};
 use super::{Bench, proc};
 
-/// Below the bound of a mailbox.
+/// Below the limit of a mailbox.
 const MESSAGES: u64 = 9_500;
 const CLIENTS: usize = 32;
 const IN_FLIGHT: usize = 16;
@@ -43,9 +45,9 @@ fn row(name: &str, (on, off): &(Rounds, Rounds)) -> Row {
 
 fn compare(bench: &Bench, name: &str, load: (usize, Ask)) -> anyhow::Result<(Rounds, Rounds)> {
     let (mut on, mut off) = (Rounds::default(), Rounds::default());
-    // The first of each warms the disk and is not counted.
+    // The first round of each warms up the disk and is not counted.
     for n in 0..=bench.pick(12, 3) {
-        // Whoever goes first has the colder caches; they take turns at that as well.
+        // The first of a pair has colder caches, so alternate the order.
         for audited in if n % 2 == 0 { [true, false] } else { [false, true] } {
             let (rate, cpu) = one(bench, &format!("{name}-{audited}-{n}"), load, audited)?;
             let rounds = if audited { &mut on } else { &mut off };
@@ -58,7 +60,7 @@ fn compare(bench: &Bench, name: &str, load: (usize, Ask)) -> anyhow::Result<(Rou
     Ok((on, off))
 }
 
-/// Messages a second, and the node's CPU for one in microseconds.
+/// Returns messages per second, and the node's CPU time per message in microseconds.
 fn one(
     bench: &Bench,
     name: &str,

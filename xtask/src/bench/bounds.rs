@@ -1,8 +1,8 @@
-//! What hostile neighbours cost a node: followers that do not read (finding M8), and a viewer that resizes without end
-//! (finding M9).
+//! What hostile neighbours cost a node: followers that do not read (finding M8), and a viewer that
+//! resizes without pause (finding M9).
 //!
-//! The figure is the peak of the node's memory (`VmHWM`) above what it had before. Beside it: how long `/status` took
-//! meanwhile.
+//! The result is the increase of the node's peak memory (`VmHWM`), and beside it the response time
+//! of `/status` meanwhile.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -21,13 +21,13 @@ const TASKS: usize = 60;
 const FOLLOWERS: usize = 20;
 const MANY_FOLLOWERS: usize = 200;
 const BODY_BYTES: usize = 1_000_000;
-/// Of one follower: two queues of 256 KB, and two events of 1 MB.
+/// For one follower: two queues of 256 KB, and two events of 1 MB.
 const FOLLOWER_MB_MAX: f64 = 3.0;
 const RESIZES_MB_MAX: f64 = 250.0;
 const PAGES: usize = 30;
 const PAGES_MB_MAX: f64 = 250.0;
 
-/// Tasks of 1 MB each, and followers that have asked for everything and read nothing.
+/// Tasks of 1 MB each, and followers that subscribe to everything and read nothing.
 pub(super) fn followers(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let tasks = bench.pick(TASKS, 10);
     let entry = bench.stage.echo("followed")?;
@@ -63,12 +63,12 @@ pub(super) fn followers(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Connections that asked for all events from the first on.
+/// Opens connections that subscribe to all events from the first one.
 fn follow(entry: &Entry, count: usize) -> anyhow::Result<Vec<UnixStream>> {
     ask_and_wait(entry, "/api/v1/events?after=0", count)
 }
 
-/// Messages of 1 MB that wait, and callers that asked for as many of them as they may and read nothing.
+/// Waiting messages of 1 MB, and callers that request as many as allowed and read nothing.
 pub(super) fn pages(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let entry = bench.stage.sink("paged")?;
     for _ in 0..bench.pick(TASKS, 10) {
@@ -87,7 +87,7 @@ pub(super) fn pages(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     )])
 }
 
-/// Connections that asked for this. Nothing is read from them.
+/// Opens connections that send this request and read nothing.
 fn ask_and_wait(entry: &Entry, path: &str, count: usize) -> anyhow::Result<Vec<UnixStream>> {
     let ask = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     (0..count)
@@ -114,7 +114,7 @@ fn send(socket: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The peak of the node, once it has not risen for a while.
+/// The node's peak memory, once it has stopped rising for a while.
 fn settled(entry: &Entry) -> anyhow::Result<f64> {
     const STILL: Duration = Duration::from_secs(2);
     let (mut peak, mut since) = (0.0, Instant::now());
@@ -128,7 +128,7 @@ fn settled(entry: &Entry) -> anyhow::Result<f64> {
     Ok(peak)
 }
 
-/// A viewer that leads and alternates between a very narrow and a very wide window, as fast as it can.
+/// A leading viewer alternates between a very narrow and a very wide window, as fast as it can.
 pub(super) fn resizes(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let fill =
         "i=0; while [ $i -lt 20000 ]; do echo line $i of much output; i=$((i+1)); done; exec sleep 1000";
@@ -152,7 +152,7 @@ pub(super) fn resizes(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         if frame.len() < sizes.len() * 64 {
             frame.extend_from_slice(&sizes);
         }
-        // What does not fit now is written later; what comes is thrown away.
+        // Bytes that do not fit now are written later. Bytes that arrive are discarded.
         if let Ok(written) = viewer.write(&frame) {
             frame.drain(..written);
         }
@@ -170,7 +170,7 @@ pub(super) fn resizes(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// The path may be longer than the system allows for a socket.
+/// Connects to a socket whose path may be longer than the system allows.
 fn connect(socket: &Path) -> anyhow::Result<UnixStream> {
     let (address, _guard) = synapse_store::home::socket_address(socket)?;
     Ok(UnixStream::connect(&address)?)

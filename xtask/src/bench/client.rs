@@ -1,7 +1,8 @@
-//! The load: many keep-alive connections, one request at a time on each, hand-written HTTP.
+//! The load generator: many keep-alive connections, one request at a time on each, hand-written
+//! HTTP.
 //!
-//! It must cost less than what it loads, so requests are bytes made once and answers are read only as far as
-//! needed to know where they end and whether they are good.
+//! It must cost less than the server it loads. So requests are prebuilt bytes, and responses are
+//! read only as far as needed to know where they end and whether they succeeded.
 //!
 //! Invariant: a round ends, by count or by time, and at the latest after `ROUND_MAX`.
 
@@ -19,7 +20,7 @@ use super::streaming;
 
 const THREADS: usize = 2;
 const ROUND_MAX: Duration = Duration::from_secs(120);
-/// What a message says, bytes.
+/// The length of a message's text.
 const TEXT_BYTES: usize = 300;
 
 /// Where the requests go.
@@ -33,9 +34,9 @@ pub(super) enum Door {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ask {
     Status,
-    /// A message each, with an id of its own.
+    /// One message per request, each with its own id.
     Message,
-    /// The same messages over one request per connection, this many under way on each.
+    /// The same messages over one request per connection, with this many in flight on each.
     Stream(usize),
 }
 
@@ -52,7 +53,7 @@ pub(super) struct Round {
     pub(super) until: Until,
 }
 
-/// What came of a round.
+/// The result of a round.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) answered: u64,
@@ -65,7 +66,7 @@ impl Tally {
         self.answered as f64 / self.took.as_secs_f64().max(1e-9)
     }
 
-    /// The latency that this share of the answers did not exceed, milliseconds.
+    /// The latency in milliseconds that this share of the responses did not exceed.
     pub(super) fn latency_ms(&mut self, share: f64) -> f64 {
         self.latencies_us.sort_unstable();
         let last = self.latencies_us.len().saturating_sub(1);
@@ -75,7 +76,7 @@ impl Tally {
 }
 
 impl Round {
-    /// Connects and warms up, then runs `before`, then the load, all at once.
+    /// Connects and warms up, then runs `before`, then starts the load on all threads at once.
     pub(super) fn run(&self, before: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Tally> {
         let gate = Arc::new(Barrier::new(THREADS + 1));
         let next = Arc::new(AtomicU64::new(0));
@@ -107,7 +108,7 @@ impl Round {
     }
 }
 
-/// One thread of the load.
+/// One thread of the load generator.
 struct Hand {
     door: Door,
     request: Request,
@@ -126,7 +127,7 @@ impl Hand {
             })?;
             Ok((runtime, lines))
         });
-        // Both waits happen whatever went wrong: the others stand at the same gate.
+        // Always reach both barriers, even after a failure, because the other threads wait there.
         gate.wait();
         gate.wait();
         let (runtime, lines) = opened?;
@@ -154,7 +155,8 @@ impl Hand {
         })
     }
 
-    /// Connects, and asks once on each line: who is calling is found out at the first request.
+    /// Opens connections and makes one request on each, because the node identifies the caller at
+    /// the first request.
     async fn open(&self, count: usize) -> anyhow::Result<Vec<Line>> {
         let warm = request(Ask::Status, &self.door);
         let mut lines = Vec::with_capacity(count);
@@ -199,7 +201,7 @@ impl Line {
         Ok(Self { wire, answer: vec![0; 16 << 10] })
     }
 
-    /// Asks until the round is over; gives back the latencies in microseconds.
+    /// Sends requests until the round is over. Returns the latencies in microseconds.
     async fn ask_on(
         mut self,
         mut request: Request,
@@ -245,7 +247,7 @@ impl Line {
     }
 }
 
-/// Where the head ends and where the answer ends, once the head is there.
+/// Where the head and the whole response end, once the head has arrived.
 fn extent(answer: &[u8]) -> Option<(usize, usize)> {
     const LENGTH: &[u8] = b"content-length: ";
     let head = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
@@ -259,7 +261,7 @@ fn extent(answer: &[u8]) -> Option<(usize, usize)> {
     Some((head, head + length))
 }
 
-/// One answer to one question, for what is asked only once.
+/// Makes a single GET request.
 pub(super) fn get(door: &Door, path: &str) -> anyhow::Result<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let asked = runtime.block_on(async {
@@ -270,7 +272,7 @@ pub(super) fn get(door: &Door, path: &str) -> anyhow::Result<String> {
     String::from_utf8(asked?).context("an answer that is no text")
 }
 
-/// A request as bytes; in a message, the id is the only thing that changes.
+/// A request as bytes. In a message, only the id changes.
 #[derive(Clone)]
 pub(super) struct Request {
     pub(super) bytes: Vec<u8>,
@@ -281,7 +283,7 @@ pub(super) struct Request {
 const COUNTER_DIGITS: usize = 12;
 
 impl Request {
-    /// How long the part of an id is that is changed in place.
+    /// The length of the part of the id that is changed in place.
     pub(super) const DIGITS: usize = COUNTER_DIGITS;
 
     pub(super) fn new(bytes: Vec<u8>, id_at: Option<usize>) -> Self {
@@ -314,7 +316,7 @@ fn request(ask: Ask, door: &Door) -> Request {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let ms = format!("{:012x}", since.as_millis());
             let text: String = "message ".chars().cycle().take(TEXT_BYTES).collect();
-            // Like a UUIDv7: the time first, so that ids come in order.
+            // Like a UUIDv7: the time first, so that ids are in order.
             let front = format!(r#"{{"message":"{text}","message_id":"{}-{}-7000-8000-"#, &ms[..8], &ms[8..]);
             let body = format!(r#"{front}{}"}}"#, "0".repeat(COUNTER_DIGITS));
             if let Ask::Stream(_) = ask {

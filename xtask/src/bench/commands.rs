@@ -1,6 +1,6 @@
-//! What one command costs: CPU of the process from start to end, as the kernel counted it.
+//! The cost of one command: the CPU time of its process from start to end, as the kernel counts it.
 //!
-//! Beside it stands `true`, which does nothing: the price of any process.
+//! Compared with `true`, which does nothing: the cost of any process.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -69,7 +69,8 @@ pub(super) struct Cost {
     pub(super) wall_ms: f64,
 }
 
-/// Runs it so often, one after another; nothing else may be waited for meanwhile.
+/// Runs the command this many times, one after another. No other child process may be waited for
+/// meanwhile.
 pub(super) fn median_of(runs: usize, command: impl Fn() -> Command) -> anyhow::Result<Cost> {
     let (mut cpu, mut wall) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
     for _ in 0..runs {

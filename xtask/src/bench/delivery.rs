@@ -1,8 +1,8 @@
-//! The set `delivery`: how messages come to the programs that agents are made of.
+//! The set `delivery`: how messages reach the programs of agents.
 //!
-//! The program is one of our own that notes with the machine's clock when its input brings the first byte of a
-//! message, and when its turn ends. Rivals get the same program and the same messages.
-//! Not here: what a call of a tool costs (`mcp`), which needs no terminal.
+//! The program is one of our own. It logs, with the machine's monotonic clock, when the first byte
+//! of a message arrives and when its turn ends. Rivals get the same program and the same messages.
+//! Not here: the cost of a tool call (`mcp`), which needs no terminal.
 
 pub(crate) mod agent;
 mod arrive;
@@ -24,12 +24,12 @@ use std::time::Duration;
 
 use nix::time::ClockId;
 
-/// The inner word by which this binary becomes that program.
+/// The hidden subcommand that makes this binary act as that program.
 pub(crate) const AGENT: &str = "__agent";
 
-/// Nanoseconds of the machine's clock, the same in every process.
+/// Nanoseconds of the monotonic clock, which all processes share.
 fn now_ns() -> u64 {
-    // It is there on every system that has processes.
+    // Every supported system has this clock.
     let since = ClockId::CLOCK_MONOTONIC.now().map(Duration::from).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -47,7 +47,7 @@ impl Times {
         self.0.push(ms);
     }
 
-    /// The time that this share of them did not exceed.
+    /// The time in milliseconds that this share of them did not exceed.
     fn at(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

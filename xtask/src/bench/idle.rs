@@ -1,4 +1,4 @@
-//! An agent that nobody asks anything: what it keeps, how often it wakes, what its start costs.
+//! An agent without requests: its memory, how often it wakes, what its start costs.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::{Bench, proc};
 const SETTLE: Duration = Duration::from_secs(4);
 const NODE_MB_MAX: f64 = 10.0;
 const WAKE_UPS_MAX: f64 = 1.0;
-/// The bar on wake-ups is for this long.
+/// The time span that the bar on wake-ups applies to.
 const SPAN: Duration = Duration::from_secs(5);
 const START_MS_MAX: f64 = 40.0;
 const STARTS: usize = 10;
@@ -50,7 +50,7 @@ fn wake_ups(quiet: &Entry, watched: Duration) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// The node's own CPU when its port first answers.
+/// The CPU time that the node has used when its port first answers.
 fn cold_start(bench: &Bench) -> anyhow::Result<Row> {
     let (mut node_ms, mut holder_ms, mut wall_ms) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..STARTS {

@@ -1,4 +1,4 @@
-//! The machine, in the facts that explain the numbers: cores, kernel, disk, and how busy it is.
+//! Facts about the machine that explain the numbers: cores, kernel, disk, and load.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::report::median;
 
-/// Above this, somebody else works here too.
+/// Above this load, other work runs on the machine.
 const LOAD_QUIET: f64 = 1.0;
 
 pub(super) fn facts(folder: &Path) -> anyhow::Result<Vec<(&'static str, Value)>> {
@@ -33,7 +33,7 @@ fn load_average() -> anyhow::Result<f64> {
     text.split_whitespace().next().context("an empty load average")?.parse().context("the load average")
 }
 
-/// What one durable write costs at least.
+/// The minimum cost of one durable write.
 fn sync_micros(folder: &Path) -> anyhow::Result<f64> {
     const WRITES: usize = 300;
     let path = folder.join("sync.tmp");

@@ -1,6 +1,6 @@
-//! What a call of a tool costs: from the line that asks to the line that answers, over two pipes.
+//! The cost of a tool call: from the request line to the response line, over two pipes.
 //!
-//! Beside it stands `ping`, which only goes there and back, and the same message as a command of its own.
+//! Compared with `ping`, which is a bare round trip, and with the same message sent by a command.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -75,7 +75,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It ends when its input does.
+        // It exits when its input ends.
         self.input = None;
         let _ = self.child.wait();
     }

@@ -1,8 +1,9 @@
-//! Opening a large store: a million delivered messages behind it, ten thousand waiting in it.
+//! Opening a large store: a million delivered messages in its past, ten thousand waiting.
 //!
-//! The store is made by the real core and the real journal, driven as a node drives them, and left as a crash
-//! would leave it: with all the records to replay that may come together between two snapshots. It is kept under `target/bench` for as long as `core` and `store`
-//! stay as they are; each run opens a copy.
+//! The real core and the real journal create the store, driven as a node drives them. It is left as
+//! a crash would leave it, with nearly the maximum of records to replay after a snapshot. It is
+//! kept under `target/bench` as long as the code of `core` and `store` does not change; each run
+//! opens a copy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,9 +21,9 @@ use filling::Size;
 
 mod filling;
 
-/// As much as a mailbox holds.
+/// The capacity of a mailbox.
 const WAITING: usize = 10_000;
-/// Nearly as many as may come together between two snapshots of such a mailbox: four records each.
+/// Nearly the maximum between two snapshots of such a mailbox, at four records each.
 const IN_TAIL: u64 = 9_000;
 const OPEN_S_MAX: f64 = 1.0;
 const OPENINGS: usize = 3;
@@ -77,7 +78,7 @@ fn open(journal: &Path) -> anyhow::Result<Opened> {
     Ok(opened)
 }
 
-/// How many records come after the last snapshot.
+/// The number of records after the last snapshot.
 fn tail_of(journal: &Path) -> anyhow::Result<u64> {
     let db = rusqlite::Connection::open(journal)?;
     let sql =
@@ -86,7 +87,7 @@ fn tail_of(journal: &Path) -> anyhow::Result<u64> {
     Ok(db.query_row(sql, [], |row| row.get(0))?)
 }
 
-/// How long a real node took to answer its program.
+/// How long a real node took until it answered its program.
 struct NodeStart {
     empty: Duration,
     large: Duration,
@@ -110,7 +111,7 @@ fn node_on(bench: &Bench, store: &Path) -> anyhow::Result<NodeStart> {
     Ok(NodeStart { empty, large })
 }
 
-/// The store for this code and this size; made if there is none.
+/// The store for this code and this size. Created if it does not exist.
 fn kept_store(bench: &Bench, size: Size) -> anyhow::Result<PathBuf> {
     let delivered = size.delivered;
     let stores = bench.folder.join("stores");
@@ -119,7 +120,7 @@ fn kept_store(bench: &Bench, size: Size) -> anyhow::Result<PathBuf> {
     if kept.join(JOURNAL).exists() {
         return Ok(kept);
     }
-    // Made by other code: nobody will ask for it again.
+    // Stores of other code are never used again.
     if stores.exists() {
         for old in fs::read_dir(&stores)? {
             let old = old?;
@@ -170,7 +171,7 @@ fn fresh_dir(path: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))
 }
 
-/// The database and what may lie beside it.
+/// The database file and the files beside it.
 fn store_files(folder: &Path) -> anyhow::Result<Vec<String>> {
     let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     let names: Vec<String> = names.collect::<anyhow::Result<_>>()?;

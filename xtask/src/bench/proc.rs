@@ -1,6 +1,7 @@
-//! What the kernel knows of a process: CPU time, private memory, how often it woke.
+//! What the kernel knows about a process: CPU time, private memory, wake-ups.
 //!
-//! CPU comes from clocks that count nanoseconds: the ticks of `/proc/<pid>/stat` are as long as some of the bars.
+//! CPU time comes from clocks with nanoseconds: the ticks of `/proc/<pid>/stat` are as long as some
+//! of the bars.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,7 +14,7 @@ use nix::sys::time::TimeVal;
 use nix::time::ClockId;
 use nix::unistd::Pid;
 
-/// User and system time of a process, all its threads, those that ended too.
+/// User and system time of a process, including threads that have ended.
 pub(super) fn cpu_of(pid: u32) -> anyhow::Result<Duration> {
     let pid = Pid::from_raw(i32::try_from(pid)?);
     let clock = ClockId::pid_cpu_clock_id(pid).with_context(|| format!("the CPU clock of process {pid}"))?;
@@ -38,12 +39,13 @@ fn both(usage: &Usage) -> Duration {
     micros(usage.user_time()) + micros(usage.system_time())
 }
 
-/// Memory that only this process has, bytes.
+/// Memory that only this process uses, in bytes.
 pub(super) fn private_bytes(pid: u32) -> anyhow::Result<u64> {
     memory(pid, &["Private_Clean:", "Private_Dirty:"])
 }
 
-/// What of it is not just code of a program that nobody else runs now, bytes.
+/// The part of the private memory that was written to, in bytes. This excludes code that merely no
+/// other process maps now.
 pub(super) fn written_bytes(pid: u32) -> anyhow::Result<u64> {
     memory(pid, &["Private_Dirty:"])
 }
@@ -54,14 +56,14 @@ fn memory(pid: u32, kinds: &[&str]) -> anyhow::Result<u64> {
     Ok(1024 * sum_of(&text, kinds))
 }
 
-/// The most memory that a process ever had, megabytes.
+/// The peak memory of a process, in megabytes.
 pub(super) fn peak_mb(pid: u32) -> anyhow::Result<f64> {
     let path = format!("/proc/{pid}/status");
     let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
     Ok(sum_of(&text, &["VmHWM:"]) as f64 / 1024.0)
 }
 
-/// How often each thread of a process went to sleep of itself; each sleep ends with a wake-up.
+/// How often each thread of a process went to sleep voluntarily. Each sleep ends with a wake-up.
 pub(super) struct Sleeps(BTreeMap<OsString, u64>);
 
 impl Sleeps {
@@ -70,14 +72,14 @@ impl Sleeps {
         let mut counts = BTreeMap::new();
         for thread in fs::read_dir(&folder).with_context(|| format!("reading {folder}"))? {
             let thread = thread?;
-            // Gone since the folder was read: it is as if it had ended just before.
+            // The thread ended after the folder was read. Treat it as if it had ended just before.
             let Ok(status) = fs::read_to_string(thread.path().join("status")) else { continue };
             counts.insert(thread.file_name(), sum_of(&status, &["voluntary_ctxt_switches:"]));
         }
         Ok(Self(counts))
     }
 
-    /// Wake-ups since `before`. A thread that is gone woke once more, to end.
+    /// Wake-ups since `before`. A thread that ended meanwhile woke once more, to exit.
     pub(super) fn since(&self, before: &Self) -> u64 {
         let ended = before.0.keys().filter(|thread| !self.0.contains_key(*thread)).count() as u64;
         let slept =
@@ -86,7 +88,7 @@ impl Sleeps {
     }
 }
 
-/// The numbers on the lines that begin with one of these names.
+/// The sum of the numbers on the lines with these names.
 fn sum_of(text: &str, names: &[&str]) -> u64 {
     let number = |line: &str| {
         let mut words = line.split_whitespace();
@@ -118,7 +120,7 @@ mod tests {
         let own = std::process::id();
         assert!(cpu_of(own).unwrap() > Duration::ZERO);
         assert!(own_cpu().unwrap() > Duration::ZERO);
-        // In this order: looking costs memory too.
+        // In this order, because reading the files uses memory too.
         let written = written_bytes(own).unwrap();
         assert!(written > 0 && private_bytes(own).unwrap() >= written);
         assert!(Sleeps::of(own).is_ok() && children_cpu().is_ok());

@@ -1,4 +1,5 @@
-//! The limit beside the node: one thread, one SQLite connection, rows like the journal's, nothing else.
+//! The limit to compare the node with: one thread, one SQLite connection, rows like the journal's,
+//! nothing else.
 
 use std::path::Path;
 use std::time::Instant;
@@ -6,7 +7,7 @@ use std::time::Instant;
 use anyhow::Context;
 use rusqlite::{Connection, OpenFlags, params};
 
-/// The shape of an accepted message on disk, and how many came in one commit.
+/// The size of an accepted message on disk, and how many are in one commit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) head_bytes: usize,
@@ -23,9 +24,10 @@ pub(super) fn lengths(journal: &Path) -> anyhow::Result<(usize, usize)> {
     Ok((head.round() as usize, body.round() as usize))
 }
 
-/// Inserts `rows` rows in commits of the given size, each on disk before the next; rows per second.
+/// Inserts `rows` rows in commits of the given size, each on disk before the next. Returns rows per
+/// second.
 ///
-/// Checkpoints are SQLite's own, within the commits: the node does that work in the same time too.
+/// SQLite checkpoints within the commits, because a node's time includes its checkpoints too.
 pub(super) fn rows_per_second(folder: &Path, rows: usize, shape: Shape) -> anyhow::Result<f64> {
     let path = folder.join("raw.db");
     let files = ["raw.db", "raw.db-wal", "raw.db-shm"].map(|name| folder.join(name));
@@ -34,7 +36,7 @@ pub(super) fn rows_per_second(folder: &Path, rows: usize, shape: Shape) -> anyho
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "cache_size", -4000)?;
-    // As in the journal (`store::schema`).
+    // The same tables as in the journal (`store::schema`).
     db.execute_batch(
         "CREATE TABLE message (
             seq  INTEGER PRIMARY KEY,

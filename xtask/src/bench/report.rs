@@ -1,10 +1,10 @@
-//! What was measured: rows with a bar, a table for people, JSON for programs.
+//! The results: rows with a bar, a table for people, JSON for programs.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-/// One number, what stands beside it in the same run, and the bar it should meet.
+/// One number, the numbers of the same run beside it, and the bar it should meet.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     name: String,
@@ -12,7 +12,7 @@ pub(crate) struct Row {
     unit: &'static str,
     bar: Bar,
     beside: Vec<(&'static str, f64, &'static str)>,
-    /// Why it could not be measured; its bar then counts as missed.
+    /// Why it could not be measured. Its bar then counts as missed.
     missing: Option<String>,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct Row {
 enum Bar {
     AtLeast(f64),
     AtMost(f64),
-    /// Told because it explains another number.
+    /// Reported because it explains another number.
     None,
 }
 
@@ -37,12 +37,12 @@ impl Row {
         Self { name: name.into(), value, unit, bar: Bar::None, beside: Vec::new(), missing: None }
     }
 
-    /// What it should be measured beside is not here.
+    /// A row whose comparison is not available.
     pub(super) fn missing(name: impl Into<String>, unit: &'static str, bar: f64, why: String) -> Self {
         Self { missing: Some(why), ..Self::at_least(name, 0.0, unit, bar) }
     }
 
-    /// It could not be measured.
+    /// Marks the row as not measured.
     pub(super) fn without(self, why: &str) -> Self {
         Self { missing: Some(why.to_owned()), ..self }
     }
@@ -168,7 +168,7 @@ fn number(value: f64, unit: &str) -> String {
     if unit.is_empty() { text } else { format!("{text} {unit}") }
 }
 
-/// `12345` as `12,345`.
+/// Formats `12345` as `12,345`.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
@@ -181,7 +181,7 @@ fn grouped(value: f64) -> String {
     text
 }
 
-/// The middle of them; of an even number the mean of both middles. None is zero.
+/// The median. For an even number of values, the mean of the middle two. Zero if there are none.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,5 @@
-//! The least an HTTP server can do: read a request, write the same answer. What the client and the kernel cost.
+//! A minimal HTTP server: reads a request, writes a fixed response. Shows the cost of the client
+//! and the kernel.
 
 use std::net::SocketAddr;
 
@@ -6,10 +7,10 @@ use anyhow::Context;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// As long as a status with its head.
+/// The length of a status response with its head.
 const ANSWER_BYTES: usize = 400;
 
-/// Answers on a port of 127.0.0.1 until it is dropped, on two threads as a node does.
+/// Answers on a port of 127.0.0.1 until it is dropped, on two threads like a node.
 pub(super) struct Responder {
     pub(super) port: u16,
     _runtime: tokio::runtime::Runtime,

@@ -1,7 +1,8 @@
-//! Searching a history of a million messages in three languages, with the real command.
+//! Searches a history of a million messages in three languages, with the real command.
 //!
-//! The journal is written through the store, a message and its ending at a time and without a node, since only
-//! looking back is measured. What the first search does, the filling of the index, is told beside it.
+//! The journal is written through the store, one message and its ending at a time, without a node,
+//! since only searching is measured. The first search also fills the index, and that time is
+//! reported beside it.
 
 use std::fs;
 use std::path::Path;
@@ -26,9 +27,9 @@ const SEARCH_MS_MAX: f64 = 50.0;
 const RUNS: usize = 15;
 const BATCH: u64 = 5_000;
 const RARE: &str = "xylophone";
-/// One message in so many says the rare word.
+/// One message in this many contains the rare word.
 const RARE_EVERY: u64 = 100_000;
-/// One task in so many has an answer; the others were only to be seen.
+/// One task in this many has an answer. The others are one-way.
 const ANSWER_EVERY: u64 = 8;
 
 pub(super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
@@ -98,14 +99,14 @@ fn fill(path: &Path, agent: AgentId, messages: u64) -> anyhow::Result<()> {
             batch.clear();
         }
     }
-    // The records themselves are of no use to whoever looks back.
+    // Searching does not use the raw records.
     drop(journal);
     let db = rusqlite::Connection::open(path)?;
     db.execute_batch("DELETE FROM journal; PRAGMA wal_checkpoint(TRUNCATE);")?;
     Ok(())
 }
 
-/// A message and the end of its task, one minute after another.
+/// A message and the end of its task, a second after the previous one.
 fn one(n: u64, agent: AgentId, dice: &mut u64) -> [Entry; 2] {
     const FIRST_MS: u64 = 1_790_000_000_000;
     let at = Timestamp(FIRST_MS + n * 1_000);
@@ -178,7 +179,7 @@ const JAPANESE: &str = "会議室 の 予約 を 確認 して ください 。 
 const CHINESE: &str = "请 检查 数据库 连接 错误 并且 修改 代码 ， 测试 已经 完成 服务器 正在 等待 消息 。 我们 需要 \
     部署 版本 上海 问题 回复 任务 索引";
 
-/// A sentence or three; every third in Japanese, every third in Chinese.
+/// A text of 20 to 48 words: English, Japanese and Chinese in turn.
 fn text(n: u64, dice: &mut u64) -> String {
     let (words, gap, count) = match n % 3 {
         0 => (ENGLISH, " ", 20),

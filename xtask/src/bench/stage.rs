@@ -1,6 +1,7 @@
-//! A throw-away home with real agents in it, and the release binary to talk to them.
+//! A temporary home with real agents in it, and the release binary to talk to them.
 //!
-//! Invariant: every agent started here is stopped with its home, also when a measurement fails.
+//! Invariant: every agent started here is stopped when its home is dropped, even after a failed
+//! measurement.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +16,7 @@ use synapse_store::registry::{self, Entry};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Homes are called after the process that made them.
+/// Homes are named after the process that created them.
 const HOME: &str = "home-";
 
 pub(crate) struct Stage {
@@ -25,7 +26,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(super) fn new(folder: &Path, synapse: PathBuf) -> anyhow::Result<Self> {
-        // A run that was broken off left its agents behind; dropping their stage stops them.
+        // A run that was interrupted leaves its agents behind. Dropping their stage stops them.
         for entry in fs::read_dir(folder)? {
             let name = entry?.file_name();
             let pid = name.to_str().and_then(|name| name.strip_prefix(HOME));
@@ -50,7 +51,7 @@ impl Stage {
         &self.home
     }
 
-    /// A command line of ours, ready to be started in this home.
+    /// A `synapse` command, ready to be started in this home.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.synapse);
         command.args(args).env("SYNAPSE_HOME", self.home.root()).current_dir(self.home.root());
@@ -66,29 +67,30 @@ impl Stage {
         Ok(())
     }
 
-    /// An agent that runs a command for each task; none is ever sent.
+    /// Starts an agent that would run a command for each task. It never gets one.
     pub(super) fn start(&self, name: &str) -> anyhow::Result<()> {
         self.must(&["run", "--detach", "--name", name, "--exec", "cat"])
     }
 
-    /// The built-in echo.
+    /// Starts the built-in echo.
     pub(super) fn echo(&self, name: &str) -> anyhow::Result<Entry> {
         self.must(&["run", "--detach", "--name", name, "--echo"])?;
         self.wait_for(name, |entry| entry.status == AgentState::Idle)
     }
 
-    /// Where `synapse certs make` puts what it makes.
+    /// Where `synapse certs make` writes its files.
     pub(super) fn certs(&self) -> PathBuf {
         self.home.root().join("certs")
     }
 
-    /// An agent with a mailbox that nobody reads: its program joined and was killed.
+    /// An agent whose mailbox nobody reads: its program joined and was killed.
     pub(super) fn sink(&self, name: &str) -> anyhow::Result<Entry> {
         self.join_and_leave(name)?;
         self.wait_for(name, |entry| entry.status == AgentState::Offline)
     }
 
-    /// Joins as `name` until the mailbox has answered, then dies; gives back how long the answer took.
+    /// Joins as `name` until the node has answered, then kills the program. Returns how long the
+    /// answer took.
     pub(super) fn join_and_leave(&self, name: &str) -> anyhow::Result<Duration> {
         let began = Instant::now();
         let mut command = self.command(&["join", "--name", name]);
@@ -111,7 +113,7 @@ impl Stage {
         registry::scan(&self.home).agents
     }
 
-    /// The entry of `name`, once it is as wished.
+    /// Waits until the registry entry of `name` meets the condition.
     pub(super) fn wait_for(&self, name: &str, wish: impl Fn(&Entry) -> bool) -> anyhow::Result<Entry> {
         let began = Instant::now();
         loop {
@@ -127,12 +129,12 @@ impl Stage {
         }
     }
 
-    /// The journal of an agent; touched only while the agent is stopped.
+    /// The journal of an agent. Use it only while the agent is stopped.
     pub(super) fn journal_of(&self, entry: &Entry) -> PathBuf {
         self.home.agent(&entry.agent_id).journal()
     }
 
-    /// The user's settings of this home.
+    /// The user's settings file in this home.
     pub(super) fn settings_file(&self) -> PathBuf {
         self.home.root().join("settings.json")
     }

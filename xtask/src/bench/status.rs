@@ -1,4 +1,4 @@
-//! `GET /status` on connections that stay open, beside a responder that does nothing else.
+//! `GET /status` on open connections, compared with a responder that does nothing else.
 
 use std::time::Duration;
 

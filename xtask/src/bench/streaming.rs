@@ -1,6 +1,7 @@
-//! The load of a sender that keeps several messages under way on one connection: `POST /api/v1/stream`.
+//! The load of a sender with several messages in flight on one connection: `POST /api/v1/stream`.
 //!
-//! One request with a chunked body; whatever was acknowledged by one read is replaced by one write.
+//! It is one request with a chunked body. For all messages that one read acknowledged, it sends new
+//! ones in one write.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use super::client::{Line, Request};
 
 const HEAD: &[u8] = b"POST /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Keeps `in_flight` messages under way until `max` were sent in all; gives back the latencies in microseconds.
+/// Keeps `in_flight` messages in flight until `max` were sent in total. Returns the latencies in
+/// microseconds.
 pub(super) async fn run(
     mut line: Line,
     mut message: Request,
@@ -57,7 +59,8 @@ pub(super) async fn run(
     }
 }
 
-/// Counts answers by their ends: an object's brace and a line's end, which no framing contains.
+/// Counts responses by their ends: an object's brace and a line end, which chunk framing never
+/// contains.
 #[derive(Default)]
 struct Answers {
     last: u8,

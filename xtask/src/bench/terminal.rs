@@ -1,7 +1,7 @@
-//! The set `terminal`: what the wrapper costs between a program and the terminal of a person.
+//! The set `terminal`: what the wrapper between a program and a person's terminal costs.
 //!
-//! Everything runs in a PTY of the benchmark's own, which plays the person's terminal and reads all that comes. Rivals
-//! get the same program, the same bytes and the same window.
+//! Everything runs in a PTY of the benchmark, which acts as the person's terminal and reads all
+//! output. Rivals get the same program, the same bytes and the same window size.
 
 mod flood;
 mod keys;
@@ -22,18 +22,19 @@ use synapse_store::registry::Entry;
 
 use super::client::{Door, get};
 
-/// The window of everything that is measured here.
+/// The window size of all measurements here.
 pub(super) const COLUMNS: u16 = 120;
 pub(super) const ROWS: u16 = 40;
 
-/// What the node thinks is on the screen.
+/// The screen as the node sees it.
 fn screen_of(agent: &Entry) -> anyhow::Result<Vec<String>> {
     let text = get(&Door::Unix(agent.socket.clone()), "/api/v1/screen?format=text")?;
     let rows = text.split_once("\r\n\r\n").map_or(text.as_str(), |(_, body)| body);
     Ok(rows.lines().map(str::to_owned).collect())
 }
 
-/// Waits until the node's model shows `part`; looking costs the node little and is not done often.
+/// Waits until the node's screen model shows `part`. Polls rarely, since each poll costs the node a
+/// little.
 fn wait_for_screen(agent: &Entry, part: &str) -> anyhow::Result<Vec<String>> {
     const PATIENCE: Duration = Duration::from_secs(60);
     let began = Instant::now();

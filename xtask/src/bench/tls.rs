@@ -1,7 +1,8 @@
-//! What TLS costs: a request on a secured connection beside the same request on a plain one, and handshakes.
+//! The cost of TLS: requests on a TLS connection compared with the same on a plain one, and
+//! handshakes.
 //!
-//! Both ends show certificates. CPU of the node alone, in rounds that take turns, so that a busy machine disturbs
-//! both alike.
+//! Both ends use certificates. Measured is the node's CPU time, in alternating rounds, so that a
+//! busy machine affects both alike.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,7 +67,8 @@ pub(super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// CPU of the node for one request in microseconds, and the latency that 99 of 100 did not exceed in milliseconds.
+/// Returns the node's CPU time per request in microseconds, and the 99th percentile of the latency
+/// in milliseconds.
 fn load(door: Door, node: u32, span: Duration) -> anyhow::Result<(f64, f64)> {
     let round = Round { door, connections: CONNECTIONS, ask: Ask::Status, until: Until::Elapsed(span) };
     let mut before = Duration::ZERO;
@@ -84,8 +86,8 @@ struct Shaken {
     cpu_ms: f64,
 }
 
-/// One connection after another on a few lines, each with a request, since only an answer proves that the server
-/// was content with our certificate.
+/// Opens connections one after another on a few lines. Each makes a request, since only a response
+/// proves that the server accepted our certificate.
 fn handshakes(port: u16, config: &Arc<ClientConfig>, node: u32, span: Duration) -> anyhow::Result<Shaken> {
     const LINES: usize = 4;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,4 +1,4 @@
-//! Rivals that are packages of Python: fetched by their name into a folder of the benchmark, once.
+//! Rivals that are Python packages: installed once, by name, into a folder of the benchmark.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use anyhow::Context;
 
 use crate::shell;
 
-/// Where the package is, or would be.
+/// The virtual environment of a package, whether it exists or not.
 pub(super) fn of(folder: &Path, package: &str) -> PathBuf {
     folder.join(format!("venv-{package}"))
 }
 
-/// The program of a package, fetched if it is not there yet.
+/// The program of a package, installed on first use.
 pub(super) fn program(folder: &Path, package: &str, program: &str) -> anyhow::Result<PathBuf> {
     let venv = of(folder, package);
     let found = venv.join("bin").join(program);

@@ -1,4 +1,4 @@
-//! Our side: a home of its own, an agent that is called, and the client that calls.
+//! Our side: a temporary home, the agent to call, and the client.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::{Cases, Verdict};
 const START_WITHIN: Duration = Duration::from_secs(120);
 const END_WITHIN: Duration = Duration::from_secs(10);
 const CALL_WITHIN: &str = "60s";
-/// For an answer that is not waited for.
+/// The timeout of a message whose answer is not waited for.
 const BEGIN_WITHIN: &str = "20s";
 
 pub(super) struct Ours {
@@ -22,13 +22,13 @@ pub(super) struct Ours {
     home: tempfile::TempDir,
 }
 
-/// An agent of ours, until it is dropped.
+/// A running agent of ours. It is stopped when dropped.
 pub(super) struct Served<'a> {
     pub(super) url: String,
     ours: &'a Ours,
 }
 
-/// One thing that our client does with a server at a URL.
+/// One thing that our client does with the server at a URL.
 type Case = fn(&Ours, &str) -> anyhow::Result<Verdict>;
 
 impl Drop for Served<'_> {
@@ -55,8 +55,9 @@ impl Ours {
         command.output().with_context(|| format!("running synapse {}", words.join(" ")))
     }
 
-    /// The agent that does what the first word of a message says. The scripts of the official SDKs bring a token and try
-    /// every binding; the others are shown what everybody is shown.
+    /// Starts the agent that does what the first word of a message says. The scripts of the
+    /// official SDKs bring a token and try every binding. The others run without a token and with
+    /// the default bindings.
     pub(super) fn serve(&self, root: &Path, is_official: bool) -> anyhow::Result<Served<'_>> {
         // The webhooks of the scripts are on this machine.
         self.synapse(&["config", "set", "network.push_private", "true"])?;
@@ -71,7 +72,7 @@ impl Ours {
         Ok(Served { url, ours: self })
     }
 
-    /// What our client can do with a server that repeats messages.
+    /// What our client can do with a server that echoes messages.
     pub(super) fn cases(&self, url: &str) -> Cases {
         let cases: [(&str, Case); 5] = [
             ("send", Self::send),
@@ -94,7 +95,7 @@ impl Ours {
             .with_context(|| short(&String::from_utf8_lossy(&said.stderr)))
     }
 
-    /// A stream, where the card declares one; else questions.
+    /// Streams if the card declares streaming, otherwise polls.
     fn send(&self, url: &str) -> anyhow::Result<Verdict> {
         let told = self.answer(&["send", url, "hello there", "--response", "--timeout", CALL_WITHIN])?;
         Ok(expect(told["answer"]["text"].as_str().is_some_and(|text| text.contains("hello there")), &told))
@@ -170,12 +171,12 @@ fn expect(fits: bool, seen: &Value) -> Verdict {
     if fits { Verdict::Ok } else { Verdict::Failed(short(&seen.to_string())) }
 }
 
-/// One line of it.
+/// The text as one short line.
 fn short(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
 }
 
-/// The first line that somebody says, if it comes in time. The rest is read and thrown away.
+/// The first line of the output, if it arrives in time. The rest is read and discarded.
 pub(super) fn first_line(output: impl Read + Send + 'static) -> Option<String> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
@@ -186,7 +187,7 @@ pub(super) fn first_line(output: impl Read + Send + 'static) -> Option<String> {
     told.recv_timeout(START_WITHIN).ok()
 }
 
-/// Waits for its end, and does not wait long.
+/// Waits a short time for the process to exit, then kills it.
 pub(super) fn end(process: &mut Child) {
     let until = Instant::now() + END_WITHIN;
     while Instant::now() < until {

@@ -1,4 +1,4 @@
-//! The table for people.
+//! The table of the results, as Markdown.
 
 use std::fmt::Write as _;
 
@@ -31,14 +31,14 @@ pub(super) fn written(rows: &[Row]) -> String {
     page
 }
 
-/// What passed, then what did not, then what is not there.
+/// The cases that passed, then those that failed, then those that are missing.
 fn summed(cases: &Cases) -> String {
     let passed: Vec<&str> =
         cases.iter().filter(|(_, verdict)| *verdict == Verdict::Ok).map(|(case, _)| case.as_str()).collect();
     let mut parts = Vec::new();
     match passed.len() {
         0 => {}
-        // Those of the official SDKs are many, over several bindings.
+        // The official SDKs have many cases, over several bindings.
         many if many > 12 => parts.push(format!("{many} cases pass")),
         _ => parts.push(format!("{} pass", passed.join(", "))),
     }

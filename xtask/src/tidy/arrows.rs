@@ -1,6 +1,6 @@
-//! Which crate may stand on which, and what may never stand below the pure ones.
+//! Which crate may depend on which, and what the pure crates may never depend on, directly or not.
 //!
-//! Arrows for tests are free: a crate may test itself with anything.
+//! Dependencies for tests are free: a crate may test itself with anything.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Violation;
 use crate::shell;
 
-/// A room, and the rooms it may stand on. A new crate needs a row here.
+/// A crate, and the crates it may depend on. A new crate needs a row here.
 const ARROWS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("dialects", &["core"]),
@@ -34,12 +34,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["core", "holder", "store", "terminal", "testkit", "tls"]),
 ];
 
-/// Rooms that decide and never touch the world.
+/// Crates that decide and do no I/O.
 const PURE: &[&str] = &["core", "dialects"];
-/// Crates that touch it: sockets, disks, clocks, randomness.
+/// Crates that do I/O: sockets, disks, clocks, randomness.
 const IMPURE: &[&str] = &["tokio", "axum", "hyper", "rusqlite", "rustix", "getrandom"];
 
-/// Arrows between our crates that the table does not have.
+/// Dependencies between our crates that are not in the table.
 pub(super) fn between_crates(root: &Path) -> anyhow::Result<Vec<Violation>> {
     let metadata =
         shell::read(root, &["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline"])?;
@@ -51,7 +51,7 @@ pub(super) fn between_crates(root: &Path) -> anyhow::Result<Vec<Violation>> {
     Ok(forbidden_arrows(&metadata, line_of))
 }
 
-/// Crates that touch the world, found below the pure ones.
+/// I/O crates among the dependencies of the pure crates.
 pub(super) fn below_pure_crates(root: &Path) -> anyhow::Result<Vec<Violation>> {
     let mut found = Vec::new();
     for room in PURE {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// One crate in `folder` called `name`, with dependencies of a kind each.
+    /// Checks one crate in `folder` called `name`, whose dependencies each have a kind.
     #[track_caller]
     fn check(folder: &str, name: &str, dependencies: &[(&str, Option<&str>)], expected: &[&str]) {
         let dependencies: Vec<Value> =

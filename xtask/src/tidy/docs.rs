@@ -1,14 +1,14 @@
-//! Pages that point at pages: every link between files leads somewhere, and the README names no page that is not there.
+//! Links in the docs: every link between files has a target, and the README names no page that does
+//! not exist.
 //!
-//! Not here: addresses on the web. They change without us, and no check may
-//! need a network.
+//! Not here: links to the web. They change without us, and no check may need a network.
 
 use super::Violation;
 use super::tree::Tree;
 
 const README: &str = "README.md";
 
-/// Everything wrong with the links of all pages.
+/// All broken links of all pages.
 pub(super) fn links(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
@@ -45,7 +45,7 @@ fn page_links(path: &str, text: &str, tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// Pages the README speaks of, linked or not: `docs/guide.md`, `STYLE.md`.
+/// Pages that the README names without a link and that do not exist: `docs/guide.md`, `STYLE.md`.
 fn named_pages(text: &str, tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for (line, prose) in prose_lines(text) {
@@ -72,12 +72,12 @@ fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The line with everything between backticks taken out.
+/// The line without the text between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }
 
-/// What `[text](target)` and `[name]: target` point at.
+/// The targets of `[text](target)` and `[name]: target`.
 fn targets(line: &str) -> Vec<String> {
     let inline = line.match_indices("](").map(|(at, _)| &line[at + 2..]).filter(|rest| rest.contains(')'));
     let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")).map(|(_, target)| target);
@@ -85,7 +85,8 @@ fn targets(line: &str) -> Vec<String> {
     inline.chain(definition).map(|rest| rest[..end_of(rest)].to_owned()).collect()
 }
 
-/// `target` as seen from `page`, as a path from the root; `None` when it leaves the tree.
+/// Resolves `target` relative to `page`, as a path from the root. `None` if it leaves the
+/// repository.
 fn resolve(page: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = if target.starts_with('/') { vec![] } else { page.split('/').collect() };
     parts.pop();
@@ -99,7 +100,7 @@ fn resolve(page: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The anchors of a page's headings: lower case, spaces to hyphens, no other signs.
+/// The anchors of a page's headings: lower case, hyphens for spaces, no other punctuation.
 fn headings(page: &str) -> Vec<String> {
     let titles = prose_lines(page).filter(|(_, line)| line.starts_with('#'));
     let anchor = |line: &str| {

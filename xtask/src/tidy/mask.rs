@@ -1,8 +1,8 @@
 //! Rust source with its comments and literals blanked out.
 //!
-//! What is left is code, byte for byte where it was, so a rule may search for
-//! a word or match a brace without reading a string as a deed. This is no
-//! parser: it knows where a comment or a literal begins and ends, no more.
+//! What is left is code, byte for byte in its place, so a rule may search for a word or match
+//! braces without being misled by a string. This is not a parser: it knows only where comments and
+//! literals begin and end.
 
 /// The same text, same length, same lines, with spaces where comments and literals were.
 pub(super) fn mask(text: &str) -> String {
@@ -21,7 +21,7 @@ pub(super) fn mask(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Where the comment or literal that begins at `at` ends, if one does begin there.
+/// The end of the comment or literal that begins at `at`, if one begins there.
 fn blank_until(bytes: &[u8], at: usize) -> Option<usize> {
     match &bytes[at..] {
         [b'/', b'/', ..] => Some(find(bytes, at, b"\n").unwrap_or(bytes.len())),
@@ -62,7 +62,7 @@ fn after_string(bytes: &[u8], from: usize) -> usize {
     at
 }
 
-/// `r"…"`, `r#"…"#` and so on; `r#word` is a name and not a string.
+/// Handles `r"…"`, `r#"…"#` and so on. `r#word` is an identifier, not a string.
 fn after_raw(bytes: &[u8], from: usize) -> Option<usize> {
     let hashes = bytes[from + 1..].iter().take_while(|byte| **byte == b'#').count();
     if bytes.get(from + 1 + hashes) != Some(&b'"') {
@@ -74,7 +74,7 @@ fn after_raw(bytes: &[u8], from: usize) -> Option<usize> {
     Some(end.map_or(bytes.len(), |end| end + close.len()))
 }
 
-/// `'x'` and `'\n'` are characters; `'a` alone is a lifetime.
+/// Handles `'x'` and `'\n'`, which are characters. `'a` alone is a lifetime.
 fn after_char(bytes: &[u8], from: usize) -> Option<usize> {
     let first = *bytes.get(from + 1)?;
     if first == b'\\' {

@@ -1,14 +1,14 @@
-//! The pure crates touch nothing: no clock, no environment, no disk, no socket, no process, no thread.
+//! The pure crates do no I/O: no clock, no environment, no disk, no socket, no process, no thread.
 //!
-//! Their tests may. This reads what is written; `arrows` looks at what stands
-//! below them, and clippy at what is called.
+//! Their tests may. This module checks the source text, `arrows` checks the dependencies, and
+//! clippy checks the calls.
 
 use super::Violation;
 use super::source::{Source, is_word, words};
 
 const PURE: &[&str] = &["crates/core/src/", "crates/dialects/src/"];
 
-/// Modules of `std` a pure crate does without, and what it does instead.
+/// Modules of `std` that a pure crate must not use, and what to do instead.
 const MODULES: &[(&str, &str)] = &[
     ("env", "take the setting as an argument"),
     ("fs", "leave the disk to `store`"),
@@ -51,7 +51,7 @@ pub(super) fn touches_nothing(file: &Source<'_>) -> Vec<Violation> {
     found
 }
 
-/// What stands behind `std`, each path spelled out: `::{a, b::{c, d}}` gives `a`, `b::c` and `b::d`.
+/// The paths after `std`, spelled out: `::{a, b::{c, d}}` gives `a`, `b::c` and `b::d`.
 fn used_paths(after: &str) -> Vec<String> {
     let mut depth = 0;
     let end = after.find(|c: char| {
@@ -67,7 +67,7 @@ fn used_paths(after: &str) -> Vec<String> {
     paths.iter().map(|path| path.trim_start_matches("::").to_owned()).collect()
 }
 
-/// A tree of imports without its last brace, as found by `used_paths`.
+/// Spells out a tree of imports, which `used_paths` gives without its last brace.
 fn spelled_out(tree: &str) -> Vec<String> {
     let Some((prefix, group)) = tree.split_once('{') else {
         // `a as b` is still a use of `a`.

@@ -1,4 +1,4 @@
-//! How files and functions are shaped: a head, a size one can hold in mind, a name one can find.
+//! The shape of files and functions: a file head, size limits, no `mod.rs`.
 
 use super::Violation;
 use super::source::{Source, is_test_file};
@@ -6,7 +6,7 @@ use super::source::{Source, is_test_file};
 const FILE_LINES_MAX: usize = 500;
 const DOOR_LINES_MAX: usize = 250;
 const FUNCTION_LINES_MAX: usize = 70;
-/// A test of the whole program tells a story, and a story may be a little longer.
+/// The limit for a test of the whole program, which tells a story and may be a little longer.
 const STORY_LINES_MAX: usize = 100;
 
 const TABLE: &str = "// tidy: table";
@@ -38,7 +38,7 @@ pub(super) fn file_fits(file: &Source<'_>) -> Vec<Violation> {
     vec![Violation::new(file.path, FILE_LINES_MAX + 1, what)]
 }
 
-/// A door is no table: whatever is long about it belongs behind it.
+/// A door must be short and cannot be marked as a table: its logic belongs elsewhere.
 pub(super) fn door_fits(file: &Source<'_>) -> Vec<Violation> {
     let lines = lines_before_tests(file);
     if lines <= DOOR_LINES_MAX || !file.path.starts_with(DOORS) {
@@ -67,7 +67,7 @@ pub(super) fn functions_fit(file: &Source<'_>) -> Vec<Violation> {
     found
 }
 
-/// The mark stands on the first line, or above it among the comments and attributes.
+/// Whether the mark is on the first line, or above it among comments and attributes.
 fn is_marked_table(file: &Source<'_>, first_line: usize) -> bool {
     let is_head = |line: &&str| line.starts_with("//") || line.starts_with("#[");
     let written: Vec<&str> = file.text.lines().take(first_line).map(str::trim).collect();
@@ -75,7 +75,8 @@ fn is_marked_table(file: &Source<'_>, first_line: usize) -> bool {
     own.contains(TABLE) || above.iter().rev().copied().take_while(is_head).any(|line| line.contains(TABLE))
 }
 
-/// All lines that are not tests. Where every line is a test, only a file of its own in `src` is free.
+/// The number of lines outside tests. A file that consists of tests counts in full, unless it is in
+/// `src`.
 fn lines_before_tests(file: &Source<'_>) -> usize {
     let all_tests = is_test_file(file.path) && !file.path.contains("/src/");
     let in_testkit = file.path.starts_with("crates/testkit/");

@@ -5,13 +5,13 @@ use super::mask::mask;
 pub(super) struct Source<'a> {
     pub(super) path: &'a str,
     pub(super) text: &'a str,
-    /// The text without comments and literals, see `mask`.
+    /// The text with comments and literals blanked out, see `mask`.
     pub(super) code: String,
     /// For each line, whether it belongs to a test.
     tests: Vec<bool>,
 }
 
-/// A function with a body; lines count from 1 and include the one they end on.
+/// A function with a body. Lines are numbered from 1, and the last one is included.
 pub(super) struct Function<'a> {
     pub(super) name: &'a str,
     pub(super) first_line: usize,
@@ -47,7 +47,7 @@ impl<'a> Source<'a> {
         self.code.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
-    /// The line as it was written, comments and all.
+    /// The original line, including comments.
     pub(super) fn written(&self, line: usize) -> &str {
         self.text.lines().nth(line - 1).unwrap_or_default()
     }
@@ -65,7 +65,8 @@ impl<'a> Source<'a> {
         for at in words(&self.code, "fn") {
             let after = self.code[at + 2..].trim_start();
             let name = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
-            // No name: a type like `fn(u8) -> u8`. No body: a promise in a trait.
+            // Without a name it is a type such as `fn(u8) -> u8`, without a body a declaration in a
+            // trait.
             if let Some(end) = item_end(&self.code, at)
                 && !name.is_empty()
                 && self.code[..end].ends_with('}')
@@ -92,13 +93,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A file that is nothing but tests, or only there for them.
+/// Whether a file contains only tests, or only helpers for tests.
 pub(super) fn is_test_file(path: &str) -> bool {
     path.split('/').any(|part| part == "tests" || part == "tests.rs" || part == "benches")
         || path.starts_with("crates/testkit/")
 }
 
-/// Where `word` stands in `code` as a whole word.
+/// The positions of `word` in `code`, as a whole word.
 pub(super) fn words<'c>(code: &'c str, word: &'c str) -> impl Iterator<Item = usize> + 'c {
     code.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let before = code[..*at].chars().next_back();
@@ -111,7 +112,7 @@ pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The end of the item that begins at `from`: after its `;`, or after the brace that closes its body.
+/// The end of the item that begins at `from`: after its `;`, or after the closing brace of its body.
 fn item_end(code: &str, from: usize) -> Option<usize> {
     let mut round = 0;
     let mut braces = 0;

@@ -1,7 +1,7 @@
-//! The files of the tree: what is tracked, or would be if it were added.
+//! The files of the repository: those that are tracked, or would be once they are added.
 //!
-//! Read once, then looked at by every rule. Files that are no text (a NUL, or
-//! no UTF-8) are listed but have no text.
+//! They are read once, for all rules. Binary files (with a NUL, or invalid UTF-8) are listed
+//! without text.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use anyhow::Context;
 
 use crate::shell;
 
-/// Path from the root, with `/`, to the text of the file; `None` where there is no text.
+/// Maps each path from the root, with `/`, to the text of the file. `None` if it is binary.
 pub(crate) struct Tree {
     files: BTreeMap<String, Option<String>>,
 }
 
 impl Tree {
-    /// The paths alone, without reading a file.
+    /// Lists the paths without reading the files.
     pub(crate) fn list(root: &Path) -> anyhow::Result<Self> {
         let files = tracked(root)?.into_iter().filter(|path| root.join(path).is_file());
         Ok(Self { files: files.map(|path| (path, None)).collect() })
@@ -50,7 +50,7 @@ impl Tree {
         self.files.get(path)?.as_deref()
     }
 
-    /// Whether `path` is a file of the tree, or a folder with one in it.
+    /// Whether `path` is one of the files, or a folder that contains one.
     pub(super) fn has(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
         path.is_empty() || self.files.contains_key(path) || self.paths().any(|file| file.starts_with(&folder))
@@ -58,13 +58,13 @@ impl Tree {
 }
 
 fn tracked(root: &Path) -> anyhow::Result<Vec<String>> {
-    // Without `safe.directory`, git says nothing about a tree that another user checked out.
+    // Without `safe.directory`, git lists nothing in a repository that another user checked out.
     let list = ["git", "-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"];
     if root.join(".git").exists() {
         let listed = shell::read(root, &list)?;
         return Ok(listed.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect());
     }
-    // An unpacked archive has no git: everything but what a build leaves behind.
+    // An unpacked archive has no git: list everything except what a build leaves behind.
     let mut paths = Vec::new();
     walk(root, "", &mut paths)?;
     Ok(paths)

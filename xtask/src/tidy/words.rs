@@ -1,4 +1,4 @@
-//! Words that do not belong into the tree: unfinished work, tests that sleep or never run, paths of one machine.
+//! Forbidden words: unfinished work, tests that sleep or are ignored, paths of one machine.
 
 use super::Violation;
 use super::source::{Source, words};
@@ -43,7 +43,7 @@ pub(super) fn sleeps_in_no_test(file: &Source<'_>) -> Vec<Violation> {
     sleeping.map(|(line, _)| Violation::new(file.path, line, what)).collect()
 }
 
-/// Paths that exist on one machine only. This one looks at every text file, comments and all.
+/// Finds paths that exist on only one machine. Checks every text file, including comments.
 pub(super) fn names_no_machine(path: &str, text: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -55,13 +55,13 @@ pub(super) fn names_no_machine(path: &str, text: &str) -> Vec<Violation> {
     found
 }
 
-/// Folders that are someone's own as they stand, and folders whose children are.
+/// Folders that are private themselves, and folders whose children are.
 const OWN: &[&str] = &["work", "root"];
 const OWNED: &[&str] = &["home", "Users"];
 
 fn machine_path(line: &str) -> Option<&str> {
     for (slash, _) in line.match_indices('/') {
-        // In the middle of a longer path or an address, such a folder is nobody's.
+        // Inside a longer path or a URL, such a folder is fine.
         let before = line[..slash].chars().next_back();
         if before.is_some_and(|c| c.is_alphanumeric() || "_-.~/}*".contains(c))
             && !line[..slash].ends_with("file://")

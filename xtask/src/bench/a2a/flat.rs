@@ -1,11 +1,11 @@
-//! Memory over many tasks: what the node has after a tenth of them, and after all.
+//! Memory over many tasks: the node's memory after a tenth of them, and after all.
 
 use super::super::report::Row;
 use super::super::{Bench, proc};
 use super::server_of;
 
 const CONNECTIONS: usize = 16;
-/// What tasks that have ended may leave behind, in all.
+/// How much memory all ended tasks together may leave in use.
 const GROWTH_MB_MAX: f64 = 10.0;
 
 pub(in super::super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {

@@ -1,4 +1,4 @@
-//! A program that stays with a node, as `synapse join` does: what it is handed, and what it says.
+//! A program connected to a node, as with `synapse join`: receives messages and reports on them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::super::client::{Door, Line};
 
 const WINDOW: usize = 256;
 
-/// Says how it goes with a message.
+/// Reports the progress of a message.
 pub(super) async fn report(line: &mut Line, said: &Value) -> anyhow::Result<()> {
     let body = said.to_string();
     let request = format!(
@@ -26,7 +26,7 @@ pub(super) struct Message {
     text: String,
 }
 
-/// The messages of a node, as they are handed out.
+/// The stream of messages that a node delivers.
 pub(super) struct Inbox {
     line: Line,
     lines: Lines,
@@ -38,13 +38,13 @@ impl Inbox {
         let request = format!("GET /api/v1/inbox/stream?window={WINDOW} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         line.wire.write_all(request.as_bytes()).await?;
         let mut inbox = Self { line, lines: Lines::default() };
-        // Whoever has read its greeting is linked.
+        // The greeting says that the link is open.
         let hello = inbox.line().await?;
         ensure!(hello["type"] == "hello", "the node did not greet: {hello}");
         Ok(inbox)
     }
 
-    /// The next message; what else is told is passed over.
+    /// Returns the next message and skips other lines.
     pub(super) async fn next(&mut self) -> anyhow::Result<Message> {
         loop {
             let line = self.line().await?;
@@ -71,7 +71,7 @@ impl Inbox {
     }
 }
 
-/// Lines of JSON in a chunked body: whatever begins with a brace; framing and head never do.
+/// JSON lines in a chunked body. They begin with a brace, which headers and chunk framing never do.
 #[derive(Default)]
 struct Lines {
     have: Vec<u8>,

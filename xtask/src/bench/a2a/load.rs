@@ -1,6 +1,7 @@
-//! The client of all of them: SendMessage over JSON-RPC, one at a time on each of some connections.
+//! The load generator of this set: SendMessage over JSON-RPC, one request at a time on each
+//! connection.
 //!
-//! Invariant: an answer counts only when it says that its task is completed.
+//! Invariant: a response counts only if its task is completed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -12,11 +13,11 @@ use super::super::client::{Door, Line, Request, Tally, host};
 
 const THREADS: usize = 2;
 const ROUND_MAX: Duration = Duration::from_secs(1800);
-/// What a message says, bytes.
+/// The length of a message's text.
 const TEXT_BYTES: usize = 300;
 const DONE: &[u8] = b"TASK_STATE_COMPLETED";
 
-/// A server, and how it is asked.
+/// A server, and how to call it.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     pub(super) door: Door,
@@ -25,7 +26,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The head of a request, up to its last line.
+    /// The head of a request, except for its last line.
     pub(super) fn head(&self, length: usize) -> String {
         let login = self.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n"));
         format!(
@@ -42,7 +43,8 @@ impl Server {
         format!("{}{body}", self.head(body.len())).into_bytes()
     }
 
-    /// A message whose id can be changed in place; no two made in one millisecond are needed.
+    /// A request whose message id is changed in place. The prefix is the time, so ids are unique as
+    /// long as no two requests are built in the same millisecond.
     fn message(&self) -> Request {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let text: String = "message ".chars().cycle().take(TEXT_BYTES).collect();
@@ -56,7 +58,8 @@ impl Server {
         Request::new(bytes, Some(id_at))
     }
 
-    /// Asks `count` times over that many connections; `before` runs when all is open and nothing has begun.
+    /// Sends `count` requests over this many connections. Calls `before` once all are open and none
+    /// has started.
     pub(super) fn load(
         &self,
         connections: usize,
@@ -64,7 +67,7 @@ impl Server {
         before: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<Tally> {
         let gate = Arc::new(Barrier::new(THREADS + 1));
-        // The first are the warm-up.
+        // The first requests are the warm-up.
         let next = Arc::new(AtomicU64::new(connections as u64));
         let request = self.message();
         let mut threads = Vec::new();
@@ -95,7 +98,7 @@ impl Server {
     }
 }
 
-/// One thread of the load.
+/// One thread of the load generator.
 struct Hand {
     server: Server,
     request: Request,
@@ -113,7 +116,7 @@ impl Hand {
             })?;
             Ok((runtime, lines))
         });
-        // Both waits happen whatever went wrong: the others stand at the same gate.
+        // Always reach both barriers, even after a failure, because the other threads wait there.
         gate.wait();
         gate.wait();
         let (runtime, lines) = opened?;
@@ -133,7 +136,7 @@ impl Hand {
         })
     }
 
-    /// Connects, and asks once on each.
+    /// Opens connections, and makes one request on each.
     async fn open(&self, share: usize, first: u64) -> anyhow::Result<Vec<Line>> {
         let mut lines = Vec::with_capacity(share);
         for n in 0..share {

@@ -1,6 +1,7 @@
-//! The official servers: the Python SDK's with the script of our tests, and an echo on the Rust crate, built here.
+//! The official servers: the Python SDK's, with the script of our tests, and an echo on the Rust
+//! crate, which is built here.
 //!
-//! Each runs on 127.0.0.1 and says where in its first line. It ends when it is dropped.
+//! Each runs on 127.0.0.1 and prints its address as its first line. It is killed when dropped.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -57,13 +58,13 @@ impl Rival {
 
 impl Drop for Rival {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to end.
+        // It may have exited by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Builds the echo in a crate of its own, once for each text of it.
+/// Builds the echo in its own crate, again only if its source changed.
 fn build(folder: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(folder.join("src")).with_context(|| format!("making {}", folder.display()))?;
     for (name, text) in [("Cargo.toml", RUST_ECHO_MANIFEST), ("src/main.rs", RUST_ECHO)] {

@@ -1,6 +1,8 @@
-//! An echo on the official Rust server crate: what `bench a2a` builds in a crate of its own and measures beside us.
+//! An echo on the official Rust server crate. `bench a2a` builds it in its own crate and measures
+//! it beside us.
 //!
-//! Its task is completed with its first event, which is the least the crate can be asked to do. It is no module of xtask.
+//! It completes its task with the first event, which is the least work for the crate. It is not a
+//! module of xtask.
 
 use std::sync::Arc;
 

@@ -1,7 +1,9 @@
-//! SendMessage to an echo over 16 connections, beside the official servers and what the disk allows.
+//! SendMessage to an echo over 16 connections, compared with the official servers and with the
+//! disk's limit.
 //!
-//! The servers take turns, so that a slow minute slows all. A task of ours is some records in some commits; what SQLite
-//! alone can do with as many rows in as large commits is the limit of the run.
+//! The servers take turns, so that a slow minute slows all of them. A task of ours is some records
+//! in some commits. SQLite alone, with as many rows in commits of the same size, gives the limit of
+//! the run.
 
 use anyhow::Context;
 
@@ -33,7 +35,7 @@ struct Rounds {
 }
 
 pub(in super::super) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    // First, since building it takes minutes: a program that says nothing for so long is let go.
+    // First, because building them takes minutes.
     let (python, rust) = (Rival::python(bench)?, Rival::rust(bench));
     let entry = bench.stage.echo("echo")?;
     let server = server_of(&bench.stage, &entry)?;
@@ -104,7 +106,8 @@ impl Rounds {
         rows
     }
 
-    /// The crate keeps nothing; where the disk allows less than it does, the disk is the measure.
+    /// The Rust crate stores nothing. If the disk is slower than the crate, the disk's limit is the
+    /// comparison.
     fn beside_rust(&self, ours: f64, limit: f64, memory: f64) -> Row {
         let rust = median(&self.rust);
         let row = if limit < rust {

@@ -1,6 +1,6 @@
-//! A thousand streams on one task: what they cost the node, and how soon an event is with all of them.
+//! A thousand streams on one task: what they cost the node, and how soon all of them have an event.
 //!
-//! Half come over TCP and half over the Unix socket: each has room for some five hundred connections.
+//! Half use TCP and half the Unix socket, because each allows only some five hundred connections.
 
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Open once the task itself was told.
+    /// Opens a stream and waits until the task itself has arrived.
     async fn open(server: &Server, task: &str) -> anyhow::Result<Self> {
         let mut line = Line::connect(&server.door).await?;
         line.wire.write_all(&server.call("SubscribeToTask", &format!(r#"{{"id":"{task}"}}"#))).await?;
@@ -80,7 +80,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Reads until these bytes came; what came before them is let go.
+    /// Reads until these bytes have arrived, and discards everything up to them.
     async fn wait_for(&mut self, wanted: &[u8]) -> anyhow::Result<()> {
         let mut buffer = [0; 4096];
         let came = async {

@@ -1,11 +1,14 @@
-//! The program that stands in for a CLI agent: a composer, turns of a known length, and a log with times.
+//! A program that stands in for a CLI agent: a composer, turns of a known length, and a log with
+//! times.
 //!
-//! It is this binary under an inner word, run by whatever is measured: `__agent LOG [turn=MS] [hold=FILE] [silent]
-//! [hooks=PROGRAM]`. Its screen is drawn as Claude Code draws its composer, because that is what rivals can read.
+//! It is this binary under a hidden subcommand, started by whatever is measured: `__agent LOG
+//! [turn=MS] [hold=FILE] [silent] [hooks=PROGRAM]`. It draws its composer like Claude Code's,
+//! because rivals can read that.
 //!
-//! Each line of the log is a time in nanoseconds, an event and a text. The events: `first` byte of a message, `enter`,
-//! `given` (the text that was submitted), `body` (what a hook brought), `idle` (the turn is over and it can be typed to).
-//! Not here: approvals, and anything nasty; the scripted CLI of the tests has them.
+//! Each line of the log is a time in nanoseconds, an event and a text. The events are `first` (the
+//! first byte of a message), `enter`, `given` (the submitted text), `body` (what a hook returned)
+//! and `idle` (the turn is over and the program can be typed to). Not here: approvals and
+//! misbehaviour; the scripted CLI of the tests has them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -22,24 +25,24 @@ use serde_json::json;
 use super::now_ns;
 
 const TURN: Duration = Duration::from_millis(50);
-/// How often it looks whether it may end the turn that is held.
+/// How often it checks whether a held turn may end.
 const HOLD_LOOK: Duration = Duration::from_millis(5);
-/// Lines of the conversation that it shows.
+/// How many lines of the conversation it shows.
 const SHOWN: usize = 20;
 const RULE: &str = "────────────────────────────────────────";
 const PASTE: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
 
-/// How it is to behave.
+/// How the program behaves.
 #[derive(Debug, PartialEq, Eq)]
 struct How {
     log: PathBuf,
     turn: Duration,
-    /// The first turn lasts until this file is there.
+    /// The first turn lasts until this file exists.
     hold: Option<PathBuf>,
-    /// It does not report its state; only its screen tells.
+    /// Do not report the state. Only the screen shows it.
     silent: bool,
-    /// The program that it calls for its events, as Claude Code does.
+    /// The program to call for hook events, as Claude Code does.
     hooks: Option<String>,
 }
 
@@ -75,17 +78,17 @@ struct Agent {
     output: File,
     said: Vec<String>,
     draft: String,
-    /// Bytes that are not understood yet.
+    /// Bytes of an incomplete key.
     rest: Vec<u8>,
-    /// The first byte of the next message has come.
+    /// Whether the first byte of the next message has arrived.
     begun: bool,
     busy: bool,
-    /// When its turn ends; none while it is held, or while it is idle.
+    /// When the turn ends. None while it is held, or while the program is idle.
     ends: Option<Instant>,
     session: String,
 }
 
-/// What the bytes mean.
+/// A decoded key.
 #[derive(Debug, PartialEq, Eq)]
 enum Key {
     Text(String),
@@ -131,7 +134,7 @@ impl Agent {
                 let at = now_ns();
                 match input.read(&mut buffer) {
                     Ok(read @ 1..) => self.take(at, &buffer[..read])?,
-                    // Its terminal is gone.
+                    // The terminal is gone.
                     Ok(0) | Err(_) => return Ok(()),
                 }
             }
@@ -145,7 +148,7 @@ impl Agent {
             (true, None) => HOLD_LOOK,
             (true, Some(ends)) => ends.saturating_duration_since(Instant::now()),
         };
-        // Rounded up: a turn that has not quite ended would be looked at again and again.
+        // Rounded up, so that the loop does not spin just before the end of a turn.
         Ok(PollTimeout::try_from(wait + Duration::from_micros(999))?)
     }
 
@@ -238,7 +241,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Calls the program for an event and waits for it, as the real one does; gives back what it said.
+    /// Calls the hook program for an event and waits for it, as the real CLI does. Returns its
+    /// output.
     fn hook(&mut self, word: &str, event: &serde_json::Value) -> anyhow::Result<Option<String>> {
         let Some(program) = &self.how.hooks else { return Ok(None) };
         let mut event = event.clone();
@@ -262,7 +266,7 @@ impl Agent {
     }
 }
 
-/// The first thing in these bytes and how long it is; none until all of it has come.
+/// The first key in these bytes and its length. None while it is incomplete.
 fn first_key(bytes: &[u8]) -> Option<(Key, usize)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let whole = |rest: &[u8], end: &[u8]| rest.windows(end.len()).position(|part| part == end);
@@ -284,7 +288,7 @@ fn first_key(bytes: &[u8]) -> Option<(Key, usize)> {
         [first, ..] if *first < 0x20 => Some((Key::Other, 1)),
         _ => {
             let end = bytes.iter().position(|byte| *byte < 0x20 || *byte == 0x7f).unwrap_or(bytes.len());
-            // A character may come in pieces.
+            // A UTF-8 character may arrive in pieces.
             let valid = match std::str::from_utf8(&bytes[..end]) {
                 Ok(_) => end,
                 Err(e) if e.valid_up_to() > 0 => e.valid_up_to(),

@@ -1,7 +1,9 @@
-//! From the start of the sender to the first byte at an idle program, beside hcom and Synapse A2A in the same run.
+//! From the start of the sender to the first byte at an idle program, compared with hcom and
+//! Synapse A2A in the same run.
 //!
-//! Messages of all take turns in rounds, so that whatever else the machine does meets all of them. Where the time goes
-//! is told by shorter ways: a process that only says its version, and the same message on a connection that is open.
+//! The messages of all contenders alternate in rounds, so that other work on the machine affects
+//! all of them. Shorter paths show where the time goes: a process that only prints its version, and
+//! the same message on an open connection.
 
 use super::hcom::Hcom;
 use super::ours::Ours;
@@ -10,11 +12,11 @@ use super::{Times, ours};
 use crate::bench::report::Row;
 use crate::bench::{Bench, commands};
 
-/// hcom's time by ours.
+/// The minimum of hcom's time divided by ours.
 const HCOM_RATIO_MIN: f64 = 1.0;
 const A2A_RATIO_MIN: f64 = 10.0;
 const OURS_PER_ROUND: usize = 10;
-/// What explains needs fewer.
+/// The explaining measurements need fewer messages.
 const EXPLAINED_PER_ROUND: usize = 5;
 const HCOM_PER_ROUND: usize = 3;
 const A2A_PER_ROUND: usize = 2;
@@ -23,14 +25,14 @@ const A2A_PER_ROUND: usize = 2;
 struct Found {
     /// `synapse send`.
     sent: Way,
-    /// The same, waiting for the proof.
+    /// The same, waiting for the proof of delivery.
     proven: Way,
     /// A request on an open connection.
     posted: Way,
     trigger: Times,
     body: Times,
     a2a: Way,
-    /// Once: it takes seconds.
+    /// Measured once, because it takes seconds.
     a2a_command: Option<f64>,
 }
 
@@ -50,12 +52,12 @@ impl Way {
 }
 
 pub(in crate::bench) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    // The pause before Enter is that of the profiles that we ship.
+    // With the pause before Enter that our profiles have.
     let mut ours = Ours::start(bench, "arrive", "{}", &[])?;
     let mut post = ours.open()?;
     let (mut hcom, mut a2a) = (Hcom::start(bench), SynapseA2a::start(bench));
     let mut found = Found::default();
-    // The first round warms everything up.
+    // The first round is the warm-up.
     for round in 0..=bench.pick(10, 1) {
         let mut one = Found::default();
         for n in 0..OURS_PER_ROUND {
@@ -84,7 +86,7 @@ pub(in crate::bench) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// A rival that fails is told with the reason and asked no more; ours goes on.
+/// If a rival fails, records the reason and does not ask it again. Our measurement continues.
 fn rival<T>(rival: &mut anyhow::Result<T>, ask: impl FnOnce(&mut T) -> anyhow::Result<()>) {
     if let Ok(one) = rival
         && let Err(error) = ask(one)

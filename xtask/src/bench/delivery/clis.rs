@@ -1,5 +1,5 @@
-//! Real CLIs against a mock of their model: from `synapse send` to the model's request, and from the end of the model's
-//! answer to the printed one.
+//! Real CLIs with a mock of their model: the time from `synapse send` to the request to the model,
+//! and from the end of the model's answer to the printed one.
 
 use super::Times;
 use crate::bench::Bench;

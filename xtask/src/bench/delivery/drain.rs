@@ -1,7 +1,9 @@
-//! Many messages for a program that works: once it is done they come one by one, in order, and without waiting.
+//! Many messages for a busy program: once it is idle, they arrive one by one, in order, and without
+//! pauses.
 //!
-//! A gap is the time between the end of a turn, as the program knows it, and the first byte of the next message: it is
-//! idle, and something waits for it. Priorities 2 to 4: what has 1 is never typed, and 5 stops the turn that runs.
+//! A gap is the time between the end of a turn, as the program logs it, and the first byte of the
+//! next message. The program is idle then, and a message waits. Only priorities 2 to 4 are used: 1
+//! is never typed, and 5 stops the current turn.
 
 use std::time::Duration;
 
@@ -17,11 +19,12 @@ use crate::bench::{Bench, proc};
 
 const GAP_MS_MAX: f64 = 300.0;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The pause before Enter is short, so that many fit: what is measured is between the turns.
+/// A short pause before Enter, so that many messages fit in. The time between the turns is what
+/// counts.
 const SUBMIT: &str = "{ settle_ms: 20 }";
-/// A composer has to be empty for 120 ms before anything is typed; no turn of a model is shorter.
+/// A composer must be empty for 120 ms before a message is typed. No model has a shorter turn.
 const TURN: &str = "turn=150";
-/// Where only the screen tells, a turn must be long enough to be seen there.
+/// If only the screen shows the state, a turn must be long enough to be seen there.
 const TURN_SEEN: &str = "turn=300";
 const SEEN: Duration = Duration::from_millis(500);
 
@@ -38,9 +41,9 @@ struct Drained {
     gaps: Times,
     overtaken: usize,
     took_s: f64,
-    /// For one message, milliseconds.
+    /// CPU time of the node per message, in milliseconds.
     node_cpu: f64,
-    /// What the machine made others wait for.
+    /// The delays that the machine itself caused.
     machine: Times,
 }
 
@@ -97,7 +100,7 @@ fn drain(bench: &Bench, name: &'static str, count: usize, words: &[&str]) -> any
     Ok(Drained { gaps, overtaken: overtaken(&queued, &left)?, took_s, node_cpu, machine })
 }
 
-/// All three, mixed, and the same in every run.
+/// All three priorities, mixed, and the same in every run.
 fn priority_of(n: usize) -> u64 {
     2 + (n as u64 * 7_919) % 3
 }

@@ -1,6 +1,7 @@
-//! hcom, with the same program under the name of one that it knows.
+//! hcom, with the same program under the name of a CLI that hcom supports.
 //!
-//! It types a short trigger; the program then calls it as a hook, as Claude Code does, and the hook brings the text.
+//! hcom types a short trigger. The program then calls hcom as a hook, as Claude Code does, and the
+//! hook returns the text.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -18,9 +19,9 @@ use crate::bench::terminal::{COLUMNS, Pty, ROWS};
 use crate::bench::{Bench, venv};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// After a turn it types nothing for a second and a half.
+/// After a turn, hcom types nothing for 1.5 seconds.
 const PAUSE: Duration = Duration::from_millis(2_500);
-/// What its agents are called by, whatever names it gives them.
+/// The tag that addresses its agents, whatever names it gives them.
 const TAG: &str = "bench";
 
 pub(super) struct Hcom {
@@ -33,7 +34,7 @@ pub(super) struct Hcom {
     sent: usize,
 }
 
-/// One message, milliseconds since its sender was about to start.
+/// The times of one message, in milliseconds since the start of its sender.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     /// The first byte of the trigger.
@@ -43,11 +44,11 @@ pub(super) struct Arrival {
 }
 
 impl Hcom {
-    /// Fetches it where that is possible, and starts the program in it.
+    /// Installs hcom if possible, and starts the program in it.
     pub(super) fn start(bench: &Bench) -> anyhow::Result<Self> {
         let folder = bench.folder.join("rivals");
         let program = venv::program(&folder, "hcom", "hcom")?;
-        // On the same disk, and gone with the other homes.
+        // On the same disk, and deleted with the other homes.
         let home = bench.stage.home().root().join("hcom");
         std::fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
         let file = home.join("agent.log");
@@ -61,7 +62,7 @@ impl Hcom {
         );
         named_claude(&home, &line)?;
         let mut command = command(&program, &home);
-        // Its other way is a plugin that asks four times a second whether there is something.
+        // Without this, it uses a plugin that polls four times a second.
         command.args(["claude", "--tag", TAG]).env("HCOM_CLAUDE_DELIVERY", "inject");
         command.env("TERM", "xterm-256color");
         let pty = Pty::start(&command, COLUMNS, ROWS)?;
@@ -96,7 +97,7 @@ impl Hcom {
 
 impl Drop for Hcom {
     fn drop(&mut self) {
-        // What it started outlives the terminal for a while; in this home there is nothing else of it.
+        // hcom's processes outlive the terminal for a while. Kill everything of hcom in this home.
         let mut command = command(&self.program, &self.home);
         command.args(["kill", "all"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let _ = command.status();
@@ -123,12 +124,12 @@ fn named_claude(home: &Path, line: &str) -> anyhow::Result<()> {
     Ok(std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?)
 }
 
-/// Reads until it is over; the terminal ends with it, and what runs in it.
+/// Reads until it is told to stop. Then the terminal closes, and everything in it ends.
 fn read_on(mut pty: Pty, over: Arc<AtomicBool>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         while !over.load(Ordering::Acquire) {
             let _ = pty.drain(Duration::from_millis(20));
-            // A terminal that is closed has nothing to wait for.
+            // If the terminal is closed, reading does not block.
             std::thread::sleep(Duration::from_millis(1));
         }
     })

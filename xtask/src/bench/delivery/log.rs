@@ -1,4 +1,4 @@
-//! What the program wrote down, read while it runs.
+//! The log of the program, read while it runs.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// One line of it.
+/// One line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) at: u64,
@@ -18,7 +18,7 @@ pub(super) struct Event {
 pub(super) struct Log {
     file: PathBuf,
     read: u64,
-    /// The beginning of a line that is not all there yet.
+    /// The beginning of an incomplete line.
     rest: String,
     pub(super) events: Vec<Event>,
 }
@@ -26,13 +26,13 @@ pub(super) struct Log {
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Log {
-    /// An empty one.
+    /// Creates an empty log.
     pub(super) fn new(file: &Path) -> anyhow::Result<Self> {
         File::create(file).with_context(|| format!("making {}", file.display()))?;
         Ok(Self { file: file.to_owned(), read: 0, rest: String::new(), events: Vec::new() })
     }
 
-    /// Takes in what was written since.
+    /// Reads what was written since the last call.
     pub(super) fn look(&mut self) -> anyhow::Result<()> {
         let mut file = File::open(&self.file).with_context(|| format!("opening {}", self.file.display()))?;
         file.seek(SeekFrom::Start(self.read))?;
@@ -47,7 +47,7 @@ impl Log {
         Ok(())
     }
 
-    /// The first such event from number `from` on, once it is there.
+    /// Waits for the first such event from number `from` on.
     pub(super) fn wait(
         &mut self,
         from: usize,
@@ -76,7 +76,7 @@ impl Log {
         }
     }
 
-    /// When the last such event before number `index` was.
+    /// The time of the last such event before number `index`.
     pub(super) fn last_before(&self, index: usize, what: &str) -> anyhow::Result<u64> {
         let found = self.events[..index].iter().rev().find(|event| event.what == what);
         Ok(found.with_context(|| format!("no `{what}` in the log"))?.at)

@@ -1,4 +1,4 @@
-//! Whether messages left a mailbox in the order that its rules give, priority before age, with what waiting gains.
+//! Checks that messages left a mailbox in the order of its rules: priority before age, with ageing.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -8,18 +8,19 @@ use synapse_core::mailbox::{self, Slot};
 use synapse_core::message::Priority;
 use synapse_core::settings::Limits;
 
-/// A message that was put into the mailbox; its place in a list is its age.
+/// A message that was put into the mailbox. Its index in the list is its age.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Queued {
-    /// Of the five that can be said.
+    /// On the users' scale of five.
     pub(super) priority: u64,
     pub(super) since_ms: u64,
 }
 
-/// It was chosen so long before its first byte was seen, at most.
+/// How long before its first byte a message was chosen, at most.
 const CHOSEN_MS_MAX: u64 = 1_000;
 
-/// How many left while another should have gone before them. `left` has their places and when they came, in order.
+/// Counts messages that left although another should have gone first. `left` has their indexes and
+/// arrival times, in order.
 pub(super) fn overtaken(queued: &[Queued], left: &[(usize, u64)]) -> anyhow::Result<usize> {
     let ageing_ms = Limits::default().ageing_ms;
     let slots = queued.iter().map(|one| {
@@ -33,7 +34,7 @@ pub(super) fn overtaken(queued: &[Queued], left: &[(usize, u64)]) -> anyhow::Res
     for &(at, came_ms) in left {
         waiting.remove(&at);
         let others_first = |now: u64| waiting.iter().any(|other| rank(*other, now) > rank(at, now));
-        // What waiting gains may have come between the choice and the first byte.
+        // Ageing may have changed the order between the choice and the first byte.
         if others_first(came_ms) && others_first(came_ms.saturating_sub(CHOSEN_MS_MAX)) {
             count += 1;
         }
@@ -65,10 +66,10 @@ mod tests {
     #[test]
     fn what_has_waited_long_has_gained() {
         let two_minutes = 2 * 60_000 + 500;
-        // Two levels up, the older one is the first of its new level.
+        // Ageing moved both up. The older one is the first of its new level.
         check(&[3, 4], &[(0, two_minutes), (1, two_minutes + 10)], 0);
         check(&[3, 4], &[(0, 60_000), (1, two_minutes)], 1);
-        // At the very moment either is right.
+        // At that very moment, either order is right.
         check(&[3, 4], &[(1, two_minutes), (0, two_minutes + 10)], 0);
     }
 }

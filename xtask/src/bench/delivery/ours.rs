@@ -1,4 +1,4 @@
-//! The program as an agent of ours: its profile, its start, and messages to it.
+//! The program as one of our agents: its profile, its start, and messages to it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::post::Post;
 use super::{AGENT, ms_between, now_ns};
 use crate::bench::Bench;
 
-/// What the profile is called, and what the program calls itself.
+/// The name of the profile and of the program.
 pub(super) const PROFILE: &str = "benched";
-/// Longer than any message is on its way here.
+/// Longer than any message takes here.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two messages: by then the program is idle, and everyone has fallen asleep again.
+/// The pause between two messages, after which the program is idle and every process sleeps again.
 const PAUSE: Duration = Duration::from_millis(700);
 
 pub(super) struct Ours<'a> {
@@ -28,17 +28,18 @@ pub(super) struct Ours<'a> {
     sent: usize,
 }
 
-/// One message on its way, milliseconds since the sender was about to start.
+/// The times of one message, in milliseconds since the start of its sender.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) first: f64,
     pub(super) enter: f64,
-    /// The sender has ended, or has its answer.
+    /// When the sender has exited, or has its answer.
     pub(super) told: f64,
 }
 
 impl<'a> Ours<'a> {
-    /// Starts the program with these words, and waits until it is idle. `submit` is that part of the profile.
+    /// Starts the program with these arguments and waits until it is idle. `submit` is that part of
+    /// the profile.
     pub(super) fn start(
         bench: &'a Bench,
         name: &'static str,
@@ -66,7 +67,7 @@ impl<'a> Ours<'a> {
         format!("message {}-{:05}, of no great length", self.name, self.sent)
     }
 
-    /// `synapse send`, with these words after the message.
+    /// Runs `synapse send`, with these arguments after the message.
     pub(super) fn send(&mut self, words: &[&str]) -> anyhow::Result<Arrival> {
         let text = self.text();
         let mut line = vec!["send", self.name, &text];
@@ -80,7 +81,7 @@ impl<'a> Ours<'a> {
         self.arrival(from, &text, began, told)
     }
 
-    /// The same message by one request on an open connection.
+    /// Sends the same kind of message with one request on an open connection.
     pub(super) fn post(&mut self, post: &mut Post) -> anyhow::Result<Arrival> {
         let text = self.text();
         let from = self.log.events.len();

@@ -1,4 +1,4 @@
-//! One open connection on which one request after another is made, without a runtime in between.
+//! One open connection for one request after another, without an async runtime.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,12 +15,12 @@ pub(super) struct Post {
 trait Wire: Read + Write {}
 impl<T: Read + Write> Wire for T {}
 
-/// More than any answer here has.
+/// Larger than any response here.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 impl Post {
     pub(super) fn unix(socket: &Path) -> anyhow::Result<Self> {
-        // Its path may be longer than a socket's may be.
+        // The path may be longer than the system allows for a socket.
         let (address, _folder) = synapse_store::home::socket_address(socket)?;
         let wire = UnixStream::connect(address);
         let wire = wire.with_context(|| format!("connecting to {}", socket.display()))?;
@@ -34,7 +34,7 @@ impl Post {
         Ok(Self { wire: Box::new(wire) })
     }
 
-    /// The status and the body of the answer.
+    /// Makes a request and returns the status and the body of the response.
     pub(super) fn ask(&mut self, path: &str, body: &Value) -> anyhow::Result<(u16, String)> {
         let body = body.to_string();
         let request = format!(
@@ -55,7 +55,7 @@ impl Post {
     }
 }
 
-/// The answer once all of it is there.
+/// The response, once all of it has arrived.
 fn whole(answer: &[u8]) -> anyhow::Result<Option<(u16, String)>> {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let head = std::str::from_utf8(&answer[..end]).context("a head that is no text")?;

@@ -1,7 +1,7 @@
-//! Synapse A2A, the Python rival, with the same program under a profile that detects what that one shows.
+//! Synapse A2A, the Python rival, with the same program and a profile that detects its screen.
 //!
-//! Its profiles are read from the folder of its package only, so ours is put there. The settings are kind to it: it
-//! takes the next task as soon as the program is quiet.
+//! It reads profiles only from its package's folder, so ours is put there. The settings favour it:
+//! it takes the next task as soon as the program is quiet.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -30,7 +30,7 @@ pub(super) struct SynapseA2a {
     sent: usize,
 }
 
-/// One message, milliseconds since it was about to be sent.
+/// The times of one message, in milliseconds since it was about to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) first: f64,
@@ -48,7 +48,7 @@ impl SynapseA2a {
         let log = Log::new(&file)?;
         let port = free_port()?;
         let said = std::fs::File::create(home.join("server.out"))?;
-        // What `synapse start` starts; without that in between it ends when we end it.
+        // The process that `synapse start` starts. Started directly, it ends when we kill it.
         let mut command = command(&program.with_file_name("python3"), &home);
         command.args(["-m", "synapse.server", "--profile", PROFILE, "--port", &port.to_string()]);
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
@@ -63,7 +63,8 @@ impl SynapseA2a {
         format!("message a2a-{:05}, of no great length", self.sent)
     }
 
-    /// One request to its server, on a connection that is open; what it refuses is sent again until it is taken.
+    /// Sends a request to its server on an open connection. A refused request is retried until it
+    /// is accepted.
     pub(super) fn post(&mut self) -> anyhow::Result<Arrival> {
         let text = self.text();
         let message = json!({ "role": "user", "parts": [{ "type": "text", "text": text }] });
@@ -82,7 +83,7 @@ impl SynapseA2a {
         }
     }
 
-    /// Its own command, with all waiting that can be left out left out.
+    /// Runs its own command, without any optional waiting.
     pub(super) fn send(&mut self) -> anyhow::Result<Arrival> {
         let text = self.text();
         let from = self.log.events.len();
@@ -120,7 +121,7 @@ fn command(program: &Path, home: &Path) -> Command {
     command
 }
 
-/// A port that nobody has; somebody might take it before it is used, and then its start fails.
+/// Finds a free port. If another process takes it before it is used, the start fails.
 fn free_port() -> anyhow::Result<u16> {
     let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).context("looking for a free port")?;
     Ok(socket.local_addr()?.port())

@@ -1,6 +1,7 @@
-//! What the machine itself made others wait for meanwhile: a thread that sleeps, wakes and syncs a little, all the time.
+//! Measures the delays that the machine itself causes: a thread that repeatedly sleeps, wakes and
+//! syncs a small file.
 //!
-//! A gap that is no longer than what this one had to wait is of the machine's making, and not of ours.
+//! A gap that is no longer than this thread's delay is caused by the machine, not by us.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,7 +15,7 @@ use anyhow::Context;
 
 use super::{Times, ms_between, now_ns};
 
-/// So often it looks; rare enough to be no load.
+/// How often it wakes; rarely enough to cause no load.
 const EVERY: Duration = Duration::from_millis(25);
 
 pub(super) struct Witness {
@@ -24,7 +25,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Its file is made in this folder, on the disk that is measured.
+    /// Starts the thread, with its file in this folder on the disk that is measured.
     pub(super) fn start(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join("witness.tmp");
         let mut file = File::create(&path).with_context(|| format!("making {}", path.display()))?;
@@ -45,7 +46,7 @@ impl Witness {
         Ok(Self { file: path, over, thread: Some(thread) })
     }
 
-    /// How much later than due each wake-up with its sync was over.
+    /// Ends the thread. Returns how late each wake-up with its sync was.
     pub(super) fn end(mut self) -> anyhow::Result<Times> {
         self.over.store(true, Ordering::Release);
         let thread = self.thread.take().context("it ends once")?;

@@ -1,4 +1,5 @@
-//! Filling a store as a node does: batches through the crank, snapshots when the journal wants one.
+//! Fills a store as a node does: batches through the core's cycle, and snapshots when the journal
+//! asks for one.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,23 +15,23 @@ use synapse_core::routes::Target;
 use synapse_core::{AgentId, AgentType, Body, Hub, Limits, LinkId, MessageId, Priority, Timestamp, cycle};
 use synapse_store::{Journal, Retention};
 
-/// To be raised when a store is to be filled in another way.
+/// Increase this when stores are to be filled differently.
 pub(super) const VERSION: u32 = 2;
 const BATCH: usize = 1_000;
 const LINK: LinkId = LinkId(1);
 
-/// How many messages a store has in it.
+/// How many messages a store contains.
 #[derive(Clone, Copy)]
 pub(super) struct Size {
-    /// Sent, seen and done with.
+    /// Messages that were sent, seen and completed.
     pub(super) delivered: u64,
-    /// In the mailbox.
+    /// Messages in the mailbox.
     pub(super) waiting: usize,
-    /// Of those delivered, how many after the last snapshot.
+    /// How many of the delivered messages come after the last snapshot.
     pub(super) in_tail: u64,
 }
 
-/// Makes a store whose last snapshot has a full mailbox in it, and a tail to replay behind it.
+/// Creates a store whose last snapshot has a full mailbox, followed by records to replay.
 pub(super) fn fill(path: &Path, size: Size) -> anyhow::Result<()> {
     let mut filler = Filler::open(path)?;
     filler.turn(vec![filler.agent_up()])?;
@@ -61,7 +62,8 @@ impl Filler {
         Ok(Self { hub, journal, agent: AgentId::from_bytes([0x5a; 32]), count: 0, dice: 1 })
     }
 
-    /// Sends so many, and an agent that joins meanwhile sees as many; what waited before them goes first.
+    /// Sends this many messages, while a joined agent sees as many. Messages that waited before go
+    /// first.
     fn deliver(&mut self, count: u64) -> anyhow::Result<()> {
         let (mut sent, mut seen) = (0, 0);
         let mut in_hand = self.turn(vec![self.link_opened()])?;
@@ -78,7 +80,7 @@ impl Filler {
         self.turn(vec![Input::LinkClosed { link: LINK }]).map(drop)
     }
 
-    /// Turns the crank once; gives back what was handed out.
+    /// Runs one cycle of the core. Returns the messages that were handed out.
     fn turn(&mut self, batch: Vec<Input>) -> anyhow::Result<Vec<MessageId>> {
         let turned = cycle::turn(&mut self.hub, now(), batch, &mut self.journal)?;
         ensure!(turned.failed.is_none(), "a batch was not stored: {:?}", turned.failed);
@@ -144,7 +146,7 @@ impl Filler {
         Input::Asked { ask: AskId(self.count), caller, command, facts: Facts::default(), fresh }
     }
 
-    /// In the order of time, as a UUIDv7 is.
+    /// An id in the order of time, like a UUIDv7.
     fn next_message(&mut self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&(now().0 << 16 | 0x7000).to_be_bytes());
@@ -152,7 +154,7 @@ impl Filler {
         bytes
     }
 
-    /// Scattered, as the ids of tasks are; the same at every filling.
+    /// Scattered bytes, like the ids of tasks; the same each time a store is filled.
     fn random(&mut self) -> [u8; 16] {
         let mut bytes = [0; 16];
         for half in bytes.chunks_mut(8) {

@@ -1,8 +1,10 @@
-//! Much output at once, through each wrapper: how fast it reaches the person's terminal, and what that costs.
+//! A flood of output through each wrapper: how fast it reaches the person's terminal, and what that
+//! costs.
 //!
-//! Time runs from a key that starts the program's output until all of it has been shown and, for us, the node's own
-//! screen is what it must be. The CPU is that of the wrapper's processes, without the program and without the reader.
-//! Rounds are interleaved and the best of each counts: other work on the machine only ever takes away.
+//! The time runs from the key that starts the output until all of it was shown and, for us, until
+//! the node's screen is right too. The CPU time is that of the wrapper's processes, without the
+//! program and the reader. Rounds are interleaved and the best of each counts, because other work
+//! on the machine only makes a round slower.
 
 use std::path::Path;
 use std::time::Instant;
@@ -24,7 +26,7 @@ const OF_TMUX_MIN: f64 = 3.0;
 const READY: &str = "~READY~";
 const END: &str = "~END~";
 
-/// One wrapper, one round.
+/// The result of one wrapper in one round.
 #[derive(Debug, Clone, Copy)]
 struct Round {
     mb_per_second: f64,
@@ -58,7 +60,7 @@ pub(in crate::bench) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     rows(results, megabytes)
 }
 
-/// The best of its rounds, or why there is none.
+/// The best values of its rounds, or why there are none.
 fn best(result: anyhow::Result<Vec<Round>>) -> Result<Round, String> {
     let rounds = result.map_err(|error| format!("{error:#}"))?;
     let least = |a: f64, b: f64| a.min(b);
@@ -111,13 +113,13 @@ fn rows(results: Vec<(Wrapper, anyhow::Result<Vec<Round>>)>, megabytes: usize) -
     Ok(rows)
 }
 
-/// What a round needs to know.
+/// The input of a round, and what it must show.
 struct Flood<'a> {
     bench: &'a Bench,
     rivals: Rivals<'a>,
     line: String,
     output: Came,
-    /// What the screen shows at the end.
+    /// The screen at the end.
     rows: Vec<String>,
 }
 
@@ -127,7 +129,8 @@ impl<'a> Flood<'a> {
         ensure!(!bytes.contains(&MARK), "the output has the byte that marks its end");
         let mut output = Came::default();
         output.add(&bytes);
-        // The marks are made by octal numbers, so that the command line itself shows none.
+        // The markers are written as octal escapes, so that the command line itself does not
+        // contain them.
         let line = format!(
             "stty -echo; printf '\\176READY~\\n'; read go; cat '{}'; printf '\\176END~\\n'; read end",
             file.display()
@@ -183,9 +186,9 @@ impl<'a> Flood<'a> {
         Ok(self.result(took, cpu()? - before))
     }
 
-    /// All of it was shown; tmux shows what it drew itself.
+    /// Checks that all output was shown. tmux and hcom draw the screen themselves.
     fn check(&self, wrapper: Wrapper, came: Came) -> anyhow::Result<()> {
-        // The line end after the first mark is still to come when the mark was seen.
+        // The line end after the first marker arrives after the marker was seen.
         let mut expected = self.output;
         expected.add(b"\n");
         let whole = came == expected || wrapper == Wrapper::Tmux || wrapper == Wrapper::Hcom;

@@ -1,7 +1,8 @@
-//! One key to the program and back to the person's terminal, beside the same on a bare terminal.
+//! The round trip of one key to the program and back to the person's terminal, compared with a bare
+//! terminal.
 //!
-//! The program gives every byte back as it is. Keys come one at a time, as a person types, in blocks that alternate
-//! between the two terminals, so that whatever else the machine does meets both.
+//! The program echoes every byte. Keys are sent one at a time, as a person types, in blocks that
+//! alternate between the two terminals, so that other work on the machine affects both.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,11 +15,11 @@ use crate::bench::Bench;
 use crate::bench::report::Row;
 
 const ADDED_P99_MS_MAX: f64 = 1.0;
-/// Keys of one block.
+/// Keys in one block.
 const BLOCK: usize = 50;
-/// Between two keys; fast for a person, and enough for every process to fall asleep again.
+/// The pause between two keys: fast for a person, and long enough for every process to sleep again.
 const PAUSE: Duration = Duration::from_millis(4);
-/// A byte that the output has nowhere.
+/// A byte that does not occur in the output.
 const KEY: u8 = 0x1e;
 
 pub(in crate::bench) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
@@ -44,7 +45,7 @@ pub(in crate::bench) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Prints a bit, rests, and so on, while keys are given back.
+/// A program that repeatedly prints something and pauses, and echoes keys meanwhile.
 fn printing(file: &Path) -> String {
     format!(
         "stty raw -echo; printf '\\176READY~'; \
@@ -65,7 +66,7 @@ fn both(bench: &Bench, line: &str, blocks: usize) -> anyhow::Result<Both> {
         let mut bare = open(&rivals, Wrapper::Nothing, line)?;
         let mut both = Both { wrapped: Latencies::default(), bare: Latencies::default() };
         for block in 0..=blocks {
-            // What nobody looks at must still be read, or it would stop.
+            // The idle terminal must still be read, or its program would block.
             let (a, b) = (&mut wrapped, &mut bare);
             let some = std::thread::scope(|scope| {
                 let idle = scope.spawn(|| b.drain(block_span()));
@@ -79,7 +80,7 @@ fn both(bench: &Bench, line: &str, blocks: usize) -> anyhow::Result<Both> {
                 idle.join().map_err(|_| anyhow::anyhow!("the reader panicked"))??;
                 typed
             })?;
-            // The first block warms both up.
+            // The first block is the warm-up.
             if block > 0 {
                 both.wrapped.0.extend(some);
                 both.bare.0.extend(others);
@@ -101,7 +102,7 @@ fn open(rivals: &Rivals<'_>, wrapper: Wrapper, line: &str) -> anyhow::Result<Pty
     Ok(pty)
 }
 
-/// One block of keys; how long each took to come back, milliseconds.
+/// Types one block of keys. Returns the round trip of each in milliseconds.
 fn type_keys(pty: &mut Pty) -> anyhow::Result<Vec<f64>> {
     let mut took = Vec::with_capacity(BLOCK);
     for _ in 0..BLOCK {
@@ -118,7 +119,7 @@ fn type_keys(pty: &mut Pty) -> anyhow::Result<Vec<f64>> {
 struct Latencies(Vec<f64>);
 
 impl Latencies {
-    /// The time that this share of the keys did not exceed.
+    /// The time in milliseconds that this share of the keys did not exceed.
     fn ms(&mut self, share: f64) -> f64 {
         self.0.sort_by(f64::total_cmp);
         let last = self.0.len().saturating_sub(1);

@@ -1,6 +1,6 @@
-//! What a terminal agent keeps: when it has just started, with all its scrollback, and while it prints for long.
+//! Memory of a terminal agent: right after its start, with full scrollback, and during long output.
 //!
-//! Counted is the private memory of holder and node together, without the program.
+//! Measured is the private memory of holder and node together, without the program.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::bench::report::Row;
 const FRESH_MB_MAX: f64 = 11.0;
 const FULL_MB_MAX: f64 = 20.0;
 const WAKE_UPS_MAX: f64 = 1.0;
-/// The bar on wake-ups is for this long.
+/// The time span that the bar on wake-ups applies to.
 const SPAN: Duration = Duration::from_secs(5);
 const SETTLE: Duration = Duration::from_secs(4);
-/// What the second half of a long flood may need beyond the first.
+/// How much more memory the second half of a long flood may need than the first.
 const GROWTH_MB_MAX: f64 = 1.0;
 
 pub(in crate::bench) fn quiet(bench: &Bench) -> anyhow::Result<Vec<Row>> {
@@ -32,7 +32,7 @@ pub(in crate::bench) fn quiet(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         row("fresh idle agent, private memory", &fresh, FRESH_MB_MAX)?,
         wake_ups(&fresh, bench.pick(Duration::from_secs(20), Duration::from_secs(6)))?,
     ];
-    // One at a time: two would share the code of the program, and each would seem smaller.
+    // One agent at a time: two would share the program's code, and each would seem smaller.
     bench.stage.stop("fresh")?;
     let file = output::file(&bench.folder, 1)?;
     start(bench, "full", &full_scrollback(&file))?;
@@ -43,7 +43,7 @@ pub(in crate::bench) fn quiet(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Far more lines than are kept.
+/// Prints far more lines than are kept.
 fn full_scrollback(file: &Path) -> String {
     format!("cat '{}'; printf '\\176END~'; exec sleep 1000", file.display())
 }
@@ -61,7 +61,7 @@ fn row(name: &str, agent: &Entry, bar: f64) -> anyhow::Result<Row> {
         .beside("both without the program's code", of_holder + of_node, "MB"))
 }
 
-/// Of holder and node, megabytes.
+/// The memory of the holder and of the node, in megabytes.
 fn of_both(agent: &Entry, bytes: impl Fn(u32) -> anyhow::Result<u64>) -> anyhow::Result<(f64, f64)> {
     let mb = |pid| Ok::<_, anyhow::Error>(bytes(pid)? as f64 / f64::from(1 << 20));
     Ok((mb(agent.pid)?, mb(agent.node_pid)?))
@@ -77,7 +77,8 @@ fn wake_ups(agent: &Entry, watched: Duration) -> anyhow::Result<Row> {
     Ok(Row::at_most("… wake-ups in 5 s, both", holder + node, "", WAKE_UPS_MAX).beside("its node", node, ""))
 }
 
-/// Much more output than anybody keeps: memory must not follow it. Nobody watches, so the node alone sets the pace.
+/// Much more output than is ever kept: memory must not grow with it. Nobody is attached, so only
+/// the node limits the speed.
 pub(in crate::bench) fn flat(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let (megabytes, times) = bench.pick((200, 10), (20, 5));
     let file = output::file(&bench.folder, megabytes)?;
@@ -92,8 +93,8 @@ pub(in crate::bench) fn flat(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let took = began.elapsed().as_secs_f64();
     let half = samples.len() / 2;
     let most = samples.iter().copied().fold(0.0, f64::max);
-    // The first samples see it grow into its buffers. How much of a piece is in hand at a sample is chance, so it is
-    // the middle of many that must not move.
+    // During the first samples the buffers still grow. How much output is buffered at a sample is
+    // chance, so compare the medians of many samples.
     let (early, late) = (median(&samples[half / 4..half]), median(&samples[half..]));
     let gigabytes = (megabytes * times) as f64 / 1e3;
     Ok(vec![
@@ -116,7 +117,7 @@ fn median(some: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// The memory of both again and again until the end of the output is on the screen, megabytes.
+/// Samples the memory of both until the end of the output is on the screen, in megabytes.
 fn sample(agent: &Entry) -> anyhow::Result<Vec<f64>> {
     const EVERY: Duration = Duration::from_millis(100);
     const PATIENCE: Duration = Duration::from_secs(600);

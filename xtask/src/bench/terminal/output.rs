@@ -1,8 +1,8 @@
-//! What an agent prints, made up: the same bytes on every machine.
+//! Generated agent output: the same bytes on every machine.
 //!
-//! A mix of what was seen of real ones: coloured build lines, differences with full colours, prose, Japanese and
-//! boxes, spinners that draw one line again and again, blocks that are drawn over inside a synchronized frame.
-//! No queries: what they cost is not throughput.
+//! A mix modelled on real agents: coloured build lines, diffs in true colour, prose, Japanese,
+//! boxes, spinners that redraw a line, blocks that are redrawn inside a synchronized frame. It
+//! contains no queries, because their cost is not throughput.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// The byte that is nowhere in the output, so that marks are found cheaply.
+/// A byte that does not occur in the output, so that markers are found cheaply.
 pub(super) const MARK: u8 = b'~';
 
-/// A file with so many megabytes of it; made once, found again.
+/// A file with this many megabytes of output. Created once and reused.
 pub(super) fn file(folder: &Path, megabytes: usize) -> anyhow::Result<PathBuf> {
     let path = folder.join(format!("output-{megabytes}.txt"));
     let bytes_min = (megabytes * 1_000_000) as u64;
@@ -29,14 +29,14 @@ pub(super) fn file(folder: &Path, megabytes: usize) -> anyhow::Result<PathBuf> {
         out.write_all(text.as_bytes())?;
         made += text.len() as u64;
     }
-    // Whatever was on: the end is seen by everyone alike.
+    // Reset all attributes, so that every wrapper shows the end alike.
     out.write_all(b"\x1b[0m\n")?;
     out.flush()?;
     std::fs::rename(&half, &path)?;
     Ok(path)
 }
 
-/// Makes it, one piece after the other.
+/// Generates the output, piece by piece.
 #[derive(Default)]
 struct Writer {
     seed: u64,
@@ -83,7 +83,7 @@ const UNICODE: &[&str] =
     &["設定", "を", "読む", "│", "├──", "└──", "✓", "•", "é", "→", "🦀", "―", "日本語", "…"];
 
 impl Writer {
-    /// A number below `bound`, the same in every run.
+    /// A pseudo-random number below `bound`, the same in every run.
     fn pick(&mut self, bound: usize) -> usize {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.seed >> 33) as usize % bound
@@ -156,7 +156,7 @@ impl Writer {
         out.push_str("\r\u{1b}[K");
     }
 
-    /// Five rows, drawn twice in the same place.
+    /// Draws five rows twice in the same place.
     fn frame(&mut self, out: &mut String) {
         for again in [false, true] {
             out.push_str("\u{1b}[?2026h");

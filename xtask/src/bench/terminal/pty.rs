@@ -1,4 +1,4 @@
-//! The person's terminal, played: a PTY whose program is what is measured, and a reader that never rests.
+//! The person's terminal: a PTY that runs the measured program, and reads all its output.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -13,22 +13,22 @@ use nix::pty::{Winsize, openpty};
 
 use super::output::MARK;
 
-/// Longer than anything here is silent while it works.
+/// Longer than any silence of a working program here.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 pub(in crate::bench) struct Pty {
     master: File,
     child: Child,
-    /// What came after the last mark that was waited for.
+    /// What arrived after the last marker.
     rest: Vec<u8>,
     buffer: Box<[u8; 64 << 10]>,
 }
 
-/// What came until a mark.
+/// The output up to a marker.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Came {
     pub(super) bytes: u64,
-    /// Carriage returns left out: a terminal adds them before line ends.
+    /// A checksum without carriage returns, because a terminal adds those before line ends.
     pub(super) sum: u64,
 }
 
@@ -46,7 +46,7 @@ impl Came {
 }
 
 impl Pty {
-    /// Starts it as a shell would, in a session whose terminal this is.
+    /// Starts the program as a shell would, in a session with this as its terminal.
     pub(in crate::bench) fn start(program: &Command, columns: u16, rows: u16) -> anyhow::Result<Self> {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let ends = openpty(Some(&size), None).context("opening a terminal")?;
@@ -73,11 +73,11 @@ impl Pty {
     }
 
     pub(super) fn keys(&mut self, keys: &[u8]) -> anyhow::Result<()> {
-        // A few bytes always fit.
+        // A few bytes always fit into the buffer.
         self.master.write_all(keys).context("typing")
     }
 
-    /// What has come, at least one byte; waits for it.
+    /// Waits for output and returns it, at least one byte.
     pub(super) fn read(&mut self) -> anyhow::Result<&[u8]> {
         loop {
             match self.master.read(&mut self.buffer[..]) {
@@ -99,20 +99,20 @@ impl Pty {
         Ok(())
     }
 
-    /// Reads until `mark` has been shown, and tells what came up to it.
+    /// Reads until `mark` was shown, and returns the output before it.
     pub(super) fn read_until(&mut self, mark: &str) -> anyhow::Result<Came> {
         let mark = mark.as_bytes();
         debug_assert_eq!(mark.first(), Some(&MARK));
         let (mut came, mut seen) = (Came::default(), std::mem::take(&mut self.rest));
         loop {
-            // A mark may come in pieces: from the first sign of one on, all is kept.
+            // A marker may arrive in pieces, so keep everything from its first byte on.
             if let Some(at) = seen.iter().position(|byte| *byte == MARK) {
                 if let Some(end) = seen.windows(mark.len()).position(|part| part == mark) {
                     came.add(&seen[..end]);
                     self.rest = seen.split_off(end + mark.len());
                     return Ok(came);
                 }
-                // Of a false start only its end can still become the mark.
+                // After a false start, only the end can still become the marker.
                 let keep = seen.len().saturating_sub(mark.len()).max(at);
                 came.add(&seen[..keep]);
                 seen.drain(..keep);
@@ -131,7 +131,7 @@ impl Pty {
         }
     }
 
-    /// Reads and drops whatever comes for so long.
+    /// Reads and discards output for this long.
     pub(in crate::bench) fn drain(&mut self, span: Duration) -> anyhow::Result<()> {
         let began = Instant::now();
         while began.elapsed() < span {

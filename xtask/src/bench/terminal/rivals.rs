@@ -1,7 +1,7 @@
-//! What else stands between a program and a terminal: `script`, tmux, hcom, or nothing at all.
+//! The wrappers to compare: `script`, tmux, hcom, Synapse, or none.
 //!
-//! A rival that is missing is fetched by its name where that asks nobody: packages as root, hcom into a folder of the
-//! benchmark. One that cannot be had is told with the reason, and its bar counts as missed.
+//! A missing rival is installed if that needs no questions: packages as root, hcom into a folder of
+//! the benchmark. If a rival is not available, the reason is reported and its bar counts as missed.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -34,7 +34,7 @@ impl Wrapper {
     }
 }
 
-/// The agent that runs in our own terminal.
+/// The agent that runs under Synapse.
 pub(super) const AGENT: &str = "wrapped";
 
 /// Starts programs in wrappers.
@@ -48,7 +48,7 @@ impl<'a> Rivals<'a> {
         Self { stage: &bench.stage, folder: bench.folder.join("rivals") }
     }
 
-    /// Makes sure that it can be started; the error says why it cannot.
+    /// Makes sure that the wrapper can be started. The error says why it cannot.
     pub(super) fn fetch(&self, wrapper: Wrapper) -> anyhow::Result<()> {
         match wrapper {
             Wrapper::Nothing | Wrapper::Synapse => Ok(()),
@@ -95,7 +95,7 @@ impl<'a> Rivals<'a> {
         Ok(command)
     }
 
-    /// It starts only programs it knows by name: ours is called like one of them.
+    /// hcom starts only programs that it knows by name, so ours gets the name of one.
     fn under_hcom(&self, line: &str) -> anyhow::Result<Command> {
         use std::os::unix::fs::PermissionsExt as _;
         let (programs, home) = (self.folder.join("programs"), self.folder.join("hcom-home"));
@@ -116,7 +116,7 @@ impl<'a> Rivals<'a> {
         format!("synapse-bench-{}", std::process::id())
     }
 
-    /// The processes whose work is the wrapper's, given the one that was started.
+    /// The processes of the wrapper, given the one that was started.
     pub(super) fn processes(&self, wrapper: Wrapper, started: u32) -> anyhow::Result<Vec<u32>> {
         match wrapper {
             Wrapper::Nothing => Ok(Vec::new()),
@@ -138,7 +138,7 @@ impl<'a> Rivals<'a> {
         shell::read(self.stage.home().root(), &line)
     }
 
-    /// Ends what outlives the terminal it was started in.
+    /// Stops what outlives the terminal it was started in.
     pub(super) fn end(&self, wrapper: Wrapper) -> anyhow::Result<()> {
         match wrapper {
             Wrapper::Synapse => self.stage.stop(AGENT),
