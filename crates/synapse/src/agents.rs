@@ -1,4 +1,5 @@
-//! Finding agents on this machine: who is meant, where its node is, which agent we ourselves run under.
+//! Finding agents on this machine: which agent a target means, where its node is, and which agent
+//! this process runs below.
 
 pub mod choices;
 mod sandbox;
@@ -19,18 +20,18 @@ use synapse_store::registry::{self, Entry, Life, NodeProcess, Place, Scan};
 
 use sandbox::{Sandbox, own_outbox};
 
-/// On whose behalf this process runs, as far as it can see itself.
+/// On whose behalf this process runs, as far as it can tell itself.
 enum Standing {
     User,
     Agent(AgentId),
     Unknown,
 }
 
-/// What to do in a sandbox that leaves no way to any node.
+/// The hint for a sandbox that allows no way to reach a node.
 pub const SANDBOX_HELP: &str =
     "let the sandbox write to the agent's working folder, or run this outside of it";
 
-/// One look at the registry and at what is known.
+/// A snapshot of the registry and of the known agents.
 pub struct Roll {
     pub home: Home,
     pub scan: Scan,
@@ -38,11 +39,11 @@ pub struct Roll {
     pub candidates: Vec<Candidate>,
     /// Whose agents come first: those of this folder and its parents, up to the repository's root.
     pub near: NearFolders,
-    /// Labels are for use in any folder.
+    /// Use labels that work in any folder.
     is_anywhere: bool,
-    /// Where a sandbox hides the home, the sockets or the processes of others from us.
+    /// The sandbox, if it hides the home, the sockets or other processes from us.
     sandbox: Sandbox,
-    /// By which way a node was last reached.
+    /// How a node was last reached.
     way: std::sync::Mutex<Option<&'static str>>,
 }
 
@@ -60,7 +61,7 @@ impl Roll {
         Ok(roll)
     }
 
-    /// As `call`, without a word on what was passed over: for those who call it again and again.
+    /// Like `call`, without warnings about ignored files, for callers that repeat it.
     pub fn call_quietly() -> Result<(Self, Vec<Problem>), Fail> {
         let home = Home::from_env()?;
         let sandbox = Sandbox::find(&home)?;
@@ -79,7 +80,7 @@ impl Roll {
         }
     }
 
-    /// What can be seen from outside of a sandbox.
+    /// What is visible outside of a sandbox.
     pub fn look(home: Home) -> (Self, Vec<Problem>) {
         let scan = registry::scan(&home);
         let (known, problems) = Known::all(&home);
@@ -89,14 +90,14 @@ impl Roll {
         (Self { home, scan, known, candidates, near, is_anywhere, sandbox, way }, problems)
     }
 
-    /// Labels and targets as they are in any folder: for programs, which may use them in another one.
+    /// Uses labels and targets that work in any folder, for programs that may use them elsewhere.
     pub fn without_place(self) -> Self {
         Self { is_anywhere: true, ..self }
     }
 
     pub fn is_held(&self, id: &AgentId) -> bool {
         if self.sandboxed().is_some() {
-            // From a sandbox no processes are seen; our own node has looked for us.
+            // A sandbox hides other processes, so use what our own node sees.
             return self.candidates.iter().any(|candidate| candidate.id == *id && candidate.live);
         }
         if synapse_holder::holder_of(self.home.agent(id).path()).is_some_and(|mark| mark.is_alive()) {
@@ -107,7 +108,7 @@ impl Roll {
         entry.is_some_and(|entry| entry.life(&Place::here()) == Life::Unknown)
     }
 
-    /// The process of an agent's node. From a sandbox it is not seen; our own node has looked for us.
+    /// The process of an agent's node. In a sandbox, as our own node sees it.
     pub fn node_process(&self, entry: &Entry, here: &Place) -> NodeProcess {
         match self.sandbox.answer() {
             Some(told) => told.nodes.get(&entry.agent_id).copied().unwrap_or(NodeProcess::Hidden),
@@ -115,12 +116,13 @@ impl Roll {
         }
     }
 
-    /// The outbox, if we are in a sandbox and our own node told us who is here.
+    /// The outbox, if we are in a sandbox and our own node told us which agents there are.
     pub fn sandboxed(&self) -> Option<&Own> {
         self.sandbox.own()
     }
 
-    /// Whether a sandbox hides sockets or processes from this process, also if nobody could tell us what it hides.
+    /// Whether a sandbox hides sockets or processes from this process, even if our node could not
+    /// be asked.
     pub fn is_confined(&self) -> bool {
         !matches!(self.sandbox, Sandbox::None)
     }
@@ -130,7 +132,7 @@ impl Roll {
         self.sandbox.silence()
     }
 
-    /// The agents a target means.
+    /// The agents that a target means.
     pub fn find(&self, raw: &str) -> Result<Vec<&Candidate>, Fail> {
         let target = Target::parse(raw).map_err(|bad| Refusal::bad_field("target", bad.to_string()))?;
         let ids = routes::resolve(&target, &self.candidates, &self.near).map_err(|no| match no {
@@ -144,7 +146,7 @@ impl Roll {
         Ok(found)
     }
 
-    /// The stopped agent that a target means, or any if no stopped one fits.
+    /// The stopped agent that a target means, or a running one if no stopped one matches.
     pub fn find_stopped(&self, raw: &str) -> Result<&Candidate, Fail> {
         let target = Target::parse(raw).map_err(|bad| Refusal::bad_field("target", bad.to_string()))?;
         let stopped: Vec<Candidate> =
@@ -159,8 +161,8 @@ impl Roll {
         }
     }
 
-    /// An agent of the user's to speak for, by its id: a node would read a name without our folder. One that is unknown
-    /// here is left for the node to refuse.
+    /// Resolves the agent that the user speaks for to its id, because a node would resolve a name
+    /// without our folder. An unknown one is left for the node to refuse.
     pub fn speaker(&self, raw: &str) -> Result<String, Fail> {
         match self.find_one(raw) {
             Ok(found) => Ok(found.id.to_string()),
@@ -176,7 +178,7 @@ impl Roll {
         }
     }
 
-    /// What to call an agent in this folder.
+    /// The name of an agent as seen from this folder.
     pub fn label(&self, id: &AgentId) -> String {
         let candidate = self.candidates.iter().find(|c| c.id == *id);
         candidate.map_or_else(
@@ -188,7 +190,7 @@ impl Roll {
         )
     }
 
-    /// The outbox of the agent we run under, if there is one.
+    /// The outbox of the agent that this process runs below, if there is one.
     pub fn outbox(&self) -> Option<Own> {
         self.sandboxed().cloned().or_else(own_outbox)
     }
@@ -202,10 +204,11 @@ impl Roll {
         Ok(client)
     }
 
-    /// The port of an agent, and the token that was named for this process; no other is taken, since the user's
-    /// own would make an agent the user. A port with TLS is for those who bring an authority.
+    /// The port of an agent, with the token file that the environment names. The user's own token
+    /// is not used, since it would make an agent the user. Ports with TLS are left out, because
+    /// they need a trusted CA.
     fn http(&self, id: &AgentId) -> Option<(Url, Credentials)> {
-        // A process that does not see the home has the outbox, which works without the files there.
+        // A process that cannot see the home uses the outbox, which needs no files there.
         if self.sandboxed().is_some() && !self.home.agents_dir().is_dir() {
             return None;
         }
@@ -220,7 +223,7 @@ impl Roll {
         *self.way.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(way);
     }
 
-    /// What is told as JSON, with the way by which it went.
+    /// A result as JSON, with the way that the request took.
     pub fn with_way(&self, told: &impl serde::Serialize) -> serde_json::Value {
         let mut told = serde_json::to_value(told).unwrap_or_default();
         let way = *self.way.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -230,7 +233,7 @@ impl Roll {
         told
     }
 
-    /// The agent whose descendant this process is; the node checks it again.
+    /// The agent whose descendant this process is. The node verifies it again.
     pub fn own_agent(&self) -> Option<AgentId> {
         match self.standing() {
             Standing::Agent(id) => Some(id),
@@ -238,8 +241,9 @@ impl Roll {
         }
     }
 
-    /// Like `own_agent`, for what an agent may not do: fails if this process cannot see what started it. In a
-    /// sandbox with an empty `/proc` it would otherwise take itself for the user.
+    /// Like `own_agent`, for actions that agents may not take. Fails if this process cannot see
+    /// what started it: in a sandbox with an empty `/proc` it would otherwise take itself for the
+    /// user.
     pub fn caller(&self, to: &str) -> Result<Option<AgentId>, Fail> {
         match self.standing() {
             Standing::Agent(id) => Ok(Some(id)),
@@ -251,8 +255,8 @@ impl Roll {
         }
     }
 
-    /// The agent in whose name `to` is done; none if a person runs this. Fails, and says what is missing, in a
-    /// sandbox that hides which agent it is.
+    /// The agent on whose behalf `to` is done, or none if a person runs this. Fails with the reason
+    /// in a sandbox that hides which agent it is.
     pub fn own_agent_for(&self, to: &str) -> Result<Option<AgentId>, Fail> {
         match (self.standing(), self.sandbox.silence()) {
             (Standing::Agent(id), _) => Ok(Some(id)),
@@ -274,19 +278,21 @@ impl Roll {
         }
         match ancestry::own(&self.home) {
             Kin::Under(agents) => agents.first().map_or(Standing::Unknown, |id| Standing::Agent(*id)),
-            // A sandbox with processes of its own: what an agent runs says so in its environment.
+            // A sandbox with its own PID namespace: the environment still says that an agent runs
+            // this.
             Kin::Person if std::env::var_os("SYNAPSE_AGENT_ID").is_some_and(|id| !id.is_empty()) => {
                 Standing::Unknown
             }
-            // Something above it is an agent's, and hides its holder. A home of its own, such as that of a test, may be
-            // used below an agent as well.
+            // A process above belongs to an agent and hides its holder. In a home of its own, such
+            // as that of a test, there may be a user below an agent.
             Kin::Person if depth::own() > 0 && self.home.is_default() => Standing::Unknown,
             Kin::Person => Standing::User,
             Kin::Gone | Kin::Limited(_) => Standing::Unknown,
         }
     }
 
-    /// Asks again for a while if the node is between two lives: it may be the one that knows.
+    /// Retries for a while if the node is restarting, because it may be the one that knows the
+    /// task.
     async fn ask_for_task(&self, id: &AgentId, task: &TaskRef) -> Result<TaskView, CallError> {
         const TRIES: u32 = 30;
         const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
@@ -309,7 +315,7 @@ impl Roll {
         }
     }
 
-    /// The running node that knows a task: our own agent's first, then all others.
+    /// The running node that knows a task. Asks our own agent's node first, then all others.
     pub async fn node_of_task(&self, task: &TaskRef) -> Result<(AgentId, TaskView), Fail> {
         let own = self.own_agent();
         let live = self.candidates.iter().filter(|c| c.live).map(|c| c.id);
@@ -324,7 +330,7 @@ impl Roll {
                 Err(other) => return Err(other.into()),
             }
         }
-        // From a sandbox that lets us ask nobody, it is not known whether there is such a task.
+        // In a sandbox where no node can be asked, it is unknown whether the task exists.
         if let (0, true, Some(why), Some(_)) =
             (answers, silent.is_empty(), unreachable, self.sandbox.silence())
         {

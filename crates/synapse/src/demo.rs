@@ -1,10 +1,11 @@
-//! `synapse demo`: shows the promises being kept, in a throw-away home, and checks each of them.
+//! `synapse demo`: demonstrates the guarantees in a temporary home, and checks each of them.
 //!
-//! Three built-in agents: `shout` answers in capitals and notes each message in a ledger, `counter` streams
-//! its progress, `planner` asks `shout` on somebody's behalf. Exits 0 only if every step held.
+//! It uses three built-in agents: `shout` answers in capitals and records each message in a ledger,
+//! `counter` streams its progress, `planner` asks `shout` on somebody's behalf. Exits with 0 only
+//! if every step succeeded.
 //!
-//! Invariant: however it ends, short of SIGKILL, its agents end and its home is removed.
-//! Not here: the agents themselves (`programs`), what ends it early (`interruption`).
+//! Invariant: however the demo ends, short of SIGKILL, its agents are stopped and its home is
+//! removed. Not here: the agents themselves (`programs`), interruptions (`interruption`).
 
 mod cleanup;
 mod interruption;
@@ -28,12 +29,13 @@ use synapse_store::home::Home;
 use synapse_store::registry;
 
 const DEADLINE: Duration = Duration::from_secs(20);
-/// How long the start of an agent may go on after an interruption: half started, it could not be found.
+/// How long a starting agent gets after an interruption, because a half-started one could not be
+/// found.
 const START_TIME: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub fn demo(args: &Demo, json: bool) -> Done {
-    // Before there is anything to leave behind.
+    // Before anything is created that would need cleaning up.
     let interruption = Interruption::watch()?;
     let root = std::env::temp_dir().join(format!("synapse-demo-{}", std::process::id()));
     synapse_store::files::private_dir(&root)?;
@@ -50,7 +52,7 @@ pub fn demo(args: &Demo, json: bool) -> Done {
     if stage.interruption.is_there() {
         use std::io::Write as _;
         cleaned?;
-        // Perhaps to a terminal that is gone.
+        // The terminal may be gone.
         let _ = writeln!(std::io::stderr(), "demo interrupted; its agents are stopped");
         return stage.interruption.check();
     }
@@ -65,7 +67,7 @@ struct Stage {
     root: PathBuf,
     json: bool,
     began: Instant,
-    /// The last command told, its numbers left out.
+    /// The last command that was printed, without its numbers.
     last: Cell<Option<String>>,
     interruption: Interruption,
 }
@@ -82,7 +84,7 @@ impl Stage {
         self.wrong_name()
     }
 
-    /// Ends the agents, and removes the home unless it is to be kept.
+    /// Stops the agents, and removes the home unless it is to be kept.
     fn clean_up(&self, keep: bool) -> Done {
         let failed = |why: String| Err(Fail::new(fail::ERROR, "demo_failed", why));
         if !cleanup::end_agents(&self.home) {
@@ -267,7 +269,7 @@ impl Stage {
             command.env_remove(inherited);
         }
         self.interruption.check()?;
-        // In a group of its own: Ctrl-C is for the demo, which then ends its agents in order.
+        // In its own process group: Ctrl-C is for the demo, which then stops its agents in order.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn()?;
         let process = synapse_holder::ProcessMark::of(child.id());
@@ -295,7 +297,8 @@ impl Stage {
         }
     }
 
-    /// The command as a person would type it, once for many alike.
+    /// Prints the command as a person would type it. Commands that differ only in numbers are
+    /// printed once.
     fn tell(&self, args: &[&str]) {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let quoted = |arg: &&str| if arg.chars().all(plain) { (*arg).to_owned() } else { format!("'{arg}'") };
@@ -307,7 +310,7 @@ impl Stage {
         self.last.set(Some(like));
     }
 
-    /// Runs a command that has to succeed; its output.
+    /// Runs a command that must succeed, and returns its output.
     fn must(&self, args: &[&str]) -> Result<String, Fail> {
         self.tell(args);
         self.quietly(args)
@@ -336,14 +339,14 @@ impl Stage {
         Ok(())
     }
 
-    /// What comes now, in a line.
+    /// Prints the headline of the next step.
     fn step(&self, what: &str) {
         if !self.json {
             self.interruption.print(&show::paint("1", what));
         }
     }
 
-    /// What a command said.
+    /// Prints the output of a command.
     fn quote(&self, text: &str) {
         for line in text.lines().filter(|_| !self.json) {
             self.interruption.print(&format!("    {}", show::safe(line)));
@@ -363,7 +366,7 @@ impl Stage {
         Fail::new(fail::ERROR, "demo_failed", format!("{what}\n{seen}\n{logs}"))
     }
 
-    /// The end of each agent's log, for whoever has to find out.
+    /// The end of each agent's log, for debugging.
     fn logs(&self) -> String {
         let mut text = String::new();
         for dir in std::fs::read_dir(self.home.agents_dir()).into_iter().flatten().flatten() {

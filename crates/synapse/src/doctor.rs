@@ -1,8 +1,8 @@
-//! Is everything as it should be? Facts are gathered, judged, and what is safe to mend is mended (CLI-9).
+//! Diagnoses a home: collects facts, judges them, and repairs what is safe to repair (CLI-9).
 //!
-//! `facts` only looks, `judge` only thinks, `mend` only does what a finding proposed.
+//! `facts` only reads, `judge` only decides, `mend` only does what a finding proposed.
 //!
-//! Not here: how findings are shown (`cli/doctor`).
+//! Not here: how findings are printed (`cli/doctor`).
 
 pub mod facts;
 pub mod judge;
@@ -17,20 +17,20 @@ use std::path::{Path, PathBuf};
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
     Ok,
-    /// It works, but not as well or not for long.
+    /// It works, but not well, or not for long.
     Warn,
     /// Something does not work, or is not safe.
     Bad,
 }
 
-/// One thing that was looked at. Stable as `doctor --json`.
+/// The result of one check. Stable as `doctor --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about: `home`, `permissions`, `journals`, …
+    /// The area: `home`, `permissions`, `journals`, …
     pub area: &'static str,
     pub mark: Mark,
     pub what: String,
-    /// Why it matters; empty if all is well.
+    /// Why it matters. Empty if the result is ok.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
     /// The command that helps.
@@ -38,49 +38,51 @@ pub struct Finding {
     pub help: Option<String>,
     #[serde(skip)]
     pub fix: Option<Fix>,
-    /// A change of a profile that only a person makes.
+    /// A change to a profile that only a person makes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal: Option<ProfileProposal>,
-    /// Rows of a screen that show what was found.
+    /// Rows of a screen that show the problem.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<String>,
 }
 
-/// Lines to add to a profile, and how to try them out. Nobody adds them but a person.
+/// Lines to add to a profile, and how to test them. Only a person adds them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProfileProposal {
     pub file: PathBuf,
     /// Where in the file.
     pub place: String,
     pub lines: Vec<String>,
-    /// Commands that make the file, if it is not there yet, and test it afterwards.
+    /// Commands that create the file if it does not exist, and test it afterwards.
     pub steps: Vec<String>,
 }
 
-/// What `doctor --fix` and `clean` may do. Each is safe whenever it is done: it is checked again first.
+/// The repairs that `doctor --fix` and `clean` may make. Each checks again first, so it is safe at
+/// any time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fix {
     Chmod {
         path: PathBuf,
         mode: u32,
     },
-    /// A file that nobody writes any more.
+    /// Removes a file that nobody writes any more.
     Remove {
         path: PathBuf,
     },
-    /// A file of an agent; only while nobody holds that agent.
+    /// Removes a file of an agent, only while nobody holds that agent.
     RemoveOfAgent {
         dir: PathBuf,
         path: PathBuf,
     },
-    /// A journal that has lost records; only while nobody holds its agent. The damaged files are kept.
+    /// Repairs a journal that lost records, only while nobody holds its agent. The damaged files
+    /// are kept.
     RepairJournal {
         dir: PathBuf,
         path: PathBuf,
     },
-    /// Entries of ours whose process is gone.
+    /// Removes our registry entries whose process is gone.
     ClearRegistry,
-    /// A throw-away home that a demonstration left; only while nobody holds an agent in it.
+    /// Removes the home of a demo that was left behind, only while nobody holds an agent in it.
     RemoveDemo {
         path: PathBuf,
     },
@@ -107,7 +109,7 @@ impl Finding {
     }
 }
 
-/// A path as it can be typed into a shell.
+/// A path, quoted for a shell if necessary.
 pub fn typed(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,~".contains(c);

@@ -1,8 +1,10 @@
-//! Trying out a program in a terminal of its own, to learn how it shows its state and where it takes text.
+//! Tries out a program in its own terminal, to learn how it shows its state and where it takes
+//! text.
 //!
-//! It types a word and erases it, and if its user agrees lets the program do one turn and ask one question. It presses
-//! Enter only on a text that it saw in the composer that it found, and answers no question but with Esc.
-//! Not here: what the screens add up to (`synapse_terminal::learn`), the dialog with the user (`cli::profile`).
+//! It types a word and erases it. If the user agrees, it lets the program do one turn and ask one
+//! question. It presses Enter only after it saw its text in the composer that it found, and answers
+//! a question only with Esc. Not here: what the screens mean (`synapse_terminal::learn`), the
+//! dialog with the user (`cli::profile`).
 
 mod session;
 
@@ -16,16 +18,16 @@ use synapse_terminal::profile::Profile;
 use synapse_terminal::replay::{self, Recording, Score};
 use synapse_terminal::rules::{self, looks_like_a_choice};
 
-/// A screen that stays the same for so long after the start has come to rest.
+/// A screen that does not change for this long after the start is at rest.
 const START_QUIET: Duration = Duration::from_millis(2_500);
-/// The same after a turn: a model may pause.
+/// The same after a turn, because a model may pause.
 const TURN_QUIET: Duration = Duration::from_millis(3_500);
-/// A question that stands for so long waits for a person.
+/// A question that is shown for this long waits for a person.
 const QUESTION_MS: u64 = 2_000;
 const START_MAX: Duration = Duration::from_secs(25);
 const ECHO_MAX: Duration = Duration::from_secs(4);
 const ERASE_MAX: Duration = Duration::from_millis(1_500);
-/// Some keys may get lost; as long as the probe is still there, Backspace is pressed again.
+/// Some keys may get lost. Backspace is pressed again as long as the probe is visible.
 const ERASE_ROUNDS: usize = 3;
 /// The key End.
 const END: &[u8] = b"\x1b[F";
@@ -36,19 +38,19 @@ const PROBE: &str = "zqprobe";
 /// Added to the question, so that the composer is seen with two rows.
 const SECOND_LINE: &str = "Do nothing else.";
 
-/// What is said to the user meanwhile.
+/// Prints progress to the user.
 pub type Say<'a> = &'a dyn Fn(&str);
 
-/// One try of a program.
+/// One trial of a program.
 pub struct Trial {
     session: Session,
     seen: Observations,
-    /// The true states, as far as they are known from what was done.
+    /// The true states, as far as our own actions tell them.
     truth: Vec<(u64, &'static str)>,
     notes: Vec<String>,
 }
 
-/// What came of it.
+/// The result of a trial.
 pub struct Lesson {
     pub proposal: Proposal,
     /// The recording, and the true states beside it.
@@ -57,7 +59,7 @@ pub struct Lesson {
 }
 
 impl Trial {
-    /// Waits until the program has come to rest, and again after each of the keys that are pressed first.
+    /// Waits until the screen is at rest, and again after each of the keys that are pressed first.
     pub fn start(mut session: Session, keys: &[Key], say: Say<'_>) -> Result<Self, Fail> {
         say("waiting until it is ready");
         session.wait_until(START_MAX, |shot| shot.rows.iter().any(|row| !row.is_empty()))?;
@@ -79,7 +81,7 @@ impl Trial {
         Ok(Self { session, seen, truth: vec![(0, "starting"), (at, "idle")], notes: Vec::new() })
     }
 
-    /// Types a word and erases it again. Whether it was shown and is gone.
+    /// Types a word and erases it again. Returns whether it was shown and is gone.
     pub fn probe(&mut self, say: Say<'_>) -> Result<bool, Fail> {
         say(&format!("typing {PROBE:?} to see where it appears, and erasing it"));
         let before = self.session.shot();
@@ -112,7 +114,7 @@ impl Trial {
             let why = if rest { "some of it is still there" } else { "the screen is not as it was before" };
             self.notes.push(format!("{} could not be erased with backspaces: {why}", first_line(text)));
         }
-        // Its examples may change; the text itself must be gone.
+        // An example in the composer may change, but the text itself must be gone.
         Ok(is_shown && (is_as_before || !shows_probe(&self.session.shot())))
     }
 
@@ -125,7 +127,7 @@ impl Trial {
         }
     }
 
-    /// Lets the program do one turn. Whether it came to rest without a question.
+    /// Lets the program do one turn. Returns whether it came to rest without a question.
     pub fn turn(&mut self, text: &str, say: Say<'_>) -> Result<bool, Fail> {
         say(&format!("one turn: {text:?}"));
         if !self.submit_lines(text)? {
@@ -168,7 +170,7 @@ impl Trial {
         self.seen.waiting.push(shot.clone());
         self.session.press(b"\x1b")?;
         let is_closed = self.session.wait_until(ECHO_MAX, |now| !now.is_like(&shot))?;
-        // What follows the question is not judged.
+        // The states after the question are not scored.
         self.truth.push((self.session.now_ms(), "unknown"));
         if !is_closed {
             self.notes.push("Esc did not close the question".into());
@@ -176,7 +178,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Submits a text with a second line, if the program takes pastes and shows both.
+    /// Submits a text with a second line, if the program accepts pastes and shows both lines.
     fn submit_lines(&mut self, text: &str) -> Result<bool, Fail> {
         if !self.session.takes_pastes() {
             return self.submit(text);
@@ -189,7 +191,7 @@ impl Trial {
         Ok(self.erase(&two_lines, &before)? && self.submit(text)?)
     }
 
-    /// Presses Backspace until the screen is as before; whether it is.
+    /// Presses Backspace until the screen is as before. Returns whether it is.
     fn erase(&mut self, text: &str, before: &Shot) -> Result<bool, Fail> {
         for round in 0..ERASE_ROUNDS {
             if round > 0 {
@@ -205,7 +207,8 @@ impl Trial {
         Ok(false)
     }
 
-    /// Writes a text into the composer and presses Enter once it is seen there alone.
+    /// Writes a text into the composer, and presses Enter once the composer shows exactly that
+    /// text.
     fn submit(&mut self, text: &str) -> Result<bool, Fail> {
         let keys = if self.session.takes_pastes() { Keys::Pasted } else { Keys::Typed };
         let mut trial = self.seen.clone();
@@ -233,9 +236,10 @@ impl Trial {
         Ok(true)
     }
 
-    /// Follows a turn until the screen rests: whether it does, and the question if it rests on one.
+    /// Follows a turn until the screen is at rest. Returns whether it is, and the question if it
+    /// shows one.
     fn watch_turn(&mut self) -> Result<(bool, Option<Shot>), Fail> {
-        // Something may move on the screen while a question stands there.
+        // Other parts of the screen may move while it shows a question.
         let since = |asked: &mut Option<u64>, shot: &Shot, now: u64| match (is_question(shot), *asked) {
             (true, Some(since)) => now.saturating_sub(since) >= QUESTION_MS,
             (is, _) => {
@@ -249,14 +253,15 @@ impl Trial {
         let last = self.session.shot();
         let is_asked = at_rest && (is_question(&last) || !self.is_ready(&last));
         let mut shots = self.session.take_shots();
-        // The last one is what it came to rest on.
+        // The last one is the screen at rest.
         shots.retain(|shot| shot.at_ms < last.at_ms && !is_question(shot));
         self.seen.working.extend(shots);
         let last = Shot { at_ms: asked.unwrap_or(last.at_ms), ..last };
         Ok((at_rest, is_asked.then_some(last)))
     }
 
-    /// Whether its composer reads as empty, by what is known so far. A changed example in it counts as empty.
+    /// Whether the composer reads as empty, as far as it is known. A changed example in it counts
+    /// as empty.
     fn is_ready(&self, shot: &Shot) -> bool {
         let mut trial = self.seen.clone();
         trial.empty.push(shot.clone());
@@ -284,7 +289,7 @@ impl Trial {
 }
 
 impl Lesson {
-    /// How well a profile agrees with the recording, as `synapse profile test` has it.
+    /// How well a profile matches the recording, as in `synapse profile test`.
     pub fn score(&self, profile: Profile) -> Result<Score, Fail> {
         let bad = |e: replay::BadRecording| Fail::new(fail::ERROR, "bad_recording", e.to_string());
         let recording = Recording::parse(&self.cast).map_err(bad)?;
@@ -298,7 +303,7 @@ fn is_question(shot: &Shot) -> bool {
     looks_like_a_choice(&rules::lowest(&shot.rows, rules::ROWS))
 }
 
-/// Whether anything of a probe is still there.
+/// Whether any part of a probe is still visible.
 fn shows_probe(shot: &Shot) -> bool {
     shot.rows.iter().any(|row| row.contains("zq"))
 }

@@ -1,8 +1,10 @@
-//! What a program in a terminal is made to tell besides what it shows: which way, and what it is started with for it.
+//! How a program in a terminal reports its state besides its screen: which way, and how it must be
+//! started for that.
 //!
-//! Nothing of the user's is touched: all of it is in arguments, in variables, and in files in the agent's folder that
-//! only this user can read. What the user gave wins: then that way is not used, and `explain` says so.
-//! Not here: what is told (`hook`, the node), what it means (`synapse-terminal`).
+//! Nothing of the user's is changed: it uses only arguments, variables, and files in the agent's
+//! folder that only this user can read. Settings of the user win: then that way is not used, and
+//! `explain` says so. Not here: what is reported (`hook`, the node), what it means
+//! (`synapse-terminal`).
 
 mod ask;
 mod codex;
@@ -19,7 +21,7 @@ use synapse_terminal::Profile;
 use synapse_terminal::profile::{Hooks, version_in};
 use synapse_terminal::session_log::LogFormat;
 
-/// The events that Claude Code is asked to tell.
+/// The events for which Claude Code runs our hook.
 const CLAUDE_EVENTS: [&str; 10] = [
     "SessionStart",
     "UserPromptSubmit",
@@ -32,10 +34,10 @@ const CLAUDE_EVENTS: [&str; 10] = [
     "PreCompact",
     "SessionEnd",
 ];
-/// After this Claude Code goes on without the hook program, which ends by itself long before.
+/// After this, Claude Code continues without the hook program, which exits long before.
 const CLAUDE_TIMEOUT_S: u64 = 5;
 
-/// Words of OpenCode that start something else than its screen.
+/// Subcommands of OpenCode that start something other than its screen.
 const OPENCODE_COMMANDS: [&str; 23] = [
     "completion",
     "acp",
@@ -62,11 +64,11 @@ const OPENCODE_COMMANDS: [&str; 23] = [
     "plug",
 ];
 
-/// Words of Kilo that OpenCode does not have.
+/// Subcommands of Kilo that OpenCode does not have.
 const KILO_COMMANDS: [&str; 9] =
     ["help", "console", "cloud", "roll-call", "profile", "remote", "daemon", "config", "worktree"];
 
-/// Which way there is for a program that is started with these words, in this folder.
+/// Chooses the way for a program that is started with this command line in this folder.
 pub fn choose(profile: &Profile, argv: &[String], folder: &Path) -> Tells {
     let given = |flag: &str| {
         argv.iter()
@@ -101,7 +103,7 @@ fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// Where the program records its sessions.
+/// Where the program logs its sessions.
 fn session_log(format: LogFormat, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Tells {
     let below_home = |name: &str| Some(variable("HOME")?.join(name));
     let folder = match format {
@@ -122,7 +124,7 @@ fn session_log(format: LogFormat, variable: &dyn Fn(&str) -> Option<PathBuf>) ->
             });
             data.map(|data| data.join("sessions"))
         }),
-        // The folder where it is started.
+        // The folder in which it is started.
         LogFormat::Aider => variable("PWD"),
     };
     match folder.filter(|folder| folder.is_absolute()) {
@@ -131,8 +133,8 @@ fn session_log(format: LogFormat, variable: &dyn Fn(&str) -> Option<PathBuf>) ->
     }
 }
 
-/// The arguments of a profile that the program has: of a version that the profile was not checked with, the long ones
-/// only if its help names them.
+/// The arguments of a profile that the program supports. For an untested version, the long ones are
+/// used only if its help names them.
 pub fn known_args(profile: &Profile) -> Vec<String> {
     let is_checked = || {
         let said = ask::version(profile, &profile.command).unwrap_or_default();
@@ -170,10 +172,11 @@ fn args_in(args: &[String], help: &str) -> Vec<String> {
     known.cloned().collect()
 }
 
-/// Before this version OpenCode's own screen cannot log in to its server: it ends with "401 Unauthorized".
+/// Before this version, OpenCode's own screen cannot log in to its server: it ends with "401
+/// Unauthorized".
 const OPENCODE_GUARDED: (u32, u32) = (1, 18);
 
-/// Whether a version is older, as far as it is one.
+/// Whether a text contains a version, and that version is older.
 fn is_before(said: &str, (major, minor): (u32, u32)) -> bool {
     let mut numbers = version_in(said).unwrap_or_default().split('.').map(|part| part.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
@@ -182,7 +185,7 @@ fn is_before(said: &str, (major, minor): (u32, u32)) -> bool {
     }
 }
 
-/// Its server is at the port that the user gave, or at one that is free now.
+/// Its server uses the port that the user gave, or one that is free now.
 fn opencode(profile: &Profile, argv: &[String], more_commands: &[&str]) -> Tells {
     let words = argv.get(1..).unwrap_or_default();
     let is_command = |word: &str| OPENCODE_COMMANDS.contains(&word) || more_commands.contains(&word);
@@ -211,7 +214,8 @@ fn opencode(profile: &Profile, argv: &[String], more_commands: &[&str]) -> Tells
     }
 }
 
-/// Writes what the program needs into the agent's folder, and adds to how it is started.
+/// Writes the files that the program needs into the agent's folder, and extends its command line
+/// and environment.
 pub fn prepare(dir: &AgentDir, tells: &Tells, synapse: &Path, program: &mut Program) -> Result<(), String> {
     match tells {
         Tells::Nothing | Tells::Unused(_) | Tells::SessionLog { .. } => Ok(()),
@@ -219,7 +223,8 @@ pub fn prepare(dir: &AgentDir, tells: &Tells, synapse: &Path, program: &mut Prog
         Tells::OpencodeServer { port, guarded: true } => {
             let key = make_key(dir)?;
             program.argv.splice(1..1, ["--port".to_owned(), port.to_string()]);
-            // Kilo is OpenCode with other names of these variables; neither reads those of the other.
+            // Kilo is OpenCode with other names for these variables. Neither reads those of the
+            // other.
             for program_name in ["OPENCODE", "KILO"] {
                 let name = |what: &str| format!("{program_name}_SERVER_{what}");
                 program.env.insert(name("USERNAME"), Some(SERVER_USER.into()));
@@ -244,7 +249,7 @@ pub fn prepare(dir: &AgentDir, tells: &Tells, synapse: &Path, program: &mut Prog
     }
 }
 
-/// A new secret for this start of the program.
+/// Creates a new secret for this start of the program.
 fn make_key(dir: &AgentDir) -> Result<String, String> {
     files::private_dir(&dir.hooks()).map_err(|e| e.to_string())?;
     let mut bytes = [0; 32];
@@ -254,8 +259,8 @@ fn make_key(dir: &AgentDir) -> Result<String, String> {
     Ok(key)
 }
 
-/// The hooks for Claude Code. Whatever happens, their shell ends well and says nothing; but one: after the conversation was made
-/// shorter, what it prints is the lesson again.
+/// The hooks for Claude Code. Their shell always succeeds and prints nothing, with one exception:
+/// after the conversation was compacted, one prints the lesson again.
 fn claude_settings(synapse: &Path, dir: &Path) -> Value {
     let command = format!("{} __hook {} >/dev/null 2>&1 || :", quoted(synapse), quoted(dir));
     let hook = json!([{ "hooks": [{ "type": "command", "command": command, "timeout": CLAUDE_TIMEOUT_S }] }]);
@@ -271,7 +276,7 @@ fn claude_settings(synapse: &Path, dir: &Path) -> Value {
     json!({ "hooks": hooks })
 }
 
-/// A path as one word of a shell.
+/// A path quoted as one word for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
@@ -381,7 +386,7 @@ mod tests {
         }
     }
 
-    /// A path with every odd character is still one word, and what fails is not heard of.
+    /// A path with special characters is still one word, and a failing hook program stays silent.
     #[test]
     fn the_command_of_a_hook_ends_well_whatever_the_path() {
         let root = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
 //! The viewer: shows an agent's terminal in this one, and sends the keys typed here to it.
 //!
-//! It keeps no state of the agent: closing, losing or killing it changes nothing for the agent. It removes the
-//! program's queries from the output, because the node answers them. If the holder drops it for reading too slowly, it
-//! reconnects and redraws; keys typed meanwhile wait for that. `@agent …` at an empty composer is a message for that
-//! agent; the last line shows its receipt or answer.
+//! It keeps no state of the agent: closing, losing or killing it changes nothing for the agent. It
+//! removes the program's queries from the output, because the node answers them. If the holder
+//! drops it for reading too slowly, it reconnects and redraws, and sends the keys typed meanwhile.
+//! `@agent …` at an empty composer is a message for that agent; the last line shows its receipt or
+//! answer.
 //! Invariant: however the viewer ends, it restores the terminal.
 //! Not here: which agent (`cli::attach`), the terminal itself (`synapse-holder`).
 
@@ -57,15 +58,15 @@ pub enum Left {
     Refused(String),
 }
 
-/// The holder drops viewers that read too slowly; after so many reconnects something is wrong.
+/// The holder drops viewers that read too slowly. After this many reconnects, something is wrong.
 const LOST_MAX: usize = 100;
 /// How long a notice about the keyboard covers the last line.
 const NOTICE_TIME: Duration = Duration::from_millis(1500);
-/// How long the result of a message covers it.
+/// How long the result of a message covers the last line.
 const NEWS_TIME: Duration = Duration::from_secs(6);
-/// How long the notice about waiting mail covers it.
+/// How long the notice about waiting messages covers the last line.
 const MAIL_TIME: Duration = Duration::from_secs(3);
-/// Messages of the person in flight at once; answers may take long.
+/// The limit of the person's messages in flight, because answers may take long.
 const SENDING_MAX: usize = 16;
 /// How long the viewer waits for a terminal that accepts no more output before it exits.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -94,7 +95,7 @@ pub fn view(person: Person, home: &Home, agent: AgentId, role: Role) -> io::Resu
         home: home.clone(),
         agent,
     });
-    // Connected first: if that fails, nobody reads the keys in vain.
+    // Connect first. If that fails, nothing reads the keys.
     let mut stream = viewer.connect(socket)?;
     watch_signals(viewer.clone())?;
     let listener = viewer.clone();
@@ -117,7 +118,7 @@ pub fn view(person: Person, home: &Home, agent: AgentId, role: Role) -> io::Resu
             Err(_) => break Ok(Left::Lost),
         }
     };
-    // A program that ended by itself has left the cursor where the shell may go on.
+    // A program that exited by itself left the cursor where the shell may continue.
     viewer.restore(!matches!(left, Ok(Left::Ended(_) | Left::Refused(_))));
     left
 }
@@ -130,20 +131,20 @@ struct Viewer {
     shown: Mutex<Shown>,
     line: Line,
     role: Role,
-    /// `STAYS`, `DETACHED`, or the signal that ends us.
+    /// `STAYS`, `DETACHED`, or the signal that ends the viewer.
     gone: AtomicI32,
     leads: AtomicBool,
-    /// Who leads is known.
+    /// Whether the holder has said who leads.
     was_told: AtomicBool,
-    /// What the person types to other agents.
+    /// The person's lines to other agents.
     at: Mutex<At>,
     bottom: Mutex<Bottom>,
     sending: AtomicUsize,
-    /// The program stopped itself; it goes on when we do.
+    /// The program stopped itself. It continues when the viewer does.
     program_sleeps: AtomicBool,
     prefix: Prefix,
     home: Home,
-    /// Whose terminal it is.
+    /// The agent whose terminal this is.
     agent: AgentId,
 }
 
@@ -176,7 +177,7 @@ impl Viewer {
         Ok(stream)
     }
 
-    /// How we left, if we did.
+    /// How the viewer was left, if it was.
     fn left(&self) -> Option<Left> {
         match self.gone.load(Ordering::SeqCst) {
             STAYS => None,
@@ -190,24 +191,24 @@ impl Viewer {
         self.line.close();
     }
 
-    /// Gives the terminal back; `below` what the program has drawn, if it is still there.
+    /// Restores the terminal. With `below`, the shell continues below the program's last output.
     fn restore(&self, below: bool) {
         let _ = self.uncover();
         let mut shown = self.shown();
-        // Nothing of ours comes after this.
+        // After this, the viewer draws nothing more.
         shown.is_away = true;
         let leave = shown.leave(below.then(Person::window));
         drop(shown);
         self.person().restore(&leave);
     }
 
-    /// Draws what of ours is on the last line.
+    /// Draws the viewer's own text on the last line.
     fn draw_bottom(&self) -> io::Result<()> {
         let drawn = self.bottom().sequence(Person::window());
         drawn.map_or(Ok(()), |drawn| self.shown().draw_over(drawn.as_bytes()))
     }
 
-    /// The last line without a word of ours: whoever has the terminal next does not know what it was.
+    /// Clears the viewer's text from the last line. What it covered is not known here.
     fn uncover(&self) -> io::Result<()> {
         if !self.bottom().is_covered() {
             return Ok(());
@@ -216,7 +217,7 @@ impl Viewer {
         self.shown().draw_over(format!("\u{1b}7\u{1b}[{rows};1H\u{1b}[2K\u{1b}8").as_bytes())
     }
 
-    /// Shows the line that is kept back, or what it covered.
+    /// Shows the line that is held back, or what it covered.
     fn show_line(&self) -> io::Result<()> {
         let line = self.at().shown();
         if self.bottom().set_line(line) {
@@ -225,7 +226,7 @@ impl Viewer {
         self.draw_bottom()
     }
 
-    /// Stops whatever runs with us, as the program stopped itself; `watch_signals` does the rest.
+    /// Stops our process group, because the program stopped itself. `watch_signals` does the rest.
     fn suspend(&self) {
         if job::can_be_resumed() && rustix::process::kill_current_process_group(Signal::TSTP).is_ok() {
             return;
@@ -241,7 +242,7 @@ impl Viewer {
         let _ = self.uncover();
         let mut shown = self.shown();
         if !std::mem::replace(&mut shown.is_away, true) {
-            // A program that stopped itself has made room for the shell.
+            // A program that stopped itself has already made room for the shell.
             let below = !self.program_sleeps.load(Ordering::SeqCst);
             let leave = shown.leave(below.then(Person::window));
             self.person().restore(&leave);
@@ -250,7 +251,7 @@ impl Viewer {
         let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
     }
 
-    /// The terminal is ours again: everything is drawn anew, and the program goes on if it slept.
+    /// Takes the terminal back and redraws it. A stopped program continues.
     fn resume(&self) {
         let mut shown = self.shown();
         let _ = self.person().make_raw();
@@ -264,7 +265,7 @@ impl Viewer {
         self.line.ask(&Ask::Repaint);
     }
 
-    /// Another one leads, as far as we were told.
+    /// Whether another viewer leads, as far as the holder has said.
     fn looks_on(&self) -> bool {
         self.was_told.load(Ordering::SeqCst) && !self.leads.load(Ordering::SeqCst)
     }
@@ -275,7 +276,7 @@ impl Viewer {
     }
 }
 
-/// Keys of the person, on their way to the program.
+/// Reads the person's keys and passes them on.
 fn listen(viewer: &Arc<Viewer>, early: &[u8]) {
     let (mut buffer, mut keys) = ([0; 4096], Keys::new(viewer.prefix.0));
     let mut stays = heard(viewer, keys.hear(early));
@@ -292,18 +293,18 @@ fn listen(viewer: &Arc<Viewer>, early: &[u8]) {
     viewer.go(DETACHED);
 }
 
-/// Whether the person stays.
+/// Handles keys and commands. Returns whether the person stays attached.
 fn heard(viewer: &Arc<Viewer>, heard: Vec<Heard>) -> bool {
     heard.into_iter().all(|heard| match heard {
         Heard::Detach => false,
         Heard::Take => viewer.line.ask_or_wait(&Ask::Take),
         Heard::Yield => viewer.line.ask_or_wait(&Ask::Yield),
-        // Whether it may type is the holder's to say; if it may not, as far as we know, the person should know.
+        // The holder decides who may type. If it is not this viewer, as far as we know, say so.
         Heard::Typed(bytes) => typed(viewer, &bytes) && (!viewer.looks_on() || look_on(viewer).is_ok()),
     })
 }
 
-/// Keys that are the program's go to it; the others are a line for another agent.
+/// Passes keys to the program, or handles them as a line for another agent.
 fn typed(viewer: &Arc<Viewer>, bytes: &[u8]) -> bool {
     let said = viewer.at().hear(bytes, &mut || messages::names(&viewer.home, &viewer.agent));
     let stays = said.into_iter().all(|said| match said {
@@ -314,7 +315,7 @@ fn typed(viewer: &Arc<Viewer>, bytes: &[u8]) -> bool {
     stays && viewer.show_line().is_ok()
 }
 
-/// On its way while the person goes on; what comes of it is a notice.
+/// Sends a message in the background. The result is shown as a notice.
 fn send_message(viewer: &Arc<Viewer>, message: Message) -> io::Result<()> {
     if viewer.sending.fetch_add(1, Ordering::SeqCst) >= SENDING_MAX {
         viewer.sending.fetch_sub(1, Ordering::SeqCst);
@@ -340,7 +341,7 @@ fn send_message(viewer: &Arc<Viewer>, message: Message) -> io::Result<()> {
     Ok(())
 }
 
-/// Shows what comes over one connection, until it ends.
+/// Shows what arrives over one connection, until it ends.
 fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
     let mut frames = Frames::default();
     while let Ok(Some(tell)) = receive(&mut stream, &mut frames) {
@@ -389,7 +390,7 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
             | Tell::Viewer(_)
             | Tell::State { .. } => Ok(()),
         };
-        // A terminal that vanished is a person who left.
+        // If the terminal is gone, the person has left.
         if drawn.is_err() {
             viewer.go(DETACHED);
         }
@@ -397,13 +398,13 @@ fn show(viewer: &Arc<Viewer>, mut stream: UnixStream) -> io::Result<Left> {
     Ok(Left::Lost)
 }
 
-/// Tells the person that another one has the keyboard.
+/// Tells the person that another viewer has the keyboard.
 fn look_on(viewer: &Arc<Viewer>) -> io::Result<()> {
     viewer.shown().draw_over(b"\x07")?;
     notice(viewer, viewer.prefix.looking_on(), NOTICE_TIME)
 }
 
-/// Tells the person something for a while; then what that covered is drawn again.
+/// Shows a notice for a while, then redraws what it covered.
 fn notice(viewer: &Arc<Viewer>, words: String, time: Duration) -> io::Result<()> {
     let is_alone = viewer.bottom().set_notice(words, time);
     viewer.draw_bottom()?;
@@ -426,7 +427,8 @@ fn notice(viewer: &Arc<Viewer>, words: String, time: Duration) -> io::Result<()>
     Ok(())
 }
 
-/// A new size goes on; a terminal that vanishes is a person who left; stopping gives the terminal back first.
+/// Forwards a new window size, detaches when the terminal is gone, and restores the terminal before
+/// stopping.
 fn watch_signals(viewer: Arc<Viewer>) -> io::Result<()> {
     let all = [SIGWINCH, SIGCONT, SIGTSTP, SIGHUP, SIGTERM, SIGINT, SIGQUIT];
     let mut signals = signal_hook::iterator::Signals::new(all)?;
@@ -443,7 +445,8 @@ fn watch_signals(viewer: Arc<Viewer>) -> io::Result<()> {
     Ok(())
 }
 
-/// The others see that the line is closed and end in order; if one of them is stuck, it ends without.
+/// Lets the other threads exit in order, since their connection is closed. If one is stuck, exits
+/// without it.
 fn end_soon(viewer: &Viewer, signal: i32) {
     viewer.go(signal);
     std::thread::sleep(FAREWELL);

@@ -112,7 +112,7 @@ pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The end of the item that begins at `from`: after its `;`, or after the closing brace of its body.
+/// The end of the item that begins at `from`: after its `;`, or after its body's closing brace.
 fn item_end(code: &str, from: usize) -> Option<usize> {
     let mut round = 0;
     let mut braces = 0;

@@ -1,4 +1,4 @@
-//! A target that could mean several agents: which ones, and what to type for each.
+//! The error for an ambiguous target: which agents it could mean, and what to type for each.
 //!
 //! Not here: which agents a target could mean (`synapse_core::routes`).
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use synapse_core::Refusal;
 use synapse_core::routes::{Candidate, Choice, NoRoute, Target};
 
-/// The refusal of an ambiguous target, with all that tells the agents apart.
+/// The error for an ambiguous target, with details that distinguish the agents.
 pub(super) fn ambiguous(roll: &Roll, target: &Target, choices: &[Choice]) -> Fail {
     let mut fail = Fail::from(Refusal::from((target, NoRoute::Ambiguous { choices: choices.to_vec() })));
     let found: Vec<(&Choice, &Candidate)> = choices
@@ -42,7 +42,7 @@ fn state(roll: &Roll, one: &Candidate) -> &'static str {
     }
 }
 
-/// An error with choices as people read it: the agents in a table, and not in a sentence as well.
+/// The error for people: the choices are a table, not also part of a sentence.
 pub fn shown(details: &Value) -> Option<String> {
     let choices = details.get("choices")?.as_array()?;
     let target = show::safe(details.get("target")?.as_str()?);

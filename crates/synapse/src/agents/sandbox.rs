@@ -1,8 +1,10 @@
-//! Whether this process is in a sandbox of an agent, and what the agent's node tells it there (CLI-10).
+//! Whether this process is in an agent's sandbox, and what the agent's node tells it there
+//! (CLI-10).
 //!
-//! A sandbox hides up to three things: the home, the sockets of nodes, and the processes of others. Any of them makes
-//! what this process sees itself unreliable. So it asks the node of its agent, through the outbox.
-//! Not here: the files of the outbox (`synapse-store`), how a node answers (`synapse-node`).
+//! A sandbox hides up to three things: the home, the sockets of nodes, and other processes. Any of
+//! these makes this process's own view unreliable. So it asks the node of its agent, through the
+//! outbox. Not here: the files of the outbox (`synapse-store`), how a node answers
+//! (`synapse-node`).
 
 use crate::fail::Fail;
 use std::collections::HashMap;
@@ -16,15 +18,15 @@ use synapse_store::known::Known;
 use synapse_store::registry::{self, NodeProcess, RegistrySnapshot, Scan};
 
 pub(super) enum Sandbox {
-    /// Or none that hides anything from us.
+    /// No sandbox, or one that hides nothing from us.
     None,
-    /// The node of our agent told us who is here.
+    /// The node of our agent told us which agents there are.
     Told { own: Own, told: Box<ToldRoll> },
-    /// The node of our agent could not be asked, for this reason; the home can be seen.
+    /// The node of our agent could not be asked, for this reason. The home is visible.
     Silent { why: String },
 }
 
-/// Who is on this machine, as the agent's node sees it.
+/// The agents of this machine, as the node of our agent sees them.
 pub(super) struct ToldRoll {
     pub scan: Scan,
     pub known: Vec<Known>,
@@ -33,7 +35,7 @@ pub(super) struct ToldRoll {
 }
 
 impl Sandbox {
-    /// Asks the node if something is hidden from us.
+    /// Detects what is hidden, and then asks the node.
     pub(super) fn find(home: &Home) -> Result<Self, Fail> {
         let Some(own) = own_outbox() else { return Ok(Self::None) };
         let is_home_hidden = !home.agents_dir().is_dir();
@@ -43,7 +45,7 @@ impl Sandbox {
         match own.roll() {
             Ok(answer) => Ok(Self::Told { own, told: Box::new(answer.into()) }),
             Err(e) if is_home_hidden => Err(e.into()),
-            // Its path is in the reason already.
+            // The reason contains the path already.
             Err(CallError::Unreachable { why, .. }) => Ok(Self::Silent { why }),
             Err(e) => Ok(Self::Silent { why: e.to_string() }),
         }
@@ -72,25 +74,27 @@ impl Sandbox {
     }
 }
 
-/// Whether sockets or processes of others are hidden from this process, although it sees the home.
+/// Whether sockets or other processes are hidden from this process, although it sees the home.
 fn hides_others(home: &Home, own: &Own) -> bool {
     if !synapse_peer::sockets_work() {
         return true;
     }
-    // Of another home, or not running: nobody could tell us more than we see.
+    // The agent belongs to another home or does not run, so nobody could tell us more than we see.
     if registry::read(home, &own.agent).is_none() {
         return false;
     }
-    // Everything below an agent is deep. A person whose environment names an agent by mistake is not below it.
+    // Every process below an agent has a depth. A person's environment may name an agent by
+    // mistake.
     if cfg!(target_os = "linux") && synapse_holder::depth::own() == 0 {
         return false;
     }
-    // Codex lets a process make a socket, and only forbids it to connect.
+    // Codex allows a process to create a socket, but not to connect it.
     synapse_peer::is_socket_denied(&home.agent(&own.agent).socket())
         || !matches!(ancestry::own(home), Kin::Under(_))
 }
 
-/// The outbox of the agent that this process says it belongs to; its node believes only who has the key.
+/// The outbox of the agent that the environment names. The agent's node accepts only calls with the
+/// outbox's key.
 pub(super) fn own_outbox() -> Option<Own> {
     let agent = AgentId::parse(&std::env::var("SYNAPSE_AGENT_ID").ok()?).ok()?;
     let named = std::env::var_os(synapse_node::serve::OUTBOX_VARIABLE).map(std::path::PathBuf::from);

@@ -1,6 +1,7 @@
-//! Leaves nothing of a demo behind: its agents end, and its home is removed.
+//! Cleans up after a demo: stops its agents and removes its home.
 //!
-//! Agents are found by their locks, not in the registry: one that was interrupted while it started is not in there yet.
+//! Agents are found by their locks, because one that was interrupted while starting is not in the
+//! registry yet.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ const AGENTS_TIME: Duration = Duration::from_secs(20);
 const FOLDER_TIME: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Ends all agents of this home; whether they have ended.
+/// Stops all agents of this home. Returns whether all have ended.
 pub(super) fn end_agents(home: &Home) -> bool {
     let began = Instant::now();
     let mut asked: Vec<ProcessMark> = Vec::new();
@@ -32,7 +33,7 @@ pub(super) fn end_agents(home: &Home) -> bool {
     }
 }
 
-/// Removes the home; a file that is written at that moment is removed with the next try.
+/// Removes the home. If a file is written meanwhile, the next attempt removes it.
 pub(super) fn remove(root: &Path) -> bool {
     let began = Instant::now();
     while root.exists() && std::fs::remove_dir_all(root).is_err() && root.exists() {

@@ -1,6 +1,6 @@
-//! What ends the demo early: a signal, or a reader of its output that has gone away.
+//! Interruptions of the demo: a signal, or a closed output.
 //!
-//! The demo looks here between its steps and while it waits, so that it can always clean up.
+//! The demo checks for them between its steps and while it waits, so that it can always clean up.
 //! Not here: cleaning up (`demo`).
 
 use crate::fail::{Done, Fail};
@@ -9,14 +9,14 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What has happened, if anything.
+/// The interruption, if there was one.
 pub(super) struct Interruption {
-    /// The signal that came last; none while it is 0.
+    /// The last signal, or 0 if there was none.
     signal: Arc<AtomicUsize>,
 }
 
 impl Interruption {
-    /// From now on, these signals are noted and no longer end this process.
+    /// Starts recording these signals. They no longer end this process.
     pub(super) fn watch() -> io::Result<Self> {
         let signal = Arc::new(AtomicUsize::new(0));
         for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
@@ -30,7 +30,8 @@ impl Interruption {
         self.signal.load(Ordering::SeqCst) != 0
     }
 
-    /// An error once the demo is to end. Its code is that of a program that the signal has killed.
+    /// An error once the demo was interrupted. Its exit code is that of a program killed by the
+    /// signal.
     pub(super) fn check(&self) -> Done {
         match self.signal.load(Ordering::SeqCst) {
             0 => Ok(()),
@@ -38,7 +39,7 @@ impl Interruption {
         }
     }
 
-    /// Prints a line. A reader that has gone ends the demo, as SIGPIPE would.
+    /// Prints a line. A closed output ends the demo, as SIGPIPE would.
     pub(super) fn print(&self, text: &str) {
         let mut to = io::stdout().lock();
         if writeln!(to, "{text}").and_then(|()| to.flush()).is_err() {

@@ -1,4 +1,4 @@
-//! The agents of the demo: small programs, run by this binary as commands of their own.
+//! The agents of the demo: small programs that this binary runs as commands.
 
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// The agents of the demo.
+/// Runs the demo agent with this name.
 pub fn program(name: &str) -> ExitCode {
     let worked = match name {
         "shout" => shout(),
@@ -35,7 +35,7 @@ fn shout() -> std::io::Result<()> {
     let sender = std::env::var("SYNAPSE_SENDER").unwrap_or_default();
     let path = Path::new(&home).join("ledger");
     let mut ledger = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
-    // Long enough that a kill -9 finds some of them still waiting.
+    // Slow enough that a kill -9 finds some messages still waiting.
     std::thread::sleep(Duration::from_millis(20));
     ledger.write_all(format!("{sender}: {prompt}\n").as_bytes())?;
     println!("{}", prompt.to_uppercase());
@@ -72,7 +72,7 @@ fn planner() -> std::io::Result<()> {
     if asked.status.success() { Ok(()) } else { Err(std::io::Error::other("shout did not answer")) }
 }
 
-/// Tries to speak for another agent, and tells what came of it.
+/// Tries to speak for another agent, and prints the result.
 fn pretend(other: &str) -> std::io::Result<()> {
     let tried = Command::new(std::env::current_exe()?)
         .args(["send", "counter", "count to 1", "--from", other])
@@ -81,11 +81,11 @@ fn pretend(other: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Drops its environment and its parent, and sends a message.
+/// Sends a message from a process without its environment and its parent.
 fn hide() -> std::io::Result<()> {
     let home = std::env::var_os("SYNAPSE_HOME").unwrap_or_default();
     let exe = std::env::current_exe()?;
-    // The shell ends at once, so that the sender has no parent of ours any more; its output still comes here.
+    // The shell exits at once, so the sender loses its parent. Its output still arrives here.
     let sent = Command::new("/bin/sh")
         .args(["-c", "\"$0\" \"$@\" &"])
         .arg(exe)

@@ -1,7 +1,7 @@
-//! What there is to know about a home and the machine under it. Looks only: nothing is made but one file for the
-//! moment of a look at its date, nothing is changed, nothing is removed.
+//! Collects the facts about a home and its machine. Reads only: it changes and removes nothing, and
+//! creates only one temporary file to read its date.
 //!
-//! Not here: what follows from it (`judge`).
+//! Not here: what the facts mean (`judge`).
 
 use super::programs;
 use rustix::fs::{StatVfs, statvfs};
@@ -24,7 +24,7 @@ use synapse_store::{check, files, holders, repair};
 const STALE: Duration = Duration::from_secs(3_600);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(3);
 const PORTS: std::ops::RangeInclusive<u16> = 8100..=8999;
-/// More than that is not listed one by one.
+/// The limit of items that are listed one by one.
 pub const LISTED_MAX: usize = 1_000;
 
 pub struct Facts {
@@ -32,7 +32,7 @@ pub struct Facts {
     pub home_is_there: bool,
     pub our_uid: u32,
     pub paths: Vec<Path>,
-    /// The mark of the file system under the home, where the system tells.
+    /// The type of the file system under the home, where the system tells it.
     pub file_system: Option<u64>,
     pub disk: Option<Disk>,
     pub clock: Clock,
@@ -45,11 +45,11 @@ pub struct Facts {
     pub free_port: bool,
     pub open_files: Option<u64>,
     pub programs: Vec<Program>,
-    /// What came of the last command that notified the user, for each agent.
+    /// The result of the last command that notified the user, for each agent.
     pub notified: Vec<(String, NotifierResult)>,
     /// Agents whose program and profile contradict each other.
     pub disagreements: Vec<(String, RuleDisagreement)>,
-    /// What is not taken from the project in this folder.
+    /// Settings and profiles of the project in this folder that are ignored.
     pub ignored: Vec<String>,
     pub own: Levels,
     pub version: String,
@@ -67,9 +67,9 @@ pub struct Path {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// For this user alone.
+    /// Accessible only to this user.
     Folder,
-    /// Other tools have files there, each of which is checked.
+    /// Other tools have files there too. Each file is checked.
     SharedFolder,
     Secret,
     Plain,
@@ -83,7 +83,7 @@ impl Kind {
         }
     }
 
-    /// What nobody else may do, and the mode that sees to it.
+    /// The permission bits that must not be set, and the mode that fixes them.
     pub fn forbidden(self) -> (u32, u32) {
         match self {
             Self::Folder => (0o077, 0o700),
@@ -104,7 +104,7 @@ pub struct Clock {
     pub now_ms: u64,
     /// The date of a file that was just written.
     pub file_ms: Option<u64>,
-    /// The newest record of all journals, and whose it is.
+    /// The time of the newest record in all journals, and its agent.
     pub newest: Option<(u64, String)>,
 }
 
@@ -112,9 +112,9 @@ pub struct Journal {
     pub agent: String,
     pub path: PathBuf,
     pub error: Option<String>,
-    /// Records are missing, and what is left can be brought back.
+    /// Records are missing, and the rest can be restored.
     pub is_repairable: bool,
-    /// What each repair of it restored and lost, as long as its report is kept.
+    /// What each repair restored and lost, as long as its report is kept.
     pub repairs: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ pub struct Port {
     pub agent: String,
     pub port: u16,
     pub running: bool,
-    /// Whether somebody listens there.
+    /// Whether something listens on the port.
     pub taken: bool,
 }
 
@@ -160,7 +160,7 @@ pub enum Said {
     Nothing(String),
 }
 
-/// What was read of the agents of a home.
+/// The agents of a home, as read from its files.
 struct Agents {
     scan: Scan,
     known: Vec<Known>,
@@ -176,7 +176,7 @@ impl Agents {
     }
 }
 
-/// Only what is stale.
+/// Only the stale files.
 pub fn stale_files(home: &Home) -> Vec<Stale> {
     stale(home, &agents(home).0)
 }
@@ -223,7 +223,7 @@ fn notified(home: &Home, agents: &Agents) -> Vec<(String, NotifierResult)> {
     agents.ids.iter().filter_map(last).take(LISTED_MAX).collect()
 }
 
-/// What is on a screen, and what follows from it, is for the user alone.
+/// Rows of a screen and proposals made from them are shown only to the user.
 fn disagreements(home: &Home, agents: &Agents) -> Vec<(String, RuleDisagreement)> {
     let is_user = ancestry::own(home) == Kin::Person;
     let found = |id: &AgentId| {
@@ -296,7 +296,7 @@ fn path_fact(path: PathBuf, kind: Kind) -> Option<Path> {
 #[cfg(target_os = "linux")]
 fn file_system(path: &FsPath) -> Option<u64> {
     let told = rustix::fs::statfs(path).ok()?;
-    // The width and the sign of the mark differ between machines; all marks fit into 32 bits.
+    // The width and sign of the type differ between platforms. All types fit into 32 bits.
     Some(told.f_type as u64 & 0xffff_ffff)
 }
 
@@ -389,7 +389,7 @@ fn drafts(folder: &FsPath) -> Vec<PathBuf> {
     old_files(folder, |name| name.starts_with(".synapse-draft-"))
 }
 
-/// Our own files or folders of that name that nobody has changed for an hour.
+/// Our own files or folders with a matching name that were not changed for an hour.
 fn old_files(folder: &FsPath, is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let is_old = |path: &PathBuf| {
         let Ok(found) = path.symlink_metadata() else { return false };
@@ -405,7 +405,7 @@ async fn nodes(home: &Home, agents: &Agents) -> Vec<Node> {
     for entry in &agents.scan.agents {
         let socket = home.agent(&entry.agent_id).socket();
         let asked = async {
-            // The descriptor stays open while the path leads through it.
+            // `_guard` keeps the descriptor open, because the address leads through it.
             let (address, _guard) = synapse_store::home::socket_address(&socket).ok()?;
             tokio::net::UnixStream::connect(&address).await.ok()
         };
@@ -428,7 +428,7 @@ fn ports(agents: &Agents) -> Vec<Port> {
     for (id, port) in known {
         let entry = runs(&id);
         let port = entry.map_or(port, |entry| entry.port);
-        // Another agent of ours may well have it meanwhile; that is no stranger.
+        // Another agent of ours may use the port by now, which is fine.
         let of_ours = agents.scan.agents.iter().any(|entry| entry.port == port && entry.agent_id != id);
         if entry.is_none() && of_ours {
             continue;

@@ -1,6 +1,7 @@
 //! From facts to findings. Pure: the same facts give the same findings.
 //!
-//! Each finding says what is, why it matters, and the command that helps. What is well is one line for each area.
+//! Each finding says what the problem is, why it matters, and which command helps. An area without
+//! problems is one line.
 
 use super::facts::{Clock, Disk, Facts, Kind, Node, Path as Found, Port, Program, Said, Stale, StaleKind};
 use super::{Finding, Fix, Mark, profiles, typed};
@@ -14,7 +15,7 @@ const INODES_WARN: u64 = 10_000;
 const INODES_BAD: u64 = 500;
 const OPEN_FILES_WARN: u64 = 1_024;
 const OPEN_FILES_BAD: u64 = 256;
-/// Clocks of file servers differ a little, and so do those of two runs.
+/// Tolerates small differences between the clocks of file servers and of two runs.
 const SKEW_MS_WARN: u64 = 2_000;
 const BEHIND_MS_WARN: u64 = 1_000;
 const BEHIND_MS_BAD: u64 = 60_000;
@@ -52,7 +53,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     all
 }
 
-/// One line if all is well.
+/// One line if there are no problems.
 fn summed(area: &'static str, well: impl Into<String>, found: Vec<Finding>) -> Vec<Finding> {
     if found.is_empty() { vec![Finding::ok(area, well)] } else { found }
 }
@@ -100,7 +101,7 @@ fn permission(found: &Found, our_uid: u32) -> Option<Finding> {
         .map(|f| f.help(format!("chmod {wanted:03o} {}", typed(&found.path))).fix(found_fix))
 }
 
-/// File systems by the mark they carry: what is lost there.
+/// File systems by their type: what can be lost on each.
 // tidy: table
 fn file_system(facts: &Facts) -> Vec<Finding> {
     const AREA: &str = "file system";
@@ -152,7 +153,7 @@ fn disk(disk: &Disk) -> Vec<Finding> {
     if let Some(mark) = below(disk.free_bytes, DISK_BYTES_WARN, DISK_BYTES_BAD) {
         found.push(Finding::new(mark, AREA, format!("only {free}"), why).help("df -h"));
     }
-    // Some file systems make entries as they need them, and say that they have none.
+    // Some file systems allocate inodes on demand and report zero.
     if disk.inodes > 0
         && let Some(mark) = below(disk.free_inodes, INODES_WARN, INODES_BAD)
     {
@@ -162,7 +163,7 @@ fn disk(disk: &Disk) -> Vec<Finding> {
     summed(AREA, free, found)
 }
 
-/// How bad it is that there is only so much.
+/// How bad it is that only this much is left.
 fn below(have: u64, warn: u64, bad: u64) -> Option<Mark> {
     match have {
         have if have < bad => Some(Mark::Bad),

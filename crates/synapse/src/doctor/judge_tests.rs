@@ -1,4 +1,4 @@
-//! Facts and the findings that follow, as tables.
+//! Tables of facts and the resulting findings.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +47,7 @@ fn found(facts: &Facts) -> Vec<(Mark, String)> {
         .collect()
 }
 
-/// What one change of the facts is found to be.
+/// Changes the facts and checks the resulting finding.
 #[track_caller]
 fn check(change: impl FnOnce(&mut Facts), expected: Option<(Mark, &str)>) -> Option<Finding> {
     let mut facts = well();
@@ -211,7 +211,7 @@ fn what_is_stale_can_be_mended() {
     check(|f| f.problems = vec![("/h/f".into(), "it is not JSON".into())], Some((Mark::Warn, "not JSON")));
 }
 
-/// Finding H3: what is ignored of a project is a warning, with the command that shows it.
+/// Finding H3: an ignored file of a project is a warning, with the command that shows it.
 #[test]
 fn ignored_project_files_are_a_warning() {
     let said = "/p/.synapse/profiles/claude.yaml: ignored command: this project is not trusted";
@@ -269,7 +269,7 @@ fn lasting_disagreement_is_found_with_a_proposal() {
             .starts_with("synapse profile test /h/profiles/claude.yaml --recording")
     );
     assert_eq!(found.rows, ["> "]);
-    // A file of the user is changed where it is; without a proposal the program is tried out anew.
+    // A user's file is changed in place. Without a proposal, the program must be learned again.
     let own = RuleDisagreement { profile_from: "/p/claude.yaml".into(), ..seen.clone() };
     let what = "the rule 'composer' of the profile claude says idle";
     let found = check(|facts| facts.disagreements.push(("ana".into(), own)), Some((Mark::Warn, what)));

@@ -1,7 +1,7 @@
-//! Doing what a finding proposed. Everything is checked once more at the moment it is done.
+//! Makes the repair that a finding proposed. Everything is checked again just before.
 //!
-//! Invariant: only files of this user are touched, links are not followed, and what belongs to an agent only while
-//! the agent's lock is ours, so that nobody can hold it meanwhile.
+//! Invariant: only files of this user are touched, and links are not followed. Files of an agent
+//! are touched only while we hold the agent's lock, so that nobody else can.
 
 use super::Fix;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -11,7 +11,7 @@ use synapse_store::files;
 use synapse_store::home::Home;
 use synapse_store::registry;
 
-/// Says why it was not done.
+/// Makes the repair. The error says why it was not made.
 pub fn mend(home: &Home, fix: &Fix) -> Result<(), String> {
     match fix {
         Fix::Chmod { path, mode } => {
@@ -26,7 +26,7 @@ pub fn mend(home: &Home, fix: &Fix) -> Result<(), String> {
         }
         Fix::RepairJournal { dir, path } => {
             let _claim = not_held(dir)?;
-            // What it restored and lost is in the report that it leaves; `facts` reads that.
+            // The repair writes a report of what it restored and lost, which `facts` reads.
             synapse_store::repair::repair(path).map(drop).map_err(|e| e.to_string())
         }
         Fix::ClearRegistry => {
@@ -37,7 +37,7 @@ pub fn mend(home: &Home, fix: &Fix) -> Result<(), String> {
     }
 }
 
-/// The lock of an agent that nobody holds. A folder that is gone is held by nobody.
+/// Takes the lock of an agent that nobody holds. A missing folder counts as not held.
 pub fn not_held(dir: &Path) -> Result<Option<Claim>, String> {
     if !dir.exists() {
         return Ok(None);
@@ -52,13 +52,13 @@ pub fn not_held(dir: &Path) -> Result<Option<Claim>, String> {
 fn remove(path: &Path) -> Result<(), String> {
     match ours(path) {
         Ok(()) => std::fs::remove_file(path).map_err(|e| e.to_string()),
-        // Gone meanwhile.
+        // Already removed.
         Err(_) if path.symlink_metadata().is_err() => Ok(()),
         Err(why) => Err(why),
     }
 }
 
-/// The home of a demonstration has its agents in it as any other.
+/// Removes the home of a demo, unless one of its agents is held.
 fn remove_demo(path: &Path) -> Result<(), String> {
     ours(path)?;
     let agents = std::fs::read_dir(path.join("agents")).into_iter().flatten().flatten();

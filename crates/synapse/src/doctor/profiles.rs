@@ -1,6 +1,7 @@
-//! A program and the screen rules of its profile contradict each other: what is found, and what a person may change.
+//! A program that contradicts the screen rules of its profile: the finding, and what a person may
+//! change.
 //!
-//! Pure. Nothing is changed by itself: which of the two is wrong, a person has to say.
+//! Pure. It changes nothing by itself, because only a person can say which of the two is wrong.
 
 use super::facts::Facts;
 use super::{Finding, Mark, ProfileProposal, typed};
@@ -42,7 +43,7 @@ pub(super) fn disagreement(facts: &Facts, agent: &str, found: &RuleDisagreement)
     Finding { proposal, rows: found.rows.clone(), ..finding }
 }
 
-/// The file to change, and whether it has to be made first.
+/// The file to change, and whether it must be created first.
 fn file(facts: &Facts, found: &RuleDisagreement) -> (PathBuf, bool) {
     let from = found.profile_from.split_once(", with rules of ").map_or(&*found.profile_from, |(own, _)| own);
     if from.starts_with('/') {

@@ -1,4 +1,5 @@
-//! Which agent programs are installed, and of which version: each is asked, without a shell and not for long.
+//! Which agent CLIs are installed, and their versions. Each is run without a shell and with a
+//! deadline.
 
 use super::facts::{Program, Said};
 use std::io::Read as _;
@@ -8,13 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const NAMES: [&str; 5] = ["claude", "codex", "gemini", "opencode", "copilot"];
-/// All are asked at the same time, and a CLI on Node.js takes seconds to start on a busy machine.
+/// All are run at the same time, and a CLI on Node.js takes seconds to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
-/// More than any version; a program that says more is not answering the question.
+/// Longer than any version. A program that prints more does not answer the question.
 const SAID_BYTES_MAX: u64 = 4096;
 
-/// All at once: each may take its time.
+/// Runs all of them at once, because each may take a while.
 pub fn ask_all() -> Vec<Program> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let asked = NAMES.map(|name| {
@@ -32,7 +33,7 @@ pub fn ask_all() -> Vec<Program> {
     heard.collect()
 }
 
-/// Only absolute folders: a program in the folder one happens to be in is nobody's choice.
+/// Searches only absolute folders of PATH: nobody chose a program that lies in the current folder.
 fn find(name: &str, path: &std::ffi::OsStr) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let is_program = |file: &PathBuf| {
@@ -46,7 +47,7 @@ fn ask(program: &Path) -> Said {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     crate::program::withhold_secrets(&mut command);
-    // A group of its own, so that all it starts can be ended with it.
+    // In its own process group, so that everything it starts can be killed with it.
     let mut child = match command.process_group(0).spawn() {
         Ok(child) => child,
         Err(e) => return Said::Nothing(e.to_string()),
@@ -60,7 +61,7 @@ fn ask(program: &Path) -> Said {
         said
     });
     let ended = has_ended(&child);
-    // Not reaped yet, so its number means this group and no other.
+    // The child is not reaped yet, so its pid cannot mean another process group.
     end_group(&child);
     let status = child.wait();
     let said = reading.join().unwrap_or_default();
@@ -75,7 +76,7 @@ fn ask(program: &Path) -> Said {
     }
 }
 
-/// Whether it ended in time; it is left to be reaped.
+/// Whether the program exited in time. It is not reaped.
 fn has_ended(child: &Child) -> bool {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
     let until = Instant::now() + PATIENCE;

@@ -1,7 +1,8 @@
-//! A program in a terminal of its own, driven from this process: keys go in, screens come out, all of it recorded.
+//! A program in its own terminal, driven from this process: keys go in, screens come out, and
+//! everything is recorded.
 //!
-//! The program gets a session and a controlling terminal through a small process of ours that becomes the program
-//! (`__tty`), as a shell would give it. It ends with this session.
+//! The program gets a session and a controlling terminal, as from a shell, through a small process
+//! of ours that becomes the program (`__tty`). It ends with this session.
 
 use crate::fail::{self, Fail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,7 +20,7 @@ use synapse_terminal::cast::Cast;
 use synapse_terminal::learn::Shot;
 use synapse_terminal::{Screen, Seen, Size};
 
-/// How a text is given to the program.
+/// How a text is entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
     Typed,
@@ -34,33 +35,35 @@ pub struct Session {
     cast: Cast,
     recorded: String,
     shots: Vec<Shot>,
-    /// The rows that were last seen, and since when they are so.
+    /// The rows that were last seen, and since when.
     shown: Option<Vec<String>>,
     changed: Instant,
     apps: Vec<String>,
 }
 
-/// Largest recording; a program that prints more is cut off from it.
+/// The largest recording. A program that prints more is cut off.
 const RECORDED_BYTES_MAX: usize = 32 << 20;
-/// Most screens that are kept of one turn; later ones take the place of every second earlier one.
+/// The most screens that are kept of one turn. Beyond that, every second earlier one is dropped.
 const SHOTS_MAX: usize = 2_000;
-/// Output that pauses for so long is a whole screen.
+/// When output pauses for this long, the screen is complete.
 const SETTLE: Duration = Duration::from_millis(40);
-/// A screen is looked at this long after a change at the latest.
+/// A screen is captured at most this long after a change.
 const LOOK_MAX: Duration = Duration::from_millis(250);
-/// Between keys that are typed one by one.
+/// The pause between keys that are typed one by one.
 const KEY_PAUSE: Duration = Duration::from_millis(15);
-/// How long a program may take to end.
+/// How long a program may take to exit.
 const END_MAX: Duration = Duration::from_secs(3);
 
-/// `__tty PROGRAM ARGS`: becomes the program, as the leader of a session whose terminal is standard input.
+/// `__tty PROGRAM ARGS`: becomes the program, as the leader of a session whose terminal is standard
+/// input.
 pub fn run_in_terminal(program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
     let done = rustix::process::setsid().and_then(|_| rustix::process::ioctl_tiocsctty(std::io::stdin()));
     if let Err(e) = done {
         eprintln!("no terminal: {e}");
         return ExitCode::from(fail::ERROR);
     }
-    // What the program runs is not the user: it counts as being below an agent, of which no node knows.
+    // Processes of the program are not the user: they count as being below an agent that no node
+    // knows.
     if let Err(e) = synapse_holder::depth::descend() {
         eprintln!("{}: it could not be set apart from you: {e}", program.display());
         return ExitCode::from(fail::ERROR);
@@ -104,7 +107,7 @@ impl Session {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// What is shown now, and since when.
+    /// The current screen, and since when it is shown.
     pub fn shot(&self) -> Shot {
         let now = Shot::of(&self.screen, self.now_ms());
         let ms = u64::try_from(self.changed.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -115,7 +118,7 @@ impl Session {
         self.screen.pastes_are_bracketed()
     }
 
-    /// What the program calls itself in its status reports.
+    /// The names that the program gives itself in its status reports.
     pub fn apps(&self) -> Vec<String> {
         self.apps.clone()
     }
@@ -144,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Presses Backspace so many times.
+    /// Presses Backspace this many times.
     pub fn erase(&mut self, count: usize) -> Result<(), Fail> {
         self.one_by_one(std::iter::repeat_n('\u{7f}', count))
     }
@@ -157,12 +160,12 @@ impl Session {
         Ok(())
     }
 
-    /// Lets the program run until its screen has been the same for so long; whether it has within the limit.
+    /// Runs the program until its screen has not changed for this long. Returns false at the limit.
     pub fn wait_for_rest(&mut self, quiet: Duration, limit: Duration) -> Result<bool, Fail> {
         self.wait_for_rest_or(quiet, limit, |_, _| false)
     }
 
-    /// The same, or until the screen is as wished, given the time.
+    /// The same, or until a condition on the screen and the time holds.
     pub fn wait_for_rest_or(
         &mut self,
         quiet: Duration,
@@ -170,7 +173,7 @@ impl Session {
         mut holds: impl FnMut(&Shot, u64) -> bool,
     ) -> Result<bool, Fail> {
         let began = Instant::now();
-        // Whatever caused this wait has to show first.
+        // First give the cause of this wait time to show an effect.
         self.pump(SETTLE)?;
         loop {
             let since = self.changed.max(began);
@@ -185,7 +188,7 @@ impl Session {
         }
     }
 
-    /// Lets the program run until its screen is as wished; whether it was within the limit.
+    /// Runs the program until a condition on its screen holds. Returns false at the limit.
     pub fn wait_until(
         &mut self,
         limit: Duration,
@@ -203,7 +206,7 @@ impl Session {
         }
     }
 
-    /// Takes what the program prints for so long, and looks at each screen that came to rest.
+    /// Reads output for this long, and captures each screen that came to rest.
     fn pump(&mut self, time: Duration) -> Result<(), Fail> {
         let end = Instant::now() + time;
         let mut unseen: Option<Instant> = None;
@@ -262,7 +265,7 @@ impl Session {
 
     fn look(&mut self) {
         let shot = Shot::of(&self.screen, self.now_ms());
-        // Titles move on for as long as some programs run.
+        // Only rows count, because some programs change their title all the time.
         let is_new = self.shown.as_ref() != Some(&shot.rows);
         if is_new {
             self.changed = Instant::now();
@@ -300,13 +303,13 @@ impl Session {
         Fail::new(fail::ERROR, "program_ended", format!("the program ended ({status}):\n{words}"))
     }
 
-    /// Ends the program; the recording.
+    /// Ends the program and returns the recording.
     pub fn end(mut self) -> String {
         self.stop();
         std::mem::take(&mut self.recorded)
     }
 
-    /// As a terminal that is closed: the program is told, and killed if that does not help.
+    /// Acts like a closed terminal: sends SIGHUP, and kills the program if that does not help.
     fn stop(&mut self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
         if let (Some(pid), Ok(None)) = (pid, self.child.try_wait()) {

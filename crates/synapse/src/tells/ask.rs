@@ -1,7 +1,8 @@
-//! Asking a program about itself before it is started for good: its version, its help, or a question to its server.
+//! Asks a program about itself before it is started for real: its version, its help, or a question
+//! to its server.
 //!
-//! It is the program that the person is about to run, and it may do anything: each question has a deadline and a limit,
-//! and no answer is an answer too.
+//! It is the program that the person is about to run, and it may do anything. So each question has
+//! a deadline and a size limit, and no answer is a valid result.
 
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,16 +12,17 @@ use std::time::{Duration, Instant};
 use synapse_terminal::Profile;
 
 const PATIENCE: Duration = Duration::from_secs(3);
-/// A help text is a few kilobytes long, a list of hooks a few more.
+/// A help text has a few kilobytes, a list of hooks a few more.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// What it says when it is asked for its version.
+/// What the program prints when it is asked for its version.
 pub(super) fn version(profile: &Profile, program: &str) -> Option<String> {
     let said = printed(program, &profile.version.ask)?;
     Some(said.chars().take(200).collect())
 }
 
-/// What it prints when it is started with these words; none if it does not end in time.
+/// What the program prints when it is started with these arguments. None if it does not exit in
+/// time.
 pub(super) fn printed(program: &str, words: &[String]) -> Option<String> {
     let mut child = start(program, words, Stdio::null())?;
     let (told, heard) = mpsc::channel();
@@ -35,7 +37,8 @@ pub(super) fn printed(program: &str, words: &[String]) -> Option<String> {
     text
 }
 
-/// The answer to the last of some requests, one JSON object in a line each. The program ends when its input does.
+/// The response to the last of some requests, each one JSON object per line. The program exits when
+/// its input ends.
 pub(super) fn answered(program: &str, words: &[String], requests: &[Value]) -> Option<Value> {
     let mut child = start(program, words, Stdio::piped())?;
     let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
@@ -65,7 +68,8 @@ fn start(program: &str, words: &[String], stdin: Stdio) -> Option<Child> {
     command.spawn().ok()
 }
 
-/// Gives it a moment to end by itself: what it has started ends with it, which a kill would leave behind.
+/// Gives the program a moment to exit by itself: then its children exit too, which a kill would
+/// leave behind.
 fn end(child: &mut Child) {
     const MOMENT: Duration = Duration::from_millis(500);
     const BETWEEN: Duration = Duration::from_millis(5);

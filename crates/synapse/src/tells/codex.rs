@@ -1,11 +1,12 @@
-//! Hooks for Codex, as words of its command line: what it is to run, and that this may be run.
+//! Hooks for Codex, as command-line arguments: what Codex is to run, and that this is trusted.
 //!
-//! Codex runs only hooks that its user has trusted: it remembers the hash of what was trusted. What its command line says
-//! counts like the user's own settings, for this start alone; so the same words that bring our hooks bring their hashes.
-//! Other hooks, of the user, of the project or of plugins, are neither trusted nor changed by that.
+//! Codex runs only hooks that its user has trusted, and remembers their hashes. Its command line
+//! counts like the user's settings, for this start only. So the arguments that add our hooks also
+//! add their hashes. Other hooks, of the user, of the project or of plugins, are neither trusted
+//! nor changed by that.
 //!
-//! A hash that is wrong would put a question before the person at every start. So with a version that the profile was not
-//! checked with, Codex is asked first whether it would trust such hooks: its app server lists them.
+//! A wrong hash would make Codex ask the person at every start. So an untested version is first
+//! asked whether it would trust such hooks: its app server lists them.
 
 use super::{ask, quoted};
 use serde_json::{Value, json};
@@ -15,14 +16,14 @@ use synapse_node::launch::Tells;
 use synapse_terminal::Profile;
 use synapse_terminal::profile::version_in;
 
-/// The events that it is asked to tell, and what it calls each where it remembers trust.
+/// The events that Codex reports, and their names in its list of trusted hooks.
 const EVENTS: [(&str, &str); 2] = [("UserPromptSubmit", "user_prompt_submit"), ("Stop", "stop")];
-/// After this Codex goes on without the hook program, which ends by itself long before.
+/// After this, Codex continues without the hook program, which exits long before.
 const TIMEOUT_S: u64 = 5;
-/// Where what the command line says comes from, as Codex puts it.
+/// Codex's name for settings from the command line.
 const SOURCE: &str = "/<session-flags>/config.toml";
 
-/// Whether it can be made to tell.
+/// Whether Codex can run our hooks without asking its user.
 pub(super) fn choose(profile: &Profile, argv: &[String]) -> Tells {
     if sets_hooks(argv) {
         return Tells::Unused("it was started with hooks of its own on the command line".into());
@@ -39,7 +40,7 @@ pub(super) fn choose(profile: &Profile, argv: &[String]) -> Tells {
     ))
 }
 
-/// Whether it says of hooks such as ours that it would run them without a question.
+/// Whether Codex says that it would run hooks like ours without asking.
 fn trusts(program: &str) -> bool {
     let words = [words(Path::new("/synapse"), Path::new("/agent")), vec!["app-server".to_owned()]].concat();
     let here = std::env::current_dir().unwrap_or_default();
@@ -61,7 +62,7 @@ fn trusts(program: &str) -> bool {
     EVENTS.iter().all(|(_, key)| is_trusted(key))
 }
 
-/// Whether `-c hooks…` is among the words.
+/// Whether `-c hooks…` is among the arguments.
 fn sets_hooks(argv: &[String]) -> bool {
     let mut words = argv.iter().skip(1).take_while(|word| *word != "--");
     while let Some(word) = words.next() {
@@ -77,7 +78,7 @@ fn sets_hooks(argv: &[String]) -> bool {
     false
 }
 
-/// The words that make it run our hook program.
+/// The arguments that make Codex run our hook program.
 pub(super) fn words(synapse: &Path, dir: &Path) -> Vec<String> {
     let command = format!("{} __hook {} >/dev/null 2>&1 || :", quoted(synapse), quoted(dir));
     let text = |text: &str| toml_edit::Value::from(text).to_string();
@@ -93,7 +94,7 @@ pub(super) fn words(synapse: &Path, dir: &Path) -> Vec<String> {
     words
 }
 
-/// What Codex remembers of a hook that it trusts: the hash of what it is, as JSON whose names are in order.
+/// The hash of a hook that Codex trusts: of its JSON with sorted keys.
 fn hash(key: &str, command: &str) -> String {
     let command = serde_json::Value::from(command);
     let hook = format!(r#"{{"async":false,"command":{command},"timeout":{TIMEOUT_S},"type":"command"}}"#);
@@ -129,7 +130,7 @@ mod tests {
         }
     }
 
-    /// Codex 0.147 to 0.169 answer so.
+    /// The form in which Codex 0.147 to 0.169 answer.
     #[test]
     fn version_that_was_not_checked_is_asked_whether_it_trusts_our_hooks() {
         let root = tempfile::tempdir().unwrap();
@@ -161,7 +162,7 @@ mod tests {
         }
     }
 
-    /// The words are TOML, whatever the paths, and the hash is of what they say.
+    /// The arguments are valid TOML whatever the paths, and the hash matches their content.
     #[test]
     fn what_is_run_is_what_is_trusted() {
         for (synapse, dir) in [("/usr/bin/synapse", "/var/synapse/agents/1"), ("/a 'b'/\"c\"", "/d\\e\n$f")] {

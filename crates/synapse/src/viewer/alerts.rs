@@ -1,4 +1,4 @@
-//! Rings, and shows a line, when an agent of this home begins to wait for the person.
+//! Rings the bell and shows a line when an agent of this home starts to wait for the person.
 //!
 //! Not here: which agents those are (`cli::alerts`).
 
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long the line covers the last one of the program.
+/// How long the notice covers the last line.
 const ALERT_TIME: Duration = Duration::from_secs(8);
-/// A bell waits for the end of what the program is drawing, but not longer than this.
+/// The bell waits until the program has finished drawing, but at most this many pauses.
 const RING_TRIES: usize = 20;
 const RING_PAUSE: Duration = Duration::from_millis(50);
 
-/// Watches until the person leaves.
+/// Follows the alerts until the person leaves.
 pub(super) fn start(viewer: &Arc<Viewer>) -> io::Result<()> {
     let viewer = viewer.clone();
     std::thread::Builder::new().name("alerts".into()).spawn(move || {
@@ -35,7 +35,8 @@ fn ring(viewer: &Viewer) -> io::Result<()> {
     Ok(())
 }
 
-/// The prompt of the program itself is on the screen already, perhaps on its last line.
+/// Shows the notice of another agent. The program's own prompt is on the screen already, perhaps on
+/// its last line.
 fn show(viewer: &Arc<Viewer>, words: Option<String>) -> io::Result<()> {
     if viewer.gone.load(Ordering::SeqCst) != super::STAYS {
         return Err(io::ErrorKind::NotConnected.into());

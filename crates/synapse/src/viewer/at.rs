@@ -1,37 +1,40 @@
-//! `@agent …` at an empty composer: which keys of a person are a message for another agent, and which are the program's.
+//! `@agent …` at an empty composer: decides which keys are a message for another agent, and which
+//! belong to the program.
 //!
-//! From an `@` on, keys are kept back as long as they may be the name of an agent; as soon as they cannot, all of them go
-//! on as they came. A whole name and a blank make it a line of ours, until it is sent, given back or dropped. Pure: keys
-//! and what is known of the composer go in; what is to be done, and what the last line shows, come out.
+//! From an `@` on, keys are held back while they may still be an agent's name. Once they cannot,
+//! all of them are passed on unchanged. A whole name and a space make a line, until it is sent,
+//! given back or dropped. Pure: the input is keys and the state of the composer, the output is what
+//! to do and what the last line shows.
 //!
-//! Invariants: what was kept back is sent, dropped by the person, or passed on whole and in order. Nothing that was kept
-//! back reaches a program that asks for a decision: there it could be the answer.
-//! Not here: who is known and how a message is sent (`cli::at`), what a key is (`synapse_terminal::tokens`), drawing (`viewer`).
+//! Invariants: what was held back is sent, dropped by the person, or passed on completely and in
+//! order. It never reaches a program that waits for a decision, because it could be taken as the
+//! answer. Not here: which agents there are and how a message is sent (`cli::at`), decoding keys
+//! (`synapse_terminal::tokens`), drawing (`viewer`).
 
 use synapse_holder::terminal::wire::Composer;
 use synapse_terminal::tokens::{self, Token};
 
-/// A word by which an agent may be called here.
+/// A name for an agent that can be typed here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     pub typed: String,
-    /// As a target of `synapse send`.
+    /// The name as a target of `synapse send`.
     pub to: String,
     /// Whether Tab offers it.
     pub is_offered: bool,
 }
 
-/// What came of the keys, in order.
+/// What to do with the keys, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
-    /// For the program.
+    /// Pass these bytes to the program.
     Pass(Vec<u8>),
     Send(Message),
-    /// It could not be given back: the program asks for a decision.
+    /// A line could not be given back, because the program waits for a decision.
     Lost,
 }
 
-/// A line that was sent.
+/// A line to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub to: String,
@@ -39,7 +42,7 @@ pub struct Message {
     pub is_urgent: bool,
 }
 
-/// A line as the person sees it.
+/// A line as it is shown to the person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) text: String,
@@ -50,11 +53,11 @@ pub(super) struct Shown {
 pub(super) struct At {
     state: State,
     composer: Composer,
-    /// Something was typed to the program since the composer was last told to be empty.
+    /// Whether something was typed to the program since the composer was last reported empty.
     touched: bool,
-    /// How many bytes were given to the program in all; not known of a connection that is not the first.
+    /// How many bytes were passed to the program in total. Unknown after a reconnect.
     given: Option<u64>,
-    /// The beginning of a key whose end has not come, and how much of it was passed on already.
+    /// The bytes of an incomplete key, and how many of them were passed on already.
     pending: Vec<u8>,
     passed: usize,
 }
@@ -62,9 +65,9 @@ pub(super) struct At {
 #[derive(Debug)]
 enum State {
     Free,
-    /// A paste that is the program's, until its end.
+    /// A paste that belongs to the program, until its end.
     Elsewhere,
-    /// A paste that may be a line of ours.
+    /// A paste that may be a line for an agent.
     Pasted {
         raw: Vec<u8>,
         text: String,
@@ -73,35 +76,35 @@ enum State {
     Open(Open),
 }
 
-/// What is kept back.
+/// A line that is held back.
 #[derive(Debug, Default)]
 struct Open {
     cells: Vec<Cell>,
     names: Vec<Name>,
     tab: Option<Tab>,
     in_paste: bool,
-    /// Why this line was not sent; shown until the next key.
+    /// Why this line was not sent. Shown until the next key.
     failure: Option<String>,
 }
 
-/// One character, and the key it was.
+/// One character, and the key that typed it.
 #[derive(Debug)]
 struct Cell {
     c: char,
     bytes: Vec<u8>,
 }
 
-/// What was written when Tab was first pressed, and which name is offered.
+/// The text when Tab was first pressed, and which name is offered now.
 #[derive(Debug)]
 struct Tab {
     stem: String,
     n: usize,
 }
 
-/// What a text is, as far as it goes.
+/// What the text typed so far is.
 #[derive(Debug, PartialEq, Eq)]
 enum Reading<'a> {
-    /// No name begins so.
+    /// No name begins like this.
     Nothing,
     /// It may become a name.
     Begins,
@@ -112,11 +115,11 @@ enum Reading<'a> {
     },
 }
 
-/// More text than this goes into no line.
+/// The limit of a line's text.
 const LINE_CHARS_MAX: usize = 20_000;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
-/// How many names a hint has.
+/// The number of names in a hint.
 const HINTS_MAX: usize = 6;
 
 impl Default for At {
@@ -133,23 +136,24 @@ impl Default for At {
 }
 
 impl At {
-    /// What the node says of the composer, knowing of so many bytes that we gave; told only to whoever leads.
+    /// Takes a report on the composer, and how many of our bytes the node had seen by then. Only
+    /// the viewer that leads gets reports.
     pub(super) fn composer(&mut self, composer: Composer, typed: Option<u64>) {
         self.composer = composer;
-        // What was said before it knew of our last keys says nothing about them.
+        // A report from before our last keys says nothing about their effect.
         let is_stale = typed.zip(self.given).is_some_and(|(typed, given)| typed != given);
         if !is_stale {
             self.touched = false;
         }
     }
 
-    /// Of what we gave some may not have arrived, and the other side counts anew.
+    /// Some of the passed bytes may not have arrived, and the node's count starts at zero again.
     pub(super) fn connection_broke(&mut self) {
         self.given = None;
     }
 
-    /// Gives a line that was not sent back to the person, with the reason; not if they have begun something else. They
-    /// may edit it, send it again, or press Esc.
+    /// Opens a line again that was not sent, with the reason, unless the person has begun something
+    /// else. The person may edit it, send it again, or press Esc.
     pub(super) fn reopen(&mut self, message: &Message, why: &str, names: Vec<Name>) -> bool {
         if !matches!(self.state, State::Free) || !self.may_begin() || !self.pending.is_empty() {
             return false;
@@ -164,12 +168,13 @@ impl At {
         true
     }
 
-    /// Our keys no longer count, until the composer is told again. What was kept back is dropped.
+    /// Another viewer leads. Our keys no longer count until the composer is reported again, and a
+    /// held-back line is dropped.
     pub(super) fn looks_on(&mut self) {
         (self.state, self.composer) = (State::Free, Composer::Other);
     }
 
-    /// The line that is kept back, if there is one.
+    /// The line that is held back, if there is one.
     pub(super) fn shown(&self) -> Option<Shown> {
         let State::Open(open) = &self.state else { return None };
         let text = open.text();
@@ -190,7 +195,7 @@ impl At {
         Some(Shown { text, hint })
     }
 
-    /// Takes keys as they were read. `names` is asked only when somebody may be meant.
+    /// Handles keys as they were read. Calls `names` only when a line may begin.
     pub(super) fn hear(&mut self, bytes: &[u8], names: &mut dyn FnMut() -> Vec<Name>) -> Vec<Said> {
         let said = self.heard(bytes, names);
         let given = said.iter().map(|said| match said {
@@ -223,7 +228,8 @@ impl At {
         said
     }
 
-    /// The bytes of a full-width `＠` may come one by one; they are never a key of their own.
+    /// Whether these may be the first bytes of a full-width `＠`, which may arrive one by one. No
+    /// key consists of them alone.
     fn may_become_at(&self, bytes: &[u8]) -> bool {
         self.may_begin() && "＠".as_bytes().starts_with(bytes)
     }
@@ -232,7 +238,7 @@ impl At {
         self.composer == Composer::Empty && !self.touched
     }
 
-    /// One key, of which so many bytes were passed on before.
+    /// Handles one key, of which `passed` bytes were passed on already.
     fn take(
         &mut self,
         token: Token,
@@ -287,7 +293,8 @@ impl At {
         pass(said, &key[passed..]);
     }
 
-    /// A paste at the empty composer: ours if it is one line that begins with a name.
+    /// A paste at the empty composer. It is a line for an agent if it is one line that begins with
+    /// a name.
     fn pasted(&mut self, token: Token, key: &[u8], had: (Vec<u8>, String, Vec<Name>), said: &mut Vec<Said>) {
         let (mut raw, mut text, names) = had;
         raw.extend_from_slice(key);
@@ -322,7 +329,7 @@ impl At {
         pass(said, raw);
     }
 
-    /// A paste into a line of ours is text of it.
+    /// A paste into a line for an agent is part of its text.
     fn paste_into(&mut self, token: Token, mut open: Open) {
         match token {
             Token::Text(c) => open.push(Cell::of(c)),
@@ -370,7 +377,8 @@ impl At {
             }
             Token::Report => pass(said, key),
             Token::Release | Token::PasteEnds => {}
-            // A key that edits or commands: in a line it has no meaning, before that it is for the program.
+            // An editing or command key. In a line it is ignored; before that it belongs to the
+            // program.
             Token::Key if is_line => {}
             Token::Key => return self.give_back(&open, key, said),
         }
@@ -379,7 +387,7 @@ impl At {
         }
     }
 
-    /// All of it to the program, and the key that made it so.
+    /// Passes the whole line to the program, and the key that caused it.
     fn give_back(&mut self, open: &Open, key: &[u8], said: &mut Vec<Said>) {
         if self.composer == Composer::Prompt {
             return said.push(Said::Lost);
@@ -414,7 +422,7 @@ impl Open {
         }
     }
 
-    /// The only name that fits, with the blank that makes it a line; or the next one of several.
+    /// Completes the only matching name and adds a space, or offers the next one of several.
     fn complete(&mut self, text: &str) {
         let tab = self.tab.take().unwrap_or_else(|| Tab { stem: text.to_owned(), n: 0 });
         let fit: Vec<&str> = offered(&tab.stem, &self.names).collect();
@@ -444,7 +452,7 @@ fn pass(said: &mut Vec<Said>, bytes: &[u8]) {
     }
 }
 
-/// Full-width forms of ASCII are what they look like, and names have no case.
+/// Treats full-width forms as their ASCII characters, and ignores case.
 fn fold(c: char) -> char {
     const APART: u32 = 0xfee0;
     let plain = match c {
@@ -486,7 +494,7 @@ fn read<'a>(text: &'a str, names: &'a [Name]) -> Reading<'a> {
     }
 }
 
-/// The names that Tab offers for what is written.
+/// The names that Tab offers for this text.
 fn offered<'a>(text: &str, names: &'a [Name]) -> impl Iterator<Item = &'a str> {
     let stem: String = text.chars().skip(1).map(fold).collect();
     let fits = move |name: &&Name| name.is_offered && name.typed.to_ascii_lowercase().starts_with(&stem);

@@ -1,7 +1,8 @@
-//! The last line of a person's terminal, while something of ours covers it: a line that is written there, or a notice.
+//! The last line of a person's terminal while the viewer covers it: with a line being typed, or
+//! with a notice.
 //!
-//! It is drawn over what the program shows, again after each of its outputs, and with the cursor put back.
-//! Not here: when it is drawn, and drawing what it covered again (`viewer`).
+//! It is drawn over the program's screen, again after each output, and leaves the cursor where it
+//! was. Not here: when to draw it, and restoring what it covered (`viewer`).
 
 use super::at::Shown;
 use crate::show;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Bottom {
     line: Option<Shown>,
     notice: Option<(String, Instant)>,
-    /// Somebody waits for the end of the notice.
+    /// Whether a thread already waits for the end of the notice.
     is_watched: bool,
 }
 
@@ -20,19 +21,19 @@ impl Bottom {
         self.line.is_some() || self.notice.is_some()
     }
 
-    /// Whether what was covered is to be seen again.
+    /// Sets or removes the line. Returns whether the covered row must be restored.
     pub(super) fn set_line(&mut self, line: Option<Shown>) -> bool {
         let before = std::mem::replace(&mut self.line, line);
         before.is_some() && !self.is_covered()
     }
 
-    /// Whether somebody has to wait for its end.
+    /// Sets a notice. Returns whether the caller must wait for its end.
     pub(super) fn set_notice(&mut self, words: String, time: Duration) -> bool {
         self.notice = Some((words, Instant::now() + time));
         !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// Takes a notice back that is not true any more; whether that uncovers the program.
+    /// Removes a notice that is no longer true. Returns whether the covered row must be restored.
     pub(super) fn withdraw(&mut self, words: &str) -> bool {
         let is_it = self.notice.as_ref().is_some_and(|(shown, _)| shown == words);
         if is_it {
@@ -41,7 +42,7 @@ impl Bottom {
         is_it && !self.is_covered()
     }
 
-    /// How long the notice still stays; none once it has gone.
+    /// How long the notice stays, or none once it has expired.
     pub(super) fn notice_left(&mut self) -> Option<Duration> {
         let left = self.notice.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
         let left = left.filter(|left| !left.is_zero());
@@ -51,7 +52,7 @@ impl Bottom {
         left
     }
 
-    /// What draws it, in a window of this size; none if nothing is covered.
+    /// The bytes that draw it in a window of this size, or none if nothing is covered.
     pub(super) fn sequence(&self, (columns, rows): (u16, u16)) -> Option<String> {
         let room = usize::from(columns).saturating_sub(3);
         let words = match (&self.line, &self.notice) {
@@ -63,7 +64,7 @@ impl Bottom {
     }
 }
 
-/// The end of what is written, and the hint if there is room for both.
+/// The end of the typed text, and the hint if both fit.
 fn lay_out(text: &str, hint: &str, room: usize) -> String {
     let text = show::safe(text).replace('\n', "↵").replace('\t', " ");
     let taken = width(&text) + 1;
@@ -88,7 +89,7 @@ fn fit(text: &str, room: usize) -> String {
     kept.chain(['…']).collect()
 }
 
-/// Its end, if all of it has no room.
+/// The end of the text, if not all of it fits.
 fn tail(text: &str, room: usize) -> String {
     let mut used = 1;
     let kept: Vec<char> = text
@@ -106,7 +107,8 @@ fn width(text: &str) -> usize {
     text.chars().map(wide).sum()
 }
 
-/// At least as many columns as a terminal takes for it: a row that is a little short is fine, one that wraps is not.
+/// The width of a character, never less than a terminal uses: a row may be a little short, but it
+/// must not wrap.
 fn wide(c: char) -> usize {
     match c {
         '…' | '↵' | '▏' => 1,

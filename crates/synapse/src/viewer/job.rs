@@ -1,7 +1,7 @@
 //! The viewer as a job of the person's shell.
 //!
-//! The numbers come as the kernel writes them down, and `0` is one of them: a process group or session that was made
-//! outside of our PID namespace has no number in it.
+//! The numbers are those of the kernel in our PID namespace. `0` is one of them: a process group or
+//! session from outside of the namespace has no number in it.
 
 use rustix::io::Errno;
 use rustix::termios::tcgetpgrp;
@@ -10,15 +10,16 @@ use synapse_holder::{Job, job_of, parent_of};
 
 const ANCESTORS_MAX: usize = 64;
 
-/// Whether a shell waits for us that could bring us back: one at our terminal, outside of our process group.
+/// Whether a shell could resume us: an ancestor on our terminal, outside of our process group.
 pub(super) fn can_be_resumed() -> bool {
     let own = std::process::id();
-    // Not `ancestors`: in a container the shell may well be the first process.
+    // Not `ancestors`, because in a container the shell may be process 1.
     let above = std::iter::successors(parent_of(own), |pid| parent_of(*pid)).take(ANCESTORS_MAX);
     job_of(own).is_some_and(|own| is_below_a_shell(own, above.map_while(job_of)))
 }
 
-/// Whether the terminal is ours to change. In the background it is somebody else's; changing it would stop us.
+/// Whether we may change the terminal. In the background it belongs to another job, and changing it
+/// would stop us.
 pub(super) fn is_in_front() -> bool {
     let front = match tcgetpgrp(io::stdin()) {
         Ok(group) => group.as_raw_nonzero().get().unsigned_abs(),

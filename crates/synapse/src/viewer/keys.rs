@@ -1,9 +1,10 @@
-//! What a person types: what of it is for the program, and what is a command to the viewer.
+//! Splits the person's keys into those for the program and commands to the viewer.
 //!
-//! A command is the prefix key (`terminal.prefix`) and a letter, as in tmux: `d` detaches, `t` takes the keyboard, `m`
-//! delivers waiting mail; the prefix key twice sends it to the program once. Everything else goes to the program byte
-//! for byte, and the prefix key in a paste is text. A program may have asked the terminal to send keys as sequences
-//! (`sequence`); the prefix key is recognised in that form too.
+//! A command is the prefix key (`terminal.prefix`) and a letter, as in tmux: `d` detaches, `t`
+//! takes the keyboard, `m` delivers waiting messages. The prefix key twice sends it to the program
+//! once. Everything else goes to the program byte for byte, and the prefix key in a paste is text.
+//! If the program has switched the terminal to sending keys as sequences (`sequence`), the prefix
+//! key is recognised in that form too.
 //! Not here: reading the keys and sending them on (`viewer`).
 
 mod sequence;
@@ -22,12 +23,12 @@ pub(super) enum Heard {
 
 #[derive(Debug)]
 pub(super) struct Keys {
-    /// None: all keys are the program's.
+    /// None if all keys belong to the program.
     prefix_key: Option<PrefixKey>,
-    /// The prefix key as it was typed, while it waits for what follows.
+    /// The bytes of the prefix key, until the next key decides.
     prefix: Option<Vec<u8>>,
     in_paste: bool,
-    /// The last bytes, to see a mark of a paste that comes in pieces.
+    /// The last bytes, to recognise a paste marker that arrives in pieces.
     last: Vec<u8>,
 }
 
@@ -93,15 +94,15 @@ impl Keys {
     }
 }
 
-/// What a key after the prefix key means.
+/// The meaning of a key after the prefix key.
 enum Command {
-    /// Nothing yet: a key was let go or repeats, or it is a modifier.
+    /// Nothing yet: a release, a repeat, or a modifier.
     None,
     Detach,
     Take,
     Yield,
     SendPrefix,
-    /// It is for the program, and so was the prefix key.
+    /// Not a command. It goes to the program together with the prefix key.
     Unknown,
 }
 
@@ -112,7 +113,7 @@ fn command(key: &Key<'_>, is_prefix: bool) -> Command {
     if is_prefix {
         return Command::SendPrefix;
     }
-    // With Ctrl still held, too: Ctrl-d would end many programs.
+    // Accept Ctrl-d too, if Ctrl is still held, because Ctrl-d would end many programs.
     let is_detach = key.is_plain('d') || PrefixKey::parse("C-d").is_some_and(|end| key.is_control(end));
     match () {
         () if is_detach => Command::Detach,

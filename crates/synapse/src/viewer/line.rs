@@ -1,18 +1,18 @@
-//! The line from a viewer to the holder, over one connection after another.
+//! The sending side of the connection from a viewer to the holder, across reconnects.
 //!
-//! Not here: what comes over it (`viewer`).
+//! Not here: what arrives over it (`viewer`).
 
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use synapse_holder::terminal::wire::{Ask, send};
 
-/// The connection to the holder; another one after we were let go.
+/// The connection to the holder. After a disconnect it is replaced by a new one.
 #[derive(Default)]
 pub(super) struct Line {
     end: Mutex<End>,
     back: Condvar,
-    /// The same stream, for whoever ends a wait on it: who sends has the lock, perhaps for long.
+    /// The same stream, to end a blocked send: the sender holds the other lock, perhaps for long.
     plug: Mutex<Option<UnixStream>>,
 }
 
@@ -42,7 +42,7 @@ impl Line {
         self.end().stream = None;
     }
 
-    /// For good; ends whoever reads from it, too.
+    /// Closes the connection for good, and ends the thread that reads from it.
     pub(super) fn close(&self) {
         if let Some(stream) = self.plug().take() {
             let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -52,12 +52,13 @@ impl Line {
         self.back.notify_all();
     }
 
-    /// Now or not at all.
+    /// Sends now, or returns false.
     pub(super) fn ask(&self, ask: &Ask) -> bool {
         self.end().stream.as_mut().is_some_and(|stream| send(stream, ask).is_ok())
     }
 
-    /// Keys wait for the next connection if this one is dead. False when there will be none.
+    /// Sends, and waits for the next connection if this one is dead. Returns false if there will be
+    /// none.
     pub(super) fn ask_or_wait(&self, ask: &Ask) -> bool {
         let mut end = self.end();
         loop {

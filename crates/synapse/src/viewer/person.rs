@@ -1,7 +1,9 @@
-//! The terminal of the person: every key handed on as it is, its colours known, and as it was before once we leave.
+//! The person's terminal: passes every key on unchanged, finds out the colours, and restores the
+//! terminal at the end.
 //!
-//! Its colours are asked for before anything is shown, with a question that every terminal answers after them as an end
-//! mark. What the person typed meanwhile is kept; an answer that comes late is not taken for keys.
+//! The colours are queried before anything is shown, followed by a query that every terminal
+//! answers and that marks the end. Keys typed meanwhile are kept, and a late answer is not taken
+//! for keys.
 
 use super::job::is_in_front;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,23 +12,24 @@ use std::io;
 use std::time::{Duration, Instant};
 use synapse_holder::terminal::wire::Rgb;
 
-/// How long a terminal may take to tell its colours.
+/// How long to wait for the terminal's colours.
 const COLOURS_TIME: Duration = Duration::from_millis(250);
-/// For so long an answer may still come.
+/// How long a late answer may still arrive.
 const LATE: Duration = Duration::from_secs(5);
-/// Text, background, and the attributes as end mark.
+/// Queries for the text colour, the background colour, and the device attributes as end marker.
 const QUESTION: &[u8] = b"\x1b]10;?\x1b\\\x1b]11;?\x1b\\\x1b[c";
 
-/// The person's terminal, while it is ours.
+/// The person's terminal while the viewer uses it.
 pub struct Person {
     before: Termios,
     pub(super) answers: Answers,
-    /// Typed before anybody could take it.
+    /// Keys typed before anything read them.
     pub(super) typed: Vec<u8>,
 }
 
 impl Person {
-    /// From now on keys come as they are typed. Gives the terminal back when dropped.
+    /// Switches the terminal to raw mode and queries its colours. Dropping it restores the
+    /// terminal.
     pub fn meet() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut person = Self { before, answers: Answers::default(), typed: Vec::new() };
@@ -37,7 +40,7 @@ impl Person {
         Ok(person)
     }
 
-    /// The colours of text and of the background, if the terminal tells them.
+    /// The colours of text and background, if the terminal reported them.
     pub fn colours(&self) -> Option<(Rgb, Rgb)> {
         self.answers.ink.zip(self.answers.paper)
     }
@@ -75,7 +78,7 @@ impl Person {
         Ok(tcsetattr(io::stdin(), OptionalActions::Now, &mode)?)
     }
 
-    /// As it was before. `leave` undoes what was shown.
+    /// Restores the terminal. `leave` undoes what was shown.
     pub(super) fn restore(&self, leave: &str) {
         if is_in_front() {
             let _ = write_all(leave.as_bytes());
@@ -90,14 +93,14 @@ impl Drop for Person {
     }
 }
 
-/// Not through Rust's own buffer, which would cut frames at line ends.
+/// Writes without Rust's own buffer, which would split frames at line ends.
 pub(super) fn write_all(mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let stdout = io::stdout();
         match rustix::io::write(&stdout, bytes) {
             Ok(written) => bytes = &bytes[written..],
             Err(rustix::io::Errno::INTR) => {}
-            // Somebody else made it so; it is not ours to change.
+            // Another process made the terminal non-blocking. Leave it so.
             Err(rustix::io::Errno::AGAIN) => {
                 let _ = poll(&mut [PollFd::new(&stdout, PollFlags::OUT)], None);
             }
@@ -107,23 +110,23 @@ pub(super) fn write_all(mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Terminals that would print the question.
+/// Whether the terminal understands the queries. Others would print them.
 fn speaks(term: &str) -> bool {
     !matches!(term, "" | "dumb" | "linux")
 }
 
-/// Takes the answers to our question out of what is typed.
+/// Removes the answers to our queries from what is typed.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     ink: Option<Rgb>,
     paper: Option<Rgb>,
     has_ended: bool,
-    /// When nothing more is waited for.
+    /// When to stop waiting for answers.
     until: Option<Instant>,
     held: Vec<u8>,
 }
 
-/// An answer is never longer than this.
+/// The maximum length of an answer.
 const ANSWER_BYTES_MAX: usize = 128;
 
 impl Answers {
@@ -131,7 +134,7 @@ impl Answers {
         self.has_ended || self.until.is_none_or(|until| Instant::now() > until)
     }
 
-    /// What of these bytes is no answer.
+    /// Returns these bytes without the answers in them.
     pub(super) fn take_out(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut all = std::mem::take(&mut self.held);
         all.extend_from_slice(bytes);
@@ -145,7 +148,7 @@ impl Answers {
                     self.note(&rest[..length]);
                     rest = &rest[length..];
                 }
-                // The beginning of one; a lone escape is a key.
+                // It may be the beginning of an answer. An escape alone is a key.
                 None if might_be(rest) => {
                     self.held = rest.to_vec();
                     break;
@@ -171,7 +174,7 @@ impl Answers {
     }
 }
 
-/// How long the answer at the beginning is, if one is there.
+/// The length of the answer at the beginning, if there is one.
 fn answer(bytes: &[u8]) -> Option<usize> {
     if bytes.starts_with(b"\x1b]10;") || bytes.starts_with(b"\x1b]11;") {
         let end =
@@ -196,7 +199,7 @@ fn might_be(bytes: &[u8]) -> bool {
     attributes || begins(b"\x1b]10;") || begins(b"\x1b]11;")
 }
 
-/// `rgb:ffff/8080/00`, with one to four digits each.
+/// Parses `rgb:ffff/8080/00`, with one to four digits each.
 fn rgb(text: &str) -> Option<Rgb> {
     let text = text.trim_end_matches(['\u{7}', '\u{1b}', '\\']);
     let digits = text.strip_prefix("rgb:").or_else(|| text.strip_prefix("rgba:"))?;
@@ -237,7 +240,7 @@ mod tests {
         for piece in [1, 2, 7, 100] {
             let mut answers = asked();
             let typed: Vec<u8> = all.chunks(piece).flat_map(|part| answers.take_out(part)).collect();
-            // A lone escape is a key at once, so in the smallest pieces nothing is an answer.
+            // A lone escape is a key at once, so byte by byte no answer is recognised.
             if piece > 1 {
                 let typed = String::from_utf8_lossy(&typed);
                 if piece == 100 {

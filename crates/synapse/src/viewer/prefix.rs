@@ -1,6 +1,6 @@
-//! The prefix key as the settings have it, and the notices that name it.
+//! The configured prefix key, and the notices that name it.
 //!
-//! Not here: recognising it (`keys`), what a setting may be (`synapse-settings`).
+//! Not here: recognising it (`keys`), which values are valid (`synapse-settings`).
 
 use crate::show;
 use synapse_holder::terminal::wire::MAIL_WAITS_FOR_KEYS;
@@ -8,20 +8,20 @@ use synapse_settings::{Fault, Loaded, Places, PrefixKey};
 use synapse_store::home::Home;
 
 const SETTING: &str = "terminal.prefix";
-/// How nodes of version 0.1.0 ended the same notice, with a key that is not ours to choose.
+/// The end of the same notice from nodes of version 0.1.0, with a fixed key.
 const MAIL_WAITS_BEFORE: &str = "you are typing. Ctrl-b m lets it come now";
 
-/// What a viewer says of its prefix key.
+/// The prefix key as it appears in the viewer's notices.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prefix(pub(super) Option<PrefixKey>);
 
 impl Prefix {
-    /// Without what is wrong in the settings, which `warn` has said.
+    /// Reads the setting and ignores faults, which `warn` has printed.
     pub(super) fn of(home: &Home) -> Self {
         Self(settings(home).settings.terminal.prefix)
     }
 
-    /// That another viewer has the keyboard.
+    /// The notice that another viewer has the keyboard.
     pub(super) fn looking_on(self) -> String {
         let other = "another viewer has the keyboard";
         match self.0.map(PrefixKey::name) {
@@ -30,7 +30,7 @@ impl Prefix {
         }
     }
 
-    /// A notice of the node, with the key that helps.
+    /// Adds the key to a notice of the node.
     pub(super) fn complete(self, notice: String) -> String {
         let Some(waiting) =
             [MAIL_WAITS_FOR_KEYS, MAIL_WAITS_BEFORE].iter().find_map(|end| notice.strip_suffix(end))
@@ -44,7 +44,8 @@ impl Prefix {
     }
 }
 
-/// Says on standard error why the prefix key is not the one that was chosen; before the terminal is raw.
+/// Warns on standard error if the configured prefix key is invalid. Called before the terminal is
+/// raw.
 pub fn warn(home: &Home) {
     let is_ours = |fault: &&Fault| fault.key.as_deref().is_none_or(|key| key == SETTING);
     for fault in settings(home).faults.iter().filter(is_ours) {

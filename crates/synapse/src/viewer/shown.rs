@@ -1,4 +1,4 @@
-//! What a person's terminal shows: the program's output, and what of ours is drawn over it.
+//! The contents of a person's terminal: the program's output, and what the viewer draws over it.
 //!
 //! Not here: what is drawn over it (`bottom`), and where the output comes from (`viewer`).
 
@@ -6,22 +6,22 @@ use super::person;
 use std::io;
 use synapse_terminal::{Screen, Size, Strip};
 
-/// What this terminal shows. Whoever writes to it has the lock.
+/// What this terminal shows. Whoever writes to the terminal holds its lock.
 #[derive(Default)]
 pub(super) struct Shown {
     strip: Strip,
-    /// The shell has the terminal.
+    /// Whether the shell has the terminal.
     pub(super) is_away: bool,
-    /// What comes before the next picture is for a screen that is no longer there.
+    /// Ignore output until the next picture, because the screen that it applies to is gone.
     pub(super) awaits_picture: bool,
     has_begun: bool,
-    /// What was shown last ends within a character.
+    /// Whether the last output ended in the middle of a character.
     is_cut: bool,
-    /// The end of what was shown, to find out how far below the cursor it reaches.
+    /// The most recent output, to find out how far below the cursor it reaches.
     recent: Vec<u8>,
 }
 
-/// Many frames of an inline program.
+/// Room for many frames of an inline program.
 const RECENT_BYTES_MAX: usize = 64 << 10;
 
 impl Shown {
@@ -38,7 +38,8 @@ impl Shown {
         person::write_all(&shown)
     }
 
-    /// Draws something of ours over it; not while the program is in the middle of a character or a sequence.
+    /// Draws over the program's output, unless the program is in the middle of a character or a
+    /// sequence.
     pub(super) fn draw_over(&self, bytes: &[u8]) -> io::Result<()> {
         if self.can_draw_over() { person::write_all(bytes) } else { Ok(()) }
     }
@@ -47,13 +48,13 @@ impl Shown {
         !(self.is_away || self.awaits_picture || self.is_cut) && self.strip.is_whole()
     }
 
-    /// Whether it rang: within a frame it does so only at the last try.
+    /// Rings the bell and returns whether it rang. Within a frame, it rings only on the last try.
     pub(super) fn ring(&self, is_last_try: bool) -> io::Result<bool> {
         let rings = self.can_draw_over() && (is_last_try || !self.strip.is_in_frame());
         if rings { person::write_all(b"\x07").map(|()| true) } else { Ok(false) }
     }
 
-    /// A picture comes: what was shown before it is undone, or modes would be asked for twice.
+    /// Prepares for a picture: undoes what was shown before, or modes would be switched on twice.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         self.awaits_picture = false;
         if !std::mem::replace(&mut self.has_begun, true) || self.is_away {
@@ -63,8 +64,9 @@ impl Shown {
         person::write_all(leave.as_bytes())
     }
 
-    /// Undoes all that was shown. On the main screen it stays there; in a window of this size, the cursor goes below it,
-    /// so that the next line is not written into a composer.
+    /// Returns the bytes that undo everything that was shown. On the main screen the text stays,
+    /// and in a window of this size the cursor moves below it, so that the next line does not land
+    /// in a composer.
     pub(super) fn leave(&mut self, window: Option<(u16, u16)>) -> String {
         let (strip, recent) = (std::mem::take(&mut self.strip), std::mem::take(&mut self.recent));
         let mut leave = strip.leave();
@@ -83,8 +85,8 @@ impl Shown {
     }
 }
 
-/// Moves the cursor to an empty line below what these bytes have drawn. Only the way from the cursor counts: on which
-/// row of the terminal they began is not known.
+/// Moves the cursor to an empty line below what these bytes drew. The movement is relative, because
+/// the row where they began is unknown.
 fn go_below(recent: &[u8], (columns, rows): (u16, u16)) -> String {
     let mut screen = Screen::new(Size::new(columns, rows), 0);
     screen.feed(recent, &mut Vec::new());
@@ -97,7 +99,7 @@ fn go_below(recent: &[u8], (columns, rows): (u16, u16)) -> String {
     format!("{down}\r\n")
 }
 
-/// Whether bytes of a character are still to come.
+/// Whether more bytes of a character must follow.
 fn ends_within_a_character(bytes: &[u8]) -> bool {
     const LONGEST: usize = 4;
     let tail = &bytes[bytes.len().saturating_sub(LONGEST)..];
@@ -122,7 +124,7 @@ mod tests {
             ("one\r\ntwo\r\n", ""),
             ("one\r\ntwo", "\r\n"),
             ("+--+\r\n| >|\r\n+--+\r\nfooter\u{1b}[2A\u{1b}[3G", "\u{1b}[2B\r\n"),
-            // Rows that were erased are empty.
+            // Erased rows are empty.
             ("a\r\nb\r\nc\u{1b}[2A\r\u{1b}[J", ""),
             ("\u{1b}[2J\u{1b}[8;1Hlast\u{1b}[H", "\u{1b}[7B\r\n"),
         ] {

@@ -1,4 +1,4 @@
-//! Keys in; kept back, shown, passed on or sent out.
+//! Keys go in; they are held back, shown, passed on or sent.
 
 use super::*;
 
@@ -21,7 +21,8 @@ fn ready() -> At {
     at
 }
 
-/// As one text: `pass` in braces, `send` with an arrow, and at the end what is shown, in brackets.
+/// The result as text: passed keys in braces, sent lines with an arrow, and the shown line in
+/// brackets.
 fn told(at: &At, said: Vec<Said>) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut passed = Vec::new();
@@ -56,7 +57,7 @@ fn heard(pieces: &[&[u8]]) -> String {
     told(&at, said)
 }
 
-/// In one piece, and where no lone escape is in it, in any two, and byte by byte.
+/// Checks the keys in one piece and, if they contain no escape, in any two pieces and byte by byte.
 fn check(keys: &str, expected: &str) {
     assert_eq!(heard(&[keys.as_bytes()]), expected, "{keys:?}");
     if keys.contains('\u{1b}') {
@@ -112,10 +113,10 @@ fn what_names_nobody_is_the_programs() {
     check(" @shout hello\r", "{ @shout hello<Enter>}");
     check("mail@shout hello", "{mail@shout hello}");
     check("日本＠shout x", "{日本＠shout x}");
-    // No message: what is there is the program's, Enter too.
+    // Without a message the keys belong to the program, including Enter.
     check("@shout\r", "{@shout<Enter>}");
     check("@\r", "{@<Enter>}");
-    // A line without a message stays.
+    // A line without a message stays open.
     check("@shout \r", "[@shout ]");
 }
 
@@ -147,7 +148,7 @@ fn tab_completes() {
     check("@sh\t\t", "[@shine]");
     check("@sh\t\t x\r", "shine-> x");
     check("＠ＳＨＯ\tx\r", "shout-> x");
-    // What Tab does not offer can be typed.
+    // A name that Tab does not offer can still be typed.
     check("@syn\t", "[@syn]");
     check("@shout a\tb\r", "shout-> ab");
     let mut at = ready();
@@ -170,16 +171,16 @@ fn escape_gives_it_back_as_it_was_typed() {
 
 #[test]
 fn other_keys_and_words_of_the_terminal() {
-    // Before the line an arrow is the program's, and so is the rest; in it, it means nothing.
+    // In the name, an arrow key gives everything to the program. In the message, it is ignored.
     check("@sh\u{1b}[Aout x", "{@sh^[Aout x}");
     check("@shout a\u{1b}[Ab\r", "shout-> ab");
     check("@shout a\u{1b}[1;5Cb\u{1b}xc\r", "shout-> abc");
-    // Focus, mouse, answers, keys that are let go.
+    // Focus, mouse, answers to queries, key releases.
     check("@sh\u{1b}[I\u{1b}[<0;1;1Mout x\r", "{^[I^[<0;1;1M} shout-> x");
     check("\u{1b}[O@shout x\r", "{^[O} shout-> x");
     check("\u{1b}[57441;2u\u{1b}[50:64;2u\u{1b}[50;1:3ushout x\r", "{^[57441;2u} shout-> x");
     check("\u{1b}[A@shout x", "{^[A@shout x}");
-    // A sequence in pieces.
+    // A sequence that arrives in pieces.
     assert_eq!(heard(&[b"@shout a\x1b[1;", b"5Cb\r"]), "shout-> ab");
     assert_eq!(heard(&[b"\x1b[1;", b"5C@shout x"]), "{^[1;5C@shout x}");
 }
@@ -193,11 +194,11 @@ fn a_pasted_line_is_sent_on_enter() {
     for others in ["@shout", "hello", "@src/x y", "@shout a\nb", "@shout a\r\rb", "", "@shout a\u{1b}[Ab"] {
         let whole = paste(others);
         check(&whole, &format!("{{{}}}", whole.replace('\u{1b}', "^").replace('\r', "<Enter>")));
-        // After it, an @ is no beginning.
+        // After it, an @ does not begin a line.
         let more = format!("{whole}@shout x");
         check(&more, &format!("{{{}}}", more.replace('\u{1b}', "^").replace('\r', "<Enter>")));
     }
-    // In pieces, but for a mark that is cut behind its escape.
+    // The paste may arrive in pieces, except for a marker that is cut right after its escape.
     let whole = paste("@shout 日本");
     for cut in 3..whole.len() - 6 {
         let (a, b) = whole.as_bytes().split_at(cut);
@@ -205,7 +206,7 @@ fn a_pasted_line_is_sent_on_enter() {
             if cut < 6 { format!("{{{}}}", whole.replace('\u{1b}', "^")) } else { "[@shout 日本]".into() };
         assert_eq!(heard(&[a, b]), expected, "cut at {cut}");
     }
-    // Into a line, and into a name.
+    // A paste into a message, and into a name.
     check(&format!("@shout {}\r", paste("a\r@src/x\tb")), "shout-> a\n@src/x b");
     check(&format!("@sh{}", paste("out x")), "{@sh^[200~out x^[201~}");
 }
@@ -221,20 +222,20 @@ fn only_at_an_empty_composer_and_only_who_leads() {
     assert_eq!(after(Composer::Empty), "shout-> x");
     assert_eq!(after(Composer::Other), "{@shout x<Enter>}");
     assert_eq!(after(Composer::Prompt), "{@shout x<Enter>}");
-    // What was typed is seen only later.
+    // Typed keys change the composer only later.
     let mut at = ready();
     at.hear(b"x", &mut names);
     assert_eq!(at.hear(b"@", &mut names), [Said::Pass(b"@".to_vec())]);
     at.composer(Composer::Empty, None);
     assert_eq!(at.hear(b"@", &mut names), []);
-    // What was said before the last keys were known there says nothing of them.
+    // A report from before the last keys says nothing about their effect.
     let mut at = ready();
     at.hear(b"x", &mut names);
     at.composer(Composer::Empty, Some(0));
     assert_eq!(at.hear(b"@", &mut names), [Said::Pass(b"@".to_vec())]);
     at.composer(Composer::Empty, Some(2));
     assert_eq!(at.hear(b"@", &mut names), []);
-    // On another connection everything is counted anew; it is believed as it comes.
+    // After a reconnect the count starts again, so every report counts.
     let mut at = ready();
     at.hear(b"x", &mut names);
     at.connection_broke();
@@ -243,7 +244,7 @@ fn only_at_an_empty_composer_and_only_who_leads() {
     at.looks_on();
     assert_eq!(at.shown(), None, "what was kept back is dropped");
     assert_eq!(at.hear(b"@", &mut names), [Said::Pass(b"@".to_vec())]);
-    // Nobody is known.
+    // There are no agents.
     assert_eq!(ready().hear(b"@shout x", &mut Vec::new), [Said::Pass(b"@shout x".to_vec())]);
 }
 
@@ -255,7 +256,7 @@ fn nothing_is_given_to_a_program_that_asks() {
         at.composer(Composer::Prompt, None);
         assert_eq!(at.hear(then.as_bytes(), &mut names), [Said::Lost], "{first} {then:?}");
     }
-    // A line can still be sent.
+    // The line can still be sent.
     let mut at = ready();
     at.hear(b"@shout y", &mut names);
     at.composer(Composer::Prompt, None);
@@ -291,13 +292,14 @@ fn whatever_is_typed_without_an_at_passes_as_it_is() {
                 passed.extend(some);
             }
         }
-        // The beginning of a paste may still be kept back.
+        // The beginning of a paste may still be held back.
         let kept = bytes.windows(PASTE_BEGINS.len()).any(|some| some == PASTE_BEGINS);
         assert!(kept || passed == bytes, "{passed:?}");
     });
 }
 
-/// Measured (a new user's day, 3): what was typed was lost when its name meant several agents, or nobody.
+/// Measured (a new user's day, 3): a typed line was lost when its name meant several agents or
+/// none.
 #[test]
 fn line_that_was_not_sent_is_given_back_for_editing() {
     let message = |is_urgent| Message { to: "shout".into(), text: "hello".into(), is_urgent };
@@ -307,11 +309,11 @@ fn line_that_was_not_sent_is_given_back_for_editing() {
     assert_eq!((&*shown.text, &*shown.hint), ("@shout! hello", "not sent: it is ambiguous"));
     let said = at.hear(b" you\r", &mut names);
     assert_eq!(told(&at, said), "shout!-> hello you");
-    // The first key takes the reason away.
+    // The first key removes the reason.
     assert!(at.reopen(&message(false), "not sent", names()));
     at.hear(b"\x7f", &mut names);
     assert_eq!(at.shown().unwrap().hint, "Enter: send to shout  Esc: give it to the program");
-    // What the person has begun meanwhile is left alone.
+    // What the person has typed meanwhile is left alone.
     assert!(!at.reopen(&message(false), "not sent", names()), "another line");
     let mut at = ready();
     at.hear(b"draft", &mut names);

@@ -1,8 +1,10 @@
-//! One key as a terminal sends it: a byte, or a sequence of kitty's keyboard protocol or of xterm's `modifyOtherKeys`.
+//! One key as a terminal sends it: a byte, or a sequence of kitty's keyboard protocol or of xterm's
+//! `modifyOtherKeys`.
 //!
-//! Codex, Gemini CLI, OpenCode and others ask for such sequences, and then Ctrl-b arrives as `CSI 98;5u` or
-//! `CSI 27;5;98~`. On keyboards without a key for it, terminals send Ctrl-\ for Ctrl-4, Ctrl-] for Ctrl-5 and so on, as
-//! the VT100 did; in sequences they send Ctrl-4 itself, so these are known here too.
+//! Codex, Gemini CLI, OpenCode and others switch on such sequences, and then Ctrl-b arrives as `CSI
+//! 98;5u` or `CSI 27;5;98~`. As bytes, terminals send Ctrl-\ for Ctrl-4, Ctrl-] for Ctrl-5 and so
+//! on, like the VT100, for keyboards that lack these keys. As sequences they send Ctrl-4 itself, so
+//! this module knows these keys too.
 //! Not here: what a key means (`keys`).
 
 use synapse_settings::PrefixKey;
@@ -19,11 +21,11 @@ enum Form {
     Byte(u8),
     Sequence {
         code: u32,
-        /// The same key with Shift.
+        /// The code of the same key with Shift.
         shifted: Option<u32>,
-        /// The key at this place of a US keyboard.
+        /// The code of the key at the same position on a US keyboard.
         base: Option<u32>,
-        /// Modifiers, without the locks of capitals and digits.
+        /// The modifiers, without Caps Lock and Num Lock.
         held: u32,
         is_pressed: bool,
     },
@@ -32,21 +34,21 @@ enum Form {
 const SHIFT: u32 = 1;
 const CTRL: u32 = 4;
 const LOCKS: u32 = 64 | 128;
-/// No sequence of a key is longer.
+/// Longer than any sequence of a key.
 const SEQUENCE_BYTES_MAX: usize = 24;
 
 impl<'a> Key<'a> {
-    /// The first key of some bytes, of which there is at least one.
+    /// The first key of these bytes, which must not be empty.
     pub(super) fn first(bytes: &'a [u8]) -> Self {
         sequence(bytes).unwrap_or(Self { form: Form::Byte(bytes[0]), bytes: &bytes[..1] })
     }
 
-    /// Not let go, and no repeat of a key that is held.
+    /// Whether the key was pressed: neither a release nor a repeat.
     pub(super) fn is_pressed(&self) -> bool {
         matches!(self.form, Form::Byte(_) | Form::Sequence { is_pressed: true, .. })
     }
 
-    /// Shift, Ctrl or another modifier alone.
+    /// Whether it is Shift, Ctrl or another modifier alone.
     pub(super) fn is_modifier(&self) -> bool {
         matches!(self.form, Form::Sequence { code: 57358..=57360 | 57441..=57454, .. })
     }
@@ -65,7 +67,7 @@ impl<'a> Key<'a> {
             Form::Byte(byte) => byte == key.byte(),
             Form::Sequence { code, shifted, base, held, .. } => match held {
                 CTRL => is_at(key.key(), code, base) || as_vt100(code, false) == Some(key.key()),
-                // Shift makes another key of a letter, and is how some signs are typed.
+                // With Shift a letter is another key. Other characters may need Shift to be typed.
                 held if held == CTRL | SHIFT && !key.key().is_ascii_alphabetic() => {
                     [Some(code), shifted].contains(&Some(key.key().into()))
                         || as_vt100(code, true) == Some(key.key())
@@ -76,13 +78,13 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Whether a key is this letter, or is at its place on a keyboard of another script.
+/// Whether a key is this letter, or is at its position on a keyboard of another script.
 fn is_at(letter: char, code: u32, base: Option<u32>) -> bool {
     let letter = u32::from(letter);
     code == letter || code > 0x7f && base == Some(letter)
 }
 
-/// What terminals send for Ctrl and this key where they send bytes.
+/// The control key that terminals send as a byte for Ctrl with this key.
 fn as_vt100(code: u32, shift: bool) -> Option<char> {
     match (char::from_u32(code)?, shift) {
         ('2' | ' ', false) | ('2', true) => Some('@'),
@@ -94,7 +96,7 @@ fn as_vt100(code: u32, shift: bool) -> Option<char> {
     }
 }
 
-/// `CSI code:shifted:base ; modifiers:event ; text u`, or `CSI 27 ; modifiers ; code ~`.
+/// Parses `CSI code:shifted:base ; modifiers:event ; text u`, or `CSI 27 ; modifiers ; code ~`.
 fn sequence(bytes: &[u8]) -> Option<Key<'_>> {
     let inner = bytes.strip_prefix(b"\x1b[")?;
     let is_inner = |byte: &u8| matches!(byte, b'0'..=b'9' | b';' | b':');
@@ -117,6 +119,6 @@ fn sequence(bytes: &[u8]) -> Option<Key<'_>> {
         }
         _ => return None,
     };
-    // The introducer, the fields and the letter that ends them.
+    // The introducer, the fields and the final letter.
     Some(Key { form, bytes: &bytes[..end + 3] })
 }

@@ -11,7 +11,7 @@ fn typed(bytes: &[u8]) -> Heard {
     Heard::Typed(bytes.to_vec())
 }
 
-/// All that reaches the program.
+/// All bytes that reach the program.
 fn passed(heard: Vec<Heard>) -> Vec<u8> {
     let bytes = heard.into_iter().map(|heard| match heard {
         Heard::Typed(bytes) => bytes,
@@ -31,7 +31,7 @@ fn prefix_begins_a_command() {
     assert_eq!(heard(&[b"\x02", b"d"]), [Heard::Detach]);
     assert_eq!(heard(&[b"\x02", b"ty"]), [Heard::Take, typed(b"y")]);
     assert_eq!(heard(&[b"a\x02my"]), [typed(b"a"), Heard::Yield, typed(b"y")]);
-    // Ctrl was let go too late.
+    // Ctrl was released too late.
     assert_eq!(heard(&[b"\x02\x04"]), [Heard::Detach]);
 }
 
@@ -42,10 +42,10 @@ fn every_key_can_be_the_prefix() {
     {
         assert_eq!(heard(prefix, &[&[b'x', byte, b'd']]), [typed(b"x"), Heard::Detach], "{prefix}");
         assert_eq!(heard(prefix, &[&[byte, byte]]), [typed(&[byte])], "{prefix}");
-        // The prefix of tmux is the program's now.
+        // The prefix of tmux now belongs to the program.
         assert_eq!(heard(prefix, &[b"\x02d"]), [typed(b"\x02d")], "{prefix}");
     }
-    // Its own letter is a command, and the key itself is still within reach.
+    // Its own letter can be a command, and the key itself can still be sent.
     assert_eq!(heard("C-d", &[b"\x04d"]), [Heard::Detach]);
     assert_eq!(heard("C-d", &[b"\x04\x04"]), [typed(b"\x04")]);
     assert_eq!(heard("none", &[b"\x1cd\x02d\x1b[92;5ud"]), [typed(b"\x1cd\x02d\x1b[92;5ud")]);
@@ -95,7 +95,7 @@ fn prefix_is_recognised_as_a_sequence() {
         assert_eq!(heard(prefix, &[&again]), [typed(sequence)], "{prefix} {name:?}");
         assert_eq!(heard("none", &[sequence]), [typed(sequence)], "{name:?}");
     }
-    // The fingers leave it, hold it, or press a modifier on the way.
+    // The key is released, held, or followed by a modifier.
     assert_eq!(
         heard("C-b", &[b"\x1b[98;5u\x1b[98;5:2u\x1b[98;5:3u\x1b[57442;1:3u\x1b[100u"]),
         [Heard::Detach]
@@ -112,7 +112,7 @@ fn other_keys_are_not_the_prefix() {
         b"\x1b[98;6u", // Ctrl-Shift-b
         b"\x1b[98;7u", // Ctrl-Alt-b
         b"\x1b[27;5;99~",
-        b"\x1b[98;5:3u", // let go
+        b"\x1b[98;5:3u", // a release
         b"\x1b[A",
         b"\x1b[1;5D",
         b"\x1b[3;5~",
@@ -124,7 +124,7 @@ fn other_keys_are_not_the_prefix() {
         assert_eq!(heard("C-b", &[other]), [typed(other)], "{:?}", String::from_utf8_lossy(other));
     }
     assert_eq!(heard("C-b", &[b"\x1b[98;5u\x1b[99;5u"]), [typed(b"\x1b[98;5u\x1b[99;5u")]);
-    // Ctrl-4 is Ctrl-\ and nothing else.
+    // Ctrl-4 means only Ctrl-\.
     assert_eq!(heard("C-]", &[b"\x1b[52;5u"]), [typed(b"\x1b[52;5u")]);
     assert_eq!(heard("C-\\", &[b"\x1b[52;6u"]), [typed(b"\x1b[52;6u")]);
 }
