@@ -146,7 +146,7 @@ impl Roll {
         Ok(found)
     }
 
-    /// The stopped agent that a target means, or a running one if no stopped one matches.
+    /// The stopped agent that a target means. If no stopped one matches, any agent that it means.
     pub fn find_stopped(&self, raw: &str) -> Result<&Candidate, Fail> {
         let target = Target::parse(raw).map_err(|bad| Refusal::bad_field("target", bad.to_string()))?;
         let stopped: Vec<Candidate> =
@@ -283,8 +283,8 @@ impl Roll {
             Kin::Person if std::env::var_os("SYNAPSE_AGENT_ID").is_some_and(|id| !id.is_empty()) => {
                 Standing::Unknown
             }
-            // A process above belongs to an agent and hides its holder. In a home of its own, such
-            // as that of a test, there may be a user below an agent.
+            // This process is below an agent whose holder is hidden from it. In a home other than
+            // the default, such as that of a test, a process below an agent may be the user.
             Kin::Person if depth::own() > 0 && self.home.is_default() => Standing::Unknown,
             Kin::Person => Standing::User,
             Kin::Gone | Kin::Limited(_) => Standing::Unknown,

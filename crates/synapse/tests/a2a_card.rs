@@ -176,7 +176,7 @@ fn the_card_tells_where_the_agent_is_reached() {
     assert_eq!(card["url"], expected);
     assert_eq!(card["provider"], json!({ "organization": "Example", "url": "https://example.org" }));
     assert!(!interfaces(&card).iter().any(|one| one.starts_with("GRPC")), "not behind a path");
-    // Said at the start, it counts more.
+    // Flags at the start of an agent override the settings.
     let words = ["--public-url", "https://other.example", "--interfaces", "jsonrpc,http,grpc"];
     let other = world.run("other", "cat", &words);
     let card = get(&other, CARD, &[("Host", "other.example")]).json();

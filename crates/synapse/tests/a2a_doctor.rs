@@ -1,5 +1,5 @@
-//! `synapse a2a doctor`: passes our own node, hides secrets, and finds faults over HTTP+JSON and
-//! gRPC.
+//! `synapse a2a doctor`: finds no fault in our own node, hides secrets, and finds faults over
+//! HTTP+JSON and gRPC.
 //!
 //! Not here: JSON-RPC servers with one fault each (`a2a_doctor_faults`).
 
@@ -31,8 +31,8 @@ fn found<'a>(report: &'a Value, check: &str) -> &'a Value {
     all.find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("no {check} in {report:#}"))
 }
 
-/// V12: our node passes over every binding and version, with and without credentials, with and
-/// without a message.
+/// V12: the doctor finds no fault in our node, over every binding and version, with and without
+/// credentials, with and without a message.
 #[test]
 fn a_node_of_ours_is_well() {
     let world = world();

@@ -118,8 +118,8 @@ fn a_subscription_over_json_rpc() {
     assert_eq!(last, "TASK_STATE_COMPLETED", "{text}");
 }
 
-/// S12, C7, C12, E19: each message opens one task, made-up task ids are refused, references are
-/// kept, and mislabeled parts are refused.
+/// S12, C7, C12, E19: a repeated message opens no second task, unknown task ids are refused,
+/// references are kept, and malformed parts are refused.
 #[test]
 fn what_a_message_may_name() {
     let world = world();

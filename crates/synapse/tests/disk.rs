@@ -330,8 +330,8 @@ fn damaged_log_is_restored() {
     assert!(world.ok(&["history", "--json"]).contains("first"));
 }
 
-/// Finding L13: stored records are gone, so the node stores nothing more, and the next start does
-/// not silently begin empty.
+/// Finding L13: after `damage` removed stored records, the node stores nothing more, and the next
+/// start does not silently begin empty.
 #[track_caller]
 fn stops_until_repaired(damage: impl Fn(&Path)) {
     let world = World::new(EXE);

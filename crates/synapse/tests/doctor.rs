@@ -261,7 +261,7 @@ fn nodes_ports_and_programs_are_looked_at() {
     }
 }
 
-/// A malformed file that cannot be there by accident is ignored and reported.
+/// A malformed file in the registry is ignored and reported.
 #[test]
 fn what_was_passed_over_is_told() {
     let clinic = Clinic::new();

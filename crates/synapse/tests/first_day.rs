@@ -132,7 +132,8 @@ fn an_empty_message_is_named() {
     }
 }
 
-/// Finding 31: `reset` also removes the registry, which in a default home lies beside it.
+/// Finding 31: `uninstall` also removes the registry of a default home, which is outside of that
+/// home.
 #[test]
 fn nothing_is_left_of_a_default_home() {
     let world = world();

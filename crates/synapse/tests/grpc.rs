@@ -74,7 +74,7 @@ impl Connection {
 
     fn ask(&self, request: Request<()>, body: &[u8]) -> Told {
         let (response, mut stream) = self.begin(request);
-        // A request that is refused before its body is read gets a reset. The response says why.
+        // Sending fails if the node has already closed the stream. The response says why.
         let _ = stream.send_data(Bytes::copy_from_slice(body), true);
         self.runtime.block_on(answer(response))
     }

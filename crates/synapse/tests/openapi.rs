@@ -1,7 +1,7 @@
 //! `/openapi.json`, checked by third-party tools (A9, DIR-3).
 //!
-//! `cargo xtask sdk` installs the tools, and `cargo xtask test` runs it; there a missing tool fails
-//! the test. Otherwise the test is skipped with a message.
+//! `cargo xtask sdk` installs the tools. `cargo xtask test` does that too, and there a missing tool
+//! fails the test. Elsewhere the test is skipped with a message.
 
 #![allow(clippy::unwrap_used)]
 

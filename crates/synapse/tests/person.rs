@@ -204,7 +204,7 @@ fn without_a_shell_nothing_stays_stopped() {
     pty.wait_for("got 6261636b.");
     pty.keys("y");
     pty.wait_for("got 79.");
-    // If it is stopped while nobody is attached, it continues when somebody attaches.
+    // A program that is stopped while nobody is attached continues when somebody attaches.
     pty.keys("\u{1c}d");
     pty.end();
     let program = processes::below(world.agent("tui").pid)

@@ -1,8 +1,8 @@
 //! The official A2A SDKs and us: each calls our server with every operation over every binding it
 //! supports, and our client calls the server of the Python SDK.
 //!
-//! `cargo xtask sdk` installs the SDKs, and `cargo xtask test` runs it; there a missing SDK fails
-//! the test. Otherwise the test is skipped with a message.
+//! `cargo xtask sdk` installs the SDKs. `cargo xtask test` does that too, and there a missing SDK
+//! fails the test. Elsewhere the test is skipped with a message.
 
 #![allow(clippy::unwrap_used)]
 

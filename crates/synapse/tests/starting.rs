@@ -99,7 +99,7 @@ fn a_second_one_in_the_folder_is_not_started_unasked() {
     assert_eq!(error["code"], "already_running", "{told}");
     let commands = (&error["details"]["attach"], &error["details"]["start_another"]);
     assert_eq!(commands, (&json!("synapse attach fake"), &json!("synapse fake --new")), "{told}");
-    // The same program by its path has the profile only under its own name.
+    // Started by its path, the program gets the profile only if its file has the profile's name.
     std::fs::rename(world.file("fake-cli"), world.file("fake")).unwrap();
     world.synapse(&["run", "-d", "--", "./fake", "a b"]).fails(5, &["synapse run --new -- ./fake 'a b'"]);
     assert_eq!((running(&world), world.lines("args").len()), (1, 1));

@@ -83,7 +83,7 @@ fn sender_is_told_when_a_stored_message_is_refused_later() {
 fn agent_is_told_when_its_stored_message_is_refused_later() {
     let world = world();
     away(&world, LEDGER);
-    // It sends two contents under one id while the receiver is stopped.
+    // The agent sends two contents under one id while the receiver is stopped.
     let exec = format!(
         "for text in one two; do '{}' send away $text --message-id m-1 > /dev/null; done; echo sent",
         world.exe().display()

@@ -83,8 +83,8 @@ fn hides_others(home: &Home, own: &Own) -> bool {
     if registry::read(home, &own.agent).is_none() {
         return false;
     }
-    // Every process below an agent has a depth. A person's environment may name an agent by
-    // mistake.
+    // Every process below an agent has a depth above zero. A person's environment may name an agent
+    // by mistake.
     if cfg!(target_os = "linux") && synapse_holder::depth::own() == 0 {
         return false;
     }

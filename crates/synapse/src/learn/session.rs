@@ -173,7 +173,7 @@ impl Session {
         mut holds: impl FnMut(&Shot, u64) -> bool,
     ) -> Result<bool, Fail> {
         let began = Instant::now();
-        // First give the cause of this wait time to show an effect.
+        // What this waits for needs a moment to show on the screen.
         self.pump(SETTLE)?;
         loop {
             let since = self.changed.max(began);

@@ -1,7 +1,7 @@
 //! The viewer as a job of the person's shell.
 //!
-//! The numbers are those of the kernel in our PID namespace. `0` is one of them: a process group or
-//! session from outside of the namespace has no number in it.
+//! The ids are those of our PID namespace. The id of a process group or session is 0 if it was
+//! created outside of the namespace.
 
 use rustix::io::Errno;
 use rustix::termios::tcgetpgrp;

@@ -19,7 +19,7 @@ use crate::bench::terminal::{COLUMNS, Pty, ROWS};
 use crate::bench::{Bench, venv};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// After a turn, hcom types nothing for 1.5 seconds.
+/// The pause between two messages. After a turn, hcom types nothing for 1.5 seconds.
 const PAUSE: Duration = Duration::from_millis(2_500);
 /// The tag that addresses its agents, whatever names it gives them.
 const TAG: &str = "bench";
