@@ -19,6 +19,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 /// How long a node may take to say how it is.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
+const NOT_RUNNING: &str = "it is not running";
+
 pub struct AgentFacts {
     pub id: AgentId,
     pub label: String,
@@ -69,8 +71,11 @@ pub(super) async fn gather(roll: &Roll, id: &AgentId, patience: Duration) -> Age
         (true, None) if let Some(why) = roll.sandbox_silence() => Err(why.to_owned()),
         (true, None) => ask(roll, id, patience).await,
         (true, Some(pid)) => Err(format!("process {pid} is stopped")),
-        (false, _) => Err("it is not running".to_owned()),
+        (false, _) => Err(NOT_RUNNING.to_owned()),
     };
+    // The agent may have ended while its node was asked.
+    let has_ended = held && node.is_err() && !roll.is_held(id);
+    let (held, node) = if has_ended { (false, Err(NOT_RUNNING.to_owned())) } else { (held, node) };
     // From a sandbox every port looks closed.
     let is_port_seen = held && stopped.is_none() && !patience.is_zero() && !roll.is_confined();
     let port_open = match &entry {
