@@ -76,7 +76,8 @@ const STEPS: &[Step] = &[
     only_full(
         "twenty rounds of crashes",
         Act::Run(
-            &["cargo", "nextest", "run", "--package", "synapse", "--locked", "heavy_"],
+            // With `--package` other features of the dependencies would be chosen, and all of them built again.
+            &["cargo", "nextest", "run", "--workspace", "--locked", "-E", "package(synapse) & test(heavy_)"],
             &[("SYNAPSE_CRASH_ROUNDS", "20")],
         ),
     ),
@@ -85,7 +86,7 @@ const STEPS: &[Step] = &[
     only_full(
         "sixty rounds of kills that nobody notices",
         Act::Run(
-            &["cargo", "nextest", "run", "--package", "synapse", "--locked", "--test", "unnoticed"],
+            &["cargo", "nextest", "run", "--workspace", "--locked", "-E", "binary(unnoticed)"],
             &[("SYNAPSE_KILL_ROUNDS", "15")],
         ),
     ),
