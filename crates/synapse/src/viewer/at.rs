@@ -11,18 +11,12 @@
 //! answer. Not here: which agents there are and how a message is sent (`cli::at`), decoding keys
 //! (`synapse_terminal::tokens`), drawing (`viewer`).
 
+mod names;
+
+pub use self::names::Name;
+use self::names::{Reading, fold, is_blank, offered, read};
 use synapse_holder::terminal::wire::Composer;
 use synapse_terminal::tokens::{self, Token};
-
-/// A name for an agent that can be typed here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
-    pub typed: String,
-    /// The name as a target of `synapse send`.
-    pub to: String,
-    /// Whether Tab offers it.
-    pub is_offered: bool,
-}
 
 /// What to do with the keys, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,20 +93,6 @@ struct Cell {
 struct Tab {
     stem: String,
     n: usize,
-}
-
-/// What the text typed so far is.
-#[derive(Debug, PartialEq, Eq)]
-enum Reading<'a> {
-    /// No name begins like this.
-    Nothing,
-    /// It may become a name.
-    Begins,
-    Line {
-        to: &'a str,
-        text: &'a str,
-        is_urgent: bool,
-    },
 }
 
 /// The limit of a line's text.
@@ -450,55 +430,6 @@ fn pass(said: &mut Vec<Said>, bytes: &[u8]) {
         Some(Said::Pass(before)) => before.extend_from_slice(bytes),
         _ => said.push(Said::Pass(bytes.to_vec())),
     }
-}
-
-/// Treats full-width forms as their ASCII characters, and ignores case.
-fn fold(c: char) -> char {
-    const APART: u32 = 0xfee0;
-    let plain = match c {
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - APART).unwrap_or(c),
-        _ => c,
-    };
-    plain.to_ascii_lowercase()
-}
-
-fn is_blank(c: char) -> bool {
-    c.is_whitespace()
-}
-
-fn read<'a>(text: &'a str, names: &'a [Name]) -> Reading<'a> {
-    let mut chars = text.chars();
-    match chars.next() {
-        None => return Reading::Begins,
-        Some(c) if fold(c) == '@' => {}
-        Some(_) => return Reading::Nothing,
-    }
-    let all = chars.as_str();
-    let (word, rest) = match all.find(is_blank) {
-        Some(at) => (&all[..at], Some(&all[at..])),
-        None => (all, None),
-    };
-    let mut called: String = word.chars().map(fold).collect();
-    let is_urgent = called.ends_with('!');
-    if is_urgent {
-        called.pop();
-    }
-    let exact = names.iter().find(|name| name.typed.eq_ignore_ascii_case(&called));
-    let begins =
-        || !is_urgent && names.iter().any(|name| name.typed.to_ascii_lowercase().starts_with(&called));
-    match (rest, exact) {
-        (Some(rest), Some(name)) => Reading::Line { to: &name.to, text: rest.trim(), is_urgent },
-        (None, Some(_)) => Reading::Begins,
-        (None, None) if begins() => Reading::Begins,
-        _ => Reading::Nothing,
-    }
-}
-
-/// The names that Tab offers for this text.
-fn offered<'a>(text: &str, names: &'a [Name]) -> impl Iterator<Item = &'a str> {
-    let stem: String = text.chars().skip(1).map(fold).collect();
-    let fits = move |name: &&Name| name.is_offered && name.typed.to_ascii_lowercase().starts_with(&stem);
-    names.iter().filter(fits).map(|name| name.typed.as_str())
 }
 
 #[cfg(test)]
