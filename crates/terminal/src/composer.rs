@@ -4,14 +4,16 @@
 //! cannot be read is unknown, and nobody types on an unknown.
 //! Not here: what is done about it (`turn`).
 
+use crate::learn::Shot;
 use crate::pattern::PatternText;
 use crate::rules::BadRule;
-use crate::screen::Screen;
+use crate::screen::{DrawnCursor, Screen};
 use crate::text::{Typed, bones, bones_unjoined, visible};
 use alacritty_terminal::vte::ansi::{Color, NamedColor};
 use regex_lite::Regex;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Where the composer is, and how it looks.
@@ -68,7 +70,7 @@ enum Cursor {
     /// Where the terminal's is.
     #[default]
     Terminal,
-    /// There, or else in the lowest composer that has an inverse character: the program draws its own.
+    /// There, or else where the program draws its own (`CursorLook`).
     Drawn,
 }
 
@@ -136,7 +138,7 @@ impl Composer {
         let cursor = self.cursor(screen, &rows);
         // A character in front of it may take two columns.
         let before = screen.row_upto(cursor.0, cursor.1).chars().count();
-        match self.read_rows(&rows, (cursor.0, before)) {
+        match self.read_rows(&rows, (cursor.0, before), &screen.faint_rows()) {
             Holds::Text(_) if self.is_suggestion(screen, &rows, cursor) => Holds::Empty,
             holds => holds,
         }
@@ -148,14 +150,23 @@ impl Composer {
         if self.cursor == Cursor::Terminal || self.place(rows, cursor.0).is_some() {
             return cursor;
         }
-        let columns = usize::from(screen.size().columns());
-        let is_drawn =
-            |row: usize, column: &usize| screen.paper(row, *column).is_some_and(|(_, inverse)| inverse);
-        let drawn = (0..rows.len()).rev().find_map(|row| {
-            let column = (0..columns).find(|column| is_drawn(row, column))?;
-            self.place(rows, row).filter(|place| place.contains(&row)).map(|_| (row, column))
-        });
-        drawn.unwrap_or(cursor)
+        self.drawn_in(rows, &screen.drawn_cursors()).map_or(cursor, |drawn| (drawn.row, drawn.column))
+    }
+
+    /// The cursor of a screen that was kept as text, counted in characters.
+    pub(crate) fn cursor_of(&self, shot: &Shot) -> (usize, usize) {
+        if self.cursor == Cursor::Terminal || self.place(&shot.rows, shot.cursor.0).is_some() {
+            return shot.cursor;
+        }
+        self.drawn_in(&shot.rows, &shot.drawn).map_or(shot.cursor, |drawn| (drawn.row, drawn.characters))
+    }
+
+    /// Of the drawn cursors in a composer the surest, and of these the lowest.
+    fn drawn_in<'a>(&self, rows: &[String], drawn: &'a [DrawnCursor]) -> Option<&'a DrawnCursor> {
+        let is_inside = |drawn: &&DrawnCursor| {
+            self.place(rows, drawn.row).is_some_and(|place| place.contains(&drawn.row))
+        };
+        drawn.iter().filter(is_inside).min_by_key(|drawn| (drawn.look, Reverse(drawn.row)))
     }
 
     /// Whether all text from the cursor on has the colour in which this program suggests what to type.
@@ -182,24 +193,33 @@ impl Composer {
         is_first && inks.all(|(glyph, colour)| glyph.is_whitespace() || colour == ink)
     }
 
-    pub(crate) fn read_rows(&self, rows: &[String], cursor: (usize, usize)) -> Holds {
+    /// `faint` has the faint text of each row.
+    pub(crate) fn read_rows(&self, rows: &[String], cursor: (usize, usize), faint: &[String]) -> Holds {
         let Some(place) = self.place(rows, cursor.0) else { return Holds::Unknown };
-        let holds = self.read_at(rows, place.clone(), cursor);
+        let holds = self.read_at(rows, place.clone(), cursor, faint);
         // Whether it is empty, only all of it can tell.
         let upper = self.above_old_rows(rows, &place, cursor.0).filter(|_| matches!(holds, Holds::Text(_)));
-        match upper.map(|place| self.read_at(rows, place, cursor)) {
+        match upper.map(|place| self.read_at(rows, place, cursor, faint)) {
             Some(upper @ (Holds::Text(_) | Holds::Collapsed(..))) => upper,
             _ => holds,
         }
     }
 
-    fn read_at(&self, rows: &[String], place: Range<usize>, (cursor, column): (usize, usize)) -> Holds {
-        let shown = self.shown_at(rows, place);
+    fn read_at(
+        &self,
+        rows: &[String],
+        place: Range<usize>,
+        (cursor, column): (usize, usize),
+        faint: &[String],
+    ) -> Holds {
+        let shown = self.shown_at(rows, place.clone());
         let shown = shown.as_str();
-        // A person who types the very words of a placeholder has the cursor behind them.
+        // A person who types the very words of a placeholder has the cursor behind them, and they are not faint.
         let begins = rows[cursor].len() - rows[cursor].trim_start_matches(|c| !shown.starts_with(c)).len();
         let before_text = column <= rows[cursor][..begins].chars().count();
-        if shown.is_empty() || before_text && self.placeholders.iter().any(|p| p.is_match(shown)) {
+        let is_faint = |(row, line): (usize, &str)| faint.get(row).is_some_and(|faint| faint.contains(line));
+        let is_example = || before_text || (place.start..).zip(shown.lines()).all(is_faint);
+        if shown.is_empty() || self.placeholders.iter().any(|p| p.is_match(shown)) && is_example() {
             return Holds::Empty;
         }
         for (pattern, counts) in &self.collapsed {
@@ -562,7 +582,7 @@ mod tests {
         let at = |row: &str| row.chars().position(|c| c == '▮');
         let (row, column) = drawn.lines().enumerate().find_map(|(n, row)| Some((n, at(row)?))).unwrap();
         let rows: Vec<String> = drawn.lines().map(|row| row.replace('▮', "")).collect();
-        composer.read_rows(&rows, (row, column))
+        composer.read_rows(&rows, (row, column), &[])
     }
 
     #[test]
@@ -728,7 +748,7 @@ mod tests {
         let composers: Vec<Composer> = shipped.into_iter().chain([BOX, LINES, EACH].map(written)).collect();
         bolero::check!().with_type::<(Vec<String>, u8)>().for_each(|(rows, cursor)| {
             for composer in &composers {
-                composer.read_rows(rows, (usize::from(*cursor), 2));
+                composer.read_rows(rows, (usize::from(*cursor), 2), rows);
             }
         });
     }

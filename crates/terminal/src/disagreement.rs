@@ -181,7 +181,15 @@ impl Disagreements {
 
     /// The program told this state for a while, and shows these rows.
     pub fn keep_sample(&mut self, now: Timestamp, state: Sees, rows: &[String]) {
-        let shot = Shot { at_ms: now.0, ms: 1, rows: kept_rows(rows), cursor: (0, 0), title: String::new() };
+        let shot = Shot {
+            at_ms: now.0,
+            ms: 1,
+            rows: kept_rows(rows),
+            cursor: (0, 0),
+            drawn: Vec::new(),
+            faint: Vec::new(),
+            title: String::new(),
+        };
         self.samples.keep(state, shot);
     }
 }

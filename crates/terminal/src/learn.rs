@@ -12,7 +12,7 @@ mod states;
 
 use crate::profile::Profile;
 use crate::rules::Sees;
-use crate::screen::Screen;
+use crate::screen::{DrawnCursor, Screen};
 use std::fmt::Write as _;
 
 /// One screen, from when on it was shown.
@@ -23,12 +23,24 @@ pub struct Shot {
     pub ms: u64,
     pub rows: Vec<String>,
     pub cursor: (usize, usize),
+    /// Where the program may have drawn a cursor of its own.
+    pub drawn: Vec<DrawnCursor>,
+    /// Of each row the faint text.
+    pub faint: Vec<String>,
     pub title: String,
 }
 
 impl Shot {
     pub fn of(screen: &Screen, at_ms: u64) -> Self {
-        Self { at_ms, ms: 0, rows: screen.rows(), cursor: screen.cursor(), title: screen.title().to_owned() }
+        Self {
+            at_ms,
+            ms: 0,
+            rows: screen.rows(),
+            cursor: screen.cursor(),
+            drawn: screen.drawn_cursors(),
+            faint: screen.faint_rows(),
+            title: screen.title().to_owned(),
+        }
     }
 
     /// Whether both show the same.
@@ -66,6 +78,8 @@ pub struct ProposedComposer {
     pub right: Option<Proposed>,
     pub end: Option<Proposed>,
     pub placeholders: Vec<Proposed>,
+    /// The program draws its own cursor, and that of the terminal is elsewhere.
+    pub is_cursor_drawn: bool,
 }
 
 /// A rule for a state.
@@ -186,6 +200,11 @@ impl ProposedComposer {
                 let _ = writeln!(text, "    # seen: {}\n    - {}", comment(&one.seen), quoted(&one.pattern));
             }
         }
+        if self.is_cursor_drawn {
+            text.push_str(
+                "  # It draws its own cursor; that of the terminal is elsewhere.\n  cursor: drawn\n",
+            );
+        }
     }
 
     /// The same as the code reads it; none if it is not valid.
@@ -223,13 +242,34 @@ fn is_plain(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::screen::drawn::CursorLook;
 
-    /// A screen as drawn; `▮` is the cursor.
+    /// A screen as drawn; `▮` is the cursor of the terminal, `▯` one that the program draws. What is in `«»` is faint.
     pub(super) fn shot(drawn: &str) -> Shot {
-        let at = |row: &str| row.chars().position(|c| c == '▮');
-        let cursor = drawn.lines().enumerate().find_map(|(n, row)| Some((n, at(row)?))).unwrap_or((0, 0));
-        let rows = drawn.lines().map(|row| row.replace('▮', "").trim_end().to_owned()).collect();
-        Shot { at_ms: 0, ms: 100, rows, cursor, title: String::new() }
+        let mut is_faint = false;
+        let mut faint = |c: char| {
+            is_faint = c == '«' || is_faint && c != '»';
+            if is_faint || c == '\n' { c } else { ' ' }
+        };
+        let bare = drawn.replace(['▮', '▯'], "");
+        let faint: String = bare.chars().map(&mut faint).filter(|c| *c != '«').collect();
+        let drawn = &drawn.replace(['«', '»'], "");
+        let plain = drawn.replace(['▮', '▯'], "");
+        let rows = plain.lines().map(|row| row.trim_end().to_owned()).collect();
+        let place = |mark: char| {
+            let other = if mark == '▮' { '▯' } else { '▮' };
+            let rows = drawn.lines().map(|row| row.replace(other, "")).enumerate();
+            rows.into_iter().find_map(|(n, row)| Some((n, row.chars().position(|c| c == mark)?)))
+        };
+        let own = place('▯').map(|(row, column)| DrawnCursor {
+            row,
+            column,
+            characters: column,
+            look: CursorLook::Inverse,
+        });
+        let (cursor, drawn) = (place('▮').unwrap_or((0, 0)), own.into_iter().collect());
+        let faint = faint.lines().map(str::to_owned).collect();
+        Shot { at_ms: 0, ms: 100, rows, cursor, drawn, faint, title: String::new() }
     }
 
     pub(super) fn with_title(drawn: &str, title: &str) -> Shot {
@@ -284,6 +324,13 @@ mod tests {
                 ms: 10,
                 rows: rows.iter().map(|row| row.replace(['\n', '\r'], " ")).collect(),
                 cursor: (usize::from(*at), usize::from(*at)),
+                drawn: vec![DrawnCursor {
+                    row: usize::from(*at) / 2,
+                    column: 2,
+                    characters: 2,
+                    look: if *at > 9 { CursorLook::Inverse } else { CursorLook::Block },
+                }],
+                faint: rows.clone(),
                 title: title.clone(),
             };
             let seen = Observations {

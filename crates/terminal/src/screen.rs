@@ -6,8 +6,10 @@
 //! Invariants: memory is bounded by size and scrollback; whatever comes in, nothing panics.
 //! Not here: what the screen means (`rules`, `fold`); when the answers are written (the holder of the PTY).
 
+pub(crate) mod drawn;
 mod mailslot;
 
+pub use self::drawn::DrawnCursor;
 use self::mailslot::Mailslot;
 use crate::canvas::{Canvas, LostRows};
 use crate::cap::Cap;

@@ -275,7 +275,7 @@ impl Session {
             last.ms = shot.at_ms.saturating_sub(last.at_ms);
             if last.is_like(&shot) {
                 // The cursor may have moved.
-                last.cursor = shot.cursor;
+                (last.cursor, last.drawn, last.faint) = (shot.cursor, shot.drawn, shot.faint);
                 return;
             }
         }

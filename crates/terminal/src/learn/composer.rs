@@ -17,6 +17,7 @@ struct Surroundings {
     above: Option<String>,
     /// Rows below it, from the top.
     below: Vec<String>,
+    is_cursor_drawn: bool,
 }
 
 pub(super) fn find(seen: &Observations) -> Result<ProposedComposer, String> {
@@ -50,14 +51,16 @@ fn surroundings(
     let places: Vec<usize> = (0..first.rows.len()).filter(is_new).collect();
     let row = places.iter().find(|row| **row == first.cursor.0).or(places.last());
     let row = *row.ok_or("the probe word did not appear on the screen")?;
-    if row != first.cursor.0 {
+    let (left, right) = first.rows[row].split_once(word).unwrap_or_default();
+    let is_cursor_drawn = row != first.cursor.0;
+    let behind = (left.chars().count() + word.chars().count(), row);
+    if is_cursor_drawn && !first.drawn.iter().any(|cursor| (cursor.characters, cursor.row) == behind) {
         return Err(format!(
-            "the text appeared in row {}, but the cursor is in row {}",
+            "the text appeared in row {}, but the cursor is in row {}, and the program draws none behind the text",
             row + 1,
             first.cursor.0 + 1
         ));
     }
-    let (left, right) = first.rows[row].split_once(word).unwrap_or_default();
     let second = more.iter().find_map(|(shot, text)| {
         let (_, last) = text.rsplit_once('\n')?;
         let at = shot.rows.iter().rposition(|row| row.contains(last))?;
@@ -71,6 +74,7 @@ fn surroundings(
         second,
         above,
         below: below.cloned().collect(),
+        is_cursor_drawn,
     })
 }
 
@@ -112,6 +116,7 @@ fn candidates(around: &Surroundings) -> Vec<ProposedComposer> {
                         right: right.clone(),
                         end: end.clone(),
                         placeholders: Vec::new(),
+                        is_cursor_drawn: around.is_cursor_drawn,
                     };
                     if one.begin.is_some() || one.mark.is_some() || one.frame.is_some() {
                         all.push(one);
@@ -127,23 +132,24 @@ fn candidates(around: &Surroundings) -> Vec<ProposedComposer> {
 fn complete(mut composer: ProposedComposer, seen: &Observations) -> Result<ProposedComposer, String> {
     let bare = composer.compile().ok_or("its pattern is not valid")?;
     for shot in &seen.empty {
-        let shown = bare.shown_in(&shot.rows, shot.cursor.0).unwrap_or_default();
+        let (row, _) = bare.cursor_of(shot);
+        let shown = bare.shown_in(&shot.rows, row).unwrap_or_default();
         let proposed = pattern::placeholder(&shown);
         // An example is one row, that of the cursor. Anything else may be text of a model.
-        let is_example = !shown.is_empty() && shot.rows[shot.cursor.0].contains(&shown);
+        let is_example = !shown.is_empty() && shot.rows[row].contains(&shown);
         if is_example && !composer.placeholders.iter().any(|other| other.pattern == proposed.pattern) {
             composer.placeholders.push(proposed);
         }
     }
     let compiled = composer.compile().ok_or("its pattern is not valid")?;
     for (shot, text) in &seen.typed {
-        let holds = compiled.read_rows(&shot.rows, shot.cursor);
+        let holds = compiled.read_rows(&shot.rows, compiled.cursor_of(shot), &shot.faint);
         if holds != Holds::Text(bones(text)) {
             return Err(format!("with {text:?} typed, it reads as {}", words(&holds)));
         }
     }
     for shot in &seen.empty {
-        let holds = compiled.read_rows(&shot.rows, shot.cursor);
+        let holds = compiled.read_rows(&shot.rows, compiled.cursor_of(shot), &shot.faint);
         if holds != Holds::Empty {
             return Err(format!("with nothing typed, it reads as {}", words(&holds)));
         }
@@ -194,6 +200,18 @@ mod tests {
             "› zqone\n  zqtwo▮\n\n  gpt-5 · /tmp/w",
             "mark end placeholders",
         ),
+        (
+            "╭──────────────────╮\n│ ● ▯              │\n╰──────────────────╯\n ~/w         CLI\n▮",
+            "╭──────────────────╮\n│ ● zqprobe▯       │\n╰──────────────────╯\n ~/w         CLI\n▮",
+            "╭──────────────────╮\n│ ● zqone          │\n│   zqtwo▯         │\n╰──────────────────╯\n ~/w         CLI\n▮",
+            "mark frame right end drawn",
+        ),
+        (
+            "╭──────────────────╮\n│ ❯ «Ask me»▯        │\n╰──────────────────╯\n\n auto-edit: off\n▮",
+            "╭──────────────────╮\n│ ❯ zqprobe▯       │\n╰──────────────────╯\n\n auto-edit: off\n▮",
+            "╭──────────────────╮\n│ ❯ zqone          │\n│   zqtwo▯         │\n╰──────────────────╯\n\n auto-edit: off\n▮",
+            "mark frame right end placeholders drawn",
+        ),
     ];
 
     fn observe(empty: &str, typed: &str, two: &str) -> Observations {
@@ -215,6 +233,7 @@ mod tests {
                 ("right", found.right.is_some()),
                 ("end", found.end.is_some()),
                 ("placeholders", !found.placeholders.is_empty()),
+                ("drawn", found.is_cursor_drawn),
             ];
             let has: Vec<&str> = has.iter().filter(|(_, is)| *is).map(|(part, _)| *part).collect();
             assert_eq!(has.join(" "), *parts, "{empty}\n{found:#?}");
