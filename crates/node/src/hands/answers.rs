@@ -64,7 +64,10 @@ pub(super) fn on_screen(watch: &Watch, typed: &Typed) -> TurnAnswer {
     let own =
         rows[begins..].iter().take_while(|row| !row.trim().is_empty() && ours.contains(&bones(row))).count();
     let said: Vec<&str> = rows[begins + own..].iter().map(|row| row.trim_end()).collect();
-    let said = said.join("\n");
+    // The borders of our own message above, and of the composer below.
+    let first = said.iter().position(|row| !is_border(row)).unwrap_or(said.len());
+    let end = said.iter().rposition(|row| !is_border(row)).map_or(first, |last| last + 1);
+    let said = said[first..end].join("\n");
     let said = said.trim_matches('\n');
     let mut text: String = said.chars().take(TEXT_CHARS_MAX).collect();
     let is_cut = text.len() < said.len();
@@ -75,6 +78,11 @@ pub(super) fn on_screen(watch: &Watch, typed: &Typed) -> TurnAnswer {
         text.insert_str(0, "[the beginning may be missing: the question is no longer on its screen]\n");
     }
     TurnAnswer { text, source: "screen", complete: header_at.is_some() && !is_cut }
+}
+
+/// Whether a row is blank or has only lines that programs draw around what they show.
+fn is_border(row: &str) -> bool {
+    row.chars().all(|c| c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c))
 }
 
 /// Formats a prompt for those who may decide it: the question, and the hash that a decision must
@@ -122,6 +130,16 @@ mod tests {
         assert!(!cut.complete && cut.text.starts_with("[the beginning may be missing"), "{}", cut.text);
         let lost = shows(&format!("> [A2A:0b78765b:user] tell me all\n\n{}", lines(SCROLLBACK + 100)));
         assert!(!lost.complete && lost.text.ends_with(&format!("line {}", SCROLLBACK + 100)));
+    }
+
+    /// Seen with pi: the line above its composer was the end of each answer.
+    #[test]
+    fn borders_around_an_answer_are_not_part_of_it() {
+        let framed = shows(
+            "╭──────╮\n│ [A2A:0b78765b:user] tell me all │\n╰──────╯\n\nready\n───\nas ever\n\n────────\n  ╭──────╮\n",
+        );
+        assert_eq!((framed.text.as_str(), framed.complete), ("ready\n───\nas ever", true));
+        assert_eq!(shows("[A2A:0b78765b:user] tell me all\n\n────\n").text, "");
     }
 
     #[test]
