@@ -210,7 +210,7 @@ impl Trial {
     /// Writes a text into the composer, and presses Enter once the composer shows exactly that
     /// text.
     fn submit(&mut self, text: &str) -> Result<bool, Fail> {
-        let keys = if self.session.takes_pastes() { Keys::Pasted } else { Keys::Typed };
+        let keys = if self.session.takes_pastes() { Keys::Pasted } else { Keys::Line };
         let mut trial = self.seen.clone();
         self.session.write(text, keys)?;
         let shows = |shot: &Shot, trial: &mut Observations| {
@@ -272,6 +272,7 @@ impl Trial {
     /// What was learned, and what could not be found.
     pub fn end(mut self) -> Lesson {
         self.seen.apps = self.session.apps();
+        self.seen.takes_pastes = self.session.takes_pastes();
         let mut proposal = Proposal::of(&self.seen);
         proposal.missing.extend(self.notes);
         let cast = self.session.end();

@@ -60,6 +60,8 @@ pub struct Observations {
     pub waiting: Vec<Shot>,
     /// What it calls itself in its own status reports.
     pub apps: Vec<String>,
+    /// It knows bracketed pastes.
+    pub takes_pastes: bool,
 }
 
 /// A pattern, and the row that it was made from.
@@ -100,6 +102,8 @@ pub struct Proposal {
     pub title: Vec<ProposedRule>,
     pub screen: Vec<ProposedRule>,
     pub composer: Option<ProposedComposer>,
+    /// Its composer was filled with keys, since it knows no pastes.
+    pub takes_keys: bool,
     pub missing: Vec<String>,
 }
 
@@ -110,7 +114,8 @@ impl Proposal {
         let states = states::find(seen, composer.as_ref());
         missing.extend(states.missing);
         let apps = seen.apps.iter().filter(|app| is_plain(app)).cloned().collect();
-        Self { apps, title: states.title, screen: states.screen, composer, missing }
+        let takes_keys = composer.is_some() && !seen.takes_pastes;
+        Self { apps, title: states.title, screen: states.screen, composer, takes_keys, missing }
     }
 
     /// The profile with its evidence. `name` is a name of a profile, `argv` the program and its arguments.
@@ -137,6 +142,11 @@ impl Proposal {
         }
         if let Some(composer) = &self.composer {
             composer.write(&mut text);
+        }
+        if self.takes_keys {
+            text.push_str(
+                "# It knows no bracketed pastes, so text is typed as one line.\nsubmit: { keys: true }\n",
+            );
         }
         for missing in &self.missing {
             let _ = writeln!(text, "# Not found: {}", comment(missing));
@@ -339,6 +349,7 @@ mod tests {
                 working: vec![shot(working)],
                 waiting: vec![shot(waiting)],
                 apps: vec![title.clone()],
+                takes_pastes: *at > 3,
             };
             let yaml = Proposal::of(&seen).to_yaml("tool", &["tool".into()]);
             assert!(Profile::parse(&yaml).is_ok(), "{yaml}");

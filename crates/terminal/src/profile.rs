@@ -192,13 +192,16 @@ pub struct Submit {
     /// The same between the moment in which the text is seen in the composer and Enter. A program that is slow to take a
     /// paste is waited for by this, and not by `settle_ms`.
     pub echo_ms: u64,
+    /// It knows no bracketed pastes: text is typed as one line, as keys.
+    pub keys: bool,
 }
 
 impl Default for Submit {
     fn default() -> Self {
         let (inline_chars_max, inline_lines_max) = (8_000, 8_000);
         let (settle_ms, echo_ms) = (150, 0);
-        Self { while_busy: WhileBusy::Unknown, inline_chars_max, inline_lines_max, settle_ms, echo_ms }
+        let while_busy = WhileBusy::Unknown;
+        Self { while_busy, inline_chars_max, inline_lines_max, settle_ms, echo_ms, keys: false }
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Sight {
     pub bar: Option<(Held, Option<Timestamp>)>,
     /// Its profile has no composer. Lines are typed at its cursor (`quiet`).
     pub by_line: bool,
+    /// Its profile says that text is typed as keys, because it knows no bracketed pastes.
+    pub takes_keys: bool,
 }
 
 impl Sight {
@@ -77,6 +79,7 @@ impl Sight {
             paused: false,
             bar: None,
             by_line: false,
+            takes_keys: false,
         }
     }
 }

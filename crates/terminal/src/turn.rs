@@ -225,7 +225,8 @@ impl Turn {
             AgentState::Maintenance | AgentState::Unknown => Some(Held::Unknown),
         };
         let held = held.or(sight.paused.then_some(Held::Paused));
-        held.or((!sight.pastes_bracketed && !sight.by_line).then_some(Held::NoPaste))
+        let takes_text = sight.pastes_bracketed || sight.by_line || sight.takes_keys;
+        held.or((!takes_text).then_some(Held::NoPaste))
     }
 
     /// Why nothing may be typed, whatever it is, and when to look again at the latest.

@@ -245,6 +245,7 @@ impl Watch {
             paused: self.paused(now).is_some(),
             bar: self.profile.composer.is_none().then_some((Held::NoProfile, None)),
             by_line: false,
+            takes_keys: self.profile.submit.keys,
         };
         if self.types_lines() { self.by_line(sight, typed) } else { sight }
     }

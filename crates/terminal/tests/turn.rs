@@ -246,6 +246,7 @@ impl Program {
             paused: false,
             bar: None,
             by_line: false,
+            takes_keys: false,
         }
     }
 

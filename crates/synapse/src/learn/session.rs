@@ -25,6 +25,8 @@ use synapse_terminal::{Screen, Seen, Size};
 pub enum Keys {
     Typed,
     Pasted,
+    /// The first character, and then the rest at once, as messages are typed to programs that know no pastes.
+    Line,
 }
 
 pub struct Session {
@@ -51,6 +53,8 @@ const SETTLE: Duration = Duration::from_millis(40);
 const LOOK_MAX: Duration = Duration::from_millis(250);
 /// The pause between keys that are typed one by one.
 const KEY_PAUSE: Duration = Duration::from_millis(15);
+/// How long the first character of a line may take until it is shown.
+const FIRST_SHOWN_MAX: Duration = Duration::from_secs(2);
 /// How long a program may take to exit.
 const END_MAX: Duration = Duration::from_secs(3);
 
@@ -144,6 +148,14 @@ impl Session {
         match keys {
             Keys::Pasted => self.press(format!("\u{1b}[200~{text}\u{1b}[201~").as_bytes()),
             Keys::Typed => self.one_by_one(text.chars().map(|c| if c == '\n' { ' ' } else { c })),
+            Keys::Line => {
+                let line = text.replace('\n', " ");
+                let (first, rest) = line.split_at(line.chars().next().map_or(0, char::len_utf8));
+                self.press(first.as_bytes())?;
+                self.wait_until(FIRST_SHOWN_MAX, |shot| shot.rows.iter().any(|row| row.contains(first)))?;
+                self.pump(KEY_PAUSE)?;
+                self.press(rest.as_bytes())
+            }
         }
     }
 

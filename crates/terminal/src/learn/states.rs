@@ -318,7 +318,8 @@ mod tests {
             typed: vec![(shot(&READY.replace('▮', "zqprobe▮")), "zqprobe".into())],
             working: working.iter().map(|drawn| shot(drawn)).collect(),
             waiting: waiting.iter().map(|drawn| shot(drawn)).collect(),
-            apps: Vec::new(),
+            takes_pastes: true,
+            ..Observations::default()
         };
         let proposal = Proposal::of(&seen);
         let yaml = proposal.to_yaml("x", &["x".into()]);

@@ -1,4 +1,5 @@
-//! What is different where a line is typed at the cursor of a program whose composer nobody described.
+//! What is different where a text is typed as one line, as keys: at the cursor of a program whose composer nobody
+//! described, or into a composer whose program knows no pastes.
 //!
 //! Its first character goes alone to a program that takes keys and no pastes: one that shows no `[` at its cursor, as a
 //! pager or a question for a password, gets nothing more. Enter is pressed once.
@@ -107,6 +108,24 @@ mod tests {
                 "{done:?}"
             );
         }
+    }
+
+    #[test]
+    fn line_goes_into_the_composer_of_a_program_without_pastes_if_its_profile_says_so() {
+        let composer = |now, holds| Sight { by_line: false, takes_keys: true, ..sees(now, holds) };
+        let without = Sight { takes_keys: false, ..composer(0, Holds::Empty) };
+        assert_eq!(Turn::held(&without), (Some(Held::NoPaste), None));
+        let mut turn = Turn::new(typed(), &Submit { keys: true, ..Submit::default() });
+        turn.next(&composer(0, Holds::Empty));
+        assert!(matches!(turn.next(&composer(900, Holds::Empty)), Step::TakeKeyboard { .. }));
+        assert_eq!(turn.next(&composer(950, Holds::Empty)), Step::Note(Note::Writing));
+        assert_eq!(turn.next(&composer(1_000, Holds::Empty)), Step::Paste(b"[".to_vec()));
+        assert!(matches!(turn.next(&composer(1_100, Holds::Text("[".into()))), Step::PasteRest(_)));
+        // Anything else beside it, such as a popup's choice, and Enter is not pressed.
+        let more = Holds::Text(bones(typed().as_str()) + "x");
+        assert!(matches!(turn.next(&composer(1_200, more)), Step::Wait { .. }));
+        assert_eq!(turn.next(&composer(1_300, whole())), Step::Note(Note::Written));
+        assert_eq!(turn.next(&composer(1_310, whole())), Step::Enter);
     }
 
     #[test]

@@ -14,6 +14,11 @@ impl Watch {
         self.profile.composer.is_none() && self.profile.type_when.is_some()
     }
 
+    /// Whether messages are typed as one line: there, or into a composer whose program knows no pastes.
+    pub fn types_one_line(&self) -> bool {
+        self.types_lines() || self.profile.submit.keys
+    }
+
     /// What there is to see for one who types at the cursor. A program of which nobody can tell what it does is idle
     /// while its screen is quiet.
     pub(super) fn by_line(&self, sight: Sight, typed: Option<&Typed>) -> Sight {

@@ -17,19 +17,23 @@ impl Typist {
         let text = body.content().map(|content| content.as_text()).unwrap_or_default();
         let text = self.inline(letter, mark_lookalikes(&text).into_owned(), how.as_file);
         let (header, text) = wording::parts(letter, &text, how.again, notes);
-        if self.seat.watch().types_lines() { Typed::line(&header, &text) } else { Typed::new(&header, &text) }
+        if self.seat.watch().types_one_line() {
+            Typed::line(&header, &text)
+        } else {
+            Typed::new(&header, &text)
+        }
     }
 
     /// Puts a text that is too long, or that is not displayed as written, into a file that the
     /// message points to.
     fn inline(&self, letter: &Letter, text: String, as_file: bool) -> String {
-        let (max, types_lines, is_short) = {
+        let (max, is_one_line, is_short) = {
             let watch = self.seat.watch();
             let submit = &watch.profile().submit;
-            (submit.inline_chars_max, watch.types_lines(), submit.fits_inline(&text))
+            (submit.inline_chars_max, watch.types_one_line(), submit.fits_inline(&text))
         };
         let (chars, lines) = (text.chars().count(), text.trim_end_matches(BLANKS).lines().count());
-        let fits = if types_lines { lines <= 1 && chars <= max.min(LINE_CHARS_MAX) } else { is_short };
+        let fits = if is_one_line { lines <= 1 && chars <= max.min(LINE_CHARS_MAX) } else { is_short };
         if fits && !as_file {
             return text;
         }
