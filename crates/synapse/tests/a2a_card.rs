@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::process::Command;
 use synapse_a2a::signing::{self, Covers, Jwks};
-use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
 use synapse_testkit::http::Answer;
 use synapse_testkit::world::{Agent, Ran};
@@ -13,10 +13,6 @@ use synapse_testkit::world::{Agent, Ran};
 const CARD: &str = "/.well-known/agent-card.json";
 const AGENT_JSON: &str = "/.well-known/agent.json";
 const VERSION: (&str, &str) = ("A2A-Version", "1.0");
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Sends a GET without credentials.
 fn get(agent: &Agent, path: &str, headers: &[(&str, &str)]) -> Answer {

@@ -2,18 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
-use synapse_testkit::World;
 use synapse_testkit::world::Ran;
 
 const CARD: &str = "/.well-known/agent-card.json";
 const AGENT_JSON: &str = "/.well-known/agent.json";
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Finds the Python with an SDK: from the variable, or where `cargo xtask sdk` installed it. Prints
 /// a message if there is none.

@@ -2,19 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use synapse_testkit::World;
 use synapse_testkit::stranger::{
     CARD, Heard, Stranger, answer, card, error, here, json_answer, not_found, result, task, text,
 };
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// A9, V6, J4, C4, G23, CLI-8: what the client sends, and how it reads an answer that has no
 /// history. It invents no context and marks foreign text as untrusted.

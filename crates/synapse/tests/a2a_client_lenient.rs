@@ -3,15 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
-use synapse_testkit::World;
 use synapse_testkit::stranger::{
     CARD, Stranger, answer, card, error, here, json_answer, not_found, result, task, text,
 };
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn events(list: &[Value]) -> Vec<u8> {
     let data = |event: &Value| format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": event }));

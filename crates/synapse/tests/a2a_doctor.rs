@@ -5,13 +5,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::World;
 use synapse_testkit::stranger::{Heard, Stranger, answer, json_answer, not_found};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Runs the doctor against a server and returns its exit code and report.
 fn examine(world: &World, url: &str, more: &[&str]) -> (i32, Value) {

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use synapse_testkit::World;
 use synapse_testkit::stranger::{Heard, Stranger, answer, json_answer, not_found};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 const CARD: &str = "/.well-known/agent-card.json";
 const JSON: &str = "Content-Type: application/json\r\n";

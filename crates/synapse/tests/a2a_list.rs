@@ -6,15 +6,11 @@
 #[path = "a2a/grpc.rs"]
 mod grpc;
 
+use crate::world;
 use grpc::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use synapse_testkit::World;
 use synapse_testkit::world::Agent;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 const VERSION: (&str, &str) = ("A2A-Version", "1.0");
 

@@ -3,18 +3,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::sync::{Arc, Mutex};
 use synapse_a2a::signing::{self, Key};
-use synapse_testkit::World;
 use synapse_testkit::stranger::{
     CARD, Stranger, answer, card, error, here, json_answer, not_found, result, task, text,
 };
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// E13: a token goes only to its host, in the scheme that the card names.
 #[test]

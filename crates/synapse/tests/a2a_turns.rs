@@ -2,14 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
-use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
 use synapse_testkit::world::Agent;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 const VERSION: (&str, &str) = ("A2A-Version", "1.0");
 

@@ -6,14 +6,11 @@
 #[path = "a2a_v03/binding.rs"]
 mod binding;
 
+use crate::world;
 use binding::{BINDINGS, Binding};
 use serde_json::{Value, json};
 use synapse_testkit::World;
 use synapse_testkit::webhook::Site;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn state(task: &Value) -> &str {
     task["status"]["state"].as_str().unwrap_or_default()

@@ -3,15 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::acp::AcpAgent;
 use synapse_testkit::program::Program;
 use synapse_testkit::pty::Pty;
 use synapse_testkit::{World, processes};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// A world with one agent, `a`, whose session is open.
 fn agent() -> (World, AcpAgent) {

@@ -3,12 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::Value;
-use synapse_testkit::World;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn status_of<'a>(told: &'a Value, name: &str) -> &'a Value {
     let sent = told["sent"].as_array().unwrap();

@@ -2,13 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
-use synapse_testkit::World;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// CLI-7: a setting is set, shown, overridden by the project and unset, and `send` follows it.
 #[test]

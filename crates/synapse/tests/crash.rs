@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -14,10 +15,6 @@ use synapse_testkit::program::Program;
 use synapse_testkit::{Agent, World};
 
 const SENDERS: usize = 8;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn rounds() -> usize {
     std::env::var("SYNAPSE_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3)

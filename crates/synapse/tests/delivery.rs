@@ -3,14 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use synapse_testkit::World;
+use crate::world;
 use synapse_testkit::cli::Cli;
 use synapse_testkit::http::Events;
 use synapse_testkit::pty::Pty;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn without_header(given: &str) -> &str {
     given.split_once("] ").unwrap().1.strip_suffix('\n').unwrap()

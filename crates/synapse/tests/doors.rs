@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 use synapse_testkit::http::Events;
 use synapse_testkit::{Agent, World};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn shout(world: &World) -> Agent {
     world.run("shout", "tr a-z A-Z", &[])

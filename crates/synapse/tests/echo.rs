@@ -2,12 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::json;
-use synapse_testkit::World;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 #[test]
 fn an_echo_says_each_message_back_also_after_its_node_was_killed() {

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use synapse_testkit::Agent;
 use synapse_testkit::http::{Event, Events};
-use synapse_testkit::{Agent, World};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// All events up to an id, in one go.
 fn all(agent: &Agent, until: u64) -> Vec<Event> {

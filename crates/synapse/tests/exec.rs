@@ -3,12 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use synapse_testkit::processes::is_alive;
 use synapse_testkit::{Agent, World};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Starts an agent whose command leaves behind a process that tries hard to escape. Returns that
 /// process's pid.

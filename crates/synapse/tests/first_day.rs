@@ -3,12 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
-use synapse_testkit::{Ran, World};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
+use synapse_testkit::Ran;
 
 fn error_of(ran: &Ran) -> Value {
     serde_json::from_str(ran.stderr.trim()).unwrap_or_else(|e| panic!("{e}: {ran}"))

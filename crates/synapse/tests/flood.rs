@@ -3,13 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use std::process::Command;
 use synapse_testkit::pty::Pty;
 use synapse_testkit::{World, processes};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Prints numbered lines after a key, and then a last word.
 const FLOOD: &str = r#"

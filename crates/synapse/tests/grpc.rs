@@ -8,6 +8,7 @@
 #[path = "a2a/grpc.rs"]
 mod client;
 
+use crate::world;
 use bytes::Bytes;
 use client::{Client, Io, Way};
 use h2::client::{ResponseFuture, SendRequest};
@@ -19,12 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use synapse_a2a::grpc::{PREFIX, frame};
 use synapse_a2a::pb;
-use synapse_testkit::{Agent, World, processes};
+use synapse_testkit::{Agent, processes};
 use tokio::runtime::Runtime;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 type Headers<'a> = &'a [(&'a str, &'a str)];
 

@@ -3,12 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::Value;
 use synapse_testkit::World;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Sends a message to the first of three agents, each of which asks the next before it answers.
 fn chain(world: &World) -> Value {

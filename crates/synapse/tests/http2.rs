@@ -2,20 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
-use synapse_testkit::{Agent, Ran, World};
+use synapse_testkit::{Agent, Ran};
 
 /// Longer than any answer should take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const PATH: &str = "/lf.a2a.v1.A2AService/GetTask";
 const GRPC: &str = "application/grpc";
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// A raw connection for frames that no real client would send.
 struct Raw(TcpStream);

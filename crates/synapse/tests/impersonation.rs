@@ -3,14 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::json;
 use std::path::PathBuf;
 use synapse_testkit::world::python;
 use synapse_testkit::{Agent, World};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Starts an agent that records who sent what, and one that runs `inside.sh`.
 fn stage() -> (World, Agent) {

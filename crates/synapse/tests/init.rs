@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::json;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
@@ -11,10 +12,6 @@ use synapse_testkit::pty::Pty;
 use synapse_testkit::{Ran, World, world::python};
 
 const LESSON: &str = "synapse send <AGENT>";
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// A PATH with only the CLIs of the test.
 fn path(world: &World) -> PathBuf {

@@ -3,16 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use synapse_testkit::{Ran, World};
 
 const ALL: &str = "claude,codex,gemini,opencode";
 const FILES: [&str; 4] = [".mcp.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json"];
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Runs `init` with `synapse` on the PATH, as after an installation.
 fn init(world: &World, args: &[&str]) -> Ran {

@@ -3,12 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::json;
-use synapse_testkit::World;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 #[test]
 fn a_plain_command_is_stopped_and_the_urgent_message_is_next() {

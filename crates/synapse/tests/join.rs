@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::json;
 use std::collections::BTreeSet;
 use synapse_testkit::World;
 use synapse_testkit::program::Program;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn join(world: &World, name: &str, more: &[&str]) -> Program {
     let mut args = vec!["join", "--name", name];

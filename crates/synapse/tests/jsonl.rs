@@ -2,13 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
-use synapse_testkit::World;
 use synapse_testkit::http::Events;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 #[test]
 fn progress_is_seen_while_the_task_runs() {

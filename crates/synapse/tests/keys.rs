@@ -3,14 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
-use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
 use synapse_testkit::pty::Pty;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// All keys that it read, in order.
 fn typed(cli: &Cli<'_>) -> String {

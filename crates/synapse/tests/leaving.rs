@@ -3,15 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use std::process::Command;
 use synapse_terminal::{Screen, Size};
 use synapse_testkit::pty::Pty;
 use synapse_testkit::world::python;
 use synapse_testkit::{World, processes};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn viewer(world: &World, args: &[&str]) -> Pty {
     let mut command = world.prepare(Command::new(world.exe()), args);

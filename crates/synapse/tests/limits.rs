@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 
+use crate::world;
 use serde_json::json;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,10 +12,6 @@ use std::path::Path;
 use std::process::Command;
 use synapse_testkit::processes::{children_of, command_line, leave_free};
 use synapse_testkit::{Agent, Ran, World};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Like `World::run`, for a user whose soft limit of open files is `files`.
 fn run_within(world: &World, files: u64, name: &str, exec: &str, more: &[&str]) -> Agent {

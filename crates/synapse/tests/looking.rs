@@ -2,13 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::Value;
 use std::process::Command;
-use synapse_testkit::{World, processes, world::python};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
+use synapse_testkit::{processes, world::python};
 
 const PATIENT: &str = "cat >> begun; echo >> begun; while [ ! -e go ]; do sleep 0.02; done; echo done";
 

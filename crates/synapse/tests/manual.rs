@@ -3,13 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use std::path::Path;
 use std::process::Command;
-use synapse_testkit::{Ran, World, golden};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
+use synapse_testkit::{Ran, golden};
 
 #[test]
 fn every_shell_completes_every_command() {

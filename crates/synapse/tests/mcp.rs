@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::path::Path;
 use synapse_testkit::program::Program;
 use synapse_testkit::world::python;
 use synapse_testkit::{World, golden};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// A minimal MCP client.
 struct Client {

@@ -3,14 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::Value;
 use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
 use synapse_testkit::pty::Pty;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// The state and answer of each message in the history with these words, oldest first.
 fn outcomes(world: &World, words: &str) -> Vec<(String, String)> {

@@ -5,16 +5,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use synapse_testkit::world::Ran;
 use synapse_testkit::{Agent, World};
 
 const KIT: &str = "python-openapi";
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn echo(world: &World) -> Agent {
     world.ok(&["run", "--detach", "--echo", "--name", "echo", "--port", &world.port()]);

@@ -6,14 +6,10 @@
 #[path = "hooks/stage.rs"]
 mod stage;
 
+use crate::world;
 use serde_json::{Value, json};
 use stage::Stage;
-use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn asking() -> Stage {
     Stage::asking(world())

@@ -3,13 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use std::process::Command;
 use synapse_testkit::pty::{Colours, Pty};
 use synapse_testkit::{World, processes};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn viewer(world: &World, args: &[&str]) -> Pty {
     Pty::start(&world.prepare(Command::new(world.exe()), args), 100, 30)

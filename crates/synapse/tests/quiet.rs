@@ -3,13 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use synapse_testkit::World;
 use synapse_testkit::pty::Pty;
 use synapse_testkit::world::python;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Asks for lines and records each in the file `given`. Its first argument says how it behaves.
 const REPL: &str = r#"

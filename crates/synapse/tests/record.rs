@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -9,10 +10,6 @@ use synapse_testkit::World;
 use synapse_testkit::pty::Pty;
 use synapse_testkit::tui::Tui;
 use synapse_testkit::{processes, world::python};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// The data of all events of one kind in a cast, joined.
 fn of_kind(cast: &str, kind: &str) -> String {

@@ -3,13 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::json;
 use synapse_testkit::http::Answer;
 use synapse_testkit::{Agent, World};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// An agent that starts no further task, so that its mailbox shows every message it accepted.
 fn mailbox(world: &World) -> (Agent, String) {

@@ -3,15 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use synapse_testkit::World;
 use synapse_testkit::processes::kill9;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 #[test]
 fn an_agent_is_in_the_registry_while_it_runs() {

@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use synapse_testkit::{Agent, Ran, World};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Runs a command with a temporary folder of its own, where leftovers of demos are searched for.
 fn run(world: &World, args: &[&str]) -> Ran {

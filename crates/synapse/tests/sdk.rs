@@ -6,16 +6,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use synapse_testkit::World;
 use synapse_testkit::program::Program;
 use synapse_testkit::world::{Ran, python};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Finds a folder that `cargo xtask sdk` created, by the start of its name.
 fn kit(beginning: &str) -> Option<PathBuf> {

@@ -2,12 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::Value;
-use synapse_testkit::World;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Works on a task until the file `go` exists.
 const PATIENT: &str = "cat >> begun; echo >> begun; while [ ! -e go ]; do sleep 0.02; done; echo done";

@@ -3,13 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
 use synapse_testkit::pty::Pty;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Runs `synapse send … --response` in its own terminal.
 fn asking(world: &World, text: &str) -> Pty {

@@ -3,12 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::json;
-use synapse_testkit::World;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 #[test]
 fn what_an_agent_shares_is_shown_kept_and_told_to_its_followers() {

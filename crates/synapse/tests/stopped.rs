@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::json;
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -18,10 +19,6 @@ const SOON: Duration = Duration::from_secs(8);
 
 /// Appends each message as one line.
 const LEDGER: &str = "cat >> ledger; echo >> ledger";
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// The letters in the spool of an agent.
 fn spooled(world: &World, agent: &Agent) -> Vec<PathBuf> {

@@ -2,13 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
-use synapse_testkit::World;
 use synapse_testkit::http::Connection;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn say_lines(connection: &mut Connection, lines: &[String]) {
     let text: String = lines.iter().map(|line| format!("{:x}\r\n{line}\n\r\n", line.len() + 1)).collect();

@@ -3,14 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::Value;
 use std::process::Command;
 use synapse_testkit::pty::Pty;
 use synapse_testkit::{World, processes};
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// A program that draws a frame for each key and prints what it gets.
 const ECHO: &str = r#"

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::json;
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -15,10 +16,6 @@ use synapse_testkit::world::python;
 use synapse_testkit::{Agent, Ran, World};
 use synapse_tls::make::{Authority, Pair, Span};
 use synapse_tls::now_s;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// Creates the folder with a CA and certificates for `server` and `alice`.
 fn certs(world: &World) -> PathBuf {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -12,10 +13,6 @@ use synapse_testkit::processes::{is_alive, kill9};
 use synapse_testkit::{Agent, World};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 /// An installed program that can be replaced.
 struct Installed {

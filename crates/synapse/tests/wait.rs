@@ -3,11 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use synapse_testkit::World;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
+use crate::world;
 
 const PATIENT: &str = "cat >> begun; echo >> begun; while [ ! -e go ]; do sleep 0.02; done; echo done";
 

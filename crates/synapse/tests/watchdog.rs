@@ -3,14 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::World;
 use synapse_testkit::cli::Cli;
 use synapse_testkit::program::Program;
-
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_synapse"))
-}
 
 fn watch(world: &World) -> Program {
     world.program(&["watch", "a", "--idle", "500ms", "--say", "go on", "--max", "1", "--json"])
