@@ -34,6 +34,7 @@ pub mod quiet;
 pub mod replay;
 pub mod request;
 pub mod rules;
+pub mod runs;
 mod screen;
 pub mod session_log;
 mod sight;
