@@ -37,6 +37,11 @@ impl Cast {
         event(at_ms, "i", &whole(&mut self.input, bytes))
     }
 
+    /// A marker: a note that players list but do not show on the screen.
+    pub fn marker(at_ms: u64, text: &str) -> String {
+        event(at_ms, "m", text)
+    }
+
     pub fn resize(at_ms: u64, columns: u16, rows: u16) -> String {
         event(at_ms, "r", &format!("{columns}x{rows}"))
     }
@@ -90,6 +95,7 @@ mod tests {
         text += &cast.output(20, b"\x96\x1b[31m\xff");
         text += &cast.input(30, b"y\r");
         text += &Cast::resize(1500, 100, 30);
+        text += &Cast::marker(1600, "typed");
         let read = Recording::parse(&text).unwrap();
         assert_eq!(read.size, Size::new(80, 24));
         let event = |at_ms, what| Event { at_ms, what };
@@ -100,6 +106,7 @@ mod tests {
                 event(20, What::Output("世\u{1b}[31m\u{fffd}".into())),
                 event(30, What::Input("y\r".into())),
                 event(1500, What::Resize(Size::new(100, 30))),
+                event(1600, What::Marker("typed".into())),
             ]
         );
     }

@@ -24,6 +24,8 @@ pub enum What {
     Output(String),
     Input(String),
     Resize(Size),
+    /// A note at this time, which is not shown on the screen.
+    Marker(String),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -101,6 +103,7 @@ impl Recording {
             let what = match kind.as_str() {
                 "o" => What::Output(data),
                 "i" => What::Input(data),
+                "m" => What::Marker(data),
                 "r" => match data.split_once('x').map(|(c, r)| (c.parse(), r.parse())) {
                     Some((Ok(columns), Ok(rows))) => What::Resize(Size::new(columns, rows)),
                     _ => return Err(bad(n + 1, format!("{data:?} is no size"))),
@@ -210,7 +213,7 @@ fn watched_in_pieces(
             }
             Some(What::Input(text)) => in_pieces(text.as_bytes(), piece, |bytes| watch.input(now, bytes)),
             Some(What::Resize(size)) => watch.resize(now, *size),
-            None => watch.tick(now),
+            Some(What::Marker(_)) | None => watch.tick(now),
         }
         note(at, &watch);
     }
