@@ -3,6 +3,7 @@
 //! It answers what every terminal answers (its attributes), and its colours if it is told to. It can hang, and it can
 //! vanish as a window that is closed.
 
+use crate::mock_llm::now_ms;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -29,6 +30,8 @@ pub struct Pty {
 #[derive(Default)]
 struct Shown {
     bytes: Vec<u8>,
+    /// When each piece of the bytes came, and how long it is.
+    pieces: Vec<(u64, usize)>,
     is_closed: bool,
     /// Reads nothing more, as a terminal that hangs.
     is_stuck: bool,
@@ -42,6 +45,18 @@ pub enum Colours {
     Silent,
     /// Text of `010203` on `fdf6e3`.
     Light,
+    /// These: of text and of the background, as red, green and blue.
+    Own([u8; 3], [u8; 3]),
+}
+
+impl Colours {
+    fn known(self) -> Option<([u8; 3], [u8; 3])> {
+        match self {
+            Self::Silent => None,
+            Self::Light => Some(([1, 2, 3], [0xfd, 0xf6, 0xe3])),
+            Self::Own(text, background) => Some((text, background)),
+        }
+    }
 }
 
 impl Pty {
@@ -110,9 +125,19 @@ impl Pty {
         self.shown().bytes.clone()
     }
 
+    /// The same in the pieces in which it came, each with its time in milliseconds since 1970.
+    pub fn pieces(&self) -> Vec<(u64, Vec<u8>)> {
+        let shown = self.shown();
+        let mut rest = &shown.bytes[..];
+        let piece = |&(at_ms, length): &(u64, usize)| Some((at_ms, rest.split_off(..length)?.to_vec()));
+        shown.pieces.iter().filter_map(piece).collect()
+    }
+
     /// Forgets what was shown, so that a wait is for what comes.
     pub fn forget(&self) {
-        self.shown().bytes.clear();
+        let mut shown = self.shown();
+        shown.bytes.clear();
+        shown.pieces.clear();
     }
 
     /// From now on it reads nothing, as a terminal that hangs.
@@ -220,7 +245,10 @@ fn serve(mut master: File, ears: &UnixStream, to: &(Mutex<Shown>, Condvar), colo
         }
         let Ok(read @ 1..) = master.read(&mut buffer) else { break };
         answer(&mut master, &buffer[..read], colours);
-        lock().bytes.extend_from_slice(&buffer[..read]);
+        let mut shown = lock();
+        shown.bytes.extend_from_slice(&buffer[..read]);
+        shown.pieces.push((now_ms(), read));
+        drop(shown);
         to.1.notify_all();
     }
     lock().is_closed = true;
@@ -231,11 +259,13 @@ fn serve(mut master: File, ears: &UnixStream, to: &(Mutex<Shown>, Condvar), colo
 fn answer(master: &mut File, bytes: &[u8], colours: Colours) {
     let asks = |question: &[u8]| bytes.windows(question.len()).any(|some| some == question);
     let mut said = Vec::new();
-    if colours == Colours::Light && asks(b"\x1b]10;?") {
-        said.extend_from_slice(b"\x1b]10;rgb:0101/0202/0303\x1b\\");
-    }
-    if colours == Colours::Light && asks(b"\x1b]11;?") {
-        said.extend_from_slice(b"\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\");
+    if let Some((text, background)) = colours.known() {
+        for (number, [r, g, b]) in [(10, text), (11, background)] {
+            if asks(format!("\x1b]{number};?").as_bytes()) {
+                let answer = format!("\x1b]{number};rgb:{r:02x}{r:02x}/{g:02x}{g:02x}/{b:02x}{b:02x}\x1b\\");
+                said.extend_from_slice(answer.as_bytes());
+            }
+        }
     }
     if asks(b"\x1b[c") {
         said.extend_from_slice(b"\x1b[?62;22c");
@@ -246,4 +276,34 @@ fn answer(master: &mut File, bytes: &[u8], colours: Colours) {
 fn resize(master: &impl std::os::fd::AsFd, columns: u16, rows: u16) {
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(master, size).expect("a size");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_what_was_shown_since_it_was_forgotten() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; read -r line; echo two"]);
+        let mut pty = Pty::start(&command, 20, 5);
+        pty.wait_for("one\r\n");
+        pty.forget();
+        let began = now_ms();
+        pty.keys("\r");
+        pty.wait_for("two\r\n");
+        let pieces = pty.pieces();
+        assert_eq!(pieces.iter().flat_map(|(_, bytes)| bytes).copied().collect::<Vec<_>>(), pty.bytes());
+        assert!(!pty.text().contains("one") && pieces.iter().all(|(at_ms, _)| *at_ms >= began), "{pieces:?}");
+    }
+
+    #[test]
+    fn colours_are_told_when_they_are_asked_for() {
+        const ASK: &str =
+            r"stty raw -echo; printf '\033]10;?\033\\\033[c'; dd bs=1 count=25 2>/dev/null | od -c";
+        let mut command = Command::new("sh");
+        command.args(["-c", ASK]);
+        let pty = Pty::coloured(&command, 80, 24, Colours::Own([1, 2, 0xff], [0, 0, 0]));
+        pty.wait_for("r   g   b   :   0   1   0   1   /   0");
+    }
 }
