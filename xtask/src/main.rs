@@ -49,7 +49,10 @@ usage: cargo xtask <chore>
   proto [--check]   write the code of the A2A messages from their protos; --check compares instead
   rows              which test holds which row of A2A, into docs/a2a-rows.md
   golden [--bless]  compare the golden files; --bless writes what the code says now
-  record            the demo in a real terminal, into docs/demo.cast and docs/demo.svg
+  record [--panes [--redraw]]
+                    the demo in a real terminal, into docs/demo.cast and docs/demo.svg; --panes records
+                    Claude Code and Codex with a mock of their models, into docs/panes.svg and two casts;
+                    --redraw only draws those casts
   dist              a stripped binary, packed with its checksum, under target/dist
   help              this text
 ";
@@ -71,7 +74,8 @@ enum Chore {
     Proto { check: bool },
     Rows,
     Golden { bless: bool },
-    Record,
+    Record { words: Vec<String> },
+    Panes { words: Vec<String> },
     Dist,
     Help,
 }
@@ -125,7 +129,12 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
         ["rows"] => Ok(Chore::Rows),
         ["golden"] => Ok(Chore::Golden { bless: false }),
         ["golden", "--bless"] => Ok(Chore::Golden { bless: true }),
-        ["record"] => Ok(Chore::Record),
+        ["record", words @ ..] => {
+            Ok(Chore::Record { words: words.iter().map(ToString::to_string).collect() })
+        }
+        [real_agents::panes::INSIDE, words @ ..] => {
+            Ok(Chore::Panes { words: words.iter().map(ToString::to_string).collect() })
+        }
         ["dist"] => Ok(Chore::Dist),
         [] | ["help" | "--help" | "-h"] => Ok(Chore::Help),
         _ => Err(format!("`cargo xtask {}` is not a chore", words.join(" "))),
@@ -149,7 +158,8 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Proto { check } => proto::run(&root, check),
         Chore::Rows => rows::run(&root),
         Chore::Golden { bless } => golden::run(&root, bless),
-        Chore::Record => record::run(&root),
+        Chore::Record { words } => record::run(&root, &words),
+        Chore::Panes { words } => real_agents::panes::inside(&root, &words),
         Chore::Dist => dist::run(&root),
         Chore::Help => {
             print!("{USAGE}");

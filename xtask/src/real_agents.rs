@@ -13,6 +13,7 @@ mod inside;
 mod install;
 mod judge;
 mod page;
+pub(crate) mod panes;
 mod report;
 mod scenario;
 pub(crate) mod speed;

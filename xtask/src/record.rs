@@ -1,7 +1,14 @@
-//! `cargo xtask record`: plays `synapse demo` in a real terminal and keeps it, as a cast and as a picture.
+//! `cargo xtask record`: makes the animated pictures of the docs from recordings of real programs.
 //!
-//! The cast has the true times. The picture shows a line at a time, slowly enough to be read.
-//! Not here: whether the recording is still true (the demo's own test compares).
+//! Without flags it records `synapse demo` in a terminal, as a cast and as a picture. The cast has
+//! the true times. The picture shows a line at a time, slowly enough to be read.
+//! With `--panes` it records `synapse claude` and `synapse codex` side by side. `--redraw` only draws
+//! that picture again, from the casts in the docs.
+//! Not here: whether the recording of the demo is still true (the demo's own test compares).
+
+mod draw;
+mod panes;
+mod shapes;
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
@@ -9,11 +16,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use nix::pty::{Winsize, openpty};
 use serde_json::json;
+use synapse_terminal::replay::Recording;
+use synapse_testkit::pty::Colours;
 
-use crate::shell;
+use crate::{real_agents, shell};
+use panes::{Animation, Pane};
 
 const COLUMNS: u16 = 112;
 const ROWS: u16 = 48;
@@ -22,11 +32,52 @@ const PICTURE: &str = "docs/demo.svg";
 /// How long the picture waits before each line.
 const LINE_PAUSE_S: f64 = 0.35;
 
+const PANES: &str = "docs/panes.svg";
+const CLAUDE: &str = "docs/panes-claude.cast";
+const CODEX: &str = "docs/panes-codex.cast";
+const ABOUT: &str = "Left, synapse claude: somebody types @codex review the last commit at Claude's prompt. \
+                     Right, synapse codex: the line arrives as Codex's next message, Codex looks at the \
+                     commit and answers. Its answer is shown on the left. Recorded with the real CLIs and \
+                     a mock of their models.";
+
 /// What was printed, and when.
 type Events = Vec<(Duration, String)>;
 
+/// Records what the flags ask for.
+pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => demo(root),
+        ["--panes"] => {
+            let colours = Colours::Own(draw::COLOURS.0, draw::COLOURS.1);
+            real_agents::panes::record(root, colours, &root.join(CLAUDE), &root.join(CODEX))?;
+            redraw(root)
+        }
+        ["--panes", "--redraw"] => redraw(root),
+        _ => bail!("usage: cargo xtask record [--panes [--redraw]]"),
+    }
+}
+
+/// Draws the two panes from their casts.
+fn redraw(root: &Path) -> anyhow::Result<()> {
+    let svg = drawn(root)?;
+    fs::write(root.join(PANES), &svg).with_context(|| format!("writing {PANES}"))?;
+    println!("{PANES} is written: {} KB", svg.len() / 1000);
+    Ok(())
+}
+
+fn drawn(root: &Path) -> anyhow::Result<String> {
+    let pane = |command: &'static str, path: &str| {
+        let text = fs::read_to_string(root.join(path)).with_context(|| format!("reading {path}"))?;
+        let recording = Recording::parse(&text).with_context(|| path.to_owned())?;
+        anyhow::Ok(Pane { command, recording })
+    };
+    let panes = [pane("synapse claude", CLAUDE)?, pane("synapse codex", CODEX)?];
+    Ok(draw::draw(&panes, &Animation::of(&panes), ABOUT))
+}
+
 /// Records the demo of the release binary.
-pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+fn demo(root: &Path) -> anyhow::Result<()> {
     shell::show(root, &["cargo", "build", "--release", "--quiet", "--package", "synapse"], &[])?;
     let events = play(Command::new(root.join("target/release/synapse")).arg("demo"))?;
     fs::write(root.join(CAST), cast(&events)).with_context(|| format!("writing {CAST}"))?;
@@ -142,6 +193,25 @@ mod tests {
             "<tspan class=\"b\">a &lt;b&gt;</tspan> &amp; <tspan class=\"g\">ok</tspan>"
         );
         assert_eq!(spans("plain"), "plain");
+    }
+
+    /// What the README shows.
+    #[test]
+    fn two_panes_in_the_docs_are_drawn_from_their_casts() {
+        let svg = fs::read_to_string(shell::root().join(PANES)).unwrap();
+        assert!(svg == drawn(&shell::root()).unwrap(), "run `cargo xtask record --panes --redraw`");
+        assert!(svg.len() < 400_000, "{} bytes are too many for a page", svg.len());
+        for part in ["@codex review the last commit", "] review the last commit", "Ran", "codex: One bug:"] {
+            assert!(svg.contains(part), "{part:?} is not shown");
+        }
+    }
+
+    #[test]
+    fn flags_that_record_does_not_have_are_refused() {
+        for words in [&["--redraw"][..], &["--panes", "--all"], &["panes"]] {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            assert!(run(Path::new("."), &words).unwrap_err().to_string().contains("usage"), "{words:?}");
+        }
     }
 
     #[test]

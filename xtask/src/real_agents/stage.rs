@@ -13,7 +13,7 @@ use synapse_terminal::composer::Holds;
 use synapse_terminal::profile::shipped;
 use synapse_testkit::mock_llm::{Entry, MockLlm, Script, Step, What, now_ms};
 use synapse_testkit::processes;
-use synapse_testkit::pty::Pty;
+use synapse_testkit::pty::{Colours, Pty};
 use synapse_testkit::recorder::Recorder;
 use synapse_testkit::states::States;
 
@@ -51,9 +51,22 @@ impl Site {
         kept: &Path,
         script: Script,
     ) -> anyhow::Result<Self> {
+        Self::working_in("work", synapse, agents, clis, kept, script)
+    }
+
+    /// The same with this folder for the CLIs to work in. It is named from the parent of the home,
+    /// which is called `home`.
+    pub fn working_in(
+        work: &str,
+        synapse: &Path,
+        agents: &Path,
+        clis: &[&'static Cli],
+        kept: &Path,
+        script: Script,
+    ) -> anyhow::Result<Self> {
         let root = tempfile::Builder::new().prefix("synapse-agents-").tempdir()?;
         let base = root.path().canonicalize()?;
-        let (home, work) = (base.join("home"), base.join("work"));
+        let (home, work) = (base.join("home"), base.join(work));
         fs::create_dir_all(&work)?;
         fs::create_dir_all(kept).with_context(|| format!("making {}", kept.display()))?;
         let script = script.otherwise(vec![Step::Think(200), Step::Say("done".into())]);
@@ -125,12 +138,17 @@ impl Site {
     }
 
     /// Starts one in a person's terminal of this size.
-    fn start_attached(&self, cli: &Cli, (columns, rows): (u16, u16)) -> anyhow::Result<(Pty, Recorder)> {
+    pub fn start_attached(
+        &self,
+        cli: &Cli,
+        (columns, rows): (u16, u16),
+        colours: Colours,
+    ) -> anyhow::Result<(Pty, Recorder)> {
         self.list_every_interface()?;
         let before = terminals_of(&self.home.join("synapse"));
         let mut command = self.command();
         command.args([cli.name, "--name", cli.name, "--"]).args(cli.args);
-        let person = Pty::start(&command, columns, rows);
+        let person = Pty::coloured(&command, columns, rows, colours);
         let until = Instant::now() + PATIENCE;
         loop {
             match self.record_terminal_besides(&before) {
@@ -152,6 +170,21 @@ impl Site {
         let new = now.into_iter().find(|socket| !before.contains(socket));
         let new = new.with_context(|| format!("no terminal below {}", self.home.display()))?;
         Ok(Recorder::start(&new)?)
+    }
+
+    /// Waits until the node says that this agent is idle.
+    pub fn wait_idle(&self, name: &str) -> anyhow::Result<()> {
+        const BETWEEN: Duration = Duration::from_millis(100);
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let listed = self.json(&["list"])?;
+            let agents = listed.as_array().map_or(&[][..], Vec::as_slice);
+            if agents.iter().any(|agent| agent["name"] == name && agent["state"] == "idle") {
+                return Ok(());
+            }
+            std::thread::sleep(BETWEEN);
+        }
+        bail!("{name} is not idle")
     }
 
     /// What the registry has of an agent.
@@ -195,7 +228,7 @@ impl Stage {
         let site = Site::new(synapse, agents, &[cli], kept, Script::default())?;
         let states = States::follow(site.command(), cli.name)?;
         let began_ms = now_ms();
-        let (viewer, recorder) = site.start_attached(cli, wish.size)?;
+        let (viewer, recorder) = site.start_attached(cli, wish.size, Colours::Silent)?;
         let (rows, resize_to) = (wish.size.1, wish.resize_to);
         Ok(Self { cli, began_ms, states, recorder, viewer, rows, resize_to, site })
     }

@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
@@ -95,17 +94,7 @@ impl Pair {
     }
 
     fn wait_idle(&self, name: &str) -> anyhow::Result<()> {
-        const BETWEEN: Duration = Duration::from_millis(100);
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
-            let listed = self.site.json(&["list"])?;
-            let agents = listed.as_array().cloned().unwrap_or_default();
-            if agents.iter().any(|agent| agent["name"] == name && agent["state"] == "idle") {
-                return Ok(());
-            }
-            std::thread::sleep(BETWEEN);
-        }
-        bail!("{name} is not idle:\n{}", self.screens())
+        self.site.wait_idle(name).with_context(|| self.screens())
     }
 
     /// What Codex's model was told by its tool, after Claude's was asked: the answer, and more.
