@@ -119,7 +119,7 @@ impl Stage {
     }
 }
 
-/// The recording in the README shows this demo line by line, except for the numbers.
+/// The recording in the docs shows this demo line by line, except for the numbers.
 #[test]
 fn heavy_the_recording_shows_what_the_demo_prints() {
     let world = World::new(env!("CARGO_BIN_EXE_synapse"));

@@ -9,13 +9,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use synapse_testkit::{Ran, World};
 
 /// Lines that the commands of a page must print, where the output is always the same.
 const PRINTS: &[(&str, &[&str])] = &[
-    ("heavy_readme", &["HELLO", "WELCOME BACK"]),
+    ("heavy_readme", &["HELLO", "WELCOME BACK", "HELLO THERE "]),
     (
         "heavy_docs_five-minutes",
         &["HELLO", "all steps done", "GREETINGS FROM USER", "ARE YOU THERE?", "done: a long job"],
@@ -54,8 +55,11 @@ fn main() -> ExitCode {
         names.is_empty()
             || names.iter().any(|name| if is("--exact") { test == *name } else { test.contains(*name) })
     };
-    let mut tests: Vec<(String, Box<dyn FnOnce()>)> =
-        vec![("blocks_are_found".into(), Box::new(blocks_are_found))];
+    let mut tests: Vec<(String, Box<dyn FnOnce()>)> = vec![
+        ("blocks_are_found".into(), Box::new(blocks_are_found)),
+        ("readme_begins_with_what_a_newcomer_needs".into(), Box::new(readme_begins)),
+        ("commands_that_pages_name_exist".into(), Box::new(named_commands_exist)),
+    ];
     tests.extend(
         pages()
             .into_iter()
@@ -75,8 +79,17 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// CLIs for which a page makes a profile.
+const OF_A_PROFILE: &[&str] = &["pi"];
+/// What GitHub shows without scrolling far.
+const FIRST_SCREEN_LINES: usize = 64;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 fn pages() -> Vec<Page> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let files = std::fs::read_dir(root.join("docs")).into_iter().flatten().flatten().map(|file| file.path());
     let mut pages: Vec<Page> = files
         .filter(|path| path.extension().is_some_and(|end| end == "md"))
@@ -123,7 +136,75 @@ fn blocks(text: &str) -> Vec<String> {
     blocks
 }
 
+fn readme_begins() {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let first: Vec<&str> = text.lines().take(FIRST_SCREEN_LINES).collect();
+    let first = first.join("\n");
+    for part in [
+        "Claude Code, Codex, Gemini CLI or OpenCode",
+        "](docs/panes.svg)",
+        "](#install)",
+        "synapse claude ",
+        "synapse codex ",
+        "`@codex review this`",
+        "**Nothing is lost.**",
+        "**No prompt is approved behind your back.**",
+        "**Your draft stays yours.**",
+        "synapse a2a serve --name shout --exec 'tr a-z A-Z'",
+        "| Synapse | hcom |",
+        "cargo xtask bench delivery",
+        "cargo run --release -- demo",
+        "cargo xtask test",
+    ] {
+        assert!(first.contains(part), "{part:?} is not in the first {FIRST_SCREEN_LINES} lines");
+    }
+}
+
+/// Every `synapse WORD` in the README and under `docs/`, in code, is a command or a CLI.
+fn named_commands_exist() {
+    let world = World::new(env!("CARGO_BIN_EXE_synapse"));
+    let mut named = BTreeMap::new();
+    let files = std::fs::read_dir(root().join("docs")).unwrap().map(|file| file.unwrap().path());
+    for path in files.chain([root().join("README.md")]).filter(|path| path.extension() == Some("md".as_ref()))
+    {
+        for word in named_commands(&std::fs::read_to_string(&path).unwrap()) {
+            named.entry(word).or_insert(path.clone());
+        }
+    }
+    assert!(named.len() > 30, "{named:?}");
+    named.retain(|word, _| !OF_A_PROFILE.contains(&word.as_str()));
+    named.retain(|word, _| world.synapse(&["help", word]).code != Some(0));
+    assert!(named.is_empty(), "these are no commands: {named:?}");
+}
+
+/// The words that follow `synapse` in inline code and in blocks of commands.
+fn named_commands(text: &str) -> Vec<String> {
+    let (mut words, mut is_code, mut is_command) = (Vec::new(), false, false);
+    for line in text.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            is_command = !is_code && ["sh", "console"].contains(&language);
+            is_code = !is_code;
+            continue;
+        }
+        let parts: Vec<&str> = match (is_code, is_command) {
+            (true, true) => line.split(['|', '(', ';', '&']).collect(),
+            (true, false) => Vec::new(),
+            (false, _) => line.split('`').skip(1).step_by(2).collect(),
+        };
+        for part in parts {
+            let mut rest = part.split_whitespace();
+            let word = rest.next().filter(|first| *first == "synapse").and_then(|_| rest.next());
+            let is_word =
+                |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+            words.extend(word.filter(is_word).filter(|word| !word.starts_with('-')).map(str::to_owned));
+        }
+    }
+    words
+}
+
 fn blocks_are_found() {
+    let page = "Use `synapse send x` or `synapse <X>`.\n```sh\na && synapse list | cat\n```\n```text\nsynapse 0.1.0\n```\n`synapse kill`";
+    assert_eq!(named_commands(page), ["send", "list", "kill"]);
     let pages = pages();
     for (test, _) in PRINTS {
         assert!(pages.iter().any(|page| page.test == *test), "no page is called {test}");
