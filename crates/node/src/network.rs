@@ -26,7 +26,7 @@ pub enum PlanError {
     ClientsWithoutTls,
     #[error(
         "{address} can be reached from other machines, and plain HTTP would show them the token and all messages; \
-         give --tls-cert and --tls-key (`synapse certs make` makes both), or say --insecure"
+         give --tls-cert and --tls-key (`synapse keys certs make` makes both), or say --insecure"
     )]
     PlainForOthers { address: IpAddr },
     #[error(

@@ -19,6 +19,7 @@ mod examples;
 mod explain;
 mod facts;
 mod follow;
+mod former;
 mod help;
 mod history;
 mod inbox;
@@ -26,6 +27,7 @@ mod init;
 mod input;
 mod interrupt;
 mod join;
+mod keys;
 mod kill;
 mod list;
 mod live;
@@ -124,10 +126,7 @@ enum Command {
     /// Start a stopped agent again, as it was started before
     #[command(after_help = examples::START)]
     Start(start::Start),
-    /// Record a terminal and the states detected in it
-    #[command(after_help = examples::RECORD)]
-    Record(record::Record),
-    /// Show, check and test the profiles of CLIs
+    /// Record terminals; show, check and test CLI profiles
     #[command(after_help = examples::PROFILE)]
     Profile(profile::Profile),
     /// Join as an agent over standard input and output (JSONL)
@@ -163,16 +162,10 @@ enum Command {
     /// List the agents on this machine
     #[command(visible_alias = "ls", after_help = examples::LIST)]
     List(List),
-    /// Add and manage A2A agents on other hosts
-    #[command(subcommand, after_help = examples::REMOTE)]
-    Remote(remote::RemoteCommand),
-    /// Serve an agent over A2A, or check an A2A server
+    /// Serve an agent over A2A, add remote agents, check servers
     #[command(subcommand, after_help = examples::A2A)]
     A2a(a2a::A2aCommand),
-    /// Show an agent's state and open tasks
-    #[command(after_help = examples::STATUS)]
-    Status(status::Status),
-    /// Explain the state of an agent, task or message
+    /// Show and explain the state of an agent, task or message
     #[command(after_help = examples::EXPLAIN)]
     Explain(explain::Explain),
     /// Show an agent's log or the output of a task
@@ -181,12 +174,9 @@ enum Command {
     /// Publish what this agent is doing
     #[command(after_help = examples::SHARE)]
     Share(share::Share),
-    /// Subscribe to what an agent shares
+    /// Subscribe to what an agent shares; --stop unsubscribes
     #[command(after_help = examples::FOLLOW)]
     Follow(follow::Follow),
-    /// Unsubscribe from what an agent shares
-    #[command(after_help = examples::UNFOLLOW)]
-    Unfollow(follow::Unfollow),
     /// Nudge an agent that has stopped mid-task
     #[command(after_help = examples::WATCH)]
     Watch(watchdog::Watch),
@@ -217,33 +207,29 @@ enum Command {
     /// Diagnose problems and suggest fixes
     #[command(after_help = examples::DOCTOR)]
     Doctor(doctor::Doctor),
-    /// Remove stale files and unused agents
+    /// Remove stale files and unused agents, or uninstall
     #[command(after_help = examples::CLEAN)]
     Clean(clean::Clean),
     /// Move running agents to the installed version
     #[command(after_help = examples::UPGRADE_AGENTS)]
     UpgradeAgents(upgrade::UpgradeAgents),
-    /// Stop all agents and remove all data
-    #[command(after_help = examples::UNINSTALL)]
-    Uninstall(uninstall::Uninstall),
     /// Print shell completions
     #[command(after_help = examples::COMPLETIONS)]
     Completions(man::Completions),
     /// Print or write manual pages
     #[command(after_help = examples::MAN)]
     Man(man::Man),
-    /// Rotate and locate the tokens of HTTP callers
-    #[command(subcommand, after_help = examples::TOKEN)]
-    Token(token::Token),
-    /// Make and inspect TLS certificates
-    #[command(subcommand, after_help = examples::CERTS)]
-    Certs(certs::Certs),
+    /// Manage tokens and TLS certificates
+    #[command(subcommand, after_help = examples::KEYS)]
+    Keys(keys::Keys),
     /// Run a demonstration in a temporary home
     #[command(after_help = examples::DEMO)]
     Demo(Demo),
     /// Show the help of a command, or all commands with --all
     #[command(after_help = examples::HELP)]
     Help(help::Help),
+    #[command(flatten)]
+    Former(former::Former),
     /// A profile: `synapse claude`, `synapse codex`, …
     #[command(external_subcommand)]
     External(Vec<String>),
@@ -431,8 +417,8 @@ fn dispatch(cli: Cli) -> Done {
         Command::Start(args) => start::start(&args, json),
         Command::Attach(args) => attach::attach(args),
         Command::Screen(args) => block_on(attach::screen(args, json)),
-        Command::Record(args) => record::record(args, json),
-        Command::Profile(args) => profile::profile(&args, json),
+        Command::Profile(args) => profile::profile(args, json),
+        Command::Former(former) => former::dispatch(former, &cli.calling, json),
         Command::External(words) => wrap::external(words, json),
         Command::Join(args) => block_on(join::join(args)),
         Command::Send(args) => block_on(send::send(args, &cli.calling, json)),
@@ -442,19 +428,16 @@ fn dispatch(cli: Cli) -> Done {
         Command::Deny(args) => block_on(approve::decide(args, false, json)),
         Command::SendKeys(args) => block_on(send_keys::send_keys(args, json)),
         Command::Wait(args) => block_on(wait_command::wait(args, json)),
-        Command::Explain(args) => block_on(explain::explain(args, json)),
+        Command::Explain(args) => block_on(explain::explain(args, &cli.calling, json)),
         Command::Logs(args) => block_on(logs::logs(args, json)),
         Command::Share(args) => block_on(share::share(args, json)),
         Command::Follow(args) => block_on(follow::follow(args, json)),
-        Command::Unfollow(args) => block_on(follow::unfollow(args, json)),
         Command::Watch(args) => watchdog::watch(args, json),
         Command::Reply(args) => block_on(reply::reply(args, json)),
         Command::Inbox(args) => block_on(inbox::inbox(args, &cli.calling, json)),
         Command::List(args) if args.watch => block_on(live::live(args, json)),
         Command::List(args) => list::list(&args, json),
-        Command::Remote(args) => block_on(remote::remote(args, &cli.calling, json)),
         Command::A2a(args) => a2a::a2a(args, &cli.calling, json),
-        Command::Status(args) => block_on(status::status(args, &cli.calling, json)),
         Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, &cli.calling, json)),
         Command::Kill(args) => block_on(kill::kill(args, json)),
@@ -465,12 +448,10 @@ fn dispatch(cli: Cli) -> Done {
         Command::Mcp(args) => block_on(mcp::mcp(args)),
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
         Command::Clean(args) => clean::clean(&args, json),
-        Command::Uninstall(args) => block_on(uninstall::uninstall(&args, json)),
         Command::Completions(args) => man::completions(&args),
         Command::Man(args) => man::man(&args),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
-        Command::Token(args) => token::token(args, json),
-        Command::Certs(args) => certs::certs(args, json),
+        Command::Keys(args) => keys::keys(args, json),
         Command::Help(args) => help::help(&args),
         Command::Demo(args) => crate::demo::demo(&args, json),
     }

@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn the_lesson_is_short_and_names_commands_that_exist() {
         assert!(TEXT.len() < 2_000, "agents read it at every start");
-        for command in ["list", "status", "send", "inbox", "reply"] {
+        for command in ["list", "explain", "send", "inbox", "reply"] {
             assert!(TEXT.contains(&format!("synapse {command}")), "{command}");
         }
     }

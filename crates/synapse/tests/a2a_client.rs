@@ -116,7 +116,7 @@ fn what_strangers_do_wrong() {
         ),
         (with_card(|| result(&json!({}))), 1, &["neither a task nor a message"]),
         (with_card(|| result(&json!({ "task": { "id": 7 } }))), 1, &["not understood"]),
-        (with_card(|| error(-32009, "only 2.0")), 5, &["only 2.0", "remote refresh"]),
+        (with_card(|| error(-32009, "only 2.0")), 5, &["only 2.0", "a2a refresh"]),
         (with_card(|| error(-32602, "bad\u{1b}[31m")), 5, &["bad\u{fffd}[31m"]),
         (with_card(|| answer("503 Service Unavailable", "", "")), 5, &["503", "try again later"]),
         (with_card(Vec::new), 1, &["closed the connection", "whether it did anything is unknown"]),

@@ -1,4 +1,4 @@
-//! `synapse remote`, and calling agents elsewhere by name: cards, keys, tokens, and our own nodes
+//! `synapse a2a add` and the like, and calling agents elsewhere by name: cards, keys, tokens, and our own nodes
 //! over A2A.
 
 #![allow(clippy::unwrap_used)]
@@ -76,7 +76,7 @@ fn a_remote_has_a_name_in_list_and_a_card_that_ages() {
     });
     let url = stranger.url();
     assert!(world.ok(&["remote", "add", "odd", &url]).contains("JSONRPC 1.0"));
-    world.synapse(&["remote", "add", "odd", &url]).fails(5, &["already", "remote remove odd"]);
+    world.synapse(&["remote", "add", "odd", &url]).fails(5, &["already", "a2a remove odd"]);
     world.synapse(&["remote", "add", "broadcast", &url]).fails(2, &["another name"]);
     world.synapse(&["remote", "add", "a/b", &url]).fails(2, &["letters, digits"]);
     world.synapse(&["remote", "add", "mail", "ftp://a"]).fails(2, &["neither https nor http"]);
@@ -104,7 +104,7 @@ fn a_remote_has_a_name_in_list_and_a_card_that_ages() {
     assert!(world.ok(&["status", "t/1", "--at", &url]).contains("later"));
     assert!(world.ok(&["status", "odd"]).contains("odd/t/1 working"));
     world.synapse(&["cancel", "odd/t/1"]).fails(5, &["too late", "the task is over"]);
-    world.synapse(&["cancel", "nobody/t"]).fails(5, &["no remote", "remote list"]);
+    world.synapse(&["cancel", "nobody/t"]).fails(5, &["no remote", "a2a list"]);
     // A name must be unambiguous.
     world.run("odd", "cat", &[]);
     world.synapse(&["send", "odd", "hello"]).fails(5, &["an agent here and a remote"]);
@@ -196,7 +196,7 @@ fn a_card_signed_by_another_key_is_not_believed() {
         world.synapse(&["remote", "add", "again", &url]).fails(5, &[words]);
     }
     *now.lock().unwrap() = (Some(1), false);
-    let ran = world.synapse(&["send", "signed", "x"]).fails(5, &["remote refresh signed --accept-key"]);
+    let ran = world.synapse(&["send", "signed", "x"]).fails(5, &["a2a refresh signed --accept-key"]);
     assert_eq!(stranger.methods().len(), 1, "{ran}");
     let shown = world.json(&["remote", "refresh", "signed", "--accept-key"]);
     assert_ne!(shown["signed_by"].as_str().unwrap(), first);

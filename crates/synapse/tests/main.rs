@@ -38,6 +38,7 @@ mod exec;
 mod first_day;
 mod flood;
 mod flow;
+mod former_names;
 mod grpc;
 mod history;
 mod hooks;

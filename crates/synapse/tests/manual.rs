@@ -13,9 +13,11 @@ fn every_shell_completes_every_command() {
     let world = world();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = world.ok(&["completions", shell]);
-        for word in ["upgrade-agents", "doctor", "response", "uninstall"] {
+        for word in ["upgrade-agents", "doctor", "response", "uninstall", "keys"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
+        // Former names work, but nobody should learn them.
+        assert!(!script.contains("unfollow"), "{shell} completes former names");
         assert!(!script.contains("__node"), "inner words are nobody's to complete");
     }
     world.synapse(&["completions", "csh"]).exits(2);
@@ -39,11 +41,26 @@ fn every_command_has_a_page() {
         .map(|page| page.unwrap().file_name().into_string().unwrap())
         .collect();
     pages.sort();
-    for command in ["send", "init", "doctor", "clean", "uninstall", "upgrade-agents", "completions", "man"] {
+    let commands = [
+        "send",
+        "init",
+        "doctor",
+        "clean",
+        "keys-token-rotate",
+        "keys-certs-make",
+        "a2a-add",
+        "profile-record",
+        "upgrade-agents",
+        "completions",
+        "man",
+    ];
+    for command in commands {
         assert!(pages.contains(&format!("synapse-{command}.1")), "{command}: {pages:?}");
         let page = world.read(&format!("pages/man1/synapse-{command}.1"));
-        assert!(page.contains("Examples:"), "{command} has no examples: {page}");
+        let has_own = command.contains('-') && !command.starts_with("upgrade");
+        assert!(has_own || page.contains("Examples:"), "{command} has no examples: {page}");
     }
+    assert!(!pages.iter().any(|page| page.contains("unfollow") || page.contains("uninstall")), "{pages:?}");
     assert!(pages.contains(&"synapse.1".to_owned()));
     world.synapse(&["man", "--dir", "/proc/none"]).fails(2, &["/proc/none"]);
 }

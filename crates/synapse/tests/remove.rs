@@ -1,4 +1,4 @@
-//! `synapse clean` and `synapse uninstall`: remove our files when that is safe, and nothing else.
+//! `synapse clean` and `synapse clean --uninstall`: remove our files when that is safe, and nothing else.
 
 #![allow(clippy::unwrap_used)]
 

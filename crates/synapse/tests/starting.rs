@@ -232,7 +232,7 @@ fn what_cannot_be_started_again_says_why() {
     let id = world.json(&["list"])[0]["agent_id"].as_str().unwrap().to_owned();
     world.synapse(&["start", "fake"]).fails(5, &["already runs", "synapse attach fake"]);
     world.run("shout", "cat", &[]);
-    world.synapse(&["start", "shout"]).fails(5, &["already runs", "synapse status shout"]);
+    world.synapse(&["start", "shout"]).fails(5, &["already runs", "synapse explain shout"]);
     world.synapse(&["start", "nobody"]).fails(5, &["nobody"]);
     std::fs::create_dir(world.file("sub")).unwrap();
     let sub = world.file("sub").display().to_string();

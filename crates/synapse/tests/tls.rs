@@ -298,7 +298,10 @@ fn what_cannot_work_or_would_not_be_safe_does_not_start() {
     std::fs::write(dir.join("garbage.pem"), "-----BEGIN CERTIFICATE-----\nnonsense").unwrap();
     std::fs::set_permissions(dir.join("garbage.pem"), PermissionsExt::from_mode(0o600)).unwrap();
     let table: [(&str, &[&str]); 10] = [
-        ("--listen 0.0.0.0", &["0.0.0.0 can be reached", "--tls-cert", "synapse certs make", "--insecure"]),
+        (
+            "--listen 0.0.0.0",
+            &["0.0.0.0 can be reached", "--tls-cert", "synapse keys certs make", "--insecure"],
+        ),
         ("--listen ::", &["--insecure"]),
         ("--tls-cert D/server.pem", &["--tls-cert was given without --tls-key"]),
         ("--client-ca D/ca.pem", &["--tls-cert"]),

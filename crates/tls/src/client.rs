@@ -175,7 +175,7 @@ impl Trouble {
     pub fn words(self, address: &str, ca: Option<&Path>, told: &str) -> String {
         match self {
             Self::Expired => format!(
-                "the certificate of {address} has expired; renew it there (`synapse certs make --force`), \
+                "the certificate of {address} has expired; renew it there (`synapse keys certs make --force`), \
                  the node takes the new one by itself. In detail: {told}"
             ),
             Self::NotYetValid => {
@@ -185,12 +185,12 @@ impl Trouble {
             }
             Self::WrongHost => format!(
                 "the certificate of {address} is for other names ({told}); call it by one of them, \
-                 or make one for this name there: `synapse certs make --force --name <HOST>`"
+                 or make one for this name there: `synapse keys certs make --force --name <HOST>`"
             ),
             Self::UnknownIssuer => match ca {
                 Some(ca) => format!(
                     "the certificate of {address} was not made by the authority in {}; \
-                     it may be another server. `synapse certs show {}` shows whom you trust",
+                     it may be another server. `synapse keys certs show {}` shows whom you trust",
                     ca.display(),
                     ca.display()
                 ),
@@ -202,19 +202,19 @@ impl Trouble {
             Self::BadServerCertificate => format!("the certificate of {address} cannot be used: {told}"),
             Self::OwnCertificateNeeded => format!(
                 "{address} lets in only callers with a certificate; show yours with --cert FILE --key FILE \
-                 (there, `synapse certs make --client <NAME>` makes one)"
+                 (there, `synapse keys certs make --client <NAME>` makes one)"
             ),
             Self::OwnCertificateExpired => format!(
                 "{address} refused your certificate because it has expired; \
-                 have a new one made there: `synapse certs make --force --client <NAME>`"
+                 have a new one made there: `synapse keys certs make --force --client <NAME>`"
             ),
             Self::OwnCertificateUnknown => format!(
                 "{address} refused your certificate because its authority is not the one it trusts; \
-                 have one made there: `synapse certs make --client <NAME>`"
+                 have one made there: `synapse keys certs make --client <NAME>`"
             ),
             Self::OwnCertificateRefused => {
                 format!(
-                    "{address} refused your certificate ({told}); `synapse certs show FILE` tells what is in it"
+                    "{address} refused your certificate ({told}); `synapse keys certs show FILE` tells what is in it"
                 )
             }
             Self::PlainServer => {

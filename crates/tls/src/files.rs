@@ -39,7 +39,7 @@ pub enum FileError {
     )]
     Writable { path: PathBuf, mode: u32 },
     #[error(
-        "{} holds no certificate (no `BEGIN CERTIFICATE`); `synapse certs make` makes one", .path.display()
+        "{} holds no certificate (no `BEGIN CERTIFICATE`); `synapse keys certs make` makes one", .path.display()
     )]
     NoCertificate { path: PathBuf },
     #[error("{} holds no private key (no `BEGIN PRIVATE KEY`); an encrypted key cannot be used", .path.display())]
@@ -55,7 +55,7 @@ pub enum FileError {
 
 fn hint(why: &std::io::Error) -> &'static str {
     match why.kind() {
-        std::io::ErrorKind::NotFound => "; `synapse certs make` makes certificates and keys",
+        std::io::ErrorKind::NotFound => "; `synapse keys certs make` makes certificates and keys",
         _ => "",
     }
 }
@@ -172,7 +172,7 @@ mod tests {
             assert!(certificates(&path).unwrap_err().to_string().contains(words), "{mode:o}");
         }
         assert!(key(dir.path()).unwrap_err().to_string().contains("not a plain file"));
-        assert!(key(&dir.path().join("none")).unwrap_err().to_string().contains("synapse certs make"));
+        assert!(key(&dir.path().join("none")).unwrap_err().to_string().contains("synapse keys certs make"));
     }
 
     #[test]

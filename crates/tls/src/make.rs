@@ -40,7 +40,9 @@ pub struct Authority {
 pub enum MakeError {
     #[error("{name:?} cannot be in a certificate: {why}")]
     BadName { name: String, why: String },
-    #[error("the authority was not made by `synapse certs make` ({why}); sign with the tool that made it")]
+    #[error(
+        "the authority was not made by `synapse keys certs make` ({why}); sign with the tool that made it"
+    )]
     OtherAuthority { why: String },
     #[error("a certificate could not be made: {0}")]
     Failed(#[from] rcgen::Error),

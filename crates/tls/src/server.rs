@@ -100,7 +100,7 @@ fn load(files: &ServerFiles) -> Result<Loaded, FileError> {
     if let Standing::NotYet | Standing::Expired { .. } = own.standing(crate::now_s()) {
         tracing::warn!(
             cert = %files.cert.display(),
-            "this certificate does not hold now, so callers will refuse it; `synapse certs show` tells more"
+            "this certificate does not hold now, so callers will refuse it; `synapse keys certs show` tells more"
         );
     }
     let builder = ServerConfig::builder_with_provider(crate::provider())

@@ -78,7 +78,7 @@ impl Stage {
         self.wait_for(name, |entry| entry.status == AgentState::Idle)
     }
 
-    /// Where `synapse certs make` writes its files.
+    /// Where `synapse keys certs make` writes its files.
     pub(super) fn certs(&self) -> PathBuf {
         self.home.root().join("certs")
     }

@@ -11,7 +11,7 @@ Written by `cargo xtask interop --write`; do not edit.
 
 Each framework runs in the version shown here, with a function in place of a model. \"Calls us\": its
 client calls `synapse a2a serve` with the default card. The scripts of the official SDKs also test
-every binding. \"Called by us\": `synapse send`, `status`, `cancel` and `remote` call its server. The
+every binding. \"Called by us\": `synapse send`, `explain`, `cancel` and `a2a` call its server. The
 scripts are in `crates/synapse/tests/interop` and `crates/synapse/tests/sdk`.
 
 | framework | calls us | called by us |

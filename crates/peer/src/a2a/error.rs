@@ -25,7 +25,7 @@ pub enum AskError {
     NotLetIn { status: u16, had_secret: bool, wants: Credential },
     #[error(transparent)]
     Web(#[from] WebError),
-    #[error("its answer was not understood: {why}; `synapse remote show` tells what its card promises")]
+    #[error("its answer was not understood: {why}; `synapse a2a show` tells what its card promises")]
     NotUnderstood { why: String },
     #[error("there is no agent card at {at}: {why}")]
     NoCard { at: String, why: String },
@@ -223,7 +223,7 @@ fn help(kind: Option<Kind>, field: Option<&str>, retry_after_s: Option<u64>) -> 
         Some(Kind::Unsupported) => "; the agent does not do this, or the task is over",
         Some(Kind::ContentType) => "; send text",
         Some(Kind::ExtensionRequired) => "; it needs an extension that is not spoken here",
-        Some(Kind::Version) => "; its card may be old: `synapse remote refresh`",
+        Some(Kind::Version) => "; its card may be old: `synapse a2a refresh`",
         Some(Kind::Unauthenticated | Kind::Denied) => "; give a token with --token-file",
         Some(Kind::TooLarge) => "; send less",
         Some(Kind::TooMany | Kind::Stopping) => "; try again later",

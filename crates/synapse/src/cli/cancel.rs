@@ -20,8 +20,8 @@ pub(super) struct Cancel {
     /// Task id or its first eight digits; `name/id` for a remote
     task: String,
     /// Remote or URL that has the task
-    #[arg(long, value_name = "REMOTE")]
-    at: Option<String>,
+    #[arg(long, alias = "at", value_name = "REMOTE")]
+    remote: Option<String>,
     /// Reason to record in the history of the task
     #[arg(long, default_value = "canceled by the user")]
     why: String,
@@ -29,7 +29,9 @@ pub(super) struct Cancel {
 
 pub(super) async fn cancel(args: Cancel, calling: &Calling, json: bool) -> Done {
     let roll = Roll::call()?;
-    if let Some((there, task)) = elsewhere::of_task(&args.task, args.at.as_deref(), calling, &roll).await? {
+    if let Some((there, task)) =
+        elsewhere::of_task(&args.task, args.remote.as_deref(), calling, &roll).await?
+    {
         return elsewhere::show::cancel(&there, &task, json).await;
     }
     let name = TaskRef::parse(&args.task).map_err(|bad| Fail::usage(bad.to_string()))?;

@@ -1,4 +1,4 @@
-//! `synapse certs`: a private authority, certificates of its making, and what is in a certificate (REST-8).
+//! `synapse keys certs`: a private authority, certificates of its making, and what is in a certificate (REST-8).
 //!
 //! Invariant: a key is never readable by others, not even while it is written; an authority that is there is kept.
 
@@ -291,7 +291,7 @@ fn show(args: &CertsShow, json: bool) -> Done {
         None => Ok(()),
         Some(how) => {
             let message = format!(
-                "a certificate in {} {how}; `synapse certs make --force` makes a new one",
+                "a certificate in {} {how}; `synapse keys certs make --force` makes a new one",
                 args.file.display()
             );
             Err(Fail::new(fail::ERROR, "certificate_not_valid", message))

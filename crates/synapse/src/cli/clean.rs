@@ -2,7 +2,8 @@
 //!
 //! An agent that mail waits for is kept, unless it is named and its mail is given up in so many words.
 
-use super::confirm;
+use super::uninstall::{self, Uninstall};
+use super::{block_on, confirm};
 use crate::agents::Roll;
 use crate::doctor::{Finding, facts, judge, mend};
 use crate::fail::{self, Done, Fail};
@@ -26,6 +27,12 @@ pub(super) struct Clean {
     /// Also remove the mail of the agents named by --forget
     #[arg(long, requires = "forget")]
     with_mail: bool,
+    /// Stop all agents and remove all data of Synapse
+    #[arg(long, conflicts_with_all = ["older_than", "stopped", "forget"])]
+    uninstall: bool,
+    /// Keep messages and history for a later installation
+    #[arg(long, requires = "uninstall")]
+    keep_mail: bool,
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
@@ -44,6 +51,10 @@ struct Row {
 }
 
 pub(super) fn clean(args: &Clean, json: bool) -> Done {
+    if args.uninstall {
+        let all = Uninstall::new(args.keep_mail, args.yes, args.dry_run);
+        return block_on(uninstall::uninstall(&all, json));
+    }
     let roll = Roll::call()?;
     if roll.caller("remove things")?.is_some() {
         return Err(Fail::refused("an agent may not remove things; only a person may"));

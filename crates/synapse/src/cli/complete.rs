@@ -44,8 +44,9 @@ fn clis() -> Option<Vec<String>> {
     Some(found.into_iter().map(|found| found.profile.name).filter(|name| name != "generic").collect())
 }
 
-/// The script for a shell.
-pub(super) fn script(shell: Shell, mut command: Command) -> String {
+/// Returns the script for a shell.
+pub(super) fn script(shell: Shell, command: &Command) -> String {
+    let mut command = without_hidden(command);
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command, "synapse", &mut text);
     let text = String::from_utf8_lossy(&text).into_owned();
@@ -58,6 +59,16 @@ pub(super) fn script(shell: Shell, mut command: Command) -> String {
     }
 }
 
+/// Removes former names and internal commands, which nobody should complete. clap offers hidden commands too.
+fn without_hidden(root: &Command) -> Command {
+    let visible = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new("synapse")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .args(root.get_arguments().cloned())
+        .subcommands(visible)
+}
+
 /// Commands whose first argument is an agent, and whether all of their arguments are.
 fn takers(root: &Command) -> Vec<(String, bool)> {
     let taker = |command: &Command| {
@@ -66,7 +77,7 @@ fn takers(root: &Command) -> Vec<(String, bool)> {
         let several = first.get_num_args().is_some_and(|args| args.max_values() > 1);
         is_agent.then(|| (command.get_name().to_owned(), several))
     };
-    root.get_subcommands().filter(|command| !command.is_hide_set()).filter_map(taker).collect()
+    root.get_subcommands().filter_map(taker).collect()
 }
 
 fn bash(text: &str, takers: &[(String, bool)]) -> String {

@@ -48,7 +48,7 @@ impl Called {
         if roll.find(target).is_ok_and(|found| !found.is_empty()) {
             return Err(Fail::refused(format!(
                 "{name} is an agent here and a remote at {}; call the remote by its URL, or remove it: \
-                 `synapse remote remove {name}`",
+                 `synapse a2a remove {name}`",
                 remote.url
             )));
         }
@@ -164,7 +164,7 @@ pub(super) fn same_host(home: &Home, url: &HttpUrl) -> Vec<Remote> {
 fn changed_key(name: &Label, why: &str) -> Fail {
     let message = format!(
         "{why}. Nothing was sent. It may have a new key, or somebody else answers in its place. If you know that it has: \
-         `synapse remote refresh {name} --accept-key`"
+         `synapse a2a refresh {name} --accept-key`"
     );
     Fail::new(fail::REFUSED, "key_changed", message)
 }
@@ -203,11 +203,11 @@ impl Elsewhere {
         }
     }
 
-    /// How one goes on to speak of a task.
-    pub(super) fn at_flag(&self) -> String {
+    /// The flag with which later commands name a task of it.
+    pub(super) fn remote_flag(&self) -> String {
         match &self.name {
             Some(_) => String::new(),
-            None => format!(" --at {}", self.url),
+            None => format!(" --remote {}", self.url),
         }
     }
 
@@ -234,7 +234,7 @@ pub(super) async fn of_task(
             Err(Fail::usage(format!("{target} is a node of Synapse; name the task by its id")))
         }
         Called::Here => {
-            Err(Fail::refused(format!("there is no remote {target:?}; `synapse remote list` shows them")))
+            Err(Fail::refused(format!("there is no remote {target:?}; `synapse a2a list` shows them")))
         }
     }
 }

@@ -1,10 +1,15 @@
 //! `synapse explain`: why an agent, a task or a message is where it is, and what to do next (CLI-11).
 
+mod details;
+mod page;
 mod recording;
 mod terminal;
 
+use super::Calling;
+use super::elsewhere::{self, Called};
 use super::facts::{self, AgentFacts};
 use super::reason::{self, Reason};
+use super::status::{self, Wanted};
 use crate::agents::Roll;
 use crate::fail::{Done, Fail};
 use crate::show;
@@ -23,9 +28,12 @@ use synapse_store::spool::{Found, Spool};
 
 #[derive(Args)]
 pub(super) struct Explain {
-    /// Agent, task id (or its first eight digits) or message id
+    /// Agent, task or message; also a remote, its task (`name/id`) or a URL
     #[arg(required_unless_present = "recording", value_name = "AGENT|TASK|MESSAGE")]
     what: Option<String>,
+    /// Remote or URL that has the task
+    #[arg(long, value_name = "REMOTE", requires = "what")]
+    remote: Option<String>,
     /// Explain the states in this recording (asciinema cast) instead
     #[arg(long, value_name = "CAST", conflicts_with = "what")]
     recording: Option<std::path::PathBuf>,
@@ -78,6 +86,9 @@ struct Explained {
     #[serde(skip_serializing_if = "Option::is_none")]
     notified: Option<NotifierResult>,
     rules: Vec<String>,
+    /// Who the agent is, where it is, and its open tasks.
+    #[serde(flatten)]
+    details: Option<details::Details>,
 }
 
 /// A message in front of whatever comes next.
@@ -104,16 +115,25 @@ struct Happened {
     why: Option<String>,
 }
 
-pub(super) async fn explain(args: Explain, json: bool) -> Done {
+pub(super) async fn explain(args: Explain, calling: &Calling, json: bool) -> Done {
     if let Some(file) = &args.recording {
         return recording::explain(file, args.profile.as_deref(), args.at, json);
     }
     let roll = Roll::call()?;
-    let explained = find(&roll, args.what.as_deref().unwrap_or_default()).await?;
+    let what = args.what.as_deref().unwrap_or_default();
+    if let Some((there, task)) = elsewhere::of_task(what, args.remote.as_deref(), calling, &roll).await? {
+        return elsewhere::show::task(&there, &task, Wanted::Explanation, json).await;
+    }
+    match Called::by(what, calling, &roll).await? {
+        Called::Node(there) => return status::of_there(&there, Wanted::Explanation, json).await,
+        Called::Agent(there) => return elsewhere::show::status(&there, Wanted::Explanation, json).await,
+        Called::Here => {}
+    }
+    let explained = find(&roll, what).await?;
     if json {
         show::json(&explained);
     } else {
-        show::out(&page(&explained, synapse_node::driver::now().0));
+        show::out(&page::page(&explained, synapse_node::driver::now().0));
     }
     Ok(())
 }
@@ -121,8 +141,10 @@ pub(super) async fn explain(args: Explain, json: bool) -> Done {
 async fn find(roll: &Roll, raw: &str) -> Result<Explained, Fail> {
     let unknown = match roll.find_one(raw) {
         Ok(one) => {
-            let explained = of_agent(&facts::gather(roll, &one.id, facts::PATIENCE).await);
-            return Ok(Explained { notified: NotifierResult::load(&roll.home.agent(&one.id)), ..explained });
+            let facts = facts::gather(roll, &one.id, facts::PATIENCE).await;
+            let notified = NotifierResult::load(&roll.home.agent(&one.id));
+            let details = Some(details::Details::of(roll, &facts));
+            return Ok(Explained { notified, details, ..of_agent(&facts) });
         }
         Err(unknown) => unknown,
     };
@@ -308,6 +330,7 @@ fn blank(kind: &'static str, facts: &AgentFacts, reason: Reason) -> Explained {
         prompt: None,
         notified: None,
         rules: rules(),
+        details: None,
     }
 }
 
@@ -352,90 +375,6 @@ fn timeline(mut all: Vec<(String, String, Option<String>)>) -> Vec<Happened> {
         Happened { at, after_ms, what, why }
     };
     all.into_iter().map(line).collect()
-}
-
-/// Which agent, task or message it is.
-fn heading(explained: &Explained) -> String {
-    match (explained.kind, &explained.task_id, &explained.message_id) {
-        ("agent", ..) => explained.agent.clone(),
-        ("task", Some(task), _) => format!("{} of {}", &task[..8.min(task.len())], explained.agent),
-        (kind, Some(task), _) => {
-            format!("{kind} of {}, task {}", explained.agent, &task[..8.min(task.len())])
-        }
-        (kind, None, Some(id)) => format!("{kind} {} for {}", show::cell(id, 64), explained.agent),
-        (kind, ..) => kind.to_owned(),
-    }
-}
-
-/// One screen.
-fn page(explained: &Explained, now: u64) -> String {
-    const LINES_MAX: usize = 12;
-    let mut lines = Vec::new();
-    let mut field =
-        |name: &str, text: String| lines.push(format!("{}  {text}", show::paint("2", &format!("{name:<8}"))));
-    field(explained.kind, heading(explained));
-    let since =
-        explained.since.as_ref().map_or_else(String::new, |at| format!(", for {}", reason::ago(at, now)));
-    let asks = explained.reason.pending.as_ref().filter(|_| explained.kind == "agent");
-    let why = asks.map_or_else(|| show::cell(&explained.why, 80), |pending| pending.asks(80));
-    field("state", format!("{} ({why}){since}", show::state(&explained.state)));
-    field("because", show::paint("1", &show::cell(&explained.reason.because, 200)));
-    if !explained.reason.help.is_empty() {
-        field("next", show::cell(&explained.reason.help, 300));
-    }
-    if let (Some(port), Some(false)) = (explained.port, explained.port_open) {
-        field(
-            "port",
-            format!(
-                "{port} is closed: only the Unix socket reaches it; `synapse logs {}` may tell why",
-                explained.agent
-            ),
-        );
-    }
-    if let Some(context) = &explained.context {
-        let since = reason::ago(&context.since, now);
-        field("shares", format!("{} (for {since})", show::cell(&context.text, 120)));
-    }
-    if let Some(place) = explained.place.as_ref().filter(|place| place.place != "handed") {
-        let tries = format!("{} of {} tries", place.tries, Limits::default().tries_max);
-        field("place", format!("{}, {tries}", place.place));
-    }
-    for (n, one) in explained.waiting.iter().take(LINES_MAX).enumerate() {
-        field(if n == 0 { "ahead" } else { "" }, ahead(one, now));
-    }
-    let shown = explained.terminal.iter().flat_map(|view| terminal::lines(&explained.agent, view, now));
-    let asked = explained.prompt.iter().flat_map(|prompt| terminal::asked(&explained.agent, prompt));
-    for (name, text) in shown.chain(asked) {
-        field(name, text);
-    }
-    if let Some(notified) = &explained.notified {
-        field("notified", terminal::notified(notified, now));
-    }
-    let skipped = explained.timeline.len().saturating_sub(LINES_MAX);
-    for (n, one) in explained.timeline.iter().skip(skipped).enumerate() {
-        let why = one.why.as_ref().map_or_else(String::new, |why| format!("  {}", show::cell(why, 80)));
-        field(
-            if n == 0 { "history" } else { "" },
-            format!("{}  +{:>7} ms  {}{why}", one.at, one.after_ms, one.what),
-        );
-    }
-    // They hold for what is under way, and would only repeat themselves below an agent with nothing to do.
-    let under_way = explained.kind != "agent" || !explained.waiting.is_empty();
-    for (n, rule) in explained.rules.iter().filter(|_| under_way).enumerate() {
-        field(if n == 0 { "rules" } else { "" }, show::paint("2", rule));
-    }
-    lines.join("\n")
-}
-
-fn ahead(one: &Waits, now: u64) -> String {
-    let held = one.held.as_ref().map_or_else(String::new, |why| format!(", held: {}", show::cell(why, 50)));
-    format!(
-        "{} from {}, priority {}, waiting {}{held}",
-        &one.task_id[..8.min(one.task_id.len())],
-        show::cell(&one.from, 30),
-        one.send_priority,
-        reason::ago(&one.since, now)
-    )
 }
 
 /// In one line, why a task has no answer yet; for whoever waited in vain.

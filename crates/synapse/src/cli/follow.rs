@@ -26,7 +26,10 @@ pub(super) struct Follow {
     /// Print what it shares until Ctrl-C, without subscribing
     #[arg(long)]
     tail: bool,
-    /// Subscribe one of your agents [default: this agent, or you]
+    /// Unsubscribe
+    #[arg(long, conflicts_with_all = ["list", "tail"])]
+    stop: bool,
+    /// Act for one of your agents [default: this agent, or you]
     #[arg(short, long, value_name = "AGENT")]
     from: Option<String>,
 }
@@ -44,7 +47,7 @@ pub(super) async fn follow(args: Follow, json: bool) -> Done {
     let roll = Roll::call()?;
     match args.agent {
         Some(raw) if args.tail => tail(&roll, roll.find_one(&raw)?.id, json).await,
-        Some(raw) => change(&roll, &raw, true, args.from, json).await,
+        Some(raw) => change(&roll, &raw, !args.stop, args.from, json).await,
         None => list(&roll, args.from, json).await,
     }
 }

@@ -49,7 +49,6 @@ const GROUPS: &[(&str, &[(&str, Shown)])] = &[
             ("list", OnFirstPage),
             ("kill", OnFirstPage),
             ("explain", OnFirstPage),
-            ("status", OnFirstPage),
             ("interrupt", OnFirstPage),
             ("watch", OnFirstPage),
             ("join", Rarely),
@@ -66,7 +65,6 @@ const GROUPS: &[(&str, &[(&str, Shown)])] = &[
             ("cancel", OnFirstPage),
             ("share", OnFirstPage),
             ("follow", OnFirstPage),
-            ("unfollow", Rarely),
         ],
     ),
     (
@@ -77,7 +75,6 @@ const GROUPS: &[(&str, &[(&str, Shown)])] = &[
             ("deny", OnFirstPage),
             ("screen", OnFirstPage),
             ("send-keys", OnFirstPage),
-            ("record", Rarely),
             ("profile", Rarely),
         ],
     ),
@@ -91,27 +88,28 @@ const GROUPS: &[(&str, &[(&str, Shown)])] = &[
             ("trust", OnFirstPage),
             ("clean", OnFirstPage),
             ("demo", OnFirstPage),
+            ("keys", Rarely),
             ("upgrade-agents", Rarely),
-            ("token", Rarely),
-            ("certs", Rarely),
             ("completions", Rarely),
             ("man", Rarely),
-            ("uninstall", Rarely),
             ("help", Rarely),
         ],
     ),
-    ("Protocols", &[("remote", OnFirstPage), ("a2a", OnFirstPage), ("mcp", OnFirstPage)]),
+    ("Protocols", &[("a2a", OnFirstPage), ("mcp", OnFirstPage)]),
 ];
 
 /// Commands that may call a node or an A2A agent by its URL.
 const CALL_BY_URL: &[&[&str]] = &[
     &["send"],
     &["inbox"],
+    &["explain"],
     &["status"],
     &["cancel"],
+    &["a2a", "add"],
+    &["a2a", "refresh"],
+    &["a2a", "doctor"],
     &["remote", "add"],
     &["remote", "refresh"],
-    &["a2a", "doctor"],
 ];
 
 /// The command line with its help.
@@ -274,7 +272,7 @@ mod tests {
             at.clone().render_long_help().to_string().contains("--token-env")
         };
         assert!(CALL_BY_URL.iter().all(|path| shows(path)));
-        for path in [&["list"][..], &["run"], &["kill"], &["remote", "list"], &["a2a", "serve"]] {
+        for path in [&["list"][..], &["run"], &["kill"], &["a2a", "list"], &["a2a", "serve"]] {
             assert!(!shows(path), "{path:?}");
         }
         let parsed = |words: &[&str]| {
@@ -284,6 +282,7 @@ mod tests {
         for words in [
             &["synapse", "--token-env", "T", "send", "a", "b"][..],
             &["synapse", "send", "a", "b", "--token-env", "T"],
+            &["synapse", "a2a", "add", "a", "b", "--token-env", "T"],
             &["synapse", "--token-env", "T", "remote", "add", "a", "b"],
             &["synapse", "remote", "--token-env", "T", "add", "a", "b"],
             &["synapse", "remote", "add", "a", "b", "--token-env", "T"],

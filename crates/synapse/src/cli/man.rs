@@ -22,7 +22,7 @@ pub(super) struct Man {
 }
 
 pub(super) fn completions(args: &Completions) -> Done {
-    print(super::complete::script(args.shell, command()).as_bytes());
+    print(super::complete::script(args.shell, &command()).as_bytes());
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 mod learn;
 
+use super::{examples, record};
 use crate::fail::{self, Done, Fail};
 use crate::profiles::{self, Found};
 use crate::show;
@@ -33,6 +34,9 @@ pub(super) enum ProfileAction {
         #[arg(required = true)]
         files: Vec<std::path::PathBuf>,
     },
+    /// Record a terminal and the states detected in it
+    #[command(after_help = examples::PROFILE_RECORD)]
+    Record(record::Record),
     /// Try out a program and propose a profile
     Learn(learn::Learn),
     /// Replay a recording and compare the detected states
@@ -48,16 +52,17 @@ pub(super) enum ProfileAction {
     },
 }
 
-pub(super) fn profile(args: &Profile, json: bool) -> Done {
+pub(super) fn profile(args: Profile, json: bool) -> Done {
     let (home, here) = (Home::from_env()?, std::env::current_dir()?);
-    match &args.action {
+    match args.action {
+        ProfileAction::Record(args) => record::record(args, json),
         ProfileAction::List => {
             let (all, notices) = profiles::all(&home, &here)?;
             profiles::warn(&notices);
             list(&all, json)
         }
         ProfileAction::Show { name } => {
-            let found = named(&home, &here, name)?;
+            let found = named(&home, &here, &name)?;
             let project = found.project.as_ref();
             if json {
                 let project = project.map(|part| json!({ "file": part.file, "text": part.text }));
@@ -75,10 +80,10 @@ pub(super) fn profile(args: &Profile, json: bool) -> Done {
             }
             Ok(())
         }
-        ProfileAction::Check { files } => check(files, json),
-        ProfileAction::Learn(args) => learn::learn(args, json),
+        ProfileAction::Check { files } => check(&files, json),
+        ProfileAction::Learn(args) => learn::learn(&args, json),
         ProfileAction::Test { profile, recording, truth } => {
-            test(profile_of(profile)?, recording, truth.as_deref(), json)
+            test(profile_of(&profile)?, &recording, truth.as_deref(), json)
         }
     }
 }

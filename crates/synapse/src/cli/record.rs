@@ -1,4 +1,4 @@
-//! `synapse record`: a program's terminal as an asciinema cast, and beside it the states it was seen in.
+//! `synapse profile record`: a program's terminal as an asciinema cast, and beside it the states it was seen in.
 //!
 //! The recorder is a client of the holder like any viewer: it writes down what is printed, typed and resized, and what
 //! the node says of it meanwhile. `synapse profile test` reads both files.

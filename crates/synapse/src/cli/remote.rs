@@ -1,7 +1,7 @@
-//! `synapse remote`: names for agents elsewhere that speak A2A.
+//! `synapse a2a add`, `list`, `show`, `refresh` and `remove`: names for remote agents that speak A2A.
 
-use super::Calling;
 use super::elsewhere::{credentials, failed, known, more, refreshed, same_host, to_keep};
+use super::{Calling, examples};
 use crate::agents::Roll;
 use crate::fail::{Done, Fail};
 use crate::show;
@@ -18,6 +18,7 @@ use synapse_store::remotes::{Bring, Remote};
 #[derive(Subcommand)]
 pub(super) enum RemoteCommand {
     /// Add a remote agent; fetch and check its card
+    #[command(after_help = examples::A2A_ADD)]
     Add {
         /// Name to use on this machine
         name: String,
@@ -106,7 +107,7 @@ async fn add(home: &Home, name: &str, raw: &str, calling: &Calling, json: bool) 
     let trust = a2a::check(&web, &found).await.map_err(|e| failed(&e, raw))?;
     for other in same_host(home, &url) {
         trust.follows(other.card.signed_by.as_deref()).map_err(|why| {
-            let advice = format!("`synapse remote refresh {} --accept-key`", other.name);
+            let advice = format!("`synapse a2a refresh {} --accept-key`", other.name);
             Fail::refused(format!("{why} (as {} knows it). If you know why: {advice}", other.name))
         })?;
     }
@@ -118,7 +119,7 @@ async fn add(home: &Home, name: &str, raw: &str, calling: &Calling, json: bool) 
     let remote = Remote { name, url: url.to_string(), bring, allow_hosts, card, added_ms: now().0 };
     if !remote.create(home)? {
         return Err(Fail::refused(format!(
-            "there is a remote {0} already; `synapse remote remove {0}` makes room",
+            "there is a remote {0} already; `synapse a2a remove {0}` makes room",
             remote.name
         )));
     }
@@ -144,9 +145,7 @@ fn named(home: &Home, name: &str) -> Result<Remote, Fail> {
         Ok(name) => Remote::find(home, &name)?,
         Err(_) => None,
     };
-    found.ok_or_else(|| {
-        Fail::refused(format!("there is no remote {name:?}; `synapse remote list` shows them"))
-    })
+    found.ok_or_else(|| Fail::refused(format!("there is no remote {name:?}; `synapse a2a list` shows them")))
 }
 
 async fn refresh(home: &Home, name: Option<&str>, accept_key: bool, calling: &Calling, json: bool) -> Done {
@@ -179,6 +178,8 @@ async fn refresh(home: &Home, name: Option<&str>, accept_key: bool, calling: &Ca
     failure.map_or(Ok(()), Err)
 }
 
+const NO_REMOTES: &str = "no remotes; `synapse a2a add <NAME> <URL>` adds one";
+
 fn list(home: &Home, json: bool) -> Done {
     let (all, problems) = Remote::all(home);
     for problem in problems {
@@ -189,7 +190,7 @@ fn list(home: &Home, json: bool) -> Done {
         return Ok(());
     }
     if all.is_empty() {
-        show::out("no remotes; `synapse remote add <NAME> <URL>` gives an agent elsewhere a name");
+        show::out(NO_REMOTES);
         return Ok(());
     }
     let row = |one: &Remote| {

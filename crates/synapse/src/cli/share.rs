@@ -1,4 +1,4 @@
-//! `synapse share`: an agent says what it is doing (PTY-10); shown in `list` and `status`, told to its followers.
+//! `synapse share`: an agent says what it is doing (PTY-10). `list` and `explain` show it; its followers get a note.
 
 use super::{text_of, wait};
 use crate::agents::Roll;

@@ -71,7 +71,7 @@ pub(super) fn start(args: &Start, json: bool) -> Done {
 }
 
 fn already_runs(roll: &Roll, id: &AgentId, label: &str) -> Fail {
-    let look = if roll.home.agent(id).terminal().exists() { "attach" } else { "status" };
+    let look = if roll.home.agent(id).terminal().exists() { "attach" } else { "explain" };
     let message = format!("{label} was not started: it already runs\nhint: synapse {look} {label}");
     Fail::new(fail::REFUSED, "already_running", message)
 }

@@ -1,4 +1,4 @@
-//! `synapse status`: how one agent is, and what it has to do.
+//! `synapse status`, the former name of `synapse explain`: the state of one agent and its open tasks.
 
 use super::Calling;
 use super::elsewhere::{self, Called};
@@ -8,7 +8,7 @@ use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use synapse_core::ids::AgentId;
 use synapse_dialects::api::TaskView;
 use synapse_dialects::status::StatusView;
@@ -25,14 +25,23 @@ pub(super) struct Status {
     at: Option<String>,
 }
 
+/// Which command prints it: both show the same, under different names in JSON.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// `synapse status`, which also has its older names.
+    Status,
+    /// `synapse explain`, where `kind` and `agent` come first.
+    Explanation,
+}
+
 pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done {
     let roll = Roll::call()?;
     if let Some((there, task)) = elsewhere::of_task(&args.agent, args.at.as_deref(), calling, &roll).await? {
-        return elsewhere::show::task(&there, &task, json).await;
+        return elsewhere::show::task(&there, &task, Wanted::Status, json).await;
     }
     match Called::by(&args.agent, calling, &roll).await? {
-        Called::Node(there) => return of_there(&there, json).await,
-        Called::Agent(there) => return elsewhere::show::status(&there, json).await,
+        Called::Node(there) => return of_there(&there, Wanted::Status, json).await,
+        Called::Agent(there) => return elsewhere::show::status(&there, Wanted::Status, json).await,
         Called::Here => {}
     }
     let one = roll.find_one(&args.agent)?;
@@ -131,12 +140,19 @@ fn not_responding(roll: &Roll, id: &AgentId, why: &str, json: bool) {
 }
 
 /// What anybody may see of a node elsewhere; its tasks are shown to those who may read them.
-async fn of_there(there: &There, json: bool) -> Done {
+pub(super) async fn of_there(there: &There, wanted: Wanted, json: bool) -> Done {
     let status = there.status().await?;
     if json {
         let mut value = serde_json::to_value(&status).unwrap_or_default();
         value["running"] = true.into();
-        show::json(&with_snake_case(value));
+        match wanted {
+            Wanted::Status => show::json(&with_snake_case(value)),
+            Wanted::Explanation => {
+                let mut value = in_snake_case(&value);
+                (value["kind"], value["agent"]) = ("agent".into(), status.agent_name.into());
+                show::json(&value);
+            }
+        }
         return Ok(());
     }
     let row = |name: &str, text: String| vec![name.to_owned(), text];
@@ -160,9 +176,8 @@ fn print(lines: &[Vec<String>]) {
     }
 }
 
-/// The fields of `GET /status` are in camelCase; programs that read our JSON get them as everywhere else, too.
-pub(super) fn with_snake_case(mut value: serde_json::Value) -> serde_json::Value {
-    let Some(fields) = value.as_object_mut() else { return value };
+/// The fields of `GET /status` are in camelCase, for programs that expect REST-3.
+fn in_snake_case(value: &Value) -> Value {
     let snake = |name: &str| {
         name.chars().fold(String::new(), |mut snake, c| {
             if c.is_ascii_uppercase() {
@@ -172,12 +187,20 @@ pub(super) fn with_snake_case(mut value: serde_json::Value) -> serde_json::Value
             snake
         })
     };
-    let more: Vec<_> = fields.iter().map(|(name, value)| (snake(name), value.clone())).collect();
-    fields.extend(more);
+    let fields = value.as_object().into_iter().flatten();
+    fields.map(|(name, value)| (snake(name), value.clone())).collect()
+}
+
+/// All fields under both names; the older ones stay.
+fn with_snake_case(mut value: Value) -> Value {
+    let more = in_snake_case(&value);
+    if let (Some(fields), Value::Object(more)) = (value.as_object_mut(), more) {
+        fields.extend(more);
+    }
     value
 }
 
-pub(super) fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> serde_json::Value {
+pub(super) fn all_told(status: &StatusView, tasks: &[TaskView], entry: Option<&Entry>) -> Value {
     let mut value = serde_json::to_value(status).unwrap_or_default();
     value["running"] = true.into();
     value["tasks"] = serde_json::to_value(tasks).unwrap_or_default();

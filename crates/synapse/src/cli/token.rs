@@ -1,4 +1,4 @@
-//! `synapse token`: replaces tokens without a restart, and says where they are (REST-5).
+//! `synapse keys token`: replaces tokens without a restart, and says where they are (REST-5).
 //!
 //! A node looks at the files again when they change. Not for agents: keys are the user's.
 

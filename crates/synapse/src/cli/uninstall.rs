@@ -1,4 +1,4 @@
-//! `synapse uninstall`: stops all agents and removes the home. What was put into files of others is only named.
+//! `synapse clean --uninstall`: stops all agents and removes the home. It names what it leaves in files of others.
 
 use super::init::AgentCli;
 use super::{confirm, init};
@@ -7,8 +7,8 @@ use crate::fail::{self, Done, Fail};
 use crate::remove::{self, Looks, Plan};
 use crate::{program, show};
 use clap::Args;
-use serde_json::json;
-use std::path::PathBuf;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use synapse_core::ids::AgentId;
 use synapse_holder::ProcessMark;
 use synapse_store::registry;
@@ -21,6 +21,15 @@ pub(super) struct Uninstall {
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
+    /// Show what would be stopped and removed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Uninstall {
+    pub(super) fn new(keep_mail: bool, yes: bool, dry_run: bool) -> Self {
+        Self { keep_mail, yes, dry_run }
+    }
 }
 
 pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
@@ -31,7 +40,11 @@ pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
     let root = roll.home.root();
     let looks = Looks::at(root);
     if !looks.is_there {
-        show::out(&format!("there is nothing at {}", root.display()));
+        if json {
+            show::json(&all_told(root, 0, 0, &Plan::default(), &LeftThere::default()));
+        } else {
+            show::out(&format!("there is nothing at {}", root.display()));
+        }
         return Ok(());
     }
     if let Some(why) = looks.objection() {
@@ -54,6 +67,14 @@ pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
     if !json {
         tell(&roll, &held, &ids, &plan, &left);
     }
+    if args.dry_run {
+        if json {
+            let mut value = all_told(root, held.len(), ids.len(), &plan, &left);
+            value["dry_run"] = true.into();
+            show::json(&value);
+        }
+        return Ok(());
+    }
     if !args.yes {
         confirm("Stop and remove this?", "nothing was stopped or removed", json)?;
     }
@@ -65,10 +86,7 @@ pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
     let told = |why: String| Fail::new(fail::ERROR, "not_removed", why);
     remove::remove_home(&roll.home, &ids, &plan, args.keep_mail).map_err(told)?;
     if json {
-        show::json(&json!({
-            "home": root, "stopped": held.len(), "agents": ids.len(), "removed": plan.goes,
-            "kept": plan.stays, "left": plan.not_ours, "lessons": left.lessons, "registered": left.registered,
-        }));
+        show::json(&all_told(root, held.len(), ids.len(), &plan, &left));
     } else {
         show::out(&format!(
             "stopped {}, removed {}",
@@ -79,7 +97,16 @@ pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
     Ok(())
 }
 
+/// `clean --uninstall --json`; stable.
+fn all_told(root: &Path, stopped: usize, agents: usize, plan: &Plan, left: &LeftThere) -> Value {
+    json!({
+        "home": root, "stopped": stopped, "agents": agents, "removed": plan.goes,
+        "kept": plan.stays, "left": plan.not_ours, "lessons": left.lessons, "registered": left.registered,
+    })
+}
+
 /// What of ours is in files of others.
+#[derive(Default)]
 struct LeftThere {
     lessons: Vec<PathBuf>,
     /// Settings in which programs are told to start our tools.

@@ -57,7 +57,7 @@ pub(super) struct Network {
     /// Public URL behind a proxy, for the agent card
     #[arg(help_heading = "Network", long, value_name = "URL", value_parser = url)]
     pub(super) public_url: Option<String>,
-    /// Serve TLS with this certificate (PEM); see `synapse certs make`
+    /// Serve TLS with this certificate (PEM); see `synapse keys certs make`
     #[arg(help_heading = "Network", long, value_name = "FILE")]
     pub(super) tls_cert: Option<std::path::PathBuf>,
     /// Key of the TLS certificate (PEM), readable only by you

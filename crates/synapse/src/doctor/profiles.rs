@@ -57,7 +57,7 @@ fn steps(agent: &str, profile: &str, file: &Path, is_new: bool) -> Vec<String> {
     let make = is_new.then(|| format!("synapse profile show {profile} > {file}"));
     let test = [
         format!("synapse profile check {file}"),
-        format!("synapse record {} -o {cast}", typed(Path::new(agent))),
+        format!("synapse profile record {} -o {cast}", typed(Path::new(agent))),
         format!("synapse profile test {file} --recording {cast}"),
     ];
     make.into_iter().chain(test).collect()

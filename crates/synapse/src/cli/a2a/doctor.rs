@@ -74,7 +74,7 @@ fn target(typed: &str) -> Result<(String, Bring, Vec<String>), Fail> {
     match remote {
         Some(remote) => Ok((remote.url, remote.bring, remote.allow_hosts)),
         None => Err(Fail::usage(format!(
-            "{typed:?} is neither a URL (https://HOST/PATH) nor a remote; `synapse remote list` shows remotes"
+            "{typed:?} is neither a URL (https://HOST/PATH) nor a remote; `synapse a2a list` shows remotes"
         ))),
     }
 }

@@ -36,11 +36,11 @@ pub(in crate::cli) async fn send(to: &Elsewhere, what: Sending, json: bool) -> D
         Ok(Err(AskError::Lost { .. })) | Err(_) if picture.task_id().is_some() => {
             let task = reference(to, &picture);
             let message = format!(
-                "nothing more from {} within {} s; it is {}, and the task goes on: `synapse status {task}{}` shows it",
+                "nothing more from {} within {} s; it is {}, and the task goes on: `synapse explain {task}{}` shows it",
                 to.label,
                 what.timeout.as_secs(),
                 picture.state().name(),
-                to.at_flag()
+                to.remote_flag()
             );
             Err(Fail::new(fail::TIMED_OUT, "timed_out", message))
         }

@@ -1,7 +1,8 @@
-//! `synapse status` and `synapse cancel` for agents elsewhere and their tasks.
+//! `synapse explain` and `synapse cancel` for remote agents and their tasks.
 
 use super::Elsewhere;
 use super::send::{all_told, mark};
+use crate::cli::status::Wanted;
 use crate::fail::{self, Done, Fail};
 use crate::show;
 use serde_json::json;
@@ -12,7 +13,7 @@ use synapse_peer::a2a::{AskError, Begin, Ears, Picture};
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What its card says, and which tasks it has of ours.
-pub(in crate::cli) async fn status(of: &Elsewhere, json: bool) -> Done {
+pub(in crate::cli) async fn status(of: &Elsewhere, wanted: Wanted, json: bool) -> Done {
     let tasks = match of.agent.tasks().await {
         Ok(tasks) => tasks,
         // 0.3 has no list; others do not tell whoever asks.
@@ -27,12 +28,19 @@ pub(in crate::cli) async fn status(of: &Elsewhere, json: bool) -> Done {
             .iter()
             .map(|task| json!({ "task_id": task.id, "task": of.task_ref(&task.id), "state": task.state }))
             .collect();
-        show::json(&json!({
-            "agentName": of.label, "agent_name": of.label, "remote": true, "card_name": card.name, "description": card.description,
+        let mut value = json!({
+            "agent_name": of.label, "remote": true, "card_name": card.name, "description": card.description,
             "version": card.version, "skills": card.skills, "streaming": card.streaming,
             "endpoint": of.agent.at.url().to_string(), "binding": of.agent.at.binding(),
             "protocol": of.agent.at.version(), "tasks": tasks, "untrusted": true,
-        }));
+        });
+        match wanted {
+            Wanted::Status => value["agentName"] = of.label.clone().into(),
+            Wanted::Explanation => {
+                (value["kind"], value["agent"]) = ("remote".into(), of.label.clone().into());
+            }
+        }
+        show::json(&value);
         return Ok(());
     }
     let mut rows = vec![
@@ -55,9 +63,9 @@ pub(in crate::cli) async fn status(of: &Elsewhere, json: bool) -> Done {
     Ok(())
 }
 
-pub(in crate::cli) async fn task(of: &Elsewhere, id: &str, json: bool) -> Done {
+pub(in crate::cli) async fn task(of: &Elsewhere, id: &str, wanted: Wanted, json: bool) -> Done {
     let picture = of.agent.task(id).await.map_err(|e| of.fail(&e))?;
-    tell(of, &picture, json);
+    tell(of, &picture, wanted, json);
     Ok(())
 }
 
@@ -84,9 +92,13 @@ pub(in crate::cli) async fn cancel(of: &Elsewhere, id: &str, json: bool) -> Done
     Ok(())
 }
 
-fn tell(of: &Elsewhere, picture: &Picture, json: bool) {
+fn tell(of: &Elsewhere, picture: &Picture, wanted: Wanted, json: bool) {
     if json {
-        show::json(&all_told(of, None, picture));
+        let mut value = all_told(of, None, picture);
+        if wanted == Wanted::Explanation {
+            value["kind"] = "task".into();
+        }
+        show::json(&value);
         return;
     }
     let id = picture.task_id().unwrap_or_default();

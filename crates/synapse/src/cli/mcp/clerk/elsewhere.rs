@@ -64,7 +64,7 @@ pub(super) async fn ask(
             let id =
                 picture.task_id().map_or_else(|| "that it may have begun".to_owned(), |id| to.task_ref(id));
             let text = format!(
-                "No answer from {} within {} s. Task {} goes on: do not send it again; `synapse status` shows it",
+                "No answer from {} within {} s. Task {} goes on: do not send it again; `synapse explain` shows it",
                 to.label,
                 what.timeout.as_secs(),
                 show::line(&id, 200)
