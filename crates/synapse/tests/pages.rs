@@ -3,7 +3,9 @@
 //!
 //! There is one test for each page, and new pages are found automatically. The blocks of a page run
 //! in one shell, in their order, in a fresh home and from an empty folder, and must leave no
-//! process behind.
+//! process behind. Two more tests run all pages one after another, as a reader does: in one home and
+//! one folder, and in one home with a folder for each page, in the opposite order. No block may
+//! remove or stop what is not its own.
 //!
 //! Not here: blocks in other languages (`text`, `console`, `json`), which are not run.
 
@@ -59,6 +61,12 @@ fn main() -> ExitCode {
         ("blocks_are_found".into(), Box::new(blocks_are_found)),
         ("readme_begins_with_what_a_newcomer_needs".into(), Box::new(readme_begins)),
         ("commands_that_pages_name_exist".into(), Box::new(named_commands_exist)),
+        ("no_block_harms_the_home_of_its_reader".into(), Box::new(no_block_harms_the_home_of_its_reader)),
+        ("heavy_all_pages_in_one_home_and_folder".into(), Box::new(|| run_all(pages(), false))),
+        (
+            "heavy_all_pages_in_one_home_backwards".into(),
+            Box::new(|| run_all(pages().into_iter().rev().collect(), true)),
+        ),
     ];
     tests.extend(
         pages()
@@ -101,8 +109,31 @@ fn pages() -> Vec<Page> {
     pages
 }
 
+/// A home and a folder of its own for one page.
 fn run(page: &Page) {
     let world = World::new(env!("CARGO_BIN_EXE_synapse"));
+    // `~` is a folder of this test too, so that commands cannot reach the home of whoever runs the
+    // tests.
+    let person = world.home().with_file_name("person");
+    std::fs::create_dir(&person).unwrap();
+    run_in(&world, &person, page);
+}
+
+/// Pastes one page after the other into shells of the same person.
+fn run_all(pages: Vec<Page>, folder_each: bool) {
+    let root = tempfile::Builder::new().prefix("synapse-test-").tempdir().unwrap();
+    let person = root.path().join("person");
+    std::fs::create_dir(&person).unwrap();
+    // Where Synapse puts its home if nothing says otherwise.
+    let home = person.join(".synapse");
+    for page in pages {
+        let folder = if folder_each { person.join(&page.test) } else { person.join("project") };
+        let world = World::at(env!("CARGO_BIN_EXE_synapse"), &home, &folder);
+        run_in(&world, &person, &page);
+    }
+}
+
+fn run_in(world: &World, person: &Path, page: &Page) {
     let blocks = blocks(&std::fs::read_to_string(&page.path).unwrap());
     let mut script = String::new();
     for (n, block) in blocks.iter().enumerate() {
@@ -111,13 +142,9 @@ fn run(page: &Page) {
     let here = world.exe().parent().unwrap().display().to_string();
     let path = format!("{here}:{}", std::env::var("PATH").unwrap_or_default());
     let mut shell = world.prepare(Command::new("sh"), &["-e", "-c", &script]);
-    // `~` is a folder of this test too, so that commands cannot reach the home of whoever runs the
-    // tests.
-    let person = world.home().with_file_name("person");
-    std::fs::create_dir(&person).unwrap();
     let ran = Ran::new(
         &[&page.test],
-        shell.env("PATH", &path).env("HOME", &person).env("TMPDIR", &person).output().unwrap(),
+        shell.env("PATH", &path).env("HOME", person).env("TMPDIR", person).output().unwrap(),
     )
     .ok();
     let printed = PRINTS.iter().filter(|(test, _)| *test == page.test).flat_map(|(_, lines)| *lines);
@@ -125,6 +152,63 @@ fn run(page: &Page) {
         assert!(ran.stdout.lines().any(|own| own == *line), "{line} is not in\n{}", ran.stdout);
     }
     world.wait_until("the page has ended all that it started", || world.processes().is_empty());
+}
+
+/// Parts of commands that stop, remove or replace what the block did not start itself.
+const HARMFUL: &[&str] = &[
+    "uninstall",
+    "kill --all",
+    "stop --all",
+    "clean --yes",
+    "clean -y",
+    "clean --stopped",
+    "clean --older-than",
+    "upgrade-agents --all",
+    "token rotate",
+    "init --user",
+    "broadcast",
+    "rm -rf ~",
+    "rm -rf $HOME",
+    "rm -rf \"$HOME",
+    "rm -rf /",
+];
+
+/// The first harmful line of a block, unless the block sets a temporary home before it.
+fn harmful_line(block: &str) -> Option<&str> {
+    for line in block.lines() {
+        let command = line.trim();
+        if command.starts_with("export SYNAPSE_HOME=$(mktemp -d)") {
+            return None;
+        }
+        let is_harmful = HARMFUL.iter().any(|words| command.contains(words));
+        // A variable that is unset there would make a path of `/`.
+        let needs_home = command.contains("$SYNAPSE_HOME");
+        if needs_home || is_harmful && !command.contains("--dry-run") {
+            return Some(line);
+        }
+    }
+    None
+}
+
+/// Finding 17: the page on housekeeping ended in `uninstall --yes` of the reader's own home.
+fn no_block_harms_the_home_of_its_reader() {
+    for (block, expected) in [
+        ("synapse uninstall --yes", Some("synapse uninstall --yes")),
+        ("synapse list\nsynapse kill --all", Some("synapse kill --all")),
+        ("synapse clean --uninstall --dry-run", None),
+        ("(\n  export SYNAPSE_HOME=$(mktemp -d)\n  synapse clean --uninstall --yes\n)", None),
+        ("synapse uninstall --yes\nexport SYNAPSE_HOME=$(mktemp -d)", Some("synapse uninstall --yes")),
+        ("chmod 755 \"$SYNAPSE_HOME\"", Some("chmod 755 \"$SYNAPSE_HOME\"")),
+        ("ls \"${SYNAPSE_HOME:-$HOME/.synapse}\"", None),
+        ("synapse kill shout", None),
+    ] {
+        assert_eq!(harmful_line(block), expected, "{block}");
+    }
+    for page in pages() {
+        for block in blocks(&std::fs::read_to_string(&page.path).unwrap()) {
+            assert_eq!(harmful_line(&block), None, "{}:\n{block}", page.test);
+        }
+    }
 }
 
 fn blocks(text: &str) -> Vec<String> {
