@@ -449,7 +449,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Doctor(args) => block_on(doctor::doctor(&args, json)),
         Command::Clean(args) => clean::clean(&args, json),
         Command::Completions(args) => man::completions(&args),
-        Command::Man(args) => man::man(&args),
+        Command::Man(args) => man::man(&args, json),
         Command::UpgradeAgents(args) => block_on(upgrade::upgrade(args, json)),
         Command::Keys(args) => keys::keys(args, json),
         Command::Help(args) => help::help(&args),

@@ -181,6 +181,11 @@ pub fn json(value: &impl serde::Serialize) {
     out(&serde_json::to_string(value).unwrap_or_default());
 }
 
+/// An empty result is JSON as well, also where each result is a line of its own.
+pub fn json_none() {
+    out("[]");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,7 +24,10 @@ fn small(world: &World, bodies: bool) {
 fn lines(world: &World, more: &[&str]) -> Vec<Value> {
     let mut args = vec!["audit", "--json"];
     args.extend(more);
-    world.ok(&args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let lines = world.ok(&args);
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    // `[]` if there is none.
+    lines.filter(Value::is_object).collect()
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {

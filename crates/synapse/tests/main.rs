@@ -49,6 +49,7 @@ mod init;
 mod init_mcp;
 mod interrupt;
 mod join;
+mod json_output;
 mod jsonl;
 mod keys;
 mod learn;

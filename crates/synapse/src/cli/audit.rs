@@ -141,6 +141,10 @@ fn look(args: &AuditLook, json: bool) -> Done {
     let surplus = found.len().saturating_sub(args.limit);
     found.drain(..surplus);
     let several = args.agent.is_none();
+    if json && found.is_empty() && !args.follow {
+        show::json_none();
+        return Ok(());
+    }
     tell(&found, &logs, several, json);
     if args.follow { follow(&mut followers, &filter, &logs, several, json) } else { Ok(()) }
 }

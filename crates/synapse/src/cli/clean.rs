@@ -63,7 +63,7 @@ pub(super) fn clean(args: &Clean, json: bool) -> Done {
     let agents = agents(&roll, args)?;
     if stale.is_empty() && agents.is_empty() {
         if json {
-            show::json(&Vec::<Row>::new());
+            show::json_none();
         } else {
             show::out("there is nothing to remove; `synapse clean --stopped` removes stopped agents, too");
         }

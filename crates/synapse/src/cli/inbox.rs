@@ -157,7 +157,7 @@ async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
     }
     match (notes.is_empty(), json, page.waiting) {
         (false, ..) => {}
-        (true, true, _) => show::json(&notes),
+        (true, true, _) => show::json_none(),
         (true, false, 0) => show::out("inbox empty"),
         (true, false, n) => show::out(&format!("inbox empty; waiting to be delivered: {n}")),
     }
@@ -213,7 +213,7 @@ fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
         ]
     };
     match (json, letters.is_empty()) {
-        (true, true) => show::json(&serde_json::Value::Array(Vec::new())),
+        (true, true) => show::json_none(),
         (true, false) => {
             for ToPerson { from, reply_to, text, .. } in &letters {
                 show::json(&json!({ "from": from, "reply_to": reply_to, "text": text }));

@@ -33,8 +33,8 @@ pub(super) async fn kill(args: Kill, json: bool) -> Done {
     {
         return Err(Fail::refused("an agent may not stop another; only a person may"));
     }
-    if ids.is_empty() && !json {
-        show::out("no agent is running");
+    if ids.is_empty() {
+        if json { show::json_none() } else { show::out("no agent is running") }
     }
     for id in ids {
         let label = roll.label(&id);

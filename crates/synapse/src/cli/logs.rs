@@ -57,7 +57,12 @@ pub(super) async fn logs(args: Logs, json: bool) -> Done {
     let (now, mut place) = read_whole(&path)?;
     text.extend(now);
     let wanted = Wanted { since_ms: args.since, lines: args.limit };
-    for line in wanted.of(&String::from_utf8_lossy(&text)) {
+    let text = String::from_utf8_lossy(&text);
+    let lines = wanted.of(&text);
+    if json && lines.is_empty() && !args.follow {
+        show::json_none();
+    }
+    for line in lines {
         say(line, json);
     }
     if !args.follow {
@@ -248,6 +253,11 @@ async fn of_command(roll: &Roll, id: &AgentId, run: &RunDir, task: &str, follow:
     const CHUNK: usize = 256 << 10;
     let bell = Bell::at(run.path());
     let (mut offset, mut rest) = (0, Vec::new());
+    let none = |printed: u64| {
+        if printed == 0 && json && !follow {
+            show::json_none();
+        }
+    };
     loop {
         // Before the last read: what is printed after it is not missed.
         let over = match roll.connect(id).await {
@@ -260,8 +270,10 @@ async fn of_command(roll: &Roll, id: &AgentId, run: &RunDir, task: &str, follow:
             let all = over.answer.map(|answer| answer.text).unwrap_or_default();
             let left =
                 all.as_bytes().get(usize::try_from(offset).unwrap_or(usize::MAX)..).unwrap_or_default();
+            offset += left.len() as u64;
             rest.extend_from_slice(left);
             print_lines(&mut rest, true, json);
+            none(offset);
             return Ok(());
         }
         let more = run.read_out_from(offset, CHUNK).unwrap_or_default();
@@ -273,6 +285,7 @@ async fn of_command(roll: &Roll, id: &AgentId, run: &RunDir, task: &str, follow:
             continue;
         }
         if !follow {
+            none(offset);
             return Ok(());
         }
         bell.rung(Duration::from_secs(1)).await;

@@ -26,7 +26,7 @@ pub(super) fn completions(args: &Completions) -> Done {
     Ok(())
 }
 
-pub(super) fn man(args: &Man) -> Done {
+pub(super) fn man(args: &Man, json: bool) -> Done {
     let Some(dir) = &args.dir else {
         let mut text = Vec::new();
         clap_mangen::Man::new(command()).render(&mut text)?;
@@ -36,6 +36,10 @@ pub(super) fn man(args: &Man) -> Done {
     let failed = |e: std::io::Error| Fail::usage(format!("{}: {e}", dir.display()));
     std::fs::create_dir_all(dir).map_err(failed)?;
     clap_mangen::generate_to(command(), dir).map_err(failed)?;
+    if json {
+        show::json(&serde_json::json!({ "dir": dir }));
+        return Ok(());
+    }
     show::out(&format!("the pages are in {}; `man -l {0}/synapse.1` shows the first", dir.display()));
     Ok(())
 }

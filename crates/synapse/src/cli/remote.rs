@@ -153,6 +153,9 @@ async fn refresh(home: &Home, name: Option<&str>, accept_key: bool, calling: &Ca
         Some(name) => vec![named(home, name)?],
         None => Remote::all(home).0,
     };
+    if all.is_empty() {
+        if json { show::json_none() } else { show::out(NO_REMOTES) }
+    }
     let mut failure = None;
     for mut remote in all {
         let url = HttpUrl::parse(&remote.url).map_err(Fail::usage)?;

@@ -229,7 +229,12 @@ async fn watch(home: &Home, started: &Started, socket: &std::path::Path, json: b
             synapse_holder::holder_of(home.agent(&started.id).path()).is_some_and(|mark| mark.is_alive());
         if !held {
             let ended = synapse_store::ended::Ended::load(&home.agent(&started.id));
-            let why = ended.map_or_else(String::new, |ended| format!(": {}", show::line(&ended.why, 300)));
+            let why = ended.map(|ended| ended.why);
+            if json {
+                show::json(&json!({ "agent_id": started.id, "stopped": true, "why": why }));
+                return;
+            }
+            let why = why.map_or_else(String::new, |why| format!(": {}", show::cell(&why, 300)));
             show::out(&format!("{} has stopped{why}", started.label));
             return;
         }
@@ -272,7 +277,7 @@ fn tell_event(view: &EventView) {
                 .unwrap_or(text("why"));
             format!("{task} → {} {}", show::state(text("state")), show::line(answer, 70))
         }
-        "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::line(text("why"), 130)),
+        "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::cell(text("why"), 130)),
         _ => return,
     };
     show::out(&line);
