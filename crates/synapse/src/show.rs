@@ -65,6 +65,11 @@ pub fn cell(text: &str, width: usize) -> String {
     line(text, if on_terminal() { width } else { usize::MAX })
 }
 
+/// As `cell`, for standard error.
+pub fn cell_err(text: &str, width: usize) -> String {
+    line(text, if err_on_terminal() { width } else { usize::MAX })
+}
+
 /// Cut to so many columns of a screen, where some characters are two wide.
 pub fn fit(text: &str, columns: usize) -> String {
     if visible(text) <= columns {

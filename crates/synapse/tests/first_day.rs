@@ -67,6 +67,49 @@ fn nothing_is_cut_in_a_pipe_and_the_end_of_a_program_is_explained() {
     }
 }
 
+/// Finding 24: texts, reasons and names are whole in a pipe, whichever command prints them.
+#[test]
+fn no_command_cuts_its_output_in_a_pipe() {
+    let world = world();
+    let long = |word: &str| format!("{word} {}end of {word}", "and so on ".repeat(60));
+    let (question, answer) = (long("question"), long("answer"));
+    // The registry holds 240 characters of it.
+    let shared = format!("sharing {}end of sharing", "and so on ".repeat(21));
+    world.write("answer", &answer);
+    let role = "a-role-with-a-rather-long-name-that-does-not-fit-into-any-column";
+    let run = world.program(&["run", "--name", "shout", "--role", role, "--exec", "cat answer"]);
+    assert!(run.next_line().contains("runs as"));
+    world.run("slow", "cat >/dev/null; while :; do sleep 0.02; done", &[]);
+    world.ok(&["share", &shared, "--from", "shout"]);
+    let task = world.send("shout", &question, &[]);
+    let waited = world.ok(&["wait", &task]);
+    let work = world.send("slow", &question, &[]);
+    world.wait_until("it works", || world.agent("slow").task(&work)["state"] == "working");
+    world.send("slow", &question, &[]);
+    let refusal = long("refusal");
+    world.ok(&["cancel", &work, "--why", &refusal]);
+    let all = [
+        (waited, &answer),
+        (run.next_line(), &question),
+        (run.next_line(), &answer),
+        (world.ok(&["list"]), &shared),
+        (world.ok(&["explain", "shout"]), &shared),
+        (world.ok(&["history"]), &question),
+        (world.ok(&["history"]), &answer),
+        (world.ok(&["history"]), &refusal),
+        (world.ok(&["history", "show", &task]), &question),
+        (world.ok(&["explain", &work]), &refusal),
+        (world.ok(&["logs", "shout", "--task", &task]), &answer),
+        (world.ok(&["send", "shout", "again", "--response"]), &answer),
+    ];
+    for (n, (printed, words)) in all.iter().enumerate() {
+        assert!(printed.contains(words.as_str()) && !printed.contains('…'), "{n}: {printed}");
+    }
+    world.ok(&["kill", "slow"]);
+    world.ok(&["run", "-d", "--name", "slow", "--exec", "sleep 600"]);
+    world.ok(&["kill", "slow", "shout"]);
+}
+
 /// Finding 25.
 #[test]
 fn n_limits_every_list() {

@@ -46,12 +46,17 @@ fn state(roll: &Roll, one: &Candidate) -> &'static str {
 pub fn shown(details: &Value) -> Option<String> {
     let choices = details.get("choices")?.as_array()?;
     let target = show::safe(details.get("target")?.as_str()?);
-    let cell = |choice: &Value, name: &str| show::line(choice[name].as_str().unwrap_or_default(), 60);
+    let cell = |choice: &Value, name: &str| show::cell_err(choice[name].as_str().unwrap_or_default(), 60);
     let rows: Vec<Vec<String>> = choices
         .iter()
         .map(|choice| {
             let folder = show::folder(choice["folder"].as_str().unwrap_or_default());
-            vec![cell(choice, "name"), cell(choice, "state"), show::line(&folder, 60), cell(choice, "target")]
+            vec![
+                cell(choice, "name"),
+                cell(choice, "state"),
+                show::cell_err(&folder, 60),
+                cell(choice, "target"),
+            ]
         })
         .collect();
     let table = show::table(&["NAME", "STATE", "FOLDER", "TARGET"], &rows);

@@ -83,7 +83,7 @@ fn survivors(label: &str, left: &[u32]) -> Fail {
     let named = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        format!("{pid} ({})", show::line(line.trim(), 60))
+        format!("{pid} ({})", show::cell_err(line.trim(), 60))
     };
     let pids: Vec<String> = left.iter().map(ToString::to_string).collect();
     let message = format!(

@@ -270,14 +270,15 @@ fn seen_from_sandbox(roll: &Roll, one: &Candidate) -> Row {
 /// Nobody is asked: it is known by its card alone.
 fn elsewhere(remote: &Remote) -> Row {
     let card = super::elsewhere::known(&remote.card).ok().map(|found| found.card);
-    let skills = card.as_ref().map(|card| card.skills.iter().map(|skill| show::line(skill, 60)).collect());
+    let skills =
+        card.as_ref().map(|card| card.skills.iter().map(|skill| show::line(skill, usize::MAX)).collect());
     let name = card.as_ref().map_or("its card cannot be read", |card| &card.name);
     Row {
         name: remote.name.to_string(),
         kind: "a2a".into(),
         agent_id: remote.id().to_string(),
         state: "remote".into(),
-        why: show::line(name, 60),
+        why: show::line(name, usize::MAX),
         pending: None,
         since_ms: Some(remote.card.fetched_ms),
         context: None,

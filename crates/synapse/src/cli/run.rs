@@ -265,9 +265,9 @@ fn tell_event(view: &EventView) {
         "accepted" => {
             let from =
                 view.data.get("from").and_then(|f| f.get("label")).and_then(|l| l.as_str()).unwrap_or("?");
-            format!("{task} ← {}: {}", show::line(from, 24), show::line(text("text"), 70))
+            format!("{task} ← {}: {}", show::cell(from, 24), show::cell(text("text"), 70))
         }
-        "progress" => format!("{task} … {}", show::line(text("text"), 70)),
+        "progress" => format!("{task} … {}", show::cell(text("text"), 70)),
         "ended" => {
             let answer = view
                 .data
@@ -275,7 +275,7 @@ fn tell_event(view: &EventView) {
                 .and_then(|a| a.get("text"))
                 .and_then(|t| t.as_str())
                 .unwrap_or(text("why"));
-            format!("{task} → {} {}", show::state(text("state")), show::line(answer, 70))
+            format!("{task} → {} {}", show::state(text("state")), show::cell(answer, 70))
         }
         "loop" => format!("{}: {}", show::paint("31", "loop stopped"), show::cell(text("why"), 130)),
         _ => return,

@@ -96,7 +96,7 @@ pub(super) async fn wait(args: Wait, json: bool) -> Done {
     let timeout = args.timeout.unwrap_or(TIMEOUT);
     let tell = |arrived: &Arrived| {
         if !json {
-            show::out(&line(arrived));
+            show::out(&line(arrived, show::cell));
         }
     };
     let waited = LocalSet::new().run_until(wait_for_all(&roll, goals, args.any, timeout, &tell)).await;
@@ -265,9 +265,9 @@ async fn news(events: &mut Option<LineStream>, bell: &Bell) {
     while let Ok(Some(_)) = tokio::time::timeout(BURST, stream.next_event()).await {}
 }
 
-pub(super) fn line(arrived: &Arrived) -> String {
+pub(super) fn line(arrived: &Arrived, cut: fn(&str, usize) -> String) -> String {
     let answer = arrived.answer.as_ref().map(|answer| answer.text.as_str());
-    let said = show::line(answer.unwrap_or(&arrived.why), 100);
+    let said = cut(answer.unwrap_or(&arrived.why), 100);
     match &arrived.task_id {
         None => format!("{} is {} ({said})", arrived.agent, show::state(&arrived.state)),
         Some(task) => {
@@ -282,7 +282,7 @@ fn outcome(waited: &Waited, timeout: Duration) -> Done {
         let missing: Vec<String> = waited
             .missing
             .iter()
-            .map(|one| format!("{}: {}", one.target, show::line(&one.why, 240)))
+            .map(|one| format!("{}: {}", one.target, show::cell_err(&one.why, 240)))
             .collect();
         let message = format!("not within {} s:\n  {}", timeout.as_secs(), missing.join("\n  "));
         return Err(Fail::new(fail::TIMED_OUT, "timed_out", message));

@@ -404,7 +404,7 @@ async fn wait_for(roll: Roll, args: WaitArgs, waiting: &Waiting) -> Outcome {
     });
     let goals = wait_command::goals(&roll, &args.targets, until).await?;
     let timeout = patience(args.timeout_seconds, waiting);
-    let tell = |arrived: &Arrived| waiting.say(wait_command::line(arrived));
+    let tell = |arrived: &Arrived| waiting.say(wait_command::line(arrived, show::line));
     let waited = tokio::select! {
         biased;
         () = waiting.canceled.cancelled() => return Err(Fail::refused("canceled")),
@@ -425,7 +425,7 @@ async fn wait_for(roll: Roll, args: WaitArgs, waiting: &Waiting) -> Outcome {
                 );
                 quoted(&head, text)
             }
-            _ => format!("\n{}", wait_command::line(arrived)),
+            _ => format!("\n{}", wait_command::line(arrived, show::line)),
         });
     }
     for missing in &waited.missing {

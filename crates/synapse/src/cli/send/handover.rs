@@ -38,7 +38,7 @@ pub(in crate::cli) fn stored_line(accepted: &MessageAccepted, label: &str) -> St
 
 /// Why it stays in the mailbox, if that is known.
 fn noted(accepted: &MessageAccepted) -> String {
-    accepted.why.as_deref().map_or_else(String::new, |why| format!("; it {}", show::line(why, 160)))
+    accepted.why.as_deref().map_or_else(String::new, |why| format!("; it {}", show::cell(why, 160)))
 }
 
 const NOT_RUNNING: &str = "not running";
