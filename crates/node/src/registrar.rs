@@ -1,7 +1,7 @@
 //! The registrar: keeps the registry file and the answer to `GET /status` up to date.
 //!
-//! Changes come in bursts; the file is written at most ten times a second, and always with the last
-//! state.
+//! Changes come in bursts. The file is written at most ten times a second, and always with the last
+//! state. The first change after the start is written at once.
 
 use crate::doors::Shared;
 use crate::folders::FolderWatcher;
@@ -106,6 +106,7 @@ async fn keep_entry(
     mut notifier: Option<Notifier>,
 ) {
     const PAUSE: Duration = Duration::from_millis(100);
+    let mut is_first = true;
     loop {
         let Look { presence, context } = news.borrow_and_update().clone();
         entry.status = presence.state;
@@ -131,7 +132,10 @@ async fn keep_entry(
         if let Some(notifier) = &mut notifier {
             notifier.written(&entry);
         }
-        tokio::time::sleep(PAUSE).await;
+        // The first entry says `starting`, which is over in a moment.
+        if !std::mem::replace(&mut is_first, false) {
+            tokio::time::sleep(PAUSE).await;
+        }
         let ended = tokio::select! {
             changed = news.changed() => changed.is_err(),
             Ok(()) = cli.changed() => false,

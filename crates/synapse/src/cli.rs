@@ -436,7 +436,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Reply(args) => block_on(reply::reply(args, json)),
         Command::Inbox(args) => block_on(inbox::inbox(args, &cli.calling, json)),
         Command::List(args) if args.watch => block_on(live::live(args, json)),
-        Command::List(args) => list::list(&args, json),
+        Command::List(args) => block_on(list::list(args, json)),
         Command::A2a(args) => a2a::a2a(args, &cli.calling, json),
         Command::History(args) => history::history(args, json),
         Command::Cancel(args) => block_on(cancel::cancel(args, &cli.calling, json)),

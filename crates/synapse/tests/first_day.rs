@@ -110,6 +110,24 @@ fn no_command_cuts_its_output_in_a_pipe() {
     world.ok(&["kill", "slow", "shout"]);
 }
 
+/// Line 13 of the list: the registry is written a moment after a state changes, so `list` showed
+/// `starting` of an agent that had answered already.
+#[test]
+fn an_agent_that_answers_is_not_listed_as_starting() {
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    assert_eq!(world.ok(&["send", "shout", "hello", "--response"]), "HELLO");
+    world.wait_until("it is idle", || world.entry("shout").unwrap()["status"] == "idle");
+    let file = world.home().join("registry").join(format!("{}.json", agent.id));
+    let mut entry: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    entry["status"] = json!("starting");
+    entry["status_why"] = json!("just started");
+    std::fs::write(&file, entry.to_string()).unwrap();
+    let row = &world.json(&["list"])[0];
+    assert_eq!((&row["state"], &row["why"]), (&json!("idle"), &json!("no task")), "{row}");
+    assert!(!world.ok(&["list"]).contains("starting"));
+}
+
 /// Finding 25.
 #[test]
 fn n_limits_every_list() {

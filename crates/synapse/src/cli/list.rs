@@ -1,4 +1,5 @@
-//! `synapse list`: who is here. Reads the registry only, so that it is quick with a hundred agents.
+//! `synapse list`: the agents on this machine. It reads the registry, so it is quick with a hundred agents. It asks only
+//! the nodes of agents that the registry calls `starting`.
 
 use super::pending::Pending;
 use super::{List, facts};
@@ -6,8 +7,12 @@ use crate::agents::Roll;
 use crate::fail::Done;
 use crate::show;
 use serde::Serialize;
+use std::time::Duration;
 use synapse_core::agents::AgentState;
+use synapse_core::ids::AgentId;
 use synapse_core::routes::Candidate;
+use synapse_dialects::status::StatusView;
+use synapse_dialects::time;
 use synapse_store::ended::Ended;
 use synapse_store::known::Known;
 use synapse_store::registry::{Entry, NodeProcess, Place};
@@ -73,8 +78,9 @@ impl Row {
     }
 }
 
-pub(super) fn list(args: &List, json: bool) -> Done {
-    let roll = Roll::call()?;
+pub(super) async fn list(args: List, json: bool) -> Done {
+    let mut roll = Roll::call()?;
+    ask_starting(&mut roll).await;
     let roll = if json || args.plain { roll.without_place() } else { roll };
     let now = synapse_node::driver::now().0;
     let rows = rows(&roll, args.all);
@@ -104,6 +110,31 @@ pub(super) fn list(args: &List, json: bool) -> Done {
         show::out(&show::paint("2", &hint));
     }
     Ok(())
+}
+
+/// Updates agents that the registry calls `starting`. A node writes its state there a moment after it changed, so such
+/// an agent may have answered a message already.
+pub(super) async fn ask_starting(roll: &mut Roll) {
+    const WITHIN: Duration = Duration::from_millis(500);
+    let is_starting = |entry: &&Entry| entry.status == AgentState::Starting;
+    let starting: Vec<AgentId> =
+        roll.scan.agents.iter().filter(is_starting).map(|entry| entry.agent_id).collect();
+    let asking = async {
+        for id in starting {
+            let Ok(client) = roll.connect(&id).await else { continue };
+            let Ok(status) = client.within(WITHIN).get::<StatusView>("/status").await else { continue };
+            let entry = roll.scan.agents.iter_mut().find(|entry| entry.agent_id == id);
+            let state = AgentState::ALL.into_iter().find(|state| state.name() == status.state);
+            if let (Some(entry), Some(state)) = (entry, state) {
+                entry.status = state;
+                entry.status_why = status.why;
+                entry.status_since_ms =
+                    time::read("since", &status.since).map_or(entry.status_since_ms, |at| at.0);
+            }
+        }
+    };
+    // A node that does not answer leaves its agent as the registry has it.
+    let _ = tokio::time::timeout(WITHIN, asking).await;
 }
 
 pub(super) fn rows(roll: &Roll, all: bool) -> Vec<Row> {

@@ -61,9 +61,12 @@ impl Clerk for Desk {
     }
 }
 
-async fn carry_out(roll: Roll, call: ToolCall, waiting: &Waiting) -> Outcome {
+async fn carry_out(mut roll: Roll, call: ToolCall, waiting: &Waiting) -> Outcome {
     match call {
-        ToolCall::ListAgents(args) => Ok(list_agents(&roll, &args)),
+        ToolCall::ListAgents(args) => {
+            list::ask_starting(&mut roll).await;
+            Ok(list_agents(&roll, &args))
+        }
         ToolCall::SendMessage(args) => send_message(&roll, args, waiting).await,
         ToolCall::AskAgent(args) => ask_agent(&roll, args, waiting).await,
         ToolCall::Reply(args) => answer_task(&roll, args).await,
