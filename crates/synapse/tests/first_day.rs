@@ -110,6 +110,29 @@ fn no_command_cuts_its_output_in_a_pipe() {
     world.ok(&["kill", "slow", "shout"]);
 }
 
+/// Finding 21: people saw the inner level, 1 to 10.
+#[test]
+fn priorities_are_shown_as_they_are_sent() {
+    let world = world();
+    world.run("slow", "cat >/dev/null; while :; do sleep 0.02; done", &[]);
+    let work = world.send("slow", "work", &[]);
+    world.wait_until("it works", || world.agent("slow").task(&work)["state"] == "working");
+    for priority in ["2", "3", "4"] {
+        world.send("slow", &format!("with {priority}"), &["-p", priority]);
+    }
+    let explained = world.ok(&["explain", "slow"]);
+    let inbox = world.ok(&["inbox", "slow"]);
+    for priority in ["2", "3", "4"] {
+        assert!(explained.contains(&format!("priority {priority}, ")), "{explained}");
+        let row = inbox.lines().find(|line| line.ends_with(&format!("with {priority}"))).unwrap();
+        assert!(row.contains(&format!("  {priority}  ")), "{inbox}");
+    }
+    assert!(!explained.contains("priority 6") && !explained.contains("priority 8"), "{explained}");
+    let waiting = world.json(&["explain", "slow"])["waiting"].clone();
+    let sent: Vec<&Value> = waiting.as_array().unwrap().iter().map(|one| &one["send_priority"]).collect();
+    assert_eq!(sent, [4, 3, 2], "{waiting}");
+}
+
 /// Line 13 of the list: the registry is written a moment after a state changes, so `list` showed
 /// `starting` of an agent that had answered already.
 #[test]

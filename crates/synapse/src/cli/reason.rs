@@ -185,7 +185,14 @@ fn of_idle(label: &str, node: &NodeFacts, since: &str, now: u64) -> Reason {
     if node.inbox.waiting.saturating_sub(node.inbox.notes) + node.inbox.leased > 0 {
         return of_held(label, node, &format!("{label} is idle"));
     }
-    Reason::new("idle", format!("{label} has been idle for {since}, and nothing waits for it"), "")
+    match node.inbox.notes {
+        0 => Reason::new("idle", format!("{label} has been idle for {since}, and nothing waits for it"), ""),
+        notes => Reason::new(
+            "idle",
+            format!("{label} has been idle for {since}; notes that it has not read: {notes}"),
+            format!("`synapse inbox {label}` shows them"),
+        ),
+    }
 }
 
 /// Mail waits, or is on its way.
@@ -425,7 +432,8 @@ mod tests {
             (facts(true, Ok(node("starting", 0, 0, &[]))), "starting", "starting for"),
             (facts(true, Ok(node("idle", 0, 0, &[task("working")]))), "silent", "has not answered"),
             (facts(true, Ok(node("idle", 3, 1, &[]))), "mail", "2 messages are on their way"),
-            (facts(true, Ok(node("idle", 1, 1, &[]))), "idle", "nothing waits"),
+            (facts(true, Ok(node("idle", 0, 0, &[]))), "idle", "nothing waits"),
+            (facts(true, Ok(node("idle", 1, 1, &[]))), "idle", "notes that it has not read: 1"),
         ];
         for (facts, code, words) in cases {
             let reason = of_agent(&facts, NOW);
