@@ -86,12 +86,19 @@ fn bash_completes_agents_and_clis() {
     assert_eq!(complete("synapse send sh", 2), " shout ");
     assert_eq!(complete("synapse kill shout s", 3), " shout ");
     assert_eq!(complete("synapse send shout sh", 3), "  ", "the second word is the message");
+    assert_eq!(complete("synapse keys token rotate sh", 4), " shout ");
+    assert_eq!(complete("synapse profile record sh", 3), " shout ");
+    assert_eq!(complete("synapse profile rec", 2), " record ");
+    assert!(!complete("synapse ''", 1).contains("unfollow"));
     let all = complete("synapse attach ''", 2);
     assert!(all.contains(" shout ") && !all.contains("<AGENT>") && !all.contains("gone"), "{all}");
     assert!(complete("synapse run --na", 2).contains("--name"));
     for (shell, asks) in [("zsh", "_synapse_agents'"), ("fish", "(synapse __complete agents")] {
         let script = world.ok(&["completions", shell]);
         assert!(script.contains(asks) && script.contains("synapse __complete clis"), "{shell}");
+        assert!(
+            shell != "fish" || script.contains("profile; and __fish_seen_subcommand_from record\" -f -a")
+        );
     }
 }
 

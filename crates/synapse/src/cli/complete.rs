@@ -69,21 +69,28 @@ fn without_hidden(root: &Command) -> Command {
         .subcommands(visible)
 }
 
-/// Commands whose first argument is an agent, and whether all of their arguments are.
+/// Commands whose first argument is an agent, such as `profile record`, and whether all of their arguments are.
 fn takers(root: &Command) -> Vec<(String, bool)> {
-    let taker = |command: &Command| {
-        let first = command.get_positionals().next()?;
-        let is_agent = first.get_value_names()?.first()?.starts_with("AGENT");
-        let several = first.get_num_args().is_some_and(|args| args.max_values() > 1);
-        is_agent.then(|| (command.get_name().to_owned(), several))
-    };
-    root.get_subcommands().filter_map(taker).collect()
+    fn collect(command: &Command, path: &str, found: &mut Vec<(String, bool)>) {
+        let first = command.get_positionals().next();
+        let name = first.and_then(|first| first.get_value_names()?.first());
+        if name.is_some_and(|name| name.starts_with("AGENT")) {
+            let counts = first.and_then(clap::Arg::get_num_args);
+            found.push((path.to_owned(), counts.is_some_and(|args| args.max_values() > 1)));
+        }
+        for sub in command.get_subcommands() {
+            collect(sub, format!("{path} {}", sub.get_name()).trim_start(), found);
+        }
+    }
+    let mut found = Vec::new();
+    collect(root, "", &mut found);
+    found
 }
 
 fn bash(text: &str, takers: &[(String, bool)]) -> String {
     let list = |all: bool| {
         let names = takers.iter().filter(|(_, several)| !all || *several).map(|(name, _)| name.as_str());
-        names.collect::<Vec<_>>().join(" ")
+        names.map(|name| format!("{name}|")).collect::<String>()
     };
     let names = BASH.replace("@ONE@", &list(false)).replace("@SEVERAL@", &list(true));
     match text.rfind("\nif [[ \"${BASH_VERSINFO") {
@@ -100,14 +107,15 @@ fn bash(text: &str, takers: &[(String, bool)]) -> String {
 const BASH: &str = r#"_synapse_with_names() {
     _synapse "$@"
     local cur="${COMP_WORDS[COMP_CWORD]}" command="${COMP_WORDS[1]}" what=""
+    local before="${COMP_WORDS[*]:1:COMP_CWORD-1}"
     case "$cur" in -*) return 0 ;; esac
     if [[ $COMP_CWORD -eq 1 ]]; then
         what=clis
     elif [[ "${COMP_WORDS[COMP_CWORD-1]}" == --from ]]; then
         what=agents
-    elif [[ $COMP_CWORD -eq 2 && " @ONE@ " == *" $command "* ]]; then
+    elif [[ "|@ONE@" == *"|$before|"* ]]; then
         what=agents
-    elif [[ " @SEVERAL@ " == *" $command "* ]]; then
+    elif [[ "|@SEVERAL@" == *"|$command|"* ]]; then
         what=agents
     fi
     [[ -z "$what" ]] && return 0
@@ -149,12 +157,23 @@ fn zsh(text: &str) -> String {
 }
 
 fn fish(takers: &[(String, bool)]) -> String {
-    let names: Vec<&str> = takers.iter().map(|(name, _)| name.as_str()).collect();
-    format!(
-        "complete -c synapse -n \"__fish_synapse_needs_command\" -f -a \"(synapse __complete clis 2>/dev/null)\" \
-         -d 'Start this CLI as an agent'\n\
-         complete -c synapse -n \"__fish_synapse_using_subcommand {}\" -f -a \"(synapse __complete agents \
-         2>/dev/null)\" -d 'Agent'\n",
-        names.join(" ")
-    )
+    let (below, names): (Vec<&str>, Vec<&str>) =
+        takers.iter().map(|(name, _)| name.as_str()).partition(|name| name.contains(' '));
+    let agents = |condition: &str| {
+        format!(
+            "complete -c synapse -n \"{condition}\" -f -a \"(synapse __complete agents 2>/dev/null)\" -d 'Agent'\n"
+        )
+    };
+    let mut text =
+        "complete -c synapse -n \"__fish_synapse_needs_command\" -f -a \"(synapse __complete clis \
+                    2>/dev/null)\" -d 'Start this CLI as an agent'\n"
+            .to_owned();
+    text += &agents(&format!("__fish_synapse_using_subcommand {}", names.join(" ")));
+    for path in below {
+        let mut words = path.split(' ');
+        let first = words.next().unwrap_or_default();
+        let rest: Vec<String> = words.map(|word| format!("__fish_seen_subcommand_from {word}")).collect();
+        text += &agents(&format!("__fish_synapse_using_subcommand {first}; and {}", rest.join("; and ")));
+    }
+    text
 }
