@@ -48,7 +48,7 @@ fn what_an_agent_shares_is_shown_kept_and_told_to_its_followers() {
     });
     assert_eq!(world.json(&["follow", "--list"])[0]["agent_id"], ana.id.as_str());
     world.ok(&["unfollow", "ana"]);
-    assert!(world.ok(&["follow", "--list"]).contains("you follow nobody"));
+    assert!(world.ok(&["follow", "--list"]).contains("you follow no running agent"));
     world.ok(&["share", "--clear", "--from", "ana"]);
     world.wait_until("it is shown no more", || world.entry("ana").unwrap().get("context").is_none());
 }

@@ -27,7 +27,7 @@ fn a_rotated_token_overlaps_with_the_one_before_and_then_not() {
     let (world, shout) = stage();
     let first = world.token();
     let told = world.ok(&["token", "rotate", "--overlap", "1h"]);
-    assert!(told.contains("the one before is taken for another 1 h"), "{told}");
+    assert!(told.contains("the old token stays valid for 1 h"), "{told}");
     let second = world.token();
     assert!(first != second && !told.contains(&first) && !told.contains(&second));
     assert_eq!(ask(&shout, &second).status, 200, "at once, in the node that was running");

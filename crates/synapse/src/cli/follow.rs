@@ -1,4 +1,4 @@
-//! `synapse follow` and `unfollow`: hear what an agent shares (PTY-10).
+//! `synapse follow`: subscribes to what an agent shares (PTY-10).
 //!
 //! Who follows gets a note for each thing that is shared: an agent in its inbox, a person in theirs. `--tail`
 //! follows only while it runs, and leaves no trace.
@@ -62,7 +62,7 @@ async fn change(roll: &Roll, raw: &str, follow: bool, from: Option<String>, json
     let label = roll.label(&id);
     if !roll.is_held(&id) {
         let message =
-            format!("{label} is not running, and only it knows its followers; start it, then try again");
+            format!("{label} is not running, and only its node has its followers; start it, then try again");
         return Err(Fail::new(fail::TIMED_OUT, "not_running", message));
     }
     let request = FollowRequest { follow, from };
@@ -73,9 +73,9 @@ async fn change(roll: &Roll, raw: &str, follow: bool, from: Option<String>, json
     if json {
         show::json(&shared);
     } else if follow {
-        show::out(&format!("what {label} shares comes to your inbox from now on"));
+        show::out(&format!("subscribed; what {label} shares comes to your inbox"));
     } else {
-        show::out(&format!("{label} is no longer followed"));
+        show::out(&format!("unsubscribed from {label}"));
     }
     Ok(())
 }
@@ -100,7 +100,7 @@ async fn list(roll: &Roll, from: Option<String>, json: bool) -> Done {
     if json {
         show::json(&views);
     } else if rows.is_empty() {
-        show::out("you follow nobody that runs; `synapse follow <AGENT>`");
+        show::out("you follow no running agent; `synapse follow <AGENT>` subscribes");
     } else {
         show::out(&show::table(&["AGENT", "SINCE", "SHARES"], &rows));
     }

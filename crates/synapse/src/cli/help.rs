@@ -259,6 +259,22 @@ mod tests {
         command().get_subcommands().filter(init_apart).for_each(|sub| check(sub, "synapse"));
     }
 
+    /// Finding 25: `-n` was a limit in one command and unknown in the next.
+    #[test]
+    fn n_is_the_limit_in_every_command() {
+        fn check(command: &Command, count: &mut usize) {
+            for arg in command.get_arguments() {
+                let (is_n, is_limit) = (arg.get_short() == Some('n'), arg.get_long() == Some("limit"));
+                assert_eq!(is_n, is_limit, "{} {}", command.get_name(), arg.get_id());
+                *count += usize::from(is_n);
+            }
+            command.get_subcommands().for_each(|sub| check(sub, count));
+        }
+        let mut count = 0;
+        check(&command(), &mut count);
+        assert!(count >= 5, "{count}");
+    }
+
     /// Finding 26.
     #[test]
     fn flags_for_calls_by_url_are_shown_where_they_apply() {

@@ -1,4 +1,4 @@
-//! `synapse keys token`: replaces tokens without a restart, and says where they are (REST-5).
+//! `synapse keys token`: replaces tokens without a restart, and prints where they are (REST-5).
 //!
 //! A node looks at the files again when they change. Not for agents: keys are the user's.
 
@@ -75,9 +75,7 @@ fn refuse_agents(roll: &Roll) -> Done {
 fn rotate(roll: &Roll, agent: Option<&str>, overlap: Duration, json: bool) -> Done {
     refuse_agents(roll)?;
     if overlap > OVERLAP_MAX {
-        return Err(Fail::usage(
-            "an overlap of more than 30 days is none; rotate when all callers are ready",
-        ));
+        return Err(Fail::usage("the overlap cannot exceed 30 days; rotate when all callers are ready"));
     }
     let file = file_of(roll, agent)?;
     let overlap_ms = u64::try_from(overlap.as_millis()).unwrap_or(u64::MAX);
@@ -86,11 +84,11 @@ fn rotate(roll: &Roll, agent: Option<&str>, overlap: Duration, json: bool) -> Do
         return tell(&file, json);
     }
     let whose = agent.map_or_else(|| "your token".to_owned(), |agent| format!("the token of {agent}"));
-    show::out(&format!("{whose} is new; it is in {}", file.path().display()));
+    show::out(&format!("{whose} was replaced; the new one is in {}", file.path().display()));
     if overlap.is_zero() {
-        show::out("the one before is no longer taken");
+        show::out("the old token is no longer valid");
     } else {
-        show::out(&format!("the one before is taken for another {}", show::ago(overlap_ms)));
+        show::out(&format!("the old token stays valid for {}", show::ago(overlap_ms)));
     }
     Ok(())
 }
@@ -120,7 +118,7 @@ fn tell(file: &TokenFile, json: bool) -> Done {
     }
     show::out(&file.path().display().to_string());
     for old in taken {
-        show::out(&format!("an older one is taken for another {}", show::ago(old.until_ms - at)));
+        show::out(&format!("an older token stays valid for {}", show::ago(old.until_ms - at)));
     }
     Ok(())
 }
