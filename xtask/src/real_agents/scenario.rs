@@ -117,7 +117,7 @@ fn question_is_shown(stage: &Stage, place: usize) -> anyhow::Result<(u64, u64)> 
 }
 
 fn interrupt(stage: &mut Stage) -> anyhow::Result<Told> {
-    const BETWEEN: Duration = Duration::from_millis(250);
+    const BETWEEN: Duration = Duration::from_millis(600);
     const TEXT: &str = "talk on {{stream 60000}}";
     let from_ms = now_ms();
     let asked = stage.ask(TEXT)?;
