@@ -41,7 +41,7 @@ use crate::shell;
 use report::{Report, Row};
 use stage::Stage;
 
-pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people|terminal|delivery|a2a|bounds [--json] [--quick] [--only NAME] [--sends N]";
+pub(crate) const USAGE: &str = "usage: cargo xtask bench spine|people|terminal|delivery|a2a|bounds [--json] [--quick] [--only NAME] [--sends N] [--binary FILE]";
 
 const SENDS_MAX: usize = 1_000;
 
@@ -56,6 +56,8 @@ pub(crate) struct Wish {
     only: Option<String>,
     /// The number of messages to each real CLI.
     sends: Option<usize>,
+    /// Measure this binary, not the release build: what `dist` packs, or an earlier version.
+    binary: Option<PathBuf>,
 }
 
 /// Everything that a set of measurements works with.
@@ -149,13 +151,11 @@ pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
         line.extend(words.iter().map(String::as_str));
         return shell::show(root, &line, &[]);
     }
-    eprintln!("building the release binary");
-    shell::show(root, &["cargo", "build", "--release", "--quiet", "--package", "synapse"], &[])?;
     let own = std::env::current_exe().context("where this program is")?;
     let built = own.parent().context("a program has a folder")?;
     let folder = built.parent().context("a profile has a folder")?.join("bench");
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let stage = Stage::new(&folder, built.join("synapse"))?;
+    let stage = Stage::new(&folder, binary(root, built, &wish)?)?;
     let bench = Bench { root: root.to_owned(), folder, stage, wish };
     let report = bench.all()?;
     let file = bench.folder.join(format!("{}.json", bench.wish.set.name()));
@@ -167,6 +167,16 @@ pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<()> {
     }
     anyhow::ensure!(report.broken.is_empty(), "not measured: {}", report.broken.join("; "));
     Ok(())
+}
+
+/// The binary to measure, which is built unless it was given.
+fn binary(root: &Path, built: &Path, wish: &Wish) -> anyhow::Result<PathBuf> {
+    if let Some(given) = &wish.binary {
+        return given.canonicalize().with_context(|| format!("finding {}", given.display()));
+    }
+    eprintln!("building the release binary");
+    shell::show(root, &["cargo", "build", "--release", "--quiet", "--package", "synapse"], &[])?;
+    Ok(built.join("synapse"))
 }
 
 impl Bench {
@@ -214,6 +224,10 @@ fn parse(words: &[String]) -> Result<Wish, String> {
                 let name = name.ok_or_else(|| format!("--only takes one of {}", known.join(", ")))?;
                 wish.only = Some(name.to_owned());
             }
+            "--binary" => {
+                let file = words.next().ok_or("--binary takes a file")?;
+                wish.binary = Some(file.into());
+            }
             other => return Err(format!("`{other}` is not understood")),
         }
     }
@@ -236,12 +250,15 @@ mod tests {
     #[test]
     fn words_become_a_wish() {
         check("spine", Ok(Wish::default()));
-        let wish = Wish { set: Set::Spine, json: true, quick: true, only: Some("idle".into()), sends: None };
+        let wish = Wish { json: true, quick: true, only: Some("idle".into()), ..Wish::default() };
         check("spine --quick --only idle --json", Ok(wish));
         check(
             "people --only tls",
             Ok(Wish { set: Set::People, only: Some("tls".into()), ..Wish::default() }),
         );
+        let wish = Wish { set: Set::A2a, binary: Some("dist/synapse".into()), ..Wish::default() };
+        check("a2a --binary dist/synapse", Ok(wish));
+        check("a2a --binary", Err("takes a file"));
         check("people --only accept", Err("tls"));
         check("", Err("`delivery` or `a2a`"));
         check("a2a --only accept", Err("send, streams, flat"));

@@ -35,6 +35,7 @@ usage: cargo xtask <chore>
   sim [--seeds N] [--first-seed M] [--steps K] [--break NAME]
                     worlds with crashes and faults, each from one seed, and a checker over them
   bench spine|people|terminal|delivery|a2a|bounds [--json] [--quick] [--only NAME] [--sends N]
+       [--binary FILE]
                     how fast it is, beside what limits it, into target/bench/<set>.json
   real-agents [--watch-only] [--agents codex,claude,qwen@0.15.10] [--rounds N] [--size 80x24]
               [--only NAME,NAME] [--more] [--load] [--retry] [--json] [--keep] [--write]
