@@ -4,43 +4,57 @@
 //! Sources are `cargo metadata` for one system and the checksums in `Cargo.lock`. Not included:
 //! packages that only build or test the binary.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Context;
 use serde_json::{Value, json};
 
 /// Builds the bill of a package from the output of `cargo metadata` and the text of `Cargo.lock`.
 pub(crate) fn of(metadata: &Value, lock: &str, package: &str) -> anyhow::Result<Value> {
-    let packages = by_id(&metadata["packages"], "id").context("no packages in `cargo metadata`")?;
-    let nodes = by_id(&metadata["resolve"]["nodes"], "id").context("nothing resolved in `cargo metadata`")?;
-    let root = packages.iter().find(|(_, found)| found["name"] == package).map(|(id, _)| *id);
-    let root = root.with_context(|| format!("no package called {package}"))?;
     let sums = checksums(lock);
-    let mut linked = BTreeSet::new();
-    let mut ahead = vec![root];
-    let mut dependencies = Vec::new();
-    while let Some(id) = ahead.pop() {
-        if !linked.insert(id) {
-            continue;
+    let linked = linked(metadata, package)?;
+    let (mut root, mut components, mut dependencies) = (Value::Null, Vec::new(), Vec::new());
+    for (own, needs) in &linked {
+        let refs: Vec<String> = needs.iter().map(|needed| purl(needed)).collect();
+        dependencies.push(json!({ "ref": purl(own), "dependsOn": refs }));
+        if own["name"] == package {
+            root = component(own, "application", &sums);
+        } else {
+            components.push(component(own, "library", &sums));
         }
-        let mut needs = linked_deps(nodes.get(id).with_context(|| format!("{id} is not resolved"))?);
-        needs.retain(|id| packages.get(id).is_some_and(|found| !is_macro(found)));
-        let refs: Vec<String> =
-            needs.iter().filter_map(|id| packages.get(id)).map(|found| purl(found)).collect();
-        dependencies.push(json!({ "ref": purl(packages[id]), "dependsOn": refs }));
-        ahead.extend(needs);
     }
     dependencies.sort_by_key(|entry| entry["ref"].to_string());
-    let components: Vec<Value> =
-        linked.iter().filter(|id| **id != root).map(|id| component(packages[id], "library", &sums)).collect();
     Ok(json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": { "component": component(packages[root], "application", &sums) },
+        "metadata": { "component": root },
         "components": components,
         "dependencies": dependencies,
     }))
+}
+
+/// The package and all that is linked into it, each with what it needs, sorted by id.
+pub(crate) fn linked<'a>(
+    metadata: &'a Value,
+    package: &str,
+) -> anyhow::Result<Vec<(&'a Value, Vec<&'a Value>)>> {
+    let packages = by_id(&metadata["packages"], "id").context("no packages in `cargo metadata`")?;
+    let nodes = by_id(&metadata["resolve"]["nodes"], "id").context("nothing resolved in `cargo metadata`")?;
+    let root = packages.iter().find(|(_, found)| found["name"] == package).map(|(id, _)| *id);
+    let mut ahead = vec![root.with_context(|| format!("no package called {package}"))?];
+    let mut linked = BTreeMap::new();
+    while let Some(id) = ahead.pop() {
+        if linked.contains_key(id) {
+            continue;
+        }
+        let mut needs = linked_deps(nodes.get(id).with_context(|| format!("{id} is not resolved"))?);
+        needs.retain(|id| packages.get(id).is_some_and(|found| !is_macro(found)));
+        let found = needs.iter().filter_map(|id| packages.get(id)).copied().collect();
+        linked.insert(id, (packages[id], found));
+        ahead.extend(needs);
+    }
+    Ok(linked.into_values().collect())
 }
 
 fn by_id<'a>(list: &'a Value, key: &str) -> Option<BTreeMap<&'a str, &'a Value>> {
@@ -107,6 +121,7 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
 mod tests {
     use super::*;
     use crate::{audit, shell};
+    use std::collections::BTreeSet;
 
     /// Checks what the schema of CycloneDX 1.6 requires of the parts that we write.
     fn check(bom: &Value) {
