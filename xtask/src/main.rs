@@ -54,7 +54,9 @@ usage: cargo xtask <chore>
                     the demo in a real terminal, into docs/demo.cast and docs/demo.svg; --panes records
                     Claude Code and Codex with a mock of their models, into docs/panes.svg and two casts;
                     --redraw only draws those casts
-  dist              a stripped binary, packed with its checksum, under target/dist
+  dist [--target TRIPLE]... [--check] [--sizes]
+                    the files of a release, into target/packages: a static binary as archive, .deb, packages of
+                    npm and wheel; --check installs and runs each; --sizes shows what the binary consists of
   help              this text
 ";
 
@@ -77,7 +79,8 @@ enum Chore {
     Golden { bless: bool },
     Record { words: Vec<String> },
     Panes { words: Vec<String> },
-    Dist,
+    Dist { words: Vec<String> },
+    EmptyRoot { words: Vec<String> },
     Help,
 }
 
@@ -136,7 +139,10 @@ fn parse(words: &[&str]) -> Result<Chore, String> {
         [real_agents::panes::INSIDE, words @ ..] => {
             Ok(Chore::Panes { words: words.iter().map(ToString::to_string).collect() })
         }
-        ["dist"] => Ok(Chore::Dist),
+        ["dist", words @ ..] => Ok(Chore::Dist { words: words.iter().map(ToString::to_string).collect() }),
+        [dist::INSIDE, words @ ..] => {
+            Ok(Chore::EmptyRoot { words: words.iter().map(ToString::to_string).collect() })
+        }
         [] | ["help" | "--help" | "-h"] => Ok(Chore::Help),
         _ => Err(format!("`cargo xtask {}` is not a chore", words.join(" "))),
     }
@@ -161,7 +167,8 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Golden { bless } => golden::run(&root, bless),
         Chore::Record { words } => record::run(&root, &words),
         Chore::Panes { words } => real_agents::panes::inside(&root, &words),
-        Chore::Dist => dist::run(&root),
+        Chore::Dist { words } => dist::run(&root, &words),
+        Chore::EmptyRoot { words } => dist::inside(&words),
         Chore::Help => {
             print!("{USAGE}");
             Ok(())

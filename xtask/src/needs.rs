@@ -84,12 +84,40 @@ const NEEDS: &[Need] = &[
     },
     #[cfg(target_os = "linux")]
     Need {
+        name: "dpkg-deb",
+        probe: &["dpkg-deb", "--version"],
+        remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "dpkg"]),
+        hint: "the package of Debian that `cargo xtask dist` makes is tested with it: install dpkg",
+    },
+    #[cfg(target_os = "linux")]
+    Need {
         name: "ip",
         probe: &["ip", "-V"],
         remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "iproute2"]),
         hint: "it makes the network without a world in which real CLIs are tried: install iproute2",
     },
 ];
+
+/// What a static binary needs.
+const STATIC_NEEDS: &[Need] = &[
+    Need {
+        name: "musl-gcc",
+        probe: &["musl-gcc", "--version"],
+        remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "musl-tools"]),
+        hint: "what is written in C is compiled with it: install musl-tools (Debian) or musl-gcc",
+    },
+    Need {
+        name: "nm",
+        probe: &["nm", "--version"],
+        remedy: Remedy::RunAsRoot(&["apt-get", "install", "-y", "binutils"]),
+        hint: "`cargo xtask dist --sizes` reads the symbols with it: install binutils",
+    },
+];
+
+/// Makes sure that a static binary can be built.
+pub(crate) fn meet_for_static(root: &Path) -> anyhow::Result<()> {
+    meet_all(STATIC_NEEDS, |line| shell::works(root, line), |line| shell::show(root, line, &[]).is_ok())
+}
 
 /// Makes sure that everything the steps need is installed. The error names what is missing.
 pub(crate) fn meet(root: &Path) -> anyhow::Result<()> {
@@ -155,7 +183,8 @@ mod tests {
         (fetched.into_inner(), said)
     }
 
-    const FULL: &[&str] = &["cc", "fmt", "clippy", "nextest", "python3", "openssl", "curl", "npm", "ip"];
+    const FULL: &[&str] =
+        &["cc", "fmt", "clippy", "nextest", "python3", "openssl", "curl", "npm", "dpkg-deb", "ip"];
 
     fn without(name: &str) -> Vec<&'static str> {
         FULL.iter().copied().filter(|own| *own != name).collect()
@@ -182,6 +211,20 @@ mod tests {
         let (fetched, said) = check(&without("python3"), false, true);
         assert!(fetched.is_empty());
         assert!(said.unwrap().starts_with("python3 is missing"));
+    }
+
+    #[test]
+    fn a_static_build_names_the_package_of_its_compiler() {
+        let installed = std::cell::Cell::new(false);
+        let works = |line: &[&str]| line == IS_ROOT || line[0] == "nm" || installed.get();
+        let install = |line: &[&str]| {
+            installed.set(line.contains(&"musl-tools"));
+            true
+        };
+        meet_all(STATIC_NEEDS, works, install).unwrap();
+        assert!(installed.get());
+        let said = meet_all(STATIC_NEEDS, |line| line[0] == "nm", |_| false).unwrap_err().to_string();
+        assert!(said.contains("musl-gcc is missing") && said.contains("musl-tools"), "{said}");
     }
 
     #[test]

@@ -93,6 +93,9 @@ pub(crate) const JS_SERVER: Kit = Kit {
     packages: &["@a2a-js/sdk@1.3.0", "@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0", "express@5.3.0"],
 };
 
+/// The C compiler for other machines than this one, which `cargo xtask dist` needs.
+pub(crate) const ZIG: Kit = Kit { folder: "zig-0.15.2", with: Fetcher::Pip, packages: &["ziglang==0.15.2"] };
+
 const LIST: &str = "fetched";
 
 /// The Python interpreter of an installed kit.
