@@ -1,10 +1,6 @@
 //! A2A 1.0 against a real node: each operation over each binding, and the errors for bad input.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "a2a/grpc.rs"]
-mod grpc;
-
+use crate::grpc_client as grpc;
 use crate::world;
 use grpc::Client;
 use serde_json::{Value, json};

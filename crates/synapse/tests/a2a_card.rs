@@ -1,7 +1,5 @@
 //! The agent card of a real node: who may read it, what it contains, caching, and its signatures.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::process::Command;

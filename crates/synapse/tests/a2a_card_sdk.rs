@@ -1,7 +1,5 @@
 //! The agent card of a real node, read and verified by the official SDKs.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -1,7 +1,5 @@
 //! The real binary as a client of A2A agents: of our own nodes, and of servers that misbehave.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};

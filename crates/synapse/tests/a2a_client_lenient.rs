@@ -1,8 +1,6 @@
 //! The real binary as a client of slightly wrong A2A servers: it reads what it can, and `--wire`
 //! notes the faults.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::stranger::{

@@ -1,11 +1,7 @@
 //! What a script sees of the conversation it is part of, and how callers and tenants are kept
 //! apart.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "a2a/grpc.rs"]
-mod grpc;
-
+use crate::grpc_client as grpc;
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::World;

@@ -3,8 +3,6 @@
 //!
 //! Not here: JSON-RPC servers with one fault each (`a2a_doctor_faults`).
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::World;

@@ -1,7 +1,5 @@
 //! A2A servers with one fault each, and `synapse a2a doctor`, which reports the fault by name.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};

@@ -1,11 +1,7 @@
 //! ListTasks of a real node: order, stable pages while tasks change, filters, and visibility per
 //! caller.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "a2a/grpc.rs"]
-mod grpc;
-
+use crate::grpc_client as grpc;
 use crate::world;
 use grpc::Client;
 use serde_json::{Value, json};

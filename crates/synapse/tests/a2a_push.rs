@@ -1,8 +1,6 @@
 //! Push notifications of a real node: webhooks get every event, in order and authenticated, despite
 //! failures.
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! `synapse a2a add` and the like, and calling agents elsewhere by name: cards, keys, tokens, and our own nodes
 //! over A2A.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::fs::File;

@@ -1,8 +1,6 @@
 //! `synapse a2a serve`: a script as an A2A server, for holders of the token or for anyone on this
 //! machine.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::world::Agent;

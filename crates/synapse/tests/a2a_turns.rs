@@ -1,7 +1,5 @@
 //! What an agent sends over A2A besides a result: a direct message, a question, a prompt to decide.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::cli::Cli;

@@ -1,8 +1,6 @@
 //! A2A 0.3 on a real node, over both of its bindings, at the paths of 1.0: old clients work
 //! unchanged.
 
-#![allow(clippy::unwrap_used)]
-
 #[path = "a2a_v03/binding.rs"]
 mod binding;
 

@@ -1,7 +1,5 @@
 //! A2A as a plain HTTP client sees it: headers, content types, envelopes, and access control.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::world::Agent;

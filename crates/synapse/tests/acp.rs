@@ -1,8 +1,6 @@
 //! `synapse run --acp`: a program without a terminal, played by a scripted agent
 //! (`testkit/src/acp.py`).
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::acp::AcpAgent;

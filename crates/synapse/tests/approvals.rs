@@ -1,11 +1,7 @@
 //! Findings H4 and M10: what an approver sees, and which approvals are refused. Uses the real
 //! binary and a program that draws questions and calls hooks as Claude Code does.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "hooks/stage.rs"]
-mod stage;
-
+use crate::stage;
 use serde_json::{Value, json};
 use stage::{PROFILE, Stage};
 

@@ -1,8 +1,6 @@
 //! PTY-11: a person types `@agent …` at a program's empty composer. It goes to that agent, and the
 //! program sees none of it.
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use synapse_terminal::{Screen, Size};

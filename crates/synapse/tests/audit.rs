@@ -1,8 +1,6 @@
 //! The audit log of a real agent (REST-9): what it records, what it never records, and how it shows
 //! tampering.
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,6 @@
 //! `synapse broadcast`: who gets it, who does not and why, and that a repeat has no second effect
 //! (CLI-9).
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::Value;
 

@@ -1,7 +1,5 @@
 //! `synapse config` and the effective settings, with the real binary in a fresh home.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;

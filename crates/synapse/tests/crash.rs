@@ -3,8 +3,6 @@
 //!
 //! The number of rounds is `SYNAPSE_CRASH_ROUNDS`, 3 by default.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 use std::collections::BTreeSet;

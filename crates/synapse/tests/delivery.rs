@@ -1,8 +1,6 @@
 //! PTY-7, PTY-9, PTY-14, X-4, X-7, X-9, X-11: messages are typed into a program exactly once and
 //! unchanged, never into a prompt or a draft.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use synapse_testkit::cli::Cli;
 use synapse_testkit::http::Events;

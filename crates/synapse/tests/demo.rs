@@ -1,7 +1,5 @@
 //! `synapse demo`: prints what it promises, and leaves nothing behind.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

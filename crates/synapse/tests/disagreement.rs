@@ -1,11 +1,7 @@
 //! The screen rules of a profile contradict the program's hooks: `synapse doctor` reports it and
 //! proposes a rule, and nothing changes by itself.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "hooks/stage.rs"]
-mod stage;
-
+use crate::stage;
 use serde_json::{Value, json};
 use stage::{PROFILE, Stage};
 

@@ -1,7 +1,5 @@
 //! Full disks, and journals that are damaged or too new: the error is clear, and nothing is lost.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;

@@ -1,8 +1,6 @@
 //! The docs on the everyday commands are true: the examples in `docs/troubleshooting.md` work, and
 //! the commands print the objects in `docs/json.md`.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -1,8 +1,6 @@
 //! `synapse doctor`: each fault is created for real, found, and repaired where that is safe
 //! (CLI-9).
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

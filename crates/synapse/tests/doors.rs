@@ -1,7 +1,5 @@
 //! The HTTP API of a node, over both sockets: access control, routes and headers.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;

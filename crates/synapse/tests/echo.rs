@@ -1,7 +1,5 @@
 //! The built-in echo: an agent without a program, to try a client or a machine out.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 

@@ -1,7 +1,5 @@
 //! `/api/v1/events`: a follower that reconnects misses nothing and sees nothing twice.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,8 +1,6 @@
 //! Command agents: one process per task, its limits, its environment, and the cleanup of everything
 //! it started.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use synapse_testkit::processes::is_alive;
 use synapse_testkit::{Agent, World};

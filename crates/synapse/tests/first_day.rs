@@ -1,8 +1,6 @@
 //! What a new user meets on the first day: messages, errors, lists and cleaning up (findings 21 to
 //! 33).
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::Ran;

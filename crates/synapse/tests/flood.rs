@@ -1,8 +1,6 @@
 //! PTY-1, PTY-5: a flood of output is shown whole and in order, the final screen is right, and a
 //! client that does not read blocks nobody else.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use std::process::Command;
 use synapse_testkit::pty::Pty;

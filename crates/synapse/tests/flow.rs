@@ -1,7 +1,5 @@
 //! `a2a.flow` (CLI-7): the project's settings decide whether `send` waits, and it says so.
 
-#![allow(clippy::unwrap_used)]
-
 use synapse_testkit::World;
 
 fn settings(world: &World, text: &str) {

@@ -1,8 +1,6 @@
 //! Commands that were merged into others: the new names do the same, and the former ones still work
 //! and print the same, with `--json` too.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::stranger::{CARD, Stranger, card, here, json_answer, not_found, result, task, text};

@@ -3,11 +3,7 @@
 //! Not here: what the operations do (`a2a.rs`, over every binding), and invalid HTTP/2
 //! (`http2.rs`).
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "a2a/grpc.rs"]
-mod client;
-
+use crate::grpc_client as client;
 use crate::world;
 use bytes::Bytes;
 use client::{Client, Io, Way};

@@ -1,8 +1,6 @@
 //! `synapse history` and `search`: lists, search in every script, conversations across agents,
 //! exports (CLI-9, ENV-11, X-9).
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::Value;
 use synapse_testkit::World;

@@ -2,11 +2,7 @@
 //! broken events change nothing. Uses the real binary and a program that calls its hooks as Claude
 //! Code does.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "hooks/stage.rs"]
-mod stage;
-
+use crate::stage;
 use serde_json::{Value, json};
 use stage::{PROFILE, Stage};
 use std::io::Write as _;

@@ -1,7 +1,5 @@
 //! HTTP/2 at a real node, in hand-written frames: invalid frames, and floods of valid ones.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

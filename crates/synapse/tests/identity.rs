@@ -1,7 +1,5 @@
 //! Caller identity: a process below an agent is that agent, whatever its environment says.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 use synapse_testkit::World;

@@ -1,8 +1,6 @@
 //! Impersonation: every way we know of, tried with the real binary. Each is refused, or the
 //! message is attributed to the agent that sent it, or marked as unproven.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 use std::path::PathBuf;

@@ -1,8 +1,6 @@
 //! `synapse init` (PTY-13): changes other programs' files only as shown and confirmed, and restores
 //! them byte for byte.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -1,8 +1,6 @@
 //! `synapse init --mcp` (PTY-13): adds our entry to the settings of other programs, and restores
 //! them byte for byte.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -1,8 +1,6 @@
 //! `synapse interrupt` (X-4, PTY-9): running work is notified or stopped, the message comes next,
 //! and the history shows it.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 

@@ -1,7 +1,5 @@
 //! `synapse join`: a program becomes an agent and stays connected. The tests play the program.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 use std::collections::BTreeSet;

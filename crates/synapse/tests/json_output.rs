@@ -1,8 +1,6 @@
 //! What commands print with `--json`: JSON for every command, also for empty results and mistakes,
 //! with names in `snake_case`, and every name of it in `docs/json.md` (finding 23).
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

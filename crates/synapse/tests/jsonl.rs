@@ -1,7 +1,5 @@
 //! Programs that stream: a ten-line script in any language is a full agent.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::http::Events;

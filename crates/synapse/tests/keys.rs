@@ -1,8 +1,6 @@
 //! `synapse send-keys`: named keys reach a program as bytes, only from its user, and never in the
 //! middle of a message.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::cli::Cli;

@@ -1,8 +1,6 @@
 //! `synapse profile learn`: what it proposes for CLIs of several shapes, and that messages can be
 //! typed with the result.
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::Value;
 use synapse_testkit::World;
 use synapse_testkit::world::python;

@@ -1,8 +1,6 @@
 //! PTY-1: the state of a person's terminal after a viewer has left it, above all when its agent was
 //! stopped.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use std::process::Command;
 use synapse_terminal::{Screen, Size};

@@ -1,7 +1,6 @@
 //! System limits (A1): 500 tasks at once on a user's default limits, and accepted work waits while
 //! a limit is reached.
 
-#![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 
 use crate::world;

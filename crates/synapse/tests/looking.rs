@@ -1,7 +1,5 @@
 //! Watching agents: `explain` (CLI-11, X-9), `logs`, `list --watch` and `watch` (CLI-9, PTY-12).
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::Value;
 use std::process::Command;

@@ -3,6 +3,8 @@
 //! They are one program: each of its own would be linked with everything else anew. A file is a group of tests:
 //! `cargo nextest run -p synapse a2a_list::` runs one of them.
 
+#![allow(clippy::unwrap_used)]
+
 mod a2a;
 mod a2a_card;
 mod a2a_card_sdk;
@@ -92,6 +94,13 @@ mod unnoticed;
 mod upgrade;
 mod wait;
 mod watchdog;
+
+/// A client of gRPC that is not ours.
+#[path = "a2a/grpc.rs"]
+mod grpc_client;
+/// A CLI with hooks, played by a script.
+#[path = "hooks/stage.rs"]
+mod stage;
 
 use synapse_testkit::World;
 

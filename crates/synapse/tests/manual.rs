@@ -1,8 +1,6 @@
 //! Completions, manual pages and help are generated from the command line itself, and cost nothing
 //! when unused (CLI-9).
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,5 @@
 //! `synapse mcp serve` (PTY-13): the real binary, driven with hand-written JSON-RPC lines.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::path::Path;

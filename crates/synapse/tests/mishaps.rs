@@ -1,7 +1,5 @@
 //! PTY-1, PTY-4: failures of programs in terminals, and how they are handled.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use std::process::Command;
 use synapse_testkit::pty::Pty;

@@ -1,8 +1,6 @@
 //! Names across folders: running before stopped, then this folder before others, then names before
 //! types (X-3, CLI-4).
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::Value;
 use synapse_testkit::World;
 

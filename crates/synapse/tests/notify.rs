@@ -1,11 +1,7 @@
 //! How a person learns that an agent waits: the user's command, attached terminals, `synapse list
 //! --watch`.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "hooks/stage.rs"]
-mod stage;
-
+use crate::stage;
 use serde_json::{Value, json};
 use stage::Stage;
 use std::path::PathBuf;

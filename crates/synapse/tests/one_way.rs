@@ -1,8 +1,6 @@
 //! A terminal agent's answer to a one-way message is in the history, although its task ended
 //! before.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::Value;
 use synapse_testkit::World;

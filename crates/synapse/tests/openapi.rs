@@ -3,8 +3,6 @@
 //! `cargo xtask sdk` installs the tools. `cargo xtask test` does that too, and there a missing tool
 //! fails the test. Elsewhere the test is skipped with a message.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use std::path::{Path, PathBuf};
 use std::process::Command;

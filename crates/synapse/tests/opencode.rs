@@ -2,8 +2,6 @@
 //! server sends, and whenever it disappears, the state is never lost. Uses the real binary and a
 //! server that the test controls.
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::Command;

@@ -1,11 +1,7 @@
 //! A prompt that waits for a person: what every command says about it, who is notified, and how a
 //! denial affects the task.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "hooks/stage.rs"]
-mod stage;
-
+use crate::stage;
 use crate::world;
 use serde_json::{Value, json};
 use stage::Stage;

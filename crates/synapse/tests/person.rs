@@ -1,8 +1,6 @@
 //! PTY-1, PTY-8: what a person at a terminal expects: job control, sizes, exit codes, a restored
 //! terminal.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use std::process::Command;
 use synapse_testkit::pty::{Colours, Pty};

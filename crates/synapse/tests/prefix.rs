@@ -1,7 +1,5 @@
 //! PTY-1: a viewer's prefix key is configurable, and every text names the key that is set.
 
-#![allow(clippy::unwrap_used)]
-
 use std::process::Command;
 use synapse_testkit::World;
 use synapse_testkit::pty::Pty;

@@ -1,8 +1,6 @@
 //! Programs whose profile has no composer: messages are typed only if the user allows it, only
 //! while the program is quiet and shows what is typed, and never into a shell or a password prompt.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use synapse_testkit::World;
 use synapse_testkit::pty::Pty;

@@ -1,7 +1,5 @@
 //! PTY-9: recordings of programs in terminals, and the states seen in them.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,8 +1,6 @@
 //! Requests that a node refuses: too large, malformed, impossible. It gives the reason, and nothing
 //! changes.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 use synapse_testkit::http::Answer;

@@ -1,8 +1,6 @@
 //! The registry and the records of known agents: who runs, who ran, and which entries are not
 //! trusted.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

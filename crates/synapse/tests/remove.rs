@@ -1,7 +1,5 @@
 //! `synapse clean` and `synapse clean --uninstall`: remove our files when that is safe, and nothing else.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::os::unix::fs::symlink;

@@ -1,10 +1,6 @@
 //! The reported states of a wrapped agent while its node is killed and restarted (defects A and L).
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "hooks/stage.rs"]
-mod stage;
-
+use crate::stage;
 use serde_json::json;
 use stage::{PROFILE, Stage};
 use std::time::Duration;

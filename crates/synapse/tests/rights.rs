@@ -1,8 +1,6 @@
 //! Rights, secrets and addresses in the user's settings, with the real binary (REST-4, REST-5,
 //! REST-6).
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use synapse_testkit::http::Answer;

@@ -1,8 +1,6 @@
 //! Commands of agents in sandboxes: without sockets, with a read-only or hidden home, they can
 //! still communicate (CLI-10).
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::{Value, json};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;

@@ -4,8 +4,6 @@
 //! `cargo xtask sdk` installs the SDKs. `cargo xtask test` does that too, and there a missing SDK
 //! fails the test. Elsewhere the test is skipped with a message.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! `synapse send`: its output, what is stored, and its exit codes.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::Value;
 

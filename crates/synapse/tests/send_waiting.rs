@@ -1,8 +1,6 @@
 //! CLI-11: while `send --response` waits, a person at a terminal sees why. Ctrl-C says what
 //! remains.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use synapse_testkit::World;
 use synapse_testkit::cli::Cli;

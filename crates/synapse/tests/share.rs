@@ -1,8 +1,6 @@
 //! `synapse share` and `follow` (PTY-10): a shared context survives restarts, reaches followers
 //! once, and is shown only to authorized callers.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 

@@ -1,8 +1,6 @@
 //! PTY-1: starting a CLI: its arguments, a second one beside a running one, and starting
 //! it again.
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;

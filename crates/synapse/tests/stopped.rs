@@ -1,8 +1,6 @@
 //! X-7, CLI-11: a node that is stopped (SIGSTOP) or slow. Commands report it soon, and no message
 //! is lost or processed twice.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 use std::io::{Read as _, Write as _};

@@ -1,7 +1,5 @@
 //! `/api/v1/stream`: many messages over one request, each acknowledged in order once it is on disk.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::http::Connection;

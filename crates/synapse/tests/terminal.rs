@@ -1,8 +1,6 @@
 //! PTY-1, PTY-4, PTY-5, PTY-8: a program in a terminal survives its viewer and its node, and its
 //! screen is exact.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::Value;
 use std::process::Command;

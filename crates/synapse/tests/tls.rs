@@ -2,8 +2,6 @@
 //!
 //! Not here: our client's error messages when trust fails (`tls_trust.rs`).
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::json;
 use std::io::Write as _;

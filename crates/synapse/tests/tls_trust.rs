@@ -1,7 +1,5 @@
 //! When TLS trust fails, our client names the specific reason and a hint (REST-8).
 
-#![allow(clippy::unwrap_used)]
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use synapse_testkit::{Agent, World};

@@ -1,8 +1,6 @@
 //! Secrets over TCP (REST-5): rotated without a restart, rejected with a reason, counted, and slow
 //! to guess.
 
-#![allow(clippy::unwrap_used)]
-
 use synapse_testkit::http::Answer;
 use synapse_testkit::{Agent, World};
 

@@ -1,7 +1,5 @@
 //! A project's files are data, not code (H3), and secrets stay with the node (M6).
 
-#![allow(clippy::unwrap_used)]
-
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use synapse_testkit::{Ran, World};

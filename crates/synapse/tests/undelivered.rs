@@ -1,8 +1,6 @@
 //! X-12, finding 6: "stored" can be relied on. A message that the agent would refuse is refused at
 //! once, and its sender is notified if a stored message is refused after all.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::World;

@@ -4,8 +4,6 @@
 //! Afterwards both got the same input and look the same cell by cell, in their nodes and in the
 //! viewers' terminals.
 
-#![allow(clippy::unwrap_used)]
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 use synapse_terminal::{Screen, Size};

@@ -1,8 +1,6 @@
 //! Different versions: they work together, or say exactly what to upgrade. An upgrade loses
 //! nothing.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};

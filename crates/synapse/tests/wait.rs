@@ -1,8 +1,6 @@
 //! `synapse wait` (CLI-9): follows events across restarts and stops, and says who is missing and
 //! why (CLI-11).
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 
 const PATIENT: &str = "cat >> begun; echo >> begun; while [ ! -e go ]; do sleep 0.02; done; echo done";

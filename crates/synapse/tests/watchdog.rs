@@ -1,8 +1,6 @@
 //! PTY-12: a watch acts on what an agent's terminal shows: it nudges an idle agent, and reports one
 //! that waits for a person, is paused by its usage limit, or is wedged.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::world;
 use serde_json::{Value, json};
 use synapse_testkit::World;
