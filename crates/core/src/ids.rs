@@ -304,6 +304,17 @@ impl Label {
         }
     }
 
+    /// Parses the name of an agent. Words that mean somebody else are not names: an agent called
+    /// `user` would be taken for the user wherever a sender is shown.
+    pub fn parse_agent_name(raw: &str) -> Result<Self, BadId> {
+        const RESERVED: [&str; 3] = ["user", "node", "broadcast"];
+        let name = Self::parse(raw)?;
+        match RESERVED.iter().any(|word| raw.eq_ignore_ascii_case(word)) {
+            true => Err(bad("name", raw, "`user`, `node` and `broadcast` are reserved")),
+            false => Ok(name),
+        }
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -456,6 +467,10 @@ mod tests {
         for raw in ["", "-a", "a/b", "a b", "ａ", &"x".repeat(65)] {
             assert!(Label::parse(raw).is_err(), "{raw:?}");
         }
+        for raw in ["", "user", "User", "node", "BROADCAST"] {
+            assert!(Label::parse_agent_name(raw).is_err(), "{raw:?}");
+        }
+        assert!(Label::parse_agent_name("users").is_ok());
         for raw in ["Claude", "", "a#2", &"x".repeat(33)] {
             assert!(AgentType::parse(raw).is_err(), "{raw:?}");
         }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use synapse_core::ids::AgentId;
+use synapse_core::ids::{AgentId, Label};
 use synapse_holder::depth;
 use synapse_holder::terminal::visitors::{Doorkeeper, Visitor};
 use synapse_holder::{Death, Ended, HoldError, Program, StartTerminal, Terminal};
@@ -222,7 +222,10 @@ fn read_launch() -> Result<(Home, Launch), String> {
     use std::io::Read as _;
     let mut text = Vec::new();
     std::io::stdin().take(LAUNCH_BYTES_MAX).read_to_end(&mut text).map_err(|e| e.to_string())?;
-    let launch = serde_json::from_slice(&text).map_err(|e| format!("the launch file: {e}"))?;
+    let launch: Launch = serde_json::from_slice(&text).map_err(|e| format!("the launch file: {e}"))?;
+    if let Some(name) = &launch.name {
+        Label::parse_agent_name(name.as_str()).map_err(|bad| bad.to_string())?;
+    }
     let home = Home::from_env().map_err(|e| e.to_string())?;
     Ok((home, launch))
 }

@@ -166,3 +166,14 @@ fn speaker_is_the_agent_of_this_folder() {
         assert_eq!((goes_to(&p1, name), goes_to(&p2, name)), (place.clone(), place), "{name}");
     }
 }
+
+/// Words that mean others cannot be the name of an agent: `[A2A:…:user]` is the header of the user.
+#[test]
+fn agent_is_not_started_with_a_reserved_name() {
+    let Folders { world, .. } = folders();
+    for name in ["user", "USER", "node", "broadcast"] {
+        world.synapse(&["run", "-d", "--name", name, "--exec", "cat"]).fails(2, &["reserved"]);
+        world.synapse(&["join", "--name", name]).fails(2, &["reserved"]);
+    }
+    assert_eq!(world.json(&["list", "--all"]), serde_json::json!([]));
+}

@@ -117,6 +117,7 @@ fn exec_of(args: &Run, command: &str) -> Exec {
 
 pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
     let label = |raw: &String| Label::parse(raw).map_err(|bad| Fail::usage(bad.to_string()));
+    let agent_name = |raw: &String| Label::parse_agent_name(raw).map_err(|bad| Fail::usage(bad.to_string()));
     let dir = who.cwd.unwrap_or_else(|| PathBuf::from("."));
     let working_dir = dir.canonicalize().map_err(|e| Fail::usage(format!("{}: {e}", dir.display())))?;
     let kind = match who.kind {
@@ -125,7 +126,7 @@ pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
     };
     Ok(Wish {
         kind,
-        name: who.name.as_ref().map(label).transpose()?,
+        name: who.name.as_ref().map(agent_name).transpose()?,
         role: who.role.as_ref().map(label).transpose()?,
         capabilities: who.skills.iter().map(label).collect::<Result<_, _>>()?,
         description: who.description,
