@@ -146,6 +146,7 @@ impl Fault {
             | Refusal::NoSuchAgent { .. }
             | Refusal::Ambiguous { .. }
             | Refusal::HandleMoved { .. }
+            | Refusal::NameTaken { .. }
             | Refusal::AmbiguousTask { .. } => Kind::Params,
             Refusal::NoSuchTask { .. } | Refusal::NoSuchMessage { .. } => Kind::TaskNotFound,
             Refusal::TaskEnded { .. } | Refusal::NotNow { .. } | Refusal::NotPressed { .. } => {

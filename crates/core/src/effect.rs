@@ -4,7 +4,7 @@
 
 use crate::agents::{Agent, AgentState, Context, Heartbeat, Presence};
 use crate::ids::{
-    AgentId, AskId, ContextId, LinkId, MessageId, Seq, TaskId, TaskRef, Tenant, Timestamp, WatcherId,
+    AgentId, AskId, ContextId, Label, LinkId, MessageId, Seq, TaskId, TaskRef, Tenant, Timestamp, WatcherId,
 };
 use crate::listing::Listing;
 use crate::message::{Body, Chain, Digest, Expects, Key, Letter, Priority, Who};
@@ -157,6 +157,11 @@ pub enum Command {
     Follow {
         agent: AgentId,
         on: bool,
+    },
+    /// Gives an agent another name, or takes its name away.
+    Rename {
+        agent: AgentId,
+        name: Option<Label>,
     },
     /// Asks what an agent shared last, and who follows it.
     Shared {
@@ -351,6 +356,8 @@ pub enum Answer {
         context: Option<Context>,
         followers: Vec<crate::message::Sender>,
     },
+    /// The agent has the name that was asked for.
+    Renamed,
     Inbox(InboxView),
     Following {
         missed: Vec<Arc<Entry>>,

@@ -12,6 +12,7 @@ mod accept;
 mod ask;
 mod deliver;
 mod interrupt;
+mod rename;
 mod share;
 mod tasks;
 
@@ -103,6 +104,7 @@ impl Hub {
                     }
                     Command::Share { agent, text } => self.share(now, &caller, agent, text, out),
                     Command::Follow { agent, on } => self.follow(now, &caller, agent, on, out),
+                    Command::Rename { agent, name } => self.rename(now, &caller, agent, name, out),
                     question => self.answer(now, &caller, question, &facts),
                 };
                 self.tell(ask, answer, out);

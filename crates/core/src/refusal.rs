@@ -10,12 +10,19 @@ use crate::task::TaskState;
 
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Refusal {
-    #[error("no agent is called {target:?}{}", did_you_mean(nearest))]
-    NoSuchAgent { target: String, nearest: Vec<String> },
+    #[error("no agent is called {target:?}{}{}", if *renamed { " any more" } else { "" }, did_you_mean(nearest))]
+    NoSuchAgent {
+        target: String,
+        nearest: Vec<String>,
+        /// The nearest ones had this name before they were renamed.
+        renamed: bool,
+    },
     #[error("{target:?} could mean {}; use one of these", or_list(choices.iter().map(|choice| &*choice.target)))]
     Ambiguous { target: String, choices: Vec<Choice> },
     #[error("{target:?} was {was}, but its port now belongs to {now}; name the one you mean")]
     HandleMoved { target: String, was: String, now: String },
+    #[error("the name {name} is taken by {by}; choose another name, or rename that one first")]
+    NameTaken { name: String, by: String },
     #[error("{agent} already has {waiting} messages waiting, the most it may; retry when it has read some")]
     MailboxFull { agent: String, waiting: usize },
     #[error("{field}: {why}")]
@@ -78,6 +85,7 @@ impl Refusal {
             Self::NoSuchAgent { .. } => "no_such_agent",
             Self::Ambiguous { .. } => "ambiguous_target",
             Self::HandleMoved { .. } => "handle_moved",
+            Self::NameTaken { .. } => "name_taken",
             Self::MailboxFull { .. } => "mailbox_full",
             Self::BadField { .. } => "bad_field",
             Self::TooLarge { .. } => "too_large",

@@ -69,6 +69,10 @@ pub struct Candidate {
     /// Its working folder; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub folder: String,
+    /// Names that it had before. No target means an agent by one of these, but a hint
+    /// says how the agent is called now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_names: Vec<Label>,
 }
 
 /// The folders whose agents are preferred: the caller's own, then its parents up to
@@ -142,6 +146,10 @@ impl Candidate {
         if is_exact { Some(Fit::Exact) } else { is_type().then_some(Fit::Type) }
     }
 
+    fn was_called(&self, label: &str) -> bool {
+        self.former_names.iter().any(|former| former.as_str().eq_ignore_ascii_case(label))
+    }
+
     fn is_called_by_number(&self, label: &str) -> bool {
         self.name.is_none()
             && label.split_once('#').is_some_and(|(kind, number)| {
@@ -211,6 +219,8 @@ pub struct Choice {
 pub enum NoRoute {
     Unknown {
         nearest: Vec<String>,
+        /// The nearest ones had this name before they were renamed.
+        renamed: bool,
     },
     Ambiguous {
         choices: Vec<Choice>,
@@ -230,7 +240,8 @@ pub fn resolve(target: &Target, among: &[Candidate], near: &NearFolders) -> Resu
         Target::Skill(skill) => {
             let able = among.iter().filter(|c| c.capabilities.contains(skill));
             let ids: Vec<_> = least(able, |c| (!c.live, near.rank(&c.folder))).iter().map(|c| c.id).collect();
-            if ids.is_empty() { Err(NoRoute::Unknown { nearest: Vec::new() }) } else { Ok(ids) }
+            let unknown = || NoRoute::Unknown { nearest: Vec::new(), renamed: false };
+            if ids.is_empty() { Err(unknown()) } else { Ok(ids) }
         }
         Target::Here if among.len() == 1 => Ok(vec![among[0].id]),
         Target::Here => one_of(among.iter().collect(), among, near, ""),
@@ -288,7 +299,13 @@ fn one_of(
 ) -> Result<Vec<AgentId>, NoRoute> {
     match found.as_slice() {
         [only] => Ok(vec![only.id]),
-        [] => Err(NoRoute::Unknown { nearest: nearest(wanted, among, near) }),
+        [] => {
+            let renamed = renamed(wanted, among, near);
+            Err(match renamed.is_empty() {
+                true => NoRoute::Unknown { nearest: nearest(wanted, among, near), renamed: false },
+                false => NoRoute::Unknown { nearest: renamed, renamed: true },
+            })
+        }
         several => {
             let choice = |c: &&Candidate| Choice { id: c.id, target: c.call_it(among, near) };
             let mut choices: Vec<Choice> = several.iter().map(choice).collect();
@@ -306,9 +323,36 @@ fn describe(candidate: &Candidate) -> String {
     }
 }
 
+/// The most names that a hint offers.
+const NEAREST_MAX: usize = 3;
+
+/// Returns how agents are called now that once had the wanted name, the nearest first.
+fn renamed(wanted: &str, among: &[Candidate], near: &NearFolders) -> Vec<String> {
+    let (label, place) = split_place(wanted);
+    let is_meant = |c: &&Candidate| c.was_called(label) && place.is_none_or(|place| is_at(&c.folder, place));
+    let mut found: Vec<&Candidate> = among.iter().filter(is_meant).collect();
+    found.sort_by_key(|c| (!c.live, near.rank(&c.folder)));
+    found.into_iter().take(NEAREST_MAX).map(|c| c.call_it(among, near)).collect()
+}
+
+/// Returns the agent with which `id` in this folder would be confused if it had this name: another
+/// agent of the folder with the same name, or any agent that has it as a handle or start of its id.
+pub fn holder_of_name<'a>(
+    name: &Label,
+    id: &AgentId,
+    folder: &str,
+    among: &'a [Candidate],
+) -> Option<&'a Candidate> {
+    let name = name.as_str();
+    let has_it = |c: &&Candidate| {
+        let has_name = c.name.as_ref().is_some_and(|own| own.as_str().eq_ignore_ascii_case(name));
+        has_name && c.folder == folder || c.is_called_by_port(name) || is_id_prefix(name, &c.id)
+    };
+    among.iter().filter(|c| c.id != *id).find(has_it)
+}
+
 /// Returns up to three names that look like the wanted one.
 fn nearest(wanted: &str, among: &[Candidate], near: &NearFolders) -> Vec<String> {
-    const NEAREST_MAX: usize = 3;
     let wanted = split_place(wanted).0.to_ascii_lowercase();
     let mut scored: Vec<(usize, bool, String)> = among
         .iter()
@@ -368,6 +412,7 @@ mod tests {
             capabilities: vec![Label::parse("review").unwrap()],
             live,
             folder: folder.to_owned(),
+            former_names: Vec::new(),
         }
     }
 
@@ -378,7 +423,9 @@ mod tests {
     fn found(target: &str, world: &[Candidate], near: &NearFolders) -> String {
         match resolve(&Target::parse(target).unwrap(), world, near) {
             Ok(ids) => ids.iter().map(|id| id.to_string()[..2].to_owned()).collect::<Vec<_>>().join(" "),
-            Err(NoRoute::Unknown { nearest }) => format!("unknown; {}", nearest.join(" ")),
+            Err(NoRoute::Unknown { nearest, renamed }) => {
+                format!("{}; {}", if renamed { "renamed" } else { "unknown" }, nearest.join(" "))
+            }
             Err(NoRoute::Ambiguous { choices }) => {
                 let targets: Vec<_> = choices.iter().map(|choice| choice.target.as_str()).collect();
                 format!("ambiguous: {}", targets.join(" "))
@@ -514,6 +561,36 @@ mod tests {
         assert_eq!(found("claude@my-project", &world, &nowhere), "33");
         assert_eq!(found("claude#2", &world, &nowhere), "22");
         assert_eq!(found("claude#3", &world, &nowhere), "unknown; claude claude#1@p1 claude#2");
+    }
+
+    #[test]
+    fn former_name_leads_to_the_present_one() {
+        let (mut world, nowhere) = (world(), NearFolders::default());
+        for renamed in [1, 4] {
+            world[renamed].former_names = vec![Label::parse("anna").unwrap()];
+        }
+        assert_eq!(found("Anna", &world, &nowhere), "renamed; ana codex@p2", "the running one first");
+        assert_eq!(found("anna@p2", &world, &nowhere), "renamed; ana codex@p2");
+        assert_eq!(found("anna@p1", &world, &nowhere), "unknown; ana");
+        world[5].name = Some(Label::parse("anna").unwrap());
+        assert_eq!(found("anna", &world, &nowhere), "66", "whoever has it now is meant");
+    }
+
+    #[test]
+    fn name_is_taken_in_its_folder_and_as_a_handle_anywhere() {
+        let world = world();
+        let taken = |name: &str, id: u8, folder: &str| {
+            let name = Label::parse(name).unwrap();
+            holder_of_name(&name, &AgentId::from_bytes([id; 32]), folder, &world)
+                .map(|c| c.id.to_string()[..2].to_owned())
+        };
+        assert_eq!(taken("ANA", 0x55, "/w/p2").as_deref(), Some("22"));
+        assert_eq!(taken("ana", 0x55, "/w/p1"), None, "another folder");
+        assert_eq!(taken("ana", 0x22, "/w/p2"), None, "its own");
+        assert_eq!(taken("gemini", 0x11, "/w/p2").as_deref(), Some("66"), "a stopped one too");
+        assert_eq!(taken("codex", 0x11, "/w/p1"), None, "a type is no name");
+        assert_eq!(taken("claude-8100", 0x33, "/elsewhere").as_deref(), Some("11"));
+        assert_eq!(taken("22222222", 0x33, "/elsewhere").as_deref(), Some("22"));
     }
 
     #[test]

@@ -30,7 +30,8 @@ pub struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
     /// The door it came through: `http`, `stream`, `spool`, `outbox`, `hand`, `tcp` for callers
-    /// refused before any request, or `node` for the node itself.
+    /// refused before any request, `command` for a command while the agent did not run, or `node`
+    /// for the node itself.
     pub door: Word,
     pub verb: Word,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -50,7 +50,7 @@ pub fn status(refusal: &Refusal) -> u16 {
         Refusal::NoSuchAgent { .. } | Refusal::NoSuchTask { .. } | Refusal::NoSuchMessage { .. } => 404,
         Refusal::Ambiguous { .. } | Refusal::AmbiguousTask { .. } | Refusal::HandleMoved { .. } => 409,
         Refusal::Conflict { .. } | Refusal::TaskEnded { .. } | Refusal::NotNow { .. } => 409,
-        Refusal::NotPressed { .. } => 409,
+        Refusal::NameTaken { .. } | Refusal::NotPressed { .. } => 409,
         Refusal::TooLarge { .. } => 413,
         Refusal::MailboxFull { .. }
         | Refusal::TooFast { .. }
@@ -81,7 +81,13 @@ pub fn retry_after_s(refusal: &Refusal) -> Option<u64> {
 fn details(refusal: &Refusal) -> Option<serde_json::Value> {
     Some(match refusal {
         Refusal::BadField { field, .. } => json!({ "field": field }),
-        Refusal::NoSuchAgent { target, nearest } => json!({ "target": target, "nearest": nearest }),
+        Refusal::NoSuchAgent { target, nearest, renamed: false } => {
+            json!({ "target": target, "nearest": nearest })
+        }
+        Refusal::NoSuchAgent { target, nearest, renamed: true } => {
+            json!({ "target": target, "nearest": nearest, "renamed": true })
+        }
+        Refusal::NameTaken { name, by } => json!({ "name": name, "by": by }),
         Refusal::Ambiguous { target, choices } => {
             let candidates: Vec<&str> = choices.iter().map(|choice| &*choice.target).collect();
             json!({ "target": target, "candidates": candidates })

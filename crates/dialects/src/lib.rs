@@ -15,6 +15,7 @@ pub mod level;
 pub mod message;
 pub mod outbox;
 pub mod parse;
+pub mod rename;
 pub mod share;
 pub mod status;
 pub mod terminal;

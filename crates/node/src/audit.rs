@@ -17,7 +17,7 @@ use http::{HeaderValue, Method, StatusCode, Uri};
 use queue::Queue;
 use std::cell::RefCell;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,8 +28,10 @@ use synapse_core::policy::Caller;
 use synapse_core::routes::Target;
 use synapse_core::{Refusal, Timestamp};
 use synapse_dialects::audit::{self, Actor, Line, RequestId};
-use synapse_dialects::error;
-use synapse_store::audit::{Bounds, Hash};
+use synapse_dialects::{error, time};
+use synapse_store::audit::{AuditLog, Bounds, Hash};
+use synapse_store::files::FileError;
+use synapse_store::known::Known;
 
 /// A handle to the log; cheap to clone. If the log is off, every call does nothing.
 #[derive(Clone)]
@@ -59,9 +61,7 @@ impl Audit {
             return Ok(Self::off());
         }
         let queue = Arc::new(Queue::default());
-        let bounds =
-            Bounds::new(chosen.file_bytes_max, usize::try_from(chosen.files_max).unwrap_or(usize::MAX));
-        let writer = writer::Writer::new(dir, bounds, queue.clone());
+        let writer = writer::Writer::new(dir, bounds(chosen), queue.clone());
         std::thread::Builder::new().name("audit".into()).spawn(move || writer.run())?;
         let mut start = [0; 4];
         getrandom::fill(&mut start).map_err(|e| std::io::Error::other(e.to_string()))?;
@@ -167,11 +167,38 @@ impl Audit {
         self.write_now(line);
     }
 
+    /// Writes one line to the log of an agent that does not run; the caller holds its lock.
+    pub fn write_offline(dir: &Path, chosen: &synapse_settings::Audit, line: &Line) -> Result<(), FileError> {
+        if !chosen.enabled {
+            return Ok(());
+        }
+        let at = time::show(line.at);
+        let mut log = AuditLog::open(dir, bounds(chosen), &at)?;
+        let mut fields = Vec::new();
+        line.write(&mut fields);
+        log.push(&fields, &at)?;
+        log.sync(true)
+    }
+
     /// Begins the line of a message that did not arrive as a separate request.
     pub fn message(&self, who: &Actor, door: &'static str) -> Record {
         let bodies = self.0.as_ref().is_some_and(|inner| inner.bodies);
         let actor = self.is_on().then(|| who.clone());
         Record { at: now(), began: Instant::now(), door, facts: Facts { bodies, actor, ..Facts::default() } }
+    }
+}
+
+fn bounds(chosen: &synapse_settings::Audit) -> Bounds {
+    Bounds::new(chosen.file_bytes_max, usize::try_from(chosen.files_max).unwrap_or(usize::MAX))
+}
+
+/// Returns the note about a new name.
+pub fn renamed(before: &Known, after: &Known) -> String {
+    match (&before.name, &after.name) {
+        (Some(was), Some(name)) => format!("{was} is now {name}"),
+        (None, Some(name)) => format!("named {name}"),
+        (Some(was), None) => format!("no longer named {was}"),
+        (None, None) => "without a name, as before".to_owned(),
     }
 }
 

@@ -18,6 +18,7 @@ mod interrupt;
 mod keys;
 mod message;
 mod ops;
+mod rename;
 mod screen;
 mod share;
 mod signal;
@@ -35,6 +36,7 @@ use crate::handle::{Handle, Heard};
 use crate::hands::acp::AcpDesk;
 use crate::hands::terminal::Seat;
 use crate::metrics::{Metrics, Unproven};
+use crate::own_agent::OwnAgent;
 use crate::push::Push;
 use crate::registrar::Shown;
 use crate::uploads;
@@ -48,7 +50,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use synapse_a2a::fault::{Fault, Kind};
 use synapse_core::Refusal;
-use synapse_core::agents::Agent;
 use synapse_core::message::{Body, Letter, Piece};
 use synapse_core::policy::Caller;
 use synapse_core::routes::NearFolders;
@@ -73,7 +74,7 @@ pub struct App {
     /// The state of the agent's ACP program, if it has one.
     pub acp: Option<AcpDesk>,
     pub gate: Gate,
-    pub agent: Agent,
+    pub agent: OwnAgent,
     /// The folders whose agents are preferred when a target names more than one.
     pub near: NearFolders,
     pub shown: Shown,
@@ -199,6 +200,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(share::shared))
         .routes(routes!(share::share))
         .routes(routes!(share::follow))
+        .routes(routes!(rename::rename))
         .routes(routes!(api::agents))
         .routes(routes!(events::events))
         .routes(routes!(files::file))

@@ -32,6 +32,7 @@ mod notify;
 pub(crate) mod open_files;
 mod os;
 pub mod outbox;
+mod own_agent;
 pub mod owner;
 pub mod post;
 pub mod profiles;

@@ -125,7 +125,8 @@ impl Worker {
         if argv.is_empty() || is_over || is_done() {
             return;
         }
-        let notice = Notice::new(&self.app.agent, pending);
+        let agent = self.app.agent.now();
+        let notice = Notice::new(&agent, pending);
         let spec = notice.spec(argv, self.app.home.root());
         let began = Instant::now();
         let (folder, name, input) = (self.dir.notify(), name_of(pending.told_at_ms), notice.json());

@@ -10,7 +10,6 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use synapse_core::agents::{AgentState, Context, Presence};
 use synapse_core::ids::{AgentId, Timestamp};
-use synapse_store::home::Home;
 use synapse_store::registry::{Entry, PendingPrompt};
 use tokio::sync::watch;
 
@@ -91,14 +90,14 @@ pub fn start(
 ) -> tokio::task::JoinHandle<()> {
     let (cli, pending) = (app.cli(), app.pending());
     let notifier = Notifier::start(app, folders);
-    tokio::spawn(keep_entry(app.home.clone(), entry, news, cli, pending, notifier))
+    tokio::spawn(keep_entry(app.clone(), entry, news, cli, pending, notifier))
 }
 
-/// Writes the registry entry whenever the presence, the version of the CLI or the pending prompt
-/// changes, until the driver is gone. The code that ends the node decides whether to remove the
+/// Writes the registry entry whenever the presence, the name, the version of the CLI or the pending
+/// prompt changes, until the driver is gone. The code that ends the node decides whether to remove the
 /// entry.
 async fn keep_entry(
-    home: Home,
+    app: Shared,
     mut entry: Entry,
     mut news: watch::Receiver<Look>,
     mut cli: watch::Receiver<Cli>,
@@ -107,6 +106,7 @@ async fn keep_entry(
 ) {
     const PAUSE: Duration = Duration::from_millis(100);
     let mut is_first = true;
+    let mut names = app.agent.names();
     loop {
         let Look { presence, context } = news.borrow_and_update().clone();
         entry.status = presence.state;
@@ -122,10 +122,14 @@ async fn keep_entry(
         let Cli { version, tested } = cli.borrow_and_update().clone();
         (entry.cli_version, entry.cli_tested) = (version, tested);
         entry.pending = pending.borrow_and_update().clone();
-        let (to, copy) = (home.clone(), entry.clone());
+        let naming = names.borrow_and_update().clone();
+        (entry.name, entry.number) = (naming.name.clone(), naming.number);
+        let (to, copy) = (app.home.clone(), entry.clone());
         let written = tokio::task::spawn_blocking(move || copy.write(&to)).await;
-        if let Ok(Err(e)) = written {
-            tracing::warn!(error = %e, "the registry entry could not be written");
+        match written {
+            Ok(Ok(())) => app.agent.note_registered(&naming),
+            Ok(Err(e)) => tracing::warn!(error = %e, "the registry entry could not be written"),
+            Err(_) => {}
         }
         // After the registry: a node that is killed in between notifies after its restart, and one
         // that is killed later finds the prompt there.
@@ -140,6 +144,7 @@ async fn keep_entry(
             changed = news.changed() => changed.is_err(),
             Ok(()) = cli.changed() => false,
             Ok(()) = pending.changed() => false,
+            Ok(()) = names.changed() => false,
         };
         if ended {
             break;

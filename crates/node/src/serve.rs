@@ -19,6 +19,7 @@ use crate::launch::{Hand, Launch};
 use crate::listen::{ListenError, Listeners, PortWish};
 use crate::metrics::Metrics;
 use crate::network::Plan;
+use crate::own_agent::OwnAgent;
 use crate::profiles::Reload;
 use crate::push::Push;
 use crate::registrar::{self, Registrar};
@@ -173,7 +174,7 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
         return Err(told(&"its holder is gone; start the agent again with `synapse run`"));
     }
     let bytes = files::read_private(&dir.launch(), 1 << 20, Access::Plain).map_err(|e| told(&e))?;
-    let launch: Launch =
+    let mut launch: Launch =
         serde_json::from_slice(&bytes).map_err(|e| told(&format!("{}: {e}", dir.launch().display())))?;
     let settings = Current::new(home.root(), &launch.working_dir);
     let plan = Plan::of(&launch.listen, &settings.get()).map_err(|e| told(&e))?;
@@ -186,6 +187,8 @@ fn open(home: Home, agent: &AgentId) -> Result<Parts, Died> {
     let known = Known::load(&dir)
         .map_err(|e| told(&e))?
         .ok_or_else(|| told(&"this agent is not known yet; start it with `synapse run`"))?;
+    // It may have been renamed since it was started.
+    launch.name.clone_from(&known.name);
     Token::load_or_make(&home).map_err(|e| told(&e))?;
     TokenFile::of_agent(&dir).load_or_make().map_err(|e| told(&e))?;
     let spool = Spool::open(&dir.spool()).map_err(|e| told(&e))?;
@@ -238,7 +241,7 @@ async fn serve(parts: Parts) -> Result<Ended, Died> {
         seat: hand::seat(&launch, &dir)?,
         acp: AcpDesk::of(&launch.hand),
         gate,
-        agent,
+        agent: OwnAgent::new(&agent, known.number()),
         near: registry::near_folders(&launch.working_dir),
         shown,
         metrics,

@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
+/// The door of a line that a command wrote while the agent did not run.
+pub const COMMAND_DOOR: &str = "command";
+
 /// SHA-256 of a line without its line end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Hash(pub [u8; 32]);

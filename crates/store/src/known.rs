@@ -25,10 +25,17 @@ pub struct Known {
     pub kind: AgentType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Label>,
-    /// The suffix that distinguishes it from others of its type in its folder:
-    /// a name, or `2`, `3`, ….
+    /// The names that it had before, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_names: Vec<Label>,
+    /// The suffix that distinguishes it from others of its type in its folder: its first
+    /// name, or `2`, `3`, …. It is part of the id, so it stays when the agent is renamed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suffix: Option<String>,
+    /// Its number among the unnamed agents of its type and folder, if its name was taken away and
+    /// its suffix is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assigned_number: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Label>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -133,7 +140,15 @@ impl Known {
     /// Returns its number among the unnamed agents of its type and folder; `None` for the
     /// first and for named ones.
     pub fn number(&self) -> Option<u32> {
-        self.suffix.as_ref().filter(|_| self.name.is_none()).and_then(|suffix| suffix.parse().ok())
+        self.reserved_number().filter(|number| self.name.is_none() && *number > 1)
+    }
+
+    /// Returns the number that it has whenever it has no name.
+    pub fn reserved_number(&self) -> Option<u32> {
+        match &self.suffix {
+            None => Some(1),
+            Some(suffix) => suffix.parse().ok().or(self.assigned_number),
+        }
     }
 
     /// Returns it as a stopped candidate for routing.
@@ -147,6 +162,7 @@ impl Known {
             capabilities: self.capabilities.clone(),
             live: false,
             folder: self.working_dir.clone(),
+            former_names: self.former_names.clone(),
         }
     }
 

@@ -19,6 +19,7 @@ mod head;
 pub mod history;
 pub mod holders;
 pub mod home;
+pub mod identity;
 pub mod journal;
 pub mod known;
 mod loss;

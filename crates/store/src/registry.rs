@@ -226,7 +226,7 @@ impl Entry {
         life(self, here, &mut HashMap::new())
     }
 
-    /// Returns it as a live candidate for routing.
+    /// Returns it as a live candidate for routing. Its former names are not in the entry.
     pub fn candidate(&self) -> Candidate {
         Candidate {
             id: self.agent_id,
@@ -237,6 +237,7 @@ impl Entry {
             capabilities: self.capabilities.clone(),
             live: true,
             folder: self.working_dir.clone(),
+            former_names: Vec::new(),
         }
     }
 }

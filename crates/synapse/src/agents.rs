@@ -20,6 +20,12 @@ use synapse_store::registry::{self, Entry, Life, NodeProcess, Place, Scan};
 
 use sandbox::{Sandbox, own_outbox};
 
+/// The name of an agent as seen from this folder, for callers that looked a while ago: it may have
+/// been renamed.
+pub fn label_now(id: &AgentId) -> String {
+    Roll::call_quietly().map_or_else(|_| id.short(), |(roll, _)| roll.label(id))
+}
+
 /// On whose behalf this process runs, as far as it can tell itself.
 enum Standing {
     User,

@@ -39,6 +39,7 @@ mod profile;
 mod reason;
 mod record;
 mod remote;
+mod rename;
 mod reply;
 mod run;
 pub mod send;
@@ -126,6 +127,9 @@ enum Command {
     /// Start a stopped agent again, as it was started before
     #[command(after_help = examples::START)]
     Start(start::Start),
+    /// Give an agent a name, or another one
+    #[command(after_help = examples::RENAME)]
+    Rename(rename::Rename),
     /// Record terminals; show, check and test CLI profiles
     #[command(after_help = examples::PROFILE)]
     Profile(profile::Profile),
@@ -415,6 +419,7 @@ fn dispatch(cli: Cli) -> Done {
     match cli.command {
         Command::Run(args) => run::run(args, json),
         Command::Start(args) => start::start(&args, json),
+        Command::Rename(args) => block_on(rename::rename(args, json)),
         Command::Attach(args) => attach::attach(args),
         Command::Screen(args) => block_on(attach::screen(args, json)),
         Command::Profile(args) => profile::profile(args, json),

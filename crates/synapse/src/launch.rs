@@ -14,6 +14,7 @@ use synapse_node::launch::{CardOptions, Extension};
 use synapse_node::{Hand, Launch, Listen, Ready};
 use synapse_store::files;
 use synapse_store::home::Home;
+use synapse_store::identity::{Identity, Origin};
 use synapse_store::known::Known;
 use synapse_store::spool::Spool;
 
@@ -36,12 +37,14 @@ pub struct Wish {
 #[derive(Debug, Clone)]
 pub struct Started {
     pub id: AgentId,
-    pub label: String,
+    /// Its name; of an unnamed agent its type and port.
+    pub name: String,
     pub handle: String,
     pub port: u16,
     /// How it is called by TCP.
     pub endpoint: String,
-    pub suffix: Option<String>,
+    /// Whether it has a name of its own.
+    pub is_named: bool,
     /// Messages that waited for it while it was away.
     pub resumed: bool,
     pub waiting: usize,
@@ -54,18 +57,19 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
     let hostname = hostname(home)?;
     let dir =
         wish.working_dir.to_str().ok_or_else(|| Fail::usage("the working folder's name is not UTF-8"))?;
-    let suffixes: Vec<Option<String>> = match &wish.name {
-        Some(name) => vec![Some(name.to_string())],
-        None => std::iter::once(None).chain((2..SUFFIX_MAX).map(|n| Some(n.to_string()))).collect(),
+    let origin = Origin { hostname: &hostname, folder: dir, kind: &wish.kind };
+    let (known, _) = Known::all(home);
+    let identities: Vec<Identity> = match &wish.name {
+        Some(name) => vec![origin.of_name(name, &known)],
+        None => (1..SUFFIX_MAX).filter_map(|number| origin.of_number(number, &known)).collect(),
     };
-    for suffix in suffixes {
-        let id = AgentId::derive(&hostname, dir, &wish.kind, suffix.as_deref());
+    for Identity { id, suffix } in identities {
         let before = Known::load(&home.agent(&id)).ok().flatten();
         let launch = Launch {
             id,
             kind: wish.kind.clone(),
             name: wish.name.clone(),
-            suffix: suffix.clone(),
+            suffix,
             role: wish.role.clone(),
             capabilities: wish.capabilities.clone(),
             description: wish.description.clone(),
@@ -113,15 +117,20 @@ pub fn start_again(home: &Home, launch: Launch) -> Result<Started, Fail> {
 }
 
 impl Started {
+    /// What it is called in this folder now.
+    pub fn label(&self) -> String {
+        crate::agents::label_now(&self.id)
+    }
+
     fn of(launch: &Launch, port: u16, endpoint: String, resumed: bool) -> Self {
         let agent = launch.agent(Some(port));
         Self {
             id: launch.id,
-            label: agent.label(),
+            name: agent.label(),
             handle: agent.handle().unwrap_or_default(),
             port,
             endpoint,
-            suffix: launch.suffix.clone(),
+            is_named: launch.name.is_some(),
             resumed,
             waiting: 0,
         }

@@ -257,17 +257,22 @@ fn write_down(home: &Home, launch: &Launch, started_by: Option<AgentId>) -> Resu
     let dir = home.agent(&launch.id);
     program_ended::Ended::forget(&dir);
     RuleDisagreement::forget(&dir);
+    let before = Known::load(&dir).ok().flatten();
+    // It may have been renamed after the command that starts it looked.
+    let name = before.as_ref().map_or_else(|| launch.name.clone(), |known| known.name.clone());
+    let launch = &Launch { name, ..launch.clone() };
     let text = serde_json::to_vec_pretty(launch).map_err(|e| told(&e))?;
     files::write_private(&dir.launch(), &text).map_err(|e| told(&e))?;
     let installed = program::installed().map_err(|e| told(&e))?;
     program::write_down(&dir, &installed).map_err(|e| told(&e))?;
-    let before = Known::load(&dir).ok().flatten();
     let now = synapse_node::driver::now().0;
     let known = Known {
         id: launch.id,
         kind: launch.kind.clone(),
         name: launch.name.clone(),
+        former_names: before.as_ref().map(|known| known.former_names.clone()).unwrap_or_default(),
         suffix: launch.suffix.clone(),
+        assigned_number: before.as_ref().and_then(|known| known.assigned_number),
         role: launch.role.clone(),
         capabilities: launch.capabilities.clone(),
         working_dir: launch.working_dir.display().to_string(),

@@ -76,6 +76,19 @@ fn a_line_for_an_agent_goes_to_it_and_the_program_sees_nothing() {
 }
 
 #[test]
+fn renamed_agent_is_called_by_its_new_name() {
+    check("{}", |world, cli, person| {
+        world.ok(&["rename", "shout", "loud"]);
+        at(person, "lo\thello\r");
+        person.wait_for("stored for loud, task ");
+        world.wait_until("it has got it", || world.ok(&["history", "loud"]).contains("HELLO"));
+        // Nobody is called by the old name.
+        person.keys("@shout hello\r");
+        assert_eq!(cli.was_given(1), ["@shout hello"]);
+    });
+}
+
+#[test]
 fn every_form_of_a_line_arrives() {
     check("{}", |world, cli, person| {
         at(person, "shout! now\r");

@@ -180,6 +180,8 @@ fn of_agents(world: &World, told: &mut Told) {
     told.run(world, "reply", &["the answer", "--task", &asked]);
     told.run(world, "cancel", &[world.send("slow", "more", &[]).as_str()]);
     told.run(world, "upgrade-agents", &["--all", "--dry-run"]);
+    told.run(world, "rename", &["slow", "slower"]);
+    told.run(world, "rename", &["slower", "slow"]);
     told.run(world, "kill", &["slow"]);
     told.run(world, "send", &["slow", "later"]);
     told.run(world, "explain", &["slow"]);

@@ -74,6 +74,7 @@ mod record;
 mod refusals;
 mod registry;
 mod remove;
+mod rename;
 mod restart;
 mod rights;
 mod sandbox;

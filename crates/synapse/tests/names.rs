@@ -177,3 +177,16 @@ fn agent_is_not_started_with_a_reserved_name() {
     }
     assert_eq!(world.json(&["list", "--all"]), serde_json::json!([]));
 }
+
+#[test]
+fn started_agent_is_called_as_the_list_calls_it() {
+    let Folders { world, p1, p2 } = folders();
+    let begun = |at: &World| at.ok(&["run", "-d", "--type", "claude", "--exec", "cat"]);
+    assert!(begun(&p1).starts_with("claude runs as synapse-claude-"));
+    assert!(begun(&p1).starts_with("claude#2 runs as synapse-claude-"));
+    assert!(begun(&p2).starts_with("claude runs as synapse-claude-"));
+    p1.ok(&["kill", "claude#2"]);
+    let again = p1.ok(&["start", "claude#2"]);
+    assert!(again.starts_with("claude#2 runs as ") && again.contains("mailbox"), "{again}");
+    drop(world);
+}

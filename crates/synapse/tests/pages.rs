@@ -31,6 +31,7 @@ const PRINTS: &[(&str, &[&str])] = &[
         "heavy_docs_two-agents",
         &[
             "THE TITLE, PLEASE",
+            "yell is called loud now",
             "from user",
             "from asker",
             "from asker (by user)",

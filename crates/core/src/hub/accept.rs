@@ -126,6 +126,7 @@ impl Hub {
                 capabilities: agent.capabilities.clone(),
                 live: self.presence.contains_key(&agent.id),
                 folder: String::new(),
+                former_names: Vec::new(),
             })
             .collect();
         let found = routes::resolve(target, &candidates, &NearFolders::default())
@@ -261,7 +262,7 @@ fn refused(target: &Target, no: NoRoute) -> Refusal {
         Target::Skill(skill) => format!("skill:{skill}"),
     };
     match no {
-        NoRoute::Unknown { nearest } => Refusal::NoSuchAgent { target, nearest },
+        NoRoute::Unknown { nearest, renamed } => Refusal::NoSuchAgent { target, nearest, renamed },
         NoRoute::Ambiguous { choices } => Refusal::Ambiguous { target, choices },
         NoRoute::Moved { was, now } => Refusal::HandleMoved { target, was, now },
     }

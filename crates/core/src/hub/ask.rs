@@ -55,7 +55,7 @@ impl Hub {
             Command::Interrupt { .. } | Command::Share { .. } | Command::Follow { .. } => {
                 unreachable!("handled before questions are")
             }
-            Command::KeepAnswer { .. } | Command::Cancel { .. } => {
+            Command::KeepAnswer { .. } | Command::Cancel { .. } | Command::Rename { .. } => {
                 unreachable!("handled before questions are")
             }
             Command::Send(_) | Command::Reply { .. } | Command::Report { .. } => {

@@ -183,8 +183,10 @@ fn refusals() -> Vec<Refusal> {
     let text = |text: &str| text.to_owned();
     let choice = |target: &str| Choice { id: AgentId::from_bytes([1; 32]), target: text(target) };
     let all = vec![
-        Refusal::NoSuchAgent { target: text("anna"), nearest: vec![text("ana")] },
-        Refusal::NoSuchAgent { target: text("zoe"), nearest: Vec::new() },
+        Refusal::NoSuchAgent { target: text("anna"), nearest: vec![text("ana")], renamed: false },
+        Refusal::NoSuchAgent { target: text("zoe"), nearest: Vec::new(), renamed: false },
+        Refusal::NoSuchAgent { target: text("shout"), nearest: vec![text("loud")], renamed: true },
+        Refusal::NameTaken { name: text("ana"), by: text("ana@p1") },
         Refusal::Ambiguous { target: text("claude"), choices: vec![choice("claude@p1"), choice("ana")] },
         Refusal::HandleMoved {
             target: text("codex-8100"),
@@ -237,7 +239,7 @@ fn is_listed(refusal: &Refusal) -> bool {
         | Refusal::Busy => true,
         Refusal::Stopping | Refusal::NotStored { .. } | Refusal::NotProven { .. } => true,
         Refusal::AddressRefused { .. } | Refusal::TooManyGuesses { .. } => true,
-        Refusal::SystemLimit { .. } => true,
+        Refusal::SystemLimit { .. } | Refusal::NameTaken { .. } => true,
         Refusal::NotPressed { .. } => true,
     }
 }

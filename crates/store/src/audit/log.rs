@@ -268,12 +268,13 @@ impl Tail {
             if let Some(linked) = Linked::parse(line) {
                 let last = Some(Link { seq: linked.seq, hash: Hash::of(line) });
                 let after = &bytes[end..];
+                let stopped = says_stop(line) || is_of_command(line) && Self::of(&bytes[..begin]).stopped;
                 let torn = match (after.is_empty(), ended) {
                     (true, true) => None,
                     (true, false) => Some(None),
                     (false, _) => Some(Some((after.len() as u64, Hash::of(after)))),
                 };
-                return Self { last, stopped: says_stop(line), torn };
+                return Self { last, stopped, torn };
             }
             if begin == 0 {
                 let torn = (!bytes.is_empty()).then(|| Some((bytes.len() as u64, Hash::of(bytes))));
@@ -284,14 +285,21 @@ impl Tail {
     }
 }
 
+#[derive(serde::Deserialize)]
+struct Said {
+    door: String,
+    verb: String,
+}
+
 /// Whether a line records the orderly stop of a node.
 fn says_stop(line: &[u8]) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Said {
-        door: String,
-        verb: String,
-    }
     serde_json::from_slice::<Said>(line).is_ok_and(|said| said.door == "node" && said.verb == "stop")
+}
+
+/// Whether a command wrote the line while no node ran, so that it says nothing about the node
+/// before it.
+fn is_of_command(line: &[u8]) -> bool {
+    serde_json::from_slice::<Said>(line).is_ok_and(|said| said.door == super::COMMAND_DOOR)
 }
 
 fn append_to(path: &Path) -> Result<File, FileError> {

@@ -53,9 +53,14 @@ pub fn near_folders(folder: &Path) -> NearFolders {
     NearFolders::new(up().take(depth + 1).map(|folder| folder.to_string_lossy().into_owned()).collect())
 }
 
-/// Like `candidates`, from data that was already read.
+/// Like `candidates`, from data that was already read; both lists are sorted by id.
 pub fn merge(scan: &Scan, known: &[Known]) -> Vec<Candidate> {
-    let mut all: Vec<Candidate> = scan.agents.iter().map(Entry::candidate).collect();
+    let former_names = |id: &AgentId| {
+        let found = known.binary_search_by_key(id, |known| known.id).ok();
+        found.map_or_else(Vec::new, |at| known[at].former_names.clone())
+    };
+    let live = |entry: &Entry| Candidate { former_names: former_names(&entry.agent_id), ..entry.candidate() };
+    let mut all: Vec<Candidate> = scan.agents.iter().map(live).collect();
     // The agents of a scan are sorted by id.
     let runs = |id: &AgentId| scan.agents.binary_search_by_key(id, |entry| entry.agent_id).is_ok();
     all.extend(known.iter().filter(|known| !runs(&known.id)).map(Known::candidate));

@@ -69,6 +69,7 @@ pub(super) fn attach(args: Attach) -> Done {
         Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => Left::Lost,
         Err(e) => return Err(e.into()),
     };
+    let label = crate::agents::label_now(&id);
     match left {
         Left::Detached => show::out(&super::wrap::detached(&label)),
         Left::Stopped(why) => show::out(&super::wrap::stopped(&label, &why)),

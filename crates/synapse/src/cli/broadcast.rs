@@ -281,6 +281,7 @@ mod tests {
         Candidate {
             number: None,
             folder: String::new(),
+            former_names: Vec::new(),
             id: AgentId::from_bytes([n; 32]),
             kind: AgentType::parse(kind).unwrap(),
             name: None,

@@ -37,6 +37,12 @@ Examples:
 The CLI begins a new conversation unless its flags say otherwise. `synapse claude --continue` continues the last \
 one, as the same agent.";
 
+pub(super) const RENAME: &str = "\
+Examples:
+  synapse rename claude review                          mail, tasks and history stay with it
+  synapse rename claude@p2 docs
+  synapse rename review --clear                         call it by its type again";
+
 pub(super) const SCREEN: &str = "\
 Examples:
   synapse screen claude

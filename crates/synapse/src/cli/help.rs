@@ -46,6 +46,7 @@ const GROUPS: &[(&str, &[(&str, Shown)])] = &[
         &[
             ("run", OnFirstPage),
             ("start", OnFirstPage),
+            ("rename", OnFirstPage),
             ("list", OnFirstPage),
             ("kill", OnFirstPage),
             ("explain", OnFirstPage),

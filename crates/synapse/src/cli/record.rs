@@ -114,7 +114,7 @@ fn record_program(args: Record, json: bool) -> Done {
         end_on_signals(&stream)?;
         let recorded = recorder.work(stream)?;
         recorded.tell(Some(&profile), json)?;
-        return recorded.ended.map_or(Ok(()), |code| wrap::tell_left(&started.label, &Left::Ended(code)));
+        return recorded.ended.map_or(Ok(()), |code| wrap::tell_left(&started.label(), &Left::Ended(code)));
     };
     let line = stream.try_clone()?;
     let writer = std::thread::Builder::new().name("recorder".into()).spawn(move || recorder.work(stream))?;
@@ -124,7 +124,7 @@ fn record_program(args: Record, json: bool) -> Done {
     }
     let recorded = writer.join().map_err(|_| Fail::new(fail::ERROR, "error", "the recorder died"))??;
     recorded.tell(Some(&profile), json)?;
-    wrap::tell_left(&started.label, &left)
+    wrap::tell_left(&started.label(), &left)
 }
 
 fn connect(socket: &Path) -> io::Result<UnixStream> {

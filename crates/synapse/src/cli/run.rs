@@ -180,18 +180,17 @@ fn kind_of(command: &str) -> AgentType {
 pub(super) fn tell(started: &Started, json: bool) {
     if json {
         show::json(&json!({
-            "agent_id": started.id, "name": started.label, "handle": started.handle, "port": started.port,
+            "agent_id": started.id, "name": started.name, "handle": started.handle, "port": started.port,
             "endpoint": started.endpoint, "resumed": started.resumed,
         }));
         return;
     }
-    let resumed = match (started.resumed, &started.suffix) {
-        (false, _) => String::new(),
-        (true, None) => ", with the mailbox of the one before it".to_owned(),
-        (true, Some(name)) if *name == started.label => ", with the mailbox it had before".to_owned(),
-        (true, Some(suffix)) => format!(", with the mailbox of #{suffix}"),
+    let resumed = match (started.resumed, started.is_named) {
+        (false, _) => "",
+        (true, false) => ", with the mailbox of the one before it",
+        (true, true) => ", with the mailbox it had before",
     };
-    show::out(&format!("{} runs as {}{resumed}", show::paint("1", &started.label), started.handle));
+    show::out(&format!("{} runs as {}{resumed}", show::paint("1", &started.label()), started.handle));
     match started.waiting {
         0 => {}
         1 => show::out("1 message came while it was away"),
@@ -217,7 +216,7 @@ async fn stay(home: Home, started: Started, json: bool) -> Done {
     let entry =
         synapse_store::registry::scan(&home).agents.into_iter().find(|entry| entry.agent_id == started.id);
     match entry {
-        Some(entry) => super::kill::stop(entry.pid, entry.start_time, &started.label).await,
+        Some(entry) => super::kill::stop(entry.pid, entry.start_time, &started.label()).await,
         None => Ok(()),
     }
 }
@@ -236,7 +235,7 @@ async fn watch(home: &Home, started: &Started, socket: &std::path::Path, json: b
                 return;
             }
             let why = why.map_or_else(String::new, |why| format!(": {}", show::cell(&why, 300)));
-            show::out(&format!("{} has stopped{why}", started.label));
+            show::out(&format!("{} has stopped{why}", started.label()));
             return;
         }
         if let Ok(client) = Client::connect(socket).await

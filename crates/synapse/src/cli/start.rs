@@ -44,12 +44,15 @@ pub(super) fn start(args: &Start, json: bool) -> Done {
         return Err(Fail::usage("standard input and output are not a terminal; leave out --attach"));
     }
     let roll = Roll::call()?;
-    let id = roll.find_stopped(&args.agent)?.id;
+    let candidate = roll.find_stopped(&args.agent)?;
+    let id = candidate.id;
     let label = roll.label(&id);
     if roll.is_held(&id) {
         return Err(already_runs(&roll, &id, &label));
     }
     let mut launch = read(&roll.home, &id, &label)?;
+    // It may have been renamed since it was started.
+    launch.name.clone_from(&candidate.name);
     check_folder(&launch.working_dir, &label)?;
     check_starter(&roll, &launch, &label, args.yes, json)?;
     if args.attach && !matches!(launch.hand, Hand::Terminal(_)) {
@@ -67,7 +70,7 @@ pub(super) fn start(args: &Start, json: bool) -> Done {
         return Ok(());
     };
     let left = viewer::view(person, &roll.home, id, Role::Viewer)?;
-    wrap::tell_left(&started.label, &left)
+    wrap::tell_left(&started.label(), &left)
 }
 
 fn already_runs(roll: &Roll, id: &AgentId, label: &str) -> Fail {

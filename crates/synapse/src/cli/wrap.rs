@@ -209,7 +209,7 @@ fn start(who: Who, chosen: Chosen, how: &How) -> Done {
         return Ok(());
     };
     let left = viewer::view(person, &Home::from_env()?, started.id, Role::Viewer)?;
-    tell_left(&started.label, &left)
+    tell_left(&started.label(), &left)
 }
 
 /// What is in the way: an agent of that name, or one of that type unless another one was asked for.
