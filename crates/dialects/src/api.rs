@@ -31,9 +31,14 @@ impl SenderView {
     /// Returns the name that the receiver reads. It marks what a user sent on behalf of an agent,
     /// and senders that are only claimed by a file.
     pub fn shown(&self) -> String {
+        self.shown_as(&self.label)
+    }
+
+    /// Like `shown`, for a sender that is called otherwise now, or here.
+    pub fn shown_as(&self, label: &str) -> String {
         let by_user = if self.by_user { " (by user)" } else { "" };
         let claim = if self.proof == "spool" { " (unproven)" } else { "" };
-        format!("{}{by_user}{claim}", self.label)
+        format!("{label}{by_user}{claim}")
     }
 }
 

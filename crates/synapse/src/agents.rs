@@ -8,7 +8,7 @@ use crate::fail::{self, Fail};
 use synapse_core::Refusal;
 use synapse_core::ids::{AgentId, TaskRef};
 use synapse_core::routes::{self, Candidate, NearFolders, NoRoute, Target};
-use synapse_dialects::api::TaskView;
+use synapse_dialects::api::{SenderView, TaskView};
 use synapse_holder::depth;
 use synapse_node::ancestry::{self, Kin};
 use synapse_peer::outbox::Own;
@@ -194,6 +194,16 @@ impl Roll {
                 false => c.call_it(&self.candidates, &self.near),
             },
         )
+    }
+
+    /// A sender for people: by its present name if it is an agent of this machine. The message has
+    /// the name that it had when it was sent.
+    pub fn sender(&self, from: &SenderView) -> String {
+        let id = AgentId::parse(&from.sender_id).ok();
+        match id.filter(|id| self.candidates.iter().any(|one| one.id == *id)) {
+            Some(id) => from.shown_as(&self.label(&id)),
+            None => from.shown(),
+        }
     }
 
     /// The outbox of the agent that this process runs below, if there is one.

@@ -190,3 +190,30 @@ fn started_agent_is_called_as_the_list_calls_it() {
     assert!(again.starts_with("claude#2 runs as ") && again.contains("mailbox"), "{again}");
     drop(world);
 }
+
+/// Messages keep the name that their sender had, such as `claude-8100`. People see the present one.
+#[test]
+fn history_and_inbox_show_agents_as_the_list_does() {
+    let Folders { world, p1, p2 } = folders();
+    start(&p1, &["--type", "claude"]);
+    start(&p2, &["--type", "claude"]);
+    assert_eq!(p1.ok(&["send", "claude@p2", "hello", "--from", "claude", "--response"]), "hello");
+    let listed = world.ok(&["history"]);
+    assert!(listed.contains("claude@p1 (by user) → claude@p2"), "{listed}");
+    let found = world.ok(&["history", "search", "hello"]);
+    assert!(found.contains("claude@p2 ⇢ claude@p1 (by user)"), "{found}");
+    let task = world.json(&["history"])[0]["task_id"].as_str().unwrap()[..8].to_owned();
+    let shown = world.ok(&["history", "show", &task]);
+    assert!(shown.contains("claude@p1 (by user) → claude@p2"), "{shown}");
+    assert!(![listed, found, shown].concat().contains("claude-"), "no port where a name exists");
+    p2.ok(&["kill", "claude"]);
+    p1.ok(&["send", "claude@p2", "later", "--from", "claude"]);
+    let held = world.ok(&["run", "-d", "--name", "slow", "--exec", "cat > taken; sleep 600"]);
+    assert!(held.starts_with("slow runs as "), "{held}");
+    p1.ok(&["send", "slow", "first", "--from", "claude"]);
+    p1.ok(&["send", "slow", "second", "--from", "claude"]);
+    world.wait_until("the second message waits", || {
+        let inbox = world.ok(&["inbox", "slow"]);
+        inbox.contains(" claude (by user) ") && inbox.contains("second")
+    });
+}

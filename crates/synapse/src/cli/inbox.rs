@@ -42,7 +42,7 @@ pub(super) async fn inbox(args: Inbox, calling: &Calling, json: bool) -> Done {
     if let Some(there) = There::named(args.agent.as_deref().unwrap_or_default(), calling)? {
         let path = format!("/api/v1/inbox?max={}", args.limit);
         let page = there.ask(async |client| client.get(&path).await).await?;
-        tell_page(&page, &there.to_string(), json);
+        tell_page(&SenderView::shown, &page, &there.to_string(), json);
         return Ok(());
     }
     let roll = Roll::call()?;
@@ -95,13 +95,13 @@ async fn of_agent(roll: &Roll, id: AgentId, take: bool, max: usize, json: bool) 
     let mut client = roll.connect(&id).await?;
     let page: InboxPage = client.get(&format!("/api/v1/inbox?max={max}")).await?;
     if take {
-        return read_notes(&mut client, &page, json).await;
+        return read_notes(roll, &mut client, &page, json).await;
     }
-    tell_page(&page, &label, json);
+    tell_page(&|from| roll.sender(from), &page, &label, json);
     Ok(())
 }
 
-fn tell_page(page: &InboxPage, label: &str, json: bool) {
+fn tell_page(sender: &dyn Fn(&SenderView) -> String, page: &InboxPage, label: &str, json: bool) {
     if json {
         show::json(page);
         return;
@@ -121,7 +121,7 @@ fn tell_page(page: &InboxPage, label: &str, json: bool) {
                 m.held.as_deref().map_or_else(String::new, |why| format!("  ({})", show::cell(why, 60)));
             vec![
                 show::line(m.task_id.get(..8).unwrap_or("?"), 8),
-                show::cell(&m.from.shown(), 32),
+                show::cell(&sender(&m.from), 32),
                 // On the scale on which people send.
                 m.priority.div_ceil(2).to_string(),
                 format!("{}{held}", show::cell(text, 80)),
@@ -143,7 +143,7 @@ pub(super) async fn report_seen(client: &mut Client, note: &MessageView) -> Done
 }
 
 /// The agent reads its notes: each is shown whole, and only then reported as seen.
-async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
+async fn read_notes(roll: &Roll, client: &mut Client, page: &InboxPage, json: bool) -> Done {
     let notes = notes_of(page);
     for note in &notes {
         if json {
@@ -151,7 +151,7 @@ async fn read_notes(client: &mut Client, page: &InboxPage, json: bool) -> Done {
         } else {
             let text = show::safe(note.text.as_deref().unwrap_or_default());
             let task = note.task_id.get(..8).unwrap_or(&note.task_id);
-            show::out(&format!("{} {text}", header(task, &note.from.shown())));
+            show::out(&format!("{} {text}", header(task, &roll.sender(&note.from))));
         }
         report_seen(client, note).await?;
     }
@@ -208,7 +208,7 @@ fn of_person(roll: &Roll, peek: bool, max: usize, json: bool) -> Done {
     let row = |letter: &ToPerson| {
         vec![
             letter.reply_to.get(..8).unwrap_or("").to_owned(),
-            show::cell(&letter.from.shown(), 32),
+            show::cell(&roll.sender(&letter.from), 32),
             show::cell(&letter.text, 100),
         ]
     };

@@ -92,7 +92,7 @@ pub(super) async fn status(args: Status, calling: &Calling, json: bool) -> Done 
                 "{} {} for {}",
                 task.short_id,
                 show::state(&task.state),
-                show::cell(&task.requester.shown(), 40)
+                show::cell(&roll.sender(&task.requester), 40)
             ),
         ]);
     }

@@ -37,7 +37,7 @@ pub(super) fn list(args: &List, json: bool) -> Done {
         note("no message is kept that fits; `synapse history --help` shows what can be asked");
         return Ok(());
     }
-    show::out(&table(&lines));
+    show::out(&table(&shelf, &lines));
     Ok(())
 }
 
@@ -65,7 +65,7 @@ fn of_task(book: &Book, task: &TaskRef, wanted: &Wanted) -> Page {
 }
 
 /// One line for each message, and one below it for its answer.
-fn table(lines: &[HistoryLine]) -> String {
+fn table(shelf: &Shelf, lines: &[HistoryLine]) -> String {
     let zone = TimeZone::system();
     let mut rows = Vec::new();
     for line in lines {
@@ -73,7 +73,7 @@ fn table(lines: &[HistoryLine]) -> String {
         let at = synapse_dialects::time::read("accepted_at", &message.accepted_at).unwrap_or_default();
         rows.push(vec![
             when::show(at, &zone),
-            format!("{} → {}", show::cell(&message.from.shown(), 32), line.record.to_label),
+            format!("{} → {}", show::cell(&shelf.roll.sender(&message.from), 32), line.record.to_label),
             message.task_id.get(..8).unwrap_or_default().to_owned(),
             show::state(&line.outcome.state),
             first_line(message.text.as_deref().unwrap_or_default()),

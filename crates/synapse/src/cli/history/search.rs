@@ -41,7 +41,7 @@ pub(super) fn search(args: &Search, json: bool) -> Done {
     if hits.is_empty() {
         note("nothing that is kept has all of that");
     } else {
-        show::out(&table(&hits));
+        show::out(&table(&shelf, &hits));
     }
     if let Some(why) = why {
         note(&why);
@@ -104,18 +104,27 @@ fn hit(book: &Book, past: &Past, query: &Query) -> Option<SearchHit> {
     Some(SearchHit { record, snippet, matches })
 }
 
-fn table(hits: &[(Timestamp, SearchHit)]) -> String {
+/// Who ended a task, by its present name if it is the agent that worked on it.
+fn ended_by(shelf: &Shelf, ended: &EndedRecord) -> String {
+    let worker = shelf.books.iter().find(|book| book.id.to_string() == ended.task.agent_id);
+    match (worker, &ended.task.answer) {
+        (Some(book), Some(_)) => book.label.clone(),
+        _ => ended.by.clone(),
+    }
+}
+
+fn table(shelf: &Shelf, hits: &[(Timestamp, SearchHit)]) -> String {
     let zone = TimeZone::system();
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (at, hit) in hits {
         let (who, task) = match &hit.record {
             HistoryRecord::Message(message) => {
-                let from = show::cell(&message.message.from.shown(), 32);
+                let from = show::cell(&shelf.roll.sender(&message.message.from), 32);
                 (format!("{from} → {}", message.to_label), &message.message.task_id)
             }
             HistoryRecord::Ended(ended) => {
-                let to = show::cell(&ended.task.requester.label, 32);
-                (format!("{} ⇢ {to}", show::cell(&ended.by, 32)), &ended.task.task_id)
+                let to = show::cell(&shelf.roll.sender(&ended.task.requester), 32);
+                (format!("{} ⇢ {to}", show::cell(&ended_by(shelf, ended), 32)), &ended.task.task_id)
             }
             HistoryRecord::Agent(_) | HistoryRecord::Artifact(_) => continue,
         };

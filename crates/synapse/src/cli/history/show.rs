@@ -42,7 +42,7 @@ pub(super) fn show(args: &Show, json: bool) -> Done {
     } else if json {
         show::json(&ConversationView { correlation_id: correlation, messages, complete });
     } else {
-        show::out(&drawn(&messages));
+        show::out(&drawn(&shelf, &messages));
     }
     if !complete {
         warn("this conversation is too long to be shown whole; the newest of it is shown");
@@ -168,14 +168,15 @@ fn message(book: &Book, past: &Past) -> Option<ConversationMessage> {
     })
 }
 
-fn drawn(messages: &[ConversationMessage]) -> String {
+fn drawn(shelf: &Shelf, messages: &[ConversationMessage]) -> String {
     let zone = TimeZone::system();
     let depths: Vec<usize> = messages.iter().map(|message| message.depth).collect();
     let mut lines = Vec::new();
     for (message, (head, below)) in messages.iter().zip(tree::branches(&depths)) {
         let view = &message.line.record.message;
         let at = synapse_dialects::time::read("accepted_at", &view.accepted_at).unwrap_or_default();
-        let who = format!("{} → {}", show::cell(&view.from.shown(), 40), message.line.record.to_label);
+        let who =
+            format!("{} → {}", show::cell(&shelf.roll.sender(&view.from), 40), message.line.record.to_label);
         let task = view.task_id.get(..8).unwrap_or_default();
         let state = show::state(&message.line.outcome.state);
         lines.push(format!("{head}{}  {task}  {state}  {}", show::paint("1", &who), when::show(at, &zone)));

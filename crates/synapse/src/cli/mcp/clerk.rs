@@ -328,7 +328,7 @@ async fn read_inbox(roll: &Roll, args: ReadInbox) -> Outcome {
         (n, _) => format!("{n} messages for {}, each in the words of its sender:", roll.label(&id)),
     };
     for message in &shown {
-        let from = message.from.shown();
+        let from = roll.sender(&message.from);
         let head = format!("\nFrom {from}, task {}:", message.task_id.get(..8).unwrap_or("?"));
         text.push_str(&quoted(&head, message.text.as_deref().unwrap_or_default()));
         if is_read {
@@ -351,7 +351,7 @@ fn person_inbox(roll: &Roll, peek: bool, max: usize) -> Outcome {
     };
     for letter in &letters {
         let task = letter.reply_to.get(..8).map_or_else(String::new, |task| format!(", task {task}"));
-        text.push_str(&quoted(&format!("\nFrom {}{task}:", letter.from.shown()), &letter.text));
+        text.push_str(&quoted(&format!("\nFrom {}{task}:", roll.sender(&letter.from)), &letter.text));
     }
     let messages: Vec<Value> = letters
         .iter()
