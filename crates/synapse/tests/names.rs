@@ -217,3 +217,16 @@ fn history_and_inbox_show_agents_as_the_list_does() {
         inbox.contains(" claude (by user) ") && inbox.contains("second")
     });
 }
+
+#[test]
+fn follower_is_the_agent_of_this_folder() {
+    let Folders { world, p1, p2 } = folders();
+    start(&p1, &["--type", "claude"]);
+    start(&p2, &["--type", "claude"]);
+    let lead = world.run("lead", "cat", &[]);
+    p1.ok(&["follow", "lead", "--from", "claude"]);
+    let followers = lead.get("/api/v1/shared").json()["followers"].clone();
+    assert_eq!(followers[0]["sender_id"], p1.json(&["list"])[0]["agent_id"], "{followers}");
+    p1.ok(&["unfollow", "lead", "--from", "claude"]);
+    assert_eq!(lead.get("/api/v1/shared").json()["followers"], serde_json::json!([]));
+}

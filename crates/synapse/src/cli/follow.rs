@@ -65,6 +65,7 @@ async fn change(roll: &Roll, raw: &str, follow: bool, from: Option<String>, json
             format!("{label} is not running, and only its node has its followers; start it, then try again");
         return Err(Fail::new(fail::TIMED_OUT, "not_running", message));
     }
+    let from = from.as_deref().map(|raw| roll.speaker(raw)).transpose()?;
     let request = FollowRequest { follow, from };
     let shared: SharedView = wait::patiently(super::facts::PATIENCE, async || {
         roll.connect(&id).await?.post("/api/v1/follow", &request).await
