@@ -230,3 +230,15 @@ fn follower_is_the_agent_of_this_folder() {
     p1.ok(&["unfollow", "lead", "--from", "claude"]);
     assert_eq!(lead.get("/api/v1/shared").json()["followers"], serde_json::json!([]));
 }
+
+#[test]
+fn watch_is_known_by_the_present_name_of_its_agent() {
+    let Folders { world, p1, .. } = folders();
+    start(&p1, &["--name", "shout"]);
+    world.ok(&["watch", "-d", "shout"]);
+    world.ok(&["rename", "shout", "loud"]);
+    world.wait_until("the watch has begun", || world.json(&["watch", "--list"])[0]["process"].is_object());
+    let listed = world.ok(&["watch", "--list"]);
+    assert!(listed.contains(" loud ") && !listed.contains("shout"), "{listed}");
+    assert_eq!(world.ok(&["watch", "--stop", "loud"]), "1 stopped");
+}

@@ -389,6 +389,13 @@ fn is_old(plan: &Plan) -> bool {
     time::read("started", &plan.started).map_or(true, |at| now.since_ms(at) > BEGIN_MS)
 }
 
+/// What the watched agent is called now, in this folder.
+fn called(plan: &Plan) -> String {
+    let roll = Roll::call_quietly().ok().map(|(roll, _)| roll);
+    let roll = roll.filter(|roll| roll.candidates.iter().any(|one| one.id == plan.agent_id));
+    roll.map_or_else(|| plan.agent.clone(), |roll| roll.label(&plan.agent_id))
+}
+
 fn list(home: &Home, json: bool) -> Done {
     let plans = all(home)?;
     if json {
@@ -406,7 +413,7 @@ fn list(home: &Home, json: bool) -> Done {
             let last = plan.last_poke.as_ref().map_or_else(|| "-".to_owned(), |at| reason::ago(at, now));
             vec![
                 plan.id.clone(),
-                plan.agent.clone(),
+                called(plan),
                 plan.seen.clone().unwrap_or_else(|| "-".to_owned()),
                 show::ago(plan.idle_ms),
                 format!("{} of {}", plan.pokes, plan.max),
@@ -421,12 +428,11 @@ fn list(home: &Home, json: bool) -> Done {
 
 fn stop(home: &Home, what: &str, json: bool) -> Done {
     let plans = all(home)?;
-    let meant: Vec<&Plan> = plans
-        .iter()
-        .filter(|plan| {
-            what == "all" || plan.id == what || plan.agent == what || plan.agent_id.to_string() == what
-        })
-        .collect();
+    let (roll, _) = Roll::call_quietly()?;
+    let agent = roll.find_one(what).ok().map(|one| one.id);
+    let is_meant =
+        |plan: &&Plan| what == "all" || plan.id == what || plan.agent == what || agent == Some(plan.agent_id);
+    let meant: Vec<&Plan> = plans.iter().filter(is_meant).collect();
     if meant.is_empty() && what != "all" {
         return Err(Fail::refused(format!("no watch is called {what:?}; `synapse watch --list` shows them")));
     }
