@@ -227,7 +227,10 @@ pub enum NoRoute {
     },
     /// The handle belonged to one agent, and its port now belongs to another.
     Moved {
+        /// The name or type of the one that it named.
         was: String,
+        /// The folder of that one; empty if unknown.
+        folder: String,
         now: String,
     },
 }
@@ -251,7 +254,8 @@ pub fn resolve(target: &Target, among: &[Candidate], near: &NearFolders) -> Resu
 
 fn named(name: &str, among: &[Candidate], near: &NearFolders) -> Result<Vec<AgentId>, NoRoute> {
     if let Some((known, usurper)) = moved(name, among) {
-        return Err(NoRoute::Moved { was: describe(known), now: usurper.call_it(among, near) });
+        let (was, folder) = (known.plain_label(), known.folder.clone());
+        return Err(NoRoute::Moved { was, folder, now: usurper.call_it(among, near) });
     }
     one_of(best(name, among, near), among, near, name)
 }
@@ -315,9 +319,9 @@ fn one_of(
     }
 }
 
-fn describe(candidate: &Candidate) -> String {
-    let label = candidate.plain_label();
-    match candidate.folder.as_str() {
+/// Describes a stopped agent: `shout (~/try, stopped)`.
+pub fn describe_stopped(label: &str, folder: &str) -> String {
+    match folder {
         "" => format!("{label} (stopped)"),
         folder => format!("{label} ({folder}, stopped)"),
     }
@@ -430,7 +434,9 @@ mod tests {
                 let targets: Vec<_> = choices.iter().map(|choice| choice.target.as_str()).collect();
                 format!("ambiguous: {}", targets.join(" "))
             }
-            Err(NoRoute::Moved { was, now }) => format!("moved: {was}; {now}"),
+            Err(NoRoute::Moved { was, folder, now }) => {
+                format!("moved: {}; {now}", describe_stopped(&was, &folder))
+            }
         }
     }
 

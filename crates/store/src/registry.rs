@@ -33,7 +33,7 @@ pub use foreign::ForeignEntry;
 pub use pending::PendingPrompt;
 pub use process::{NodeProcess, is_stopped};
 use process::{Process, look_at};
-pub use snapshot::{ObservedAgent, RegistrySnapshot, candidates, merge, near_folders};
+pub use snapshot::{ObservedAgent, RegistrySnapshot, candidates, label, merge, near_folders};
 
 /// A running agent, as its node publishes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

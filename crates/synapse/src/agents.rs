@@ -143,6 +143,10 @@ impl Roll {
         let target = Target::parse(raw).map_err(|bad| Refusal::bad_field("target", bad.to_string()))?;
         let ids = routes::resolve(&target, &self.candidates, &self.near).map_err(|no| match no {
             NoRoute::Ambiguous { choices } => choices::ambiguous(self, &target, &choices),
+            NoRoute::Moved { was, folder, now } => {
+                let folder = crate::show::folder(&folder);
+                Refusal::from((&target, NoRoute::Moved { was, folder, now })).into()
+            }
             other => Refusal::from((&target, other)).into(),
         })?;
         let mut found: Vec<&Candidate> = self.candidates.iter().filter(|c| ids.contains(&c.id)).collect();

@@ -246,7 +246,7 @@ fn starter(home: &Home, launch: &Launch) -> Result<Option<AgentId>, String> {
         Some(known) => Err(format!(
             "{} is an agent that somebody else started; an agent may start only new agents and those that it \
              started before: choose another --name",
-            launch.name.as_ref().map_or_else(|| known.id.short(), ToString::to_string)
+            registry::label(home, &known.id)
         )),
     }
 }

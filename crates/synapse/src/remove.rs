@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use synapse_core::ids::AgentId;
 use synapse_store::home::{AgentDir, Home};
+use synapse_store::registry;
 use synapse_store::spool::Spool;
 use synapse_store::{check, files};
 
@@ -171,7 +172,9 @@ pub fn remove_home(home: &Home, ids: &[AgentId], plan: &Plan, keep_mail: bool) -
     let told = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
     let mut claims = Vec::new();
     for id in ids {
-        claims.push(not_held(home.agent(id).path()).map_err(|why| format!("{}: {why}", id.short()))?);
+        claims.push(
+            not_held(home.agent(id).path()).map_err(|why| format!("{}: {why}", registry::label(home, id)))?,
+        );
     }
     for name in &plan.goes {
         let path = home.root().join(name);

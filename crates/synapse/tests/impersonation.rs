@@ -443,6 +443,11 @@ fn agent_cannot_take_over_a_stopped_agent() {
     let codes: Vec<&str> = told.lines().filter(|line| line.len() == 1).collect();
     assert_eq!(codes, ["5", "5"], "{told}");
     assert!(told.contains("somebody else started") && world.entry("worker").is_none(), "{told}");
+    // One without a name is called by its type, not by its id.
+    world.ok(&["run", "-d", "--type", "claude", "--exec", "cat"]);
+    world.ok(&["kill", "claude"]);
+    let told = inside(&world, "@ start claude; echo $?");
+    assert!(told.contains("claude is an agent that somebody else started"), "{told}");
     world.ok(&["kill", "mine"]);
     let told = inside(&world, "@ start mine; echo $?");
     assert!(told.trim().ends_with('0'), "its own, as it was: {told}");

@@ -2,7 +2,7 @@
 //! types (X-3, CLI-4).
 
 use serde_json::Value;
-use synapse_testkit::World;
+use synapse_testkit::{Ran, World};
 
 /// A home with three folders.
 struct Folders {
@@ -241,4 +241,18 @@ fn watch_is_known_by_the_present_name_of_its_agent() {
     let listed = world.ok(&["watch", "--list"]);
     assert!(listed.contains(" loud ") && !listed.contains("shout"), "{listed}");
     assert_eq!(world.ok(&["watch", "--stop", "loud"]), "1 stopped");
+}
+
+/// A stopped agent is shown with its folder, as a person writes it.
+#[test]
+fn handle_of_a_stopped_agent_is_described_by_name_and_folder() {
+    let Folders { world, p1, p2 } = folders();
+    let port = world.port();
+    start(&p1, &["--name", "shout", "--port", &port]);
+    p1.ok(&["kill", "shout"]);
+    start(&p2, &["--type", "other", "--port", &port]);
+    let args = ["send", &*format!("cat-{port}"), "hi"];
+    let mut command = world.command(&args);
+    let ran = Ran::new(&args, command.env("HOME", world.folder()).output().unwrap());
+    ran.fails(5, &["was shout (~/p1, stopped)", "belongs to other;"]);
 }

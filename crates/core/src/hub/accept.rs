@@ -264,7 +264,10 @@ fn refused(target: &Target, no: NoRoute) -> Refusal {
     match no {
         NoRoute::Unknown { nearest, renamed } => Refusal::NoSuchAgent { target, nearest, renamed },
         NoRoute::Ambiguous { choices } => Refusal::Ambiguous { target, choices },
-        NoRoute::Moved { was, now } => Refusal::HandleMoved { target, was, now },
+        NoRoute::Moved { was, folder, now } => {
+            let was = routes::describe_stopped(&was, &folder);
+            Refusal::HandleMoved { target, was, now }
+        }
     }
 }
 

@@ -43,6 +43,13 @@ pub fn candidates(home: &Home) -> Vec<Candidate> {
     merge(&scan(home), &Known::all(home).0)
 }
 
+/// Returns what an agent is called in any folder; the start of its id if nothing is known of it.
+pub fn label(home: &Home, id: &AgentId) -> String {
+    let all = candidates(home);
+    let found = all.iter().find(|one| one.id == *id);
+    found.map_or_else(|| id.short(), |one| one.call_it_anywhere(&all))
+}
+
 /// Returns the folders that are near to this one: the folder and its parents up to the
 /// repository's root. Without a repository it is only the folder itself.
 pub fn near_folders(folder: &Path) -> NearFolders {
