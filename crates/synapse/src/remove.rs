@@ -36,6 +36,10 @@ impl Mail {
 /// Looks only: whether an agent is old is told by when its files were changed.
 pub fn mail_of(dir: &AgentDir) -> Result<Mail, String> {
     let _claim = not_held(dir.path())?;
+    mail_under_lock(dir)
+}
+
+fn mail_under_lock(dir: &AgentDir) -> Result<Mail, String> {
     let spool = dir.spool();
     let spooled = match spool.exists() {
         true => Spool::open(&spool).and_then(|spool| spool.waiting()).map_err(|e| e.to_string())?,
@@ -53,9 +57,20 @@ pub fn idle_for(dir: &AgentDir) -> Option<Duration> {
     SystemTime::now().duration_since(dates.max()?).ok()
 }
 
-/// Removes an agent with its mail and its history.
-pub fn forget(dir: &AgentDir) -> Result<(), String> {
+/// What keeps an agent from being removed if it has come since the person was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptBy {
+    /// Nothing: its mail is given up.
+    Nothing,
+    Mail,
+}
+
+/// Removes an agent with its history.
+pub fn forget(dir: &AgentDir, kept_by: KeptBy) -> Result<(), String> {
     let _claim = not_held(dir.path())?;
+    if kept_by != KeptBy::Nothing && !mail_under_lock(dir)?.is_none() {
+        return Err("mail came for it meanwhile".to_owned());
+    }
     // First the file by which it is found: half of an agent must not get mail.
     files::remove(&dir.known()).map_err(|e| e.to_string())?;
     std::fs::remove_dir_all(dir.path()).map_err(|e| e.to_string())

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+use synapse_testkit::pty::Pty;
 use synapse_testkit::{Agent, Ran, World};
 
 /// Runs a command with a temporary folder of its own, where leftovers of demos are searched for.
@@ -55,6 +56,23 @@ fn agents_that_nobody_misses_are_forgotten() {
     run(&world, &["clean", "--forget", "with-mail", "--with-mail", "--yes"]).ok();
     assert!(!world.agent_dir(&with_mail.id).exists());
     assert_eq!(world.ok(&["send", "running", "hi", "--response"]), "hi");
+}
+
+/// Whoever confirms has read a list from before.
+#[test]
+fn mail_that_comes_while_clean_asks_is_kept() {
+    let world = world();
+    let agent = world.run("shout", "tr a-z A-Z", &[]);
+    world.ok(&["kill", "shout"]);
+    let mut person =
+        Pty::start(world.command(&["clean", "--stopped"]).env("TMPDIR", world.folder()), 120, 30);
+    person.wait_for("Remove this?");
+    world.ok(&["send", "shout", "later"]);
+    person.keys("y\r");
+    person.wait_for("mail came for it meanwhile");
+    assert!(world.agent_dir(&agent.id).exists());
+    world.ok(&["start", "shout"]);
+    world.wait_until("it has got it", || world.ok(&["history", "shout"]).contains("LATER"));
 }
 
 /// A used home is removed completely. This fails for new kinds of files that `uninstall` does not

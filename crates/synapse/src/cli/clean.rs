@@ -7,7 +7,8 @@ use super::{block_on, confirm};
 use crate::agents::Roll;
 use crate::doctor::{Finding, facts, judge, mend};
 use crate::fail::{self, Done, Fail};
-use crate::{remove, show};
+use crate::remove::{self, KeptBy};
+use crate::show;
 use clap::Args;
 use serde::Serialize;
 use std::time::Duration;
@@ -60,7 +61,7 @@ pub(super) fn clean(args: &Clean, json: bool) -> Done {
         return Err(Fail::refused("an agent may not remove things; only a person may"));
     }
     let stale: Vec<Finding> = judge::stale_findings(&facts::stale_files(&roll.home));
-    let agents = agents(&roll, args)?;
+    let agents = removals(&roll, args)?;
     if stale.is_empty() && agents.is_empty() {
         if json {
             show::json_none();
@@ -69,14 +70,12 @@ pub(super) fn clean(args: &Clean, json: bool) -> Done {
         }
         return Ok(());
     }
-    let what = |id: &AgentId, why: &str| format!("the agent {} with its history ({why})", roll.label(id));
+    let what = |gone: &Removal| format!("the agent {} with its history ({})", roll.label(&gone.id), gone.why);
     if !json {
         for finding in &stale {
             show::out(&show::safe(&finding.what));
         }
-        for (id, why) in &agents {
-            show::out(&what(id, why));
-        }
+        agents.iter().for_each(|gone| show::out(&what(gone)));
     }
     if !args.dry_run && !args.yes {
         confirm("Remove this?", "nothing was removed", json)?;
@@ -91,9 +90,10 @@ pub(super) fn clean(args: &Clean, json: bool) -> Done {
         let fix = finding.fix.as_ref().filter(|_| !args.dry_run);
         add(finding.what.clone(), fix.map_or(Ok(()), |fix| mend::mend(&roll.home, fix)));
     }
-    for (id, why) in agents {
-        let done = if args.dry_run { Ok(()) } else { remove::forget(&roll.home.agent(&id)) };
-        add(what(&id, &why), done);
+    for gone in agents {
+        let dir = roll.home.agent(&gone.id);
+        let done = if args.dry_run { Ok(()) } else { remove::forget(&dir, gone.kept_by) };
+        add(what(&gone), done);
     }
     tell(&rows, args.dry_run, json)
 }
@@ -122,9 +122,18 @@ fn tell(rows: &[Row], dry_run: bool, json: bool) -> Done {
     ))
 }
 
+/// An agent that goes.
+struct Removal {
+    id: AgentId,
+    why: String,
+    kept_by: KeptBy,
+}
+
 /// Which agents go, and why.
-fn agents(roll: &Roll, args: &Clean) -> Result<Vec<(AgentId, String)>, Fail> {
+fn removals(roll: &Roll, args: &Clean) -> Result<Vec<Removal>, Fail> {
     let mut gone = Vec::new();
+    let kept_by = if args.with_mail { KeptBy::Nothing } else { KeptBy::Mail };
+    let mut go = |id, why| gone.push(Removal { id, why, kept_by });
     for raw in &args.forget {
         let one = roll.find_stopped(raw)?;
         let label = roll.label(&one.id);
@@ -132,9 +141,9 @@ fn agents(roll: &Roll, args: &Clean) -> Result<Vec<(AgentId, String)>, Fail> {
             return Err(Fail::refused(format!("{label} runs; stop it first: `synapse kill {label}`")));
         }
         match remove::mail_of(&roll.home.agent(&one.id)) {
-            Ok(mail) if mail.is_none() => gone.push((one.id, "no mail waits for it".to_owned())),
-            Ok(mail) if args.with_mail => gone.push((one.id, format!("and {}", mail.shown()))),
-            Err(why) if args.with_mail => gone.push((one.id, format!("its mail cannot be read: {why}"))),
+            Ok(mail) if mail.is_none() => go(one.id, "no mail waits for it".to_owned()),
+            Ok(mail) if args.with_mail => go(one.id, format!("and {}", mail.shown())),
+            Err(why) if args.with_mail => go(one.id, format!("its mail cannot be read: {why}")),
             Ok(mail) => {
                 let message = format!("{} wait for {label}; add --with-mail to give them up", mail.shown());
                 return Err(Fail::refused(message));
@@ -148,11 +157,11 @@ fn agents(roll: &Roll, args: &Clean) -> Result<Vec<(AgentId, String)>, Fail> {
         }
     }
     let age = Duration::from_secs(args.older_than.saturating_mul(86_400));
-    let is_named = |id: &AgentId, gone: &[(AgentId, String)]| gone.iter().any(|(named, _)| named == id);
+    let named: Vec<AgentId> = gone.iter().map(|gone| gone.id).collect();
     for known in &roll.known {
         let dir = roll.home.agent(&known.id);
         let runs = roll.scan.agents.iter().any(|entry| entry.agent_id == known.id);
-        if runs || is_named(&known.id, &gone) {
+        if runs || named.contains(&known.id) {
             continue;
         }
         let idle = remove::idle_for(&dir);
@@ -162,7 +171,7 @@ fn agents(roll: &Roll, args: &Clean) -> Result<Vec<(AgentId, String)>, Fail> {
             _ => continue,
         };
         if remove::mail_of(&dir).is_ok_and(remove::Mail::is_none) {
-            gone.push((known.id, why));
+            gone.push(Removal { id: known.id, why, kept_by: KeptBy::Mail });
         }
     }
     Ok(gone)
