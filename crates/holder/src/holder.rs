@@ -111,9 +111,10 @@ pub fn recorded_holder(agent_dir: &Path) -> io::Result<Option<ProcessMark>> {
 
 /// Holds the agent until it ends. `node` makes the command that starts a node;
 /// it is asked anew for every start. `terminal` starts the agent's program, if
-/// it has one: the agent ends with it.
+/// it has one: the agent ends with it. The claim stays with the caller, who may have
+/// something to write down before the next holder comes.
 pub fn hold(
-    claim: Claim,
+    claim: &Claim,
     mut node: impl FnMut() -> Command,
     terminal: Option<StartTerminal>,
 ) -> Result<Ended, HoldError> {

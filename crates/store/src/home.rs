@@ -166,6 +166,11 @@ impl AgentDir {
         self.path.join("ended.json")
     }
 
+    /// How long it ran in its whole life.
+    pub fn lifetime(&self) -> PathBuf {
+        self.path.join("lifetime.json")
+    }
+
     /// Where the screen rules of its profile contradict the program's own reports.
     pub fn disagreement(&self) -> PathBuf {
         self.path.join("disagreement.json")

@@ -22,6 +22,7 @@ pub mod home;
 pub mod identity;
 pub mod journal;
 pub mod known;
+pub mod lifetime;
 mod loss;
 mod loss_report;
 pub mod notified;

@@ -5,16 +5,18 @@ use std::ffi::OsString;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 use synapse_core::ids::{AgentId, Label};
 use synapse_holder::depth;
 use synapse_holder::terminal::visitors::{Doorkeeper, Visitor};
-use synapse_holder::{Death, Ended, HoldError, Program, StartTerminal, Terminal};
+use synapse_holder::{Claim, Death, Ended, HoldError, Program, StartTerminal, Terminal};
 use synapse_node::ancestry::{self, Kin};
 use synapse_node::launch::InTerminal;
 use synapse_node::{Hand, Launch, Ready};
 use synapse_store::disagreement::RuleDisagreement;
 use synapse_store::home::{AgentDir, Home, socket_address};
 use synapse_store::known::Known;
+use synapse_store::lifetime::{EndedBy, Lifetime};
 use synapse_store::{ended as program_ended, files, holders, registry};
 
 /// Runs an inner process if the first argument names one.
@@ -80,22 +82,18 @@ fn node(id: &AgentId) -> ExitCode {
 
 /// The holder: claims the agent, writes down what it is, and stands under its node until it ends.
 fn hold(id: &AgentId) -> ExitCode {
-    let told = |why: String| {
-        launch::say(&Ready::CannotRun { why });
-        ExitCode::FAILURE
-    };
     // A session of its own: closing the terminal it was started from ends nothing.
     let _ = rustix::process::setsid();
     let (home, launch) = match read_launch() {
         Ok(read) => read,
-        Err(why) => return told(why),
+        Err(why) => return cannot_run(why),
     };
     if launch.id != *id {
-        return told("the launch file is of another agent".into());
+        return cannot_run("the launch file is of another agent".into());
     }
     let dir = home.agent(id);
     if let Err(e) = dir.ensure() {
-        return told(e.to_string());
+        return cannot_run(e.to_string());
     }
     let started_by = match starter(&home, &launch) {
         Ok(agent) => agent,
@@ -110,11 +108,22 @@ fn hold(id: &AgentId) -> ExitCode {
             launch::say(&Ready::AlreadyHeld { pid });
             return ExitCode::FAILURE;
         }
-        Err(e) => return told(e.to_string()),
+        Err(e) => return cannot_run(e.to_string()),
     };
-    if let Err(why) = write_down(&home, &launch, started_by) {
-        return told(why);
+    match write_down(&home, &launch, started_by) {
+        Ok(lifetime) => supervise(&home, &launch, &claim, lifetime),
+        Err(why) => cannot_run(why),
     }
+}
+
+fn cannot_run(why: String) -> ExitCode {
+    launch::say(&Ready::CannotRun { why });
+    ExitCode::FAILURE
+}
+
+/// Watches over the agent's node, and over its program if it has a terminal, until it ends.
+fn supervise(home: &Home, launch: &Launch, claim: &Claim, lifetime: Lifetime) -> ExitCode {
+    let (dir, id, began) = (home.agent(&launch.id), &launch.id, Instant::now());
     let own = std::process::id();
     let mut starts = 0u64;
     let node = || {
@@ -122,16 +131,22 @@ fn hold(id: &AgentId) -> ExitCode {
         node_command(&dir, id, starts - 1)
     };
     let terminal = match &launch.hand {
-        Hand::Terminal(inner) => match serve_terminal(&home, &launch, inner) {
+        Hand::Terminal(inner) => match serve_terminal(home, launch, inner) {
             Ok(start) => Some(start),
-            Err(why) => return told(why),
+            Err(why) => {
+                note_end(&dir, lifetime, EndedBy::Node, began);
+                return cannot_run(why);
+            }
         },
         _ => None,
     };
     let ended = synapse_holder::hold(claim, node, terminal);
     let _ = std::fs::remove_file(dir.terminal());
-    let _ = holders::forget(&home, own);
-    let _ = registry::remove(&home, id, own);
+    let _ = holders::forget(home, own);
+    let _ = registry::remove(home, id, own);
+    if let Some(by) = ended_by(&ended) {
+        note_end(&dir, lifetime, by, began);
+    }
     match ended {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
         Ok(Ended::CannotRun) => ExitCode::from(78),
@@ -139,11 +154,29 @@ fn hold(id: &AgentId) -> ExitCode {
             remember(&dir, death);
             ExitCode::SUCCESS
         }
-        Err(e @ HoldError::Program(_)) => told(e.to_string()),
+        Err(e @ HoldError::Program(_)) => cannot_run(e.to_string()),
         Err(e) => {
             eprintln!("holder: {e}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Who ended the agent; none if its holder failed, so that nobody knows.
+fn ended_by(ended: &Result<Ended, HoldError>) -> Option<EndedBy> {
+    match ended {
+        Ok(Ended::Stopped) => Some(EndedBy::Request),
+        Ok(Ended::Program(_)) => Some(EndedBy::Program),
+        Ok(Ended::CannotRun) | Err(HoldError::Program(_)) => Some(EndedBy::Node),
+        Err(_) => None,
+    }
+}
+
+/// Notes how long the agent ran, while its lock still keeps others from starting it.
+fn note_end(dir: &AgentDir, lifetime: Lifetime, by: EndedBy, began: Instant) {
+    let now = synapse_node::driver::now().0;
+    if let Err(e) = lifetime.end(dir, by, began.elapsed(), now) {
+        eprintln!("holder: how long the agent ran could not be written down: {e}");
     }
 }
 
@@ -252,7 +285,7 @@ fn starter(home: &Home, launch: &Launch) -> Result<Option<AgentId>, String> {
 }
 
 /// Only the holder that has the lock writes these: a second one changes nothing.
-fn write_down(home: &Home, launch: &Launch, started_by: Option<AgentId>) -> Result<(), String> {
+fn write_down(home: &Home, launch: &Launch, started_by: Option<AgentId>) -> Result<Lifetime, String> {
     let told = |e: &dyn std::fmt::Display| e.to_string();
     let dir = home.agent(&launch.id);
     program_ended::Ended::forget(&dir);
@@ -266,6 +299,8 @@ fn write_down(home: &Home, launch: &Launch, started_by: Option<AgentId>) -> Resu
     let installed = program::installed().map_err(|e| told(&e))?;
     program::write_down(&dir, &installed).map_err(|e| told(&e))?;
     let now = synapse_node::driver::now().0;
+    // One whose `known.json` was removed has still left its journal.
+    let is_new = before.is_none() && !dir.known().exists() && !dir.journal().exists();
     let known = Known {
         id: launch.id,
         kind: launch.kind.clone(),
@@ -282,6 +317,8 @@ fn write_down(home: &Home, launch: &Launch, started_by: Option<AgentId>) -> Resu
         last_started_ms: now,
         started_by,
     };
+    let lifetime = Lifetime::begin(&dir, is_new, now).map_err(|e| told(&e))?;
     known.save(home).map_err(|e| told(&e))?;
-    holders::note(home, std::process::id(), &launch.id).map_err(|e| told(&e))
+    holders::note(home, std::process::id(), &launch.id).map_err(|e| told(&e))?;
+    Ok(lifetime)
 }

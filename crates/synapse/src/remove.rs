@@ -5,15 +5,21 @@
 //!
 //! Not here: stopping agents, asking the person (`cli/clean`, `cli/uninstall`).
 
+use crate::agents::Roll;
 use crate::doctor::mend::not_held;
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use synapse_core::ids::AgentId;
+use synapse_core::message::Who;
+use synapse_node::post::SpoolLetter;
 use synapse_store::home::{AgentDir, Home};
+use synapse_store::known::Known;
+use synapse_store::lifetime;
 use synapse_store::registry;
-use synapse_store::spool::Spool;
-use synapse_store::{check, files};
+use synapse_store::spool::{Found, Spool};
+use synapse_store::{History, check, files};
 
 /// What waits for an agent that does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +56,52 @@ fn mail_under_lock(dir: &AgentDir) -> Result<Mail, String> {
     Ok(Mail { spooled, waiting, open_tasks: state.tasks.len() })
 }
 
+/// Whether a stopped agent only ran for seconds and never got anything. Takes no lock.
+pub fn is_short_try(roll: &Roll, known: &Known, now_ms: u64) -> bool {
+    // What a sandbox hides may be mail.
+    !roll.is_confined()
+        && lifetime::is_short_try(&roll.home.agent(&known.id), Path::new(&known.working_dir), now_ms)
+}
+
+/// The agents that answers and notes may still be sent to: they asked for something that is not answered, or follow
+/// another agent. None if a journal or a spool cannot be read.
+pub fn awaited(roll: &Roll) -> Option<BTreeSet<AgentId>> {
+    let mut all = BTreeSet::new();
+    for known in &roll.known {
+        let dir = roll.home.agent(&known.id);
+        for letter in letters(&dir.spool())? {
+            add_agent(&mut all, &letter.from.who);
+        }
+        let Some(history) = History::look_into(&dir.journal()).ok()? else { continue };
+        let state = history.state().ok()?;
+        let requesters = state.tasks.values().map(|task| &task.requester.who);
+        let followers = state.followers.values().flatten().map(|follower| &follower.who);
+        requesters.chain(followers).for_each(|who| add_agent(&mut all, who));
+    }
+    Some(all)
+}
+
+fn add_agent(all: &mut BTreeSet<AgentId>, who: &Who) {
+    if let Who::Agent(id) = who {
+        all.insert(*id);
+    }
+}
+
+/// What waits in a spool; none if some of it cannot be read.
+fn letters(spool: &Path) -> Option<Vec<SpoolLetter>> {
+    if !spool.exists() {
+        return Some(Vec::new());
+    }
+    let spool = Spool::open(spool).ok()?;
+    let found = spool.take().ok()?;
+    let read = |found: &Found| match found {
+        Found::Letter { bytes, .. } => serde_json::from_slice(bytes).ok(),
+        Found::Bad { .. } => None,
+    };
+    let letters: Vec<SpoolLetter> = found.iter().map(read).collect::<Option<_>>()?;
+    (letters.len() >= spool.waiting().ok()?).then_some(letters)
+}
+
 /// How long ago the agent's files were last written; `None` if unknown.
 pub fn idle_for(dir: &AgentDir) -> Option<Duration> {
     let files = [dir.journal(), dir.log(), dir.known(), dir.spool().join("new")];
@@ -63,6 +115,8 @@ pub enum KeptBy {
     /// Nothing: its mail is given up.
     Nothing,
     Mail,
+    /// Mail, and whatever is in its journal.
+    Use,
 }
 
 /// Removes an agent with its history.
@@ -70,6 +124,9 @@ pub fn forget(dir: &AgentDir, kept_by: KeptBy) -> Result<(), String> {
     let _claim = not_held(dir.path())?;
     if kept_by != KeptBy::Nothing && !mail_under_lock(dir)?.is_none() {
         return Err("mail came for it meanwhile".to_owned());
+    }
+    if kept_by == KeptBy::Use && lifetime::is_used(dir) {
+        return Err("it was used meanwhile".to_owned());
     }
     // First the file by which it is found: half of an agent must not get mail.
     files::remove(&dir.known()).map_err(|e| e.to_string())?;

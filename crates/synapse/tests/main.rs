@@ -82,6 +82,7 @@ mod sdk;
 mod send;
 mod send_waiting;
 mod share;
+mod short_tries;
 mod starting;
 mod stopped;
 mod stream;

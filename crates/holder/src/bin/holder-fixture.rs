@@ -20,7 +20,7 @@ fn main() -> ExitCode {
                 command.args(rest);
                 command
             };
-            match claim(Path::new(agent)).and_then(|claim| hold(claim, node, None)) {
+            match claim(Path::new(agent)).and_then(|claim| hold(&claim, node, None)) {
                 Ok(Ended::Stopped) => ExitCode::SUCCESS,
                 Ok(Ended::CannotRun) => ExitCode::from(78),
                 Ok(Ended::Program(_)) => ExitCode::FAILURE,

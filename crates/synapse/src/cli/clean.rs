@@ -1,4 +1,4 @@
-//! `synapse clean`: removes what nobody uses any more: stale files, and agents that did not run for long.
+//! `synapse clean`: removes what nobody uses any more: stale files, agents that did not run for long, and short tries.
 //!
 //! An agent that mail waits for is kept, unless it is named and its mail is given up in so many words.
 
@@ -11,8 +11,10 @@ use crate::remove::{self, KeptBy};
 use crate::show;
 use clap::Args;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use synapse_core::ids::AgentId;
+use synapse_store::lifetime;
 
 #[derive(Args)]
 pub(super) struct Clean {
@@ -122,6 +124,20 @@ fn tell(rows: &[Row], dry_run: bool, json: bool) -> Done {
     ))
 }
 
+/// Stopped agents that only ran for seconds, and that nobody is about to send anything to.
+fn short_tries(roll: &Roll) -> BTreeSet<AgentId> {
+    let now = synapse_node::driver::now().0;
+    let short = roll.known.iter().filter(|known| remove::is_short_try(roll, known, now));
+    let mut tries: BTreeSet<AgentId> = short.map(|known| known.id).collect();
+    if tries.is_empty() {
+        return tries;
+    }
+    let Some(awaited) = remove::awaited(roll) else { return BTreeSet::new() };
+    // Their journals are looked into once more, so that a wrong record removes nothing.
+    tries.retain(|id| !awaited.contains(id) && !lifetime::is_used(&roll.home.agent(id)));
+    tries
+}
+
 /// An agent that goes.
 struct Removal {
     id: AgentId,
@@ -157,6 +173,7 @@ fn removals(roll: &Roll, args: &Clean) -> Result<Vec<Removal>, Fail> {
         }
     }
     let age = Duration::from_secs(args.older_than.saturating_mul(86_400));
+    let tries = short_tries(roll);
     let named: Vec<AgentId> = gone.iter().map(|gone| gone.id).collect();
     for known in &roll.known {
         let dir = roll.home.agent(&known.id);
@@ -165,13 +182,18 @@ fn removals(roll: &Roll, args: &Clean) -> Result<Vec<Removal>, Fail> {
             continue;
         }
         let idle = remove::idle_for(&dir);
+        let mut kept_by = KeptBy::Mail;
         let why = match idle {
             Some(idle) if idle >= age => format!("it did not run for {} days", idle.as_secs() / 86_400),
             _ if args.stopped => "it is stopped".to_owned(),
+            _ if tries.contains(&known.id) => {
+                kept_by = KeptBy::Use;
+                "it ran for less than a minute and got no message".to_owned()
+            }
             _ => continue,
         };
         if remove::mail_of(&dir).is_ok_and(remove::Mail::is_none) {
-            gone.push(Removal { id: known.id, why, kept_by: KeptBy::Mail });
+            gone.push(Removal { id: known.id, why, kept_by });
         }
     }
     Ok(gone)

@@ -5,7 +5,7 @@ use super::pending::Pending;
 use super::{List, facts};
 use crate::agents::Roll;
 use crate::fail::Done;
-use crate::show;
+use crate::{remove, show};
 use serde::Serialize;
 use std::time::Duration;
 use synapse_core::agents::AgentState;
@@ -104,11 +104,14 @@ pub(super) async fn list(args: List, json: bool) -> Done {
     for hint in super::upgrade::hints(&roll) {
         show::out(&show::paint("2", &hint));
     }
-    let stopped = stopped(&roll).count();
-    if !args.all && stopped > 0 {
-        let hint = format!("{stopped} more known but not running: synapse list --all");
-        show::out(&show::paint("2", &hint));
-    }
+    let (stopped, tries) = stopped(&roll);
+    let hint = match (args.all, stopped.len(), tries.len()) {
+        (false, n @ 1.., _) => format!("{n} more known but not running: synapse list --all"),
+        (true, _, 1) => "1 short try not shown: synapse clean removes it".to_owned(),
+        (true, _, n @ 2..) => format!("{n} short tries not shown: synapse clean removes them"),
+        _ => return Ok(()),
+    };
+    show::out(&show::paint("2", &hint));
     Ok(())
 }
 
@@ -150,15 +153,18 @@ pub(super) fn rows(roll: &Roll, all: bool) -> Vec<Row> {
     let here = Place::here();
     let mut rows: Vec<Row> = roll.scan.agents.iter().map(|entry| running(roll, entry, &here)).collect();
     if all {
-        rows.extend(stopped(roll).map(|known| known_only(roll, known)));
+        rows.extend(stopped(roll).0.into_iter().map(|known| known_only(roll, known)));
     }
     rows.extend(Remote::all(&roll.home).0.iter().map(elsewhere));
     rows.sort_by(|a, b| (!a.running, &a.name, &a.agent_id).cmp(&(!b.running, &b.name, &b.agent_id)));
     rows
 }
 
-fn stopped(roll: &Roll) -> impl Iterator<Item = &Known> {
-    roll.known.iter().filter(|k| !roll.scan.agents.iter().any(|e| e.agent_id == k.id))
+/// The agents that do not run, and those among them that only ran for seconds and never got anything.
+fn stopped(roll: &Roll) -> (Vec<&Known>, Vec<&Known>) {
+    let now = synapse_node::driver::now().0;
+    let runs = |known: &&Known| roll.scan.agents.iter().any(|entry| entry.agent_id == known.id);
+    roll.known.iter().filter(|known| !runs(known)).partition(|known| !remove::is_short_try(roll, known, now))
 }
 
 /// Name, type, state, seconds in it, why, handle, folder, context; separated by tabs.
