@@ -90,10 +90,17 @@ fn bash_completes_agents_and_clis() {
     assert!(!complete("synapse ''", 1).contains("unfollow"));
     let all = complete("synapse attach ''", 2);
     assert!(all.contains(" shout ") && !all.contains("<AGENT>") && !all.contains("gone"), "{all}");
+    let start = complete("synapse start ''", 2);
+    assert!(start.ends_with(" gone ") && !start.contains("shout"), "{start}");
+    assert!(complete("synapse rename ''", 2).ends_with(" gone shout "));
     assert!(complete("synapse run --na", 2).contains("--name"));
-    for (shell, asks) in [("zsh", "_synapse_agents'"), ("fish", "(synapse __complete agents")] {
+    for (shell, asks) in [
+        ("zsh", ["_synapse_agents'", "Agent to start:_synapse_stopped'", "or stopped:_synapse_known'"]),
+        ("fish", ["(synapse __complete agents", "(synapse __complete stopped", "(synapse __complete known"]),
+    ] {
         let script = world.ok(&["completions", shell]);
-        assert!(script.contains(asks) && script.contains("synapse __complete clis"), "{shell}");
+        assert!(asks.iter().all(|asks| script.contains(asks)), "{shell}: {script}");
+        assert!(script.contains("synapse __complete clis"), "{shell}");
         assert!(
             shell != "fish" || script.contains("profile; and __fish_seen_subcommand_from record\" -f -a")
         );

@@ -69,6 +69,7 @@ fn short_try_leaves_the_list_and_clean_removes_it() {
     let all = world.ok(&["list", "--all"]);
     assert!(all.ends_with("2 short tries not shown: synapse clean removes them"), "{all}");
     assert!(!world.ok(&["list"]).contains("more known"));
+    assert!(!world.ok(&["__complete", "stopped"]).contains("one"));
     // It is still there for those who know its name.
     assert!(world.ok(&["explain", "one"]).contains("not running"));
     world.ok(&["start", "one"]);

@@ -1,13 +1,14 @@
 //! Completions: the scripts that clap makes, and the names of agents and CLIs, which the scripts ask us for.
 //!
-//! The scripts run `synapse __complete agents` and `synapse __complete clis` when a name is completed, and at no other
-//! time. A script of an older version goes on without names.
+//! The scripts run `synapse __complete agents` (or `stopped`, or `known`) and `synapse __complete clis` when a name is
+//! completed, and at no other time. A script of an older version goes on without names.
 
 use crate::agents::Roll;
-use crate::profiles;
+use crate::{profiles, remove};
 use clap::Command;
 use clap_complete::Shell;
 use std::process::ExitCode;
+use synapse_core::routes::Candidate;
 use synapse_store::home::Home;
 use synapse_store::remotes::Remote;
 
@@ -15,6 +16,8 @@ use synapse_store::remotes::Remote;
 pub fn names(what: &str) -> ExitCode {
     let mut names = match what {
         "agents" => agents(),
+        "stopped" => local(|roll, one| !one.live && is_offered(roll, one)),
+        "known" => local(|roll, one| one.live || is_offered(roll, one)),
         "clis" => clis(),
         _ => return ExitCode::from(crate::fail::USAGE),
     }
@@ -31,11 +34,23 @@ pub fn names(what: &str) -> ExitCode {
 
 /// Those that run, and remotes.
 fn agents() -> Option<Vec<String>> {
-    let (roll, _) = Roll::call_quietly().ok()?;
-    let mut names: Vec<String> =
-        roll.candidates.iter().filter(|one| one.live).map(|one| roll.label(&one.id)).collect();
-    names.extend(Remote::all(&roll.home).0.iter().map(|remote| remote.name.to_string()));
+    let mut names = local(|_, one| one.live)?;
+    let home = Home::from_env().ok()?;
+    names.extend(Remote::all(&home).0.iter().map(|remote| remote.name.to_string()));
     Some(names)
+}
+
+/// Agents of this machine.
+fn local(is_meant: impl Fn(&Roll, &Candidate) -> bool) -> Option<Vec<String>> {
+    let (roll, _) = Roll::call_quietly().ok()?;
+    Some(roll.candidates.iter().filter(|one| is_meant(&roll, one)).map(|one| roll.label(&one.id)).collect())
+}
+
+/// Whether a stopped agent is in `list --all`.
+fn is_offered(roll: &Roll, one: &Candidate) -> bool {
+    let now = synapse_node::driver::now().0;
+    let known = roll.known.iter().find(|known| known.id == one.id);
+    known.is_none_or(|known| !remove::is_short_try(roll, known, now))
 }
 
 fn clis() -> Option<Vec<String>> {
@@ -58,6 +73,9 @@ pub(super) fn script(shell: Shell, command: &Command) -> String {
         _ => text,
     }
 }
+
+/// Commands whose first argument is not one of the running agents, and what it is instead.
+const OTHERS: [(&str, &str); 2] = [("start", "stopped"), ("rename", "known")];
 
 /// Removes former names and internal commands, which nobody should complete. clap offers hidden commands too.
 fn without_hidden(root: &Command) -> Command {
@@ -113,6 +131,10 @@ const BASH: &str = r#"_synapse_with_names() {
         what=clis
     elif [[ "${COMP_WORDS[COMP_CWORD-1]}" == --from ]]; then
         what=agents
+    elif [[ "$before" == start ]]; then
+        what=stopped
+    elif [[ "$before" == rename ]]; then
+        what=known
     elif [[ "|@ONE@" == *"|$before|"* ]]; then
         what=agents
     elif [[ "|@SEVERAL@" == *"|$command|"* ]]; then
@@ -129,11 +151,15 @@ const BASH: &str = r#"_synapse_with_names() {
 "#;
 
 fn zsh(text: &str) -> String {
-    const FUNCTION: &str = r#"_synapse_agents() {
+    const FUNCTION: &str = r#"_synapse_names() {
     local -a names
-    names=(${(f)"$(synapse __complete agents 2>/dev/null)"})
+    names=(${(f)"$(synapse __complete $1 2>/dev/null)"})
     _describe -t agents 'agent' names
 }
+
+_synapse_agents() { _synapse_names agents }
+_synapse_stopped() { _synapse_names stopped }
+_synapse_known() { _synapse_names known }
 
 "#;
     let is_agent = |line: &str| {
@@ -141,13 +167,17 @@ fn zsh(text: &str) -> String {
         line.starts_with('\'')
             && ["agent -- ", "agents -- ", "targets -- ", "what -- "].iter().any(|it| name.starts_with(it))
     };
-    let mut made = String::new();
+    let (mut made, mut asks) = (String::new(), "agents");
     for line in text.lines() {
+        // The arguments of a command stand below its name.
+        if let Some(command) = line.strip_prefix('(').and_then(|line| line.strip_suffix(')')) {
+            asks = OTHERS.iter().find(|(name, _)| *name == command).map_or("agents", |(_, asks)| asks);
+        }
         if line == "_synapse() {" {
             made.push_str(FUNCTION);
         }
         match is_agent(line) {
-            true => made.push_str(&line.replace(":_default'", ":_synapse_agents'")),
+            true => made.push_str(&line.replace(":_default'", &format!(":_synapse_{asks}'"))),
             false => made.push_str(line),
         }
         made.push('\n');
@@ -157,23 +187,28 @@ fn zsh(text: &str) -> String {
 }
 
 fn fish(takers: &[(String, bool)]) -> String {
-    let (below, names): (Vec<&str>, Vec<&str>) =
-        takers.iter().map(|(name, _)| name.as_str()).partition(|name| name.contains(' '));
-    let agents = |condition: &str| {
+    let is_other = |name: &&str| OTHERS.iter().any(|(other, _)| other == name);
+    let takers = takers.iter().map(|(name, _)| name.as_str()).filter(|name| !is_other(name));
+    let (below, names): (Vec<&str>, Vec<&str>) = takers.partition(|name| name.contains(' '));
+    let ask = |condition: &str, what: &str| {
         format!(
-            "complete -c synapse -n \"{condition}\" -f -a \"(synapse __complete agents 2>/dev/null)\" -d 'Agent'\n"
+            "complete -c synapse -n \"{condition}\" -f -a \"(synapse __complete {what} 2>/dev/null)\" -d 'Agent'\n"
         )
     };
     let mut text =
         "complete -c synapse -n \"__fish_synapse_needs_command\" -f -a \"(synapse __complete clis \
                     2>/dev/null)\" -d 'Start this CLI as an agent'\n"
             .to_owned();
-    text += &agents(&format!("__fish_synapse_using_subcommand {}", names.join(" ")));
+    text += &ask(&format!("__fish_synapse_using_subcommand {}", names.join(" ")), "agents");
+    for (name, what) in OTHERS {
+        text += &ask(&format!("__fish_synapse_using_subcommand {name}"), what);
+    }
     for path in below {
         let mut words = path.split(' ');
         let first = words.next().unwrap_or_default();
         let rest: Vec<String> = words.map(|word| format!("__fish_seen_subcommand_from {word}")).collect();
-        text += &agents(&format!("__fish_synapse_using_subcommand {first}; and {}", rest.join("; and ")));
+        text +=
+            &ask(&format!("__fish_synapse_using_subcommand {first}; and {}", rest.join("; and ")), "agents");
     }
     text
 }
