@@ -21,3 +21,5 @@ mod version;
 pub(crate) mod watch;
 pub mod wishes;
 mod wording;
+
+pub use session_log::has_chat_history;

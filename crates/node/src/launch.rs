@@ -151,6 +151,12 @@ pub struct InTerminal {
     /// What the program reports besides its screen.
     #[serde(default)]
     pub tells: Tells,
+    /// The session that its command line names: a new one with an id that we chose, or an earlier one.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// It is started with an earlier conversation.
+    #[serde(default)]
+    pub resumes: bool,
     /// When to type messages although its profile has no composer; otherwise as its profile says.
     #[serde(default)]
     pub type_when: Option<TypeWhen>,

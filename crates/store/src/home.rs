@@ -171,6 +171,16 @@ impl AgentDir {
         self.path.join("lifetime.json")
     }
 
+    /// The last session of its CLI.
+    pub fn cli_session(&self) -> PathBuf {
+        self.path.join("session.json")
+    }
+
+    /// Exists while the agent should run.
+    pub fn should_run(&self) -> PathBuf {
+        self.path.join("should-run")
+    }
+
     /// Where the screen rules of its profile contradict the program's own reports.
     pub fn disagreement(&self) -> PathBuf {
         self.path.join("disagreement.json")

@@ -61,6 +61,7 @@ mod wrap;
 
 pub use complete::names as complete;
 pub use watchdog::detached as watch_detached;
+pub use wrap::several_stopped_shown;
 
 use crate::fail::{self, Done};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -124,7 +125,7 @@ enum Command {
     /// Print the screen of an agent's terminal
     #[command(after_help = examples::SCREEN)]
     Screen(attach::Screen),
-    /// Start a stopped agent again, as it was started before
+    /// Start a stopped agent again, with its last conversation
     #[command(after_help = examples::START)]
     Start(start::Start),
     /// Give an agent a name, or another one

@@ -65,6 +65,9 @@ struct Event {
     hook_event_name: Cut<128>,
     #[serde(default)]
     session_id: Option<Cut<128>>,
+    /// Of an agent below the main one, whose session is not the one that its person sees.
+    #[serde(default)]
+    agent_id: Option<de::IgnoredAny>,
     #[serde(default)]
     tool_name: Option<Cut<128>>,
     #[serde(default)]
@@ -86,10 +89,12 @@ impl Event {
         let about = self.tool_name.or(self.notification_type).or(self.source);
         // Of other events it would only be traffic.
         let command = self.tool_input.command.filter(|_| self.hook_event_name.text == "PermissionRequest");
+        // An id that was cut is the id of nothing.
+        let session_id = self.session_id.filter(|cut| self.agent_id.is_none() && cut.is_whole());
         SignalRequest {
             key,
             event: self.hook_event_name.text,
-            session_id: self.session_id.map(|cut| cut.text),
+            session_id: session_id.map(|cut| cut.text),
             about: about.map(|cut| cut.text),
             prompt: self.prompt.map(text),
             answer: self.last_assistant_message.map(text),
@@ -185,6 +190,12 @@ struct Cut<const MAX: usize> {
     bytes: u64,
 }
 
+impl<const MAX: usize> Cut<MAX> {
+    fn is_whole(&self) -> bool {
+        self.bytes == self.text.len() as u64
+    }
+}
+
 impl<'de, const MAX: usize> Deserialize<'de> for Cut<MAX> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Reader<const MAX: usize>;
@@ -240,6 +251,25 @@ mod tests {
         let prompt = told.prompt.unwrap();
         assert!(prompt.text.len() <= TEXT_BYTES_MAX && long.starts_with(&prompt.text));
         assert_eq!(prompt.bytes, long.len() as u64);
+    }
+
+    #[test]
+    fn only_the_session_that_a_person_sees_is_told() {
+        let told = |more: &str| {
+            let event = format!(r#"{{"hook_event_name":"UserPromptSubmit"{more}}}"#);
+            read(&event).unwrap().session_id
+        };
+        let long = "s".repeat(200);
+        for (more, session) in [
+            (r#","session_id":"s-1""#, Some("s-1")),
+            (r#","session_id":"s-1","agent_id":null"#, Some("s-1")),
+            (r#","session_id":"s-2","agent_id":"a-1","agent_type":"explorer""#, None),
+            (&format!(r#","session_id":"{long}""#), None),
+            (r#","session_id":null"#, None),
+            ("", None),
+        ] {
+            assert_eq!(told(more).as_deref(), session, "{more}");
+        }
     }
 
     #[test]

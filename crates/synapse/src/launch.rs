@@ -22,6 +22,8 @@ use synapse_store::spool::Spool;
 pub struct Wish {
     pub kind: AgentType,
     pub name: Option<Label>,
+    /// The number of the unnamed one that is meant; otherwise the first that does not run.
+    pub number: Option<u32>,
     pub role: Option<Label>,
     pub capabilities: Vec<Label>,
     pub description: Option<String>,
@@ -59,9 +61,10 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
         wish.working_dir.to_str().ok_or_else(|| Fail::usage("the working folder's name is not UTF-8"))?;
     let origin = Origin { hostname: &hostname, folder: dir, kind: &wish.kind };
     let (known, _) = Known::all(home);
-    let identities: Vec<Identity> = match &wish.name {
-        Some(name) => vec![origin.of_name(name, &known)],
-        None => (1..SUFFIX_MAX).filter_map(|number| origin.of_number(number, &known)).collect(),
+    let identities: Vec<Identity> = match (&wish.name, wish.number) {
+        (Some(name), _) => vec![origin.of_name(name, &known)],
+        (None, Some(number)) => origin.of_number(number, &known).into_iter().collect(),
+        (None, None) => (1..SUFFIX_MAX).filter_map(|number| origin.of_number(number, &known)).collect(),
     };
     for Identity { id, suffix } in identities {
         let before = Known::load(&home.agent(&id)).ok().flatten();
@@ -94,6 +97,9 @@ pub fn start(home: &Home, wish: Wish) -> Result<Started, Fail> {
                 if let Some(name) = &wish.name {
                     return Err(taken(name, &before, pid));
                 }
+                if wish.number.is_some() {
+                    return Err(started_meanwhile());
+                }
             }
         }
     }
@@ -110,10 +116,12 @@ pub fn start_again(home: &Home, launch: Launch) -> Result<Started, Fail> {
         }
         Ready::CannotRun { why } => Err(Fail::new(fail::ERROR, "cannot_run", why)),
         Ready::OfAnother { why } => Err(Fail::refused(why)),
-        Ready::AlreadyHeld { .. } => {
-            Err(Fail::new(fail::REFUSED, "already_running", "it has been started meanwhile"))
-        }
+        Ready::AlreadyHeld { .. } => Err(started_meanwhile()),
     }
+}
+
+fn started_meanwhile() -> Fail {
+    Fail::new(fail::REFUSED, "already_running", "it has been started meanwhile")
 }
 
 impl Started {

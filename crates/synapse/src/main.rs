@@ -18,6 +18,7 @@ mod profiles;
 mod program;
 mod register;
 mod remove;
+mod resume;
 mod show;
 mod teach;
 mod tells;

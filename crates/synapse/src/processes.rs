@@ -17,7 +17,7 @@ use synapse_store::disagreement::RuleDisagreement;
 use synapse_store::home::{AgentDir, Home, socket_address};
 use synapse_store::known::Known;
 use synapse_store::lifetime::{EndedBy, Lifetime};
-use synapse_store::{ended as program_ended, files, holders, registry};
+use synapse_store::{ended as program_ended, files, holders, registry, should_run};
 
 /// Runs an inner process if the first argument names one.
 pub fn inner(name: &str, mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
@@ -149,8 +149,12 @@ fn supervise(home: &Home, launch: &Launch, claim: &Claim, lifetime: Lifetime) ->
     }
     match ended {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
-        Ok(Ended::CannotRun) => ExitCode::from(78),
+        Ok(Ended::CannotRun) => {
+            let _ = should_run::forget(&dir);
+            ExitCode::from(78)
+        }
         Ok(Ended::Program(death)) => {
+            let _ = should_run::forget(&dir);
             remember(&dir, death);
             ExitCode::SUCCESS
         }
@@ -319,6 +323,7 @@ fn write_down(home: &Home, launch: &Launch, started_by: Option<AgentId>) -> Resu
     };
     let lifetime = Lifetime::begin(&dir, is_new, now).map_err(|e| told(&e))?;
     known.save(home).map_err(|e| told(&e))?;
+    should_run::note(&dir).map_err(|e| told(&e))?;
     holders::note(home, std::process::id(), &launch.id).map_err(|e| told(&e))?;
     Ok(lifetime)
 }

@@ -150,6 +150,12 @@ pub fn known_args(profile: &Profile) -> Vec<String> {
     }
 }
 
+/// Whether the profile was checked with this version of the program.
+pub fn is_checked(profile: &Profile, program: &str) -> bool {
+    let said = ask::npm_version(program).or_else(|| ask::version(profile, program)).unwrap_or_default();
+    profile.version.is_tested(&said) == Some(true)
+}
+
 /// Whether the program's own help names a flag.
 pub fn help_names(program: &str, flag: &str) -> bool {
     ask::printed(program, &["--help".to_owned()]).is_some_and(|help| words_of(&help).contains(&flag))

@@ -76,6 +76,7 @@ mod registry;
 mod remove;
 mod rename;
 mod restart;
+mod resume;
 mod rights;
 mod sandbox;
 mod sdk;

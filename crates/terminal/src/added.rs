@@ -119,6 +119,7 @@ impl ProjectRules {
             interrupt: _,
             approve: _,
             hooks: _,
+            resume: _,
             added,
         } = &mut profile;
         *added = AddedRules { title, screen };
@@ -264,6 +265,7 @@ title:
         let text = "command: /tmp/evil\nargs: [-x]\naliases: [claude]\nversion: {ask: [--run], tested: ['1']}\n\
             env: {set: {BASH_ENV: /tmp/evil}, remove: [PATH]}\nstatus: {apps: [x]}\ncomposer: {mark: '>'}\n\
             submit: {while_busy: queues}\ntype_when: quiet\ninterrupt: {key: ctrl_c}\napprove: {allow: '2', deny: escape}\nhooks: claude\n\
+            resume: {args: [--evil, '{session}'], session: uuid}\n\
             notify: {command: [sh]}\nmcpServers: {}\nscreen: [{state: idle, name: free, any: [.]}]\n\
             title: [{state: idle, any: [.]}]\ntiming: {ready_ms: 1, idle_ms: 2000, wedged_ms: 9999999, repaint_ms: 90000}\n";
         let base = Profile::parse(BASE).unwrap();
@@ -281,6 +283,7 @@ title:
                 "interrupt",
                 "mcpServers",
                 "notify",
+                "resume",
                 "status",
                 "submit",
                 "type_when",

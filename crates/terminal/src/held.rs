@@ -25,6 +25,8 @@ pub enum Held {
     NoCursor,
     /// It asks for a password.
     Secret,
+    /// It was started with an earlier conversation and does not show it yet.
+    Loading,
 }
 
 impl fmt::Display for Held {
@@ -45,6 +47,7 @@ impl fmt::Display for Held {
             Self::Touched => "something may have been typed in its terminal since the last Enter",
             Self::NoCursor => "its cursor is not visible",
             Self::Secret => "it asks for a password",
+            Self::Loading => "it is loading its earlier conversation",
         })
     }
 }

@@ -120,6 +120,27 @@ pub fn claude(event: &Event) -> Meaning {
     }
 }
 
+/// What an event says of the session that the program is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionChange {
+    /// It has something to go on with.
+    In(String),
+    /// Its user left it, and the new one is empty.
+    Left,
+}
+
+/// What an event of Claude Code or Codex says of its session. One that has begun and was given nothing yet cannot be
+/// resumed, and does not count.
+pub fn session_change(event: &Event) -> Option<SessionChange> {
+    match (event.name.as_str(), event.about.as_deref()) {
+        ("UserPromptSubmit", _) | ("SessionStart", Some("resume" | "compact")) => {
+            event.session.clone().map(SessionChange::In)
+        }
+        ("SessionStart", Some("clear")) => Some(SessionChange::Left),
+        _ => None,
+    }
+}
+
 /// The event as a reason for a state.
 pub fn why(event: &Event) -> String {
     match &event.about {
@@ -160,6 +181,29 @@ mod tests {
         ] {
             let event = Event { name: name.into(), about: about.map(str::to_owned), ..Event::default() };
             assert_eq!(claude(&event), means, "{name} {about:?}");
+        }
+    }
+
+    #[test]
+    fn session_that_was_given_something_can_be_resumed() {
+        let (id, left) = (Some(SessionChange::In("s-1".into())), Some(SessionChange::Left));
+        for (name, about, change) in [
+            ("SessionStart", Some("startup"), None),
+            ("SessionStart", Some("resume"), id.clone()),
+            ("SessionStart", Some("compact"), id.clone()),
+            ("SessionStart", Some("clear"), left),
+            ("UserPromptSubmit", None, id),
+            ("Stop", None, None),
+            ("SessionEnd", Some("clear"), None),
+            // Of OpenCode, whose sessions may be those of agents below it.
+            ("message", None, None),
+        ] {
+            let session = Some("s-1".to_owned());
+            let event =
+                Event { name: name.into(), about: about.map(str::to_owned), session, ..Event::default() };
+            assert_eq!(session_change(&event), change, "{name} {about:?}");
+            let nameless = Event { session: None, ..event };
+            assert!(!matches!(session_change(&nameless), Some(SessionChange::In(_))), "{name} {about:?}");
         }
     }
 

@@ -33,6 +33,7 @@ pub mod prompt;
 pub mod quiet;
 pub mod replay;
 pub mod request;
+pub mod resume;
 pub mod rules;
 pub mod runs;
 mod screen;

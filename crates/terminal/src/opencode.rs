@@ -118,6 +118,13 @@ struct Session {
 }
 
 #[derive(Deserialize)]
+struct SessionHead {
+    id: String,
+    #[serde(default, rename = "parentID")]
+    parent: Option<String>,
+}
+
+#[derive(Deserialize)]
 struct Times {
     updated: f64,
 }
@@ -129,8 +136,15 @@ pub fn last_session(sessions: &[u8]) -> Option<String> {
     is_plain(&last.id).then_some(last.id)
 }
 
+/// Whether the answer to `GET /session/…` is about a session that a person sees: not one that an agent of the program
+/// has begun below it.
+pub fn is_top_session(session: &[u8], id: &str) -> bool {
+    let Ok(session) = serde_json::from_slice::<SessionHead>(session) else { return false };
+    session.id == id && session.parent.is_none()
+}
+
 /// Whether an id can stand in the path of a request.
-fn is_plain(id: &str) -> bool {
+pub fn is_plain(id: &str) -> bool {
     id.len() <= ID_BYTES_MAX && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
@@ -391,6 +405,20 @@ mod tests {
         let found = last_given(format!("[{}]", all.join(",")).as_bytes());
         assert_eq!(found, Some(Given { session: "ses_2".into(), text: "new".into() }));
         assert_eq!(last_given(b"[]"), None);
+    }
+
+    #[test]
+    fn session_below_another_is_not_the_one_that_a_person_sees() {
+        for (answer, is_top) in [
+            (r#"{"id":"ses_1","title":"x","time":{"updated":7}}"#, true),
+            (r#"{"id":"ses_1","parentID":null}"#, true),
+            (r#"{"id":"ses_1","parentID":"ses_0"}"#, false),
+            (r#"{"id":"ses_2"}"#, false),
+            ("{}", false),
+            ("", false),
+        ] {
+            assert_eq!(is_top_session(answer.as_bytes(), "ses_1"), is_top, "{answer}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::pattern::Line;
 use crate::pause::{Limit, LimitText};
 use crate::prompt::{Approve, ApproveText};
 use crate::quiet::TypeWhen;
+use crate::resume::{Resume, ResumeText};
 use crate::rules::{BadRule, Rule, RuleText};
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
@@ -42,6 +43,8 @@ pub struct Profile {
     /// The keys that decide a prompt; without them only the person at the keyboard can.
     pub approve: Option<Approve>,
     pub hooks: Option<Hooks>,
+    /// How it goes on with an earlier conversation.
+    pub resume: Option<Resume>,
     /// What a project that is not trusted adds; empty for a profile by itself.
     pub added: AddedRules,
 }
@@ -84,6 +87,8 @@ struct Written {
     approve: Option<ApproveText>,
     #[serde(default)]
     hooks: Option<Hooks>,
+    #[serde(default)]
+    resume: Option<Spanned<ResumeText>>,
 }
 
 /// Which versions the rules were checked against.
@@ -339,6 +344,10 @@ impl Written {
             interrupt,
             approve: self.approve.map(ApproveText::compile).transpose()?,
             hooks: self.hooks,
+            resume: self
+                .resume
+                .map(|written| written.value.compile(written.referenced.into()))
+                .transpose()?,
             added: AddedRules::default(),
         })
     }
@@ -396,6 +405,19 @@ mod tests {
             ("name: x\ncommand: x\nscreen:\n  - state: idle\n", "any, all or none"),
             ("name: x\ncommand: x\nlimits: [{ shows: '(' }]\n", "limits rule 'usage limit'"),
             ("name: x\ncommand: x\ninterrupt: {times: 9}\n", "1 to 3"),
+            (
+                "name: x\ncommand: x\nresume:\n  args: [--resume]\n  session: uuid\n",
+                "line 4: resume: `args` must have",
+            ),
+            ("name: x\ncommand: x\nresume: { args: ['{session}'], session: any }\n", "any"),
+            (
+                "name: x\ncommand: x\nresume: { args: ['{session}'], session: uuid, new: ['--a b c'] }\n",
+                "--flag",
+            ),
+            (
+                "name: x\ncommand: x\nresume: { args: ['{session}'], session: uuid, choose: [--id] }\n",
+                "`choose`",
+            ),
             ("name: [\n", "line"),
             ("name: x\ncommand: x\ncomposer:\n  end: x\n", "line 4: composer: give mark"),
             ("name: x\ncommand: x\ncomposer:\n  mark: x\n  end: '('\n", "line 5: composer rule 'end'"),

@@ -74,6 +74,8 @@ pub enum BadRule {
     NoTitle { line: Line, top: &'static str },
     #[error("{line}composer: {why}")]
     Composer { line: Line, why: &'static str },
+    #[error("{line}resume: {why}")]
+    Resume { line: Line, why: &'static str },
 }
 
 impl RuleText {

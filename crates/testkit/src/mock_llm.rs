@@ -36,6 +36,8 @@ use wire::{Gone, Request, Wire};
 pub(crate) struct Told {
     /// The last message of the user, part by part: what a CLI adds on its own often is a part of its own.
     pub parts: Vec<String>,
+    /// What the user said before that.
+    pub earlier: Vec<String>,
     /// What the tools that were called since then have answered.
     pub results: Vec<String>,
     pub tools: Vec<Tool>,
@@ -47,6 +49,18 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    /// Takes one more message of the user.
+    pub fn said(&mut self, parts: Vec<String>) {
+        self.earlier.append(&mut self.parts);
+        self.parts = parts;
+        self.results.clear();
+    }
+
+    /// Whether the user said this before the last message.
+    pub fn recalls(&self, text: &str) -> bool {
+        self.earlier.iter().any(|earlier| earlier.contains(text))
+    }
+
     pub fn text(&self) -> String {
         self.parts.join("\n")
     }
@@ -241,6 +255,8 @@ impl Server {
                     out.say(told.results.last().map_or("no tool has answered", String::as_str))?
                 }
                 Step::Lines(count) => out.say(&script::numbered_lines(*count))?,
+                Step::Recall(text) if told.recalls(text) => out.say(&format!("recalled {text}"))?,
+                Step::Recall(text) => out.say(&format!("never told {text}"))?,
                 Step::Mark => out.say(&format!("mark{n}"))?,
                 Step::Run { command, .. } if told.is_plain => {
                     out.say(&format!("\n\n```bash\n{command}\n```\n"))?;

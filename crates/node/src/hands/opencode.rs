@@ -22,7 +22,9 @@ use std::time::Duration;
 use synapse_core::ids::AgentId;
 use synapse_store::home::Home;
 use synapse_terminal::hooks::{Event, Text};
-use synapse_terminal::opencode::{Given, Sessions, last_answer, last_given, last_session};
+use synapse_terminal::opencode::{
+    Given, Sessions, is_plain, is_top_session, last_answer, last_given, last_session,
+};
 use tokio::net::TcpStream;
 
 /// The user name for the server; the password is the key of this start of the program.
@@ -81,7 +83,7 @@ impl Server {
         let mut wants_earlier = true;
         let mut lines = Lines::default();
         // Dropped with the connection, which ends its tasks.
-        let mut answers = tokio::task::JoinSet::new();
+        let (mut answers, mut sessions_seen) = (tokio::task::JoinSet::new(), tokio::task::JoinSet::new());
         loop {
             let frame = tokio::select! {
                 given = &mut earlier, if wants_earlier => {
@@ -102,7 +104,12 @@ impl Server {
                 ended = sessions.ended().or(ended.take());
             });
             wants_earlier &= given.is_empty();
-            given.into_iter().for_each(|given| self.was_given(given));
+            for given in given {
+                // Only events are about this program: what was given earlier may be another one's.
+                sessions_seen.abort_all();
+                sessions_seen.spawn(self.clone().see_session(given.session.clone()));
+                self.was_given(given);
+            }
             if changed {
                 self.seat.serves(now(), Some(sessions.says()), sessions.requests());
             }
@@ -118,10 +125,23 @@ impl Server {
         const NEWEST: usize = 20;
         let path = format!("/session/{session}/message?limit={NEWEST}");
         let Ok(messages) = self.whole(&path).await else { return };
+        // Its prompt may have come before we listened.
+        self.clone().see_session(session.clone()).await;
         let Some(text) = last_answer(&messages) else { return };
         let answer = Some(Text { bytes: text.len() as u64, text });
         let (name, session) = ("answer".to_owned(), Some(session));
         self.seat.signal(now(), &Event { name, session, answer, ..Event::default() });
+    }
+
+    /// Reports the session that the program is in, unless one of its agents has begun it.
+    async fn see_session(self, session: String) {
+        if !is_plain(&session) {
+            return;
+        }
+        let Ok(about) = self.whole(&format!("/session/{session}")).await else { return };
+        if is_top_session(&about, &session) {
+            self.seat.is_in_session(session);
+        }
     }
 
     /// Reports that a session received this prompt, which proves its arrival.

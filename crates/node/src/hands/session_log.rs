@@ -96,6 +96,22 @@ impl SessionLogs {
         found.next().is_none().then_some(turn)
     }
 
+    /// Returns the id of the session that a log belongs to, as the program accepts it.
+    pub(super) fn session_of(&self, log: &Path) -> Option<String> {
+        let name = |path: Option<&Path>| Some(path?.file_name()?.to_str()?.to_owned());
+        match self.format {
+            LogFormat::Gemini => gemini_session(log),
+            LogFormat::Qwen => Some(log.file_stem()?.to_str()?.to_owned()),
+            LogFormat::Copilot | LogFormat::Cline => name(log.parent()),
+            LogFormat::Aider => None,
+        }
+    }
+
+    /// Whether there is a log of this session, among those that changed last. Blocks.
+    pub(super) fn has(&self, session: &str) -> bool {
+        self.newest_logs().iter().any(|log| self.session_of(log).is_some_and(|found| found == session))
+    }
+
     /// Like `turn`, in one log.
     fn turn_in(&self, log: &Path, header: &str) -> Option<LoggedTurn> {
         let (file, about) = open(log)?;
@@ -153,6 +169,22 @@ impl SessionLogs {
         logs.sort_unstable_by(|a, b| b.cmp(a));
         logs.into_iter().map(|(_, path)| path).take(LOGS_MAX).collect()
     }
+}
+
+/// The first line of Gemini's log names its session.
+fn gemini_session(log: &Path) -> Option<String> {
+    const HEAD_BYTES_MAX: u64 = 4 << 10;
+    let (file, _) = open(log)?;
+    let mut head = Vec::new();
+    file.take(HEAD_BYTES_MAX).read_to_end(&mut head).ok()?;
+    let line = head.split(|byte| *byte == b'\n').next()?;
+    let line: serde_json::Value = serde_json::from_slice(line).ok()?;
+    line["sessionId"].as_str().map(str::to_owned)
+}
+
+/// Whether there is a chat history of Aider for a program that is started in this folder.
+pub fn has_chat_history(started_in: &Path) -> bool {
+    !aider_logs(started_in).is_empty()
 }
 
 /// Aider's logs: in the folder where it was started, or at the root of its repository.
@@ -259,6 +291,31 @@ mod tests {
         assert_eq!(answer().as_deref(), Some("well"));
         fs::write(inner.join(".aider.chat.history.md"), text("evil")).unwrap();
         assert_eq!(answer(), None, "nobody can tell which one is ours");
+    }
+
+    #[test]
+    fn log_names_its_session() {
+        let root = tempfile::tempdir().unwrap();
+        let id = "2ec608f8-729b-4ccc-911d-29d574df113e";
+        let gemini = "work/chats/session-2026-11-19T03-34-2ec608f8.jsonl".to_owned();
+        let head = format!("{{\"sessionId\":\"{id}\",\"kind\":\"main\"}}\n{{}}\n");
+        for (format, path, text, session) in [
+            (LogFormat::Gemini, gemini.clone(), head.as_str(), Some(id)),
+            (LogFormat::Gemini, gemini.clone(), "{}\n", None),
+            (LogFormat::Gemini, gemini, "\u{0}", None),
+            (LogFormat::Qwen, format!("-w/chats/{id}.jsonl"), "{}", Some(id)),
+            (LogFormat::Copilot, format!("{id}/events.jsonl"), "{}", Some(id)),
+            (LogFormat::Cline, "17_x/17_x.messages.json".into(), "{}", Some("17_x")),
+            (LogFormat::Aider, ".aider.chat.history.md".into(), "", None),
+        ] {
+            let folder = root.path().join(format!("{format:?}"));
+            let log = folder.join(&path);
+            fs::create_dir_all(log.parent().unwrap()).unwrap();
+            fs::write(&log, text).unwrap();
+            let logs = SessionLogs::new(format, folder);
+            assert_eq!(logs.session_of(&log).as_deref(), session, "{format:?} {text:?}");
+            assert_eq!(logs.has(session.unwrap_or("other")), session.is_some(), "{format:?} {text:?}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod drawing;
 mod due;
 mod pending;
 mod repaint;
+mod session;
 mod taken;
 mod typing;
 mod viewers;
@@ -29,6 +30,7 @@ use crate::registrar::{Cli, Look};
 use crate::serve::is_restart;
 use disagreement::Recorded;
 use pending::Announcer;
+use session::{Session, SessionKeeper};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use synapse_core::agents::AgentState;
@@ -55,6 +57,7 @@ pub struct Seat {
     chosen: Arc<Mutex<Chosen>>,
     tells: Arc<Tells>,
     session_logs: Option<SessionLogs>,
+    session: Arc<Session>,
     typing: Arc<Typing>,
     /// The key that its hooks must present; `None` if it has no hooks.
     key: Option<Arc<str>>,
@@ -92,6 +95,7 @@ impl Seat {
             cli: Arc::new(watch::Sender::new(Cli::default())),
             chosen: Arc::new(Mutex::new(Chosen { text, ..Chosen::default() })),
             session_logs: SessionLogs::of(&tells),
+            session: Arc::default(),
             tells: Arc::new(tells),
             typing: Arc::new(typing),
             key: key.map(Into::into),
@@ -122,6 +126,7 @@ impl Seat {
     /// Handles an event from the program's hooks.
     pub fn signal(&self, now: Timestamp, event: &Event) {
         self.watch().hooked(now, event);
+        self.note_session(event);
         self.bell.notify_one();
     }
 
@@ -200,12 +205,13 @@ impl TerminalHand {
         }
         const PAUSE: Duration = Duration::from_millis(100);
         let mut announcer = Announcer::new(self.seat.pending.borrow().clone());
-        let mut recorded = Recorded::default();
+        let (mut recorded, mut sessions) = (Recorded::default(), SessionKeeper::new(&self).await);
         loop {
             match self.connect().await {
                 Ok(stream) => {
                     typist.sits_down();
-                    if Sitting::new(&self, stream, &mut typist, &mut announcer).work(&mut recorded).await {
+                    let sitting = Sitting::new(&self, stream, &mut typist, &mut announcer);
+                    if sitting.work(&mut recorded, &mut sessions).await {
                         typist.farewell();
                         return;
                     }
@@ -290,7 +296,7 @@ impl<'a> Sitting<'a> {
     }
 
     /// Runs until the connection ends. Returns whether the program has ended too.
-    async fn work(mut self, recorded: &mut Recorded) -> bool {
+    async fn work(mut self, recorded: &mut Recorded, sessions: &mut SessionKeeper) -> bool {
         let mut buffer = vec![0; 64 << 10];
         while !self.ended {
             let wake = self.next_wake();
@@ -314,6 +320,7 @@ impl<'a> Sitting<'a> {
             self.hand.seat.watch().tick(now());
             self.announcer.look(now(), self.hand);
             recorded.keep(self.hand).await;
+            sessions.keep(self.hand).await;
             if !self.tell().await || !self.type_on().await || !self.draw().await {
                 break;
             }

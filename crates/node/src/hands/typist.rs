@@ -274,6 +274,9 @@ impl Typist {
         let mut sight = self.seat.watch().sight(now(), typed);
         (sight.keyboard, sight.person_at) = (self.keyboard, self.last_key());
         sight.tells = self.seat.tells().names_prompts() && self.seat.trouble().is_none();
+        if let Some(until) = self.seat.loading_until(&sight) {
+            sight.bar.get_or_insert((Held::Loading, Some(until)));
+        }
         sight
     }
 
@@ -290,6 +293,7 @@ impl Typist {
             }
         }
         let answer_due = self.follow_one_way().await;
+        self.last.iter().for_each(|typed| self.seat.was_given(typed));
         self.tell_gate();
         self.wake = [self.wake, answer_due, self.keys_due()].into_iter().flatten().min();
         asks

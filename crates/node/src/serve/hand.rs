@@ -88,6 +88,7 @@ pub(super) fn seat(launch: &Launch, dir: &AgentDir) -> Result<Option<Seat>, Died
     let key = key.ok().and_then(|bytes| String::from_utf8(bytes).ok()).filter(|key| !key.is_empty());
     let (text, typing) = (made_of(&inner.profile, project), Typing::of(inner, &launch.working_dir));
     let seat = Seat::new(profile, text, inner.tells.clone(), typing, key);
+    seat.expect_session(inner.session.clone(), inner.resumes && !super::is_restart());
     if let Some((ink, paper)) = inner.colours {
         seat.watch().set_colours(ink, paper);
     }

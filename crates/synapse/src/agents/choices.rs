@@ -44,6 +44,9 @@ fn state(roll: &Roll, one: &Candidate) -> &'static str {
 
 /// The error for people: the choices are a table, not also part of a sentence.
 pub fn shown(details: &Value) -> Option<String> {
+    if details.get("stopped").is_some() {
+        return crate::cli::several_stopped_shown(details);
+    }
     let choices = details.get("choices")?.as_array()?;
     let target = show::safe(details.get("target")?.as_str()?);
     let cell = |choice: &Value, name: &str| show::cell_err(choice[name].as_str().unwrap_or_default(), 60);

@@ -8,6 +8,7 @@ use serde_json::json;
 use std::time::Duration;
 use synapse_core::ids::AgentId;
 use synapse_holder::{ProcessMark, descendants};
+use synapse_store::should_run;
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -37,6 +38,8 @@ pub(super) async fn kill(args: Kill, json: bool) -> Done {
         if json { show::json_none() } else { show::out("no agent is running") }
     }
     for id in ids {
+        // Before it is stopped: whatever happens then, `synapse start --all` leaves it alone.
+        let _ = should_run::forget(&roll.home.agent(&id));
         let label = roll.label(&id);
         let Some(entry) = roll.scan.agents.iter().find(|entry| entry.agent_id == id) else {
             if json {

@@ -63,6 +63,9 @@ pub(super) struct Row {
     /// The command that starts it again, if it is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
+    /// Whether that goes on with its last conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_resumes: Option<bool>,
     /// Why it cannot be started again.
     #[serde(skip)]
     pub no_start: Option<String>,
@@ -72,6 +75,22 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// How a stopped agent is started again, or why it cannot be.
+    fn how_to_start(&self) -> Option<String> {
+        let Some(command) = &self.start else {
+            return self.no_start.as_ref().map(|why| format!("cannot be started again: {why}"));
+        };
+        let fresh = command.replacen("start ", "start --fresh ", 1);
+        Some(match (self.start_resumes == Some(true), self.state.as_str()) {
+            // Perhaps its CLI has deleted the conversation.
+            (true, "error") => {
+                format!("start it again: {command}, or without its conversation: {fresh}")
+            }
+            (true, _) => format!("start it again: {command} (with its conversation)"),
+            (false, _) => format!("start it again: {command}"),
+        })
+    }
+
     /// What it asks for, or else why it is as it is.
     fn shown_why(&self) -> &str {
         self.pending.as_ref().map_or(&self.why, |pending| &pending.asks)
@@ -209,11 +228,7 @@ pub(super) fn table(rows: &[Row], now: u64) -> Vec<String> {
     for (n, line) in table.lines().enumerate() {
         lines.push(line.to_owned());
         let Some(row) = n.checked_sub(1).and_then(|n| rows.get(n)) else { continue };
-        match (&row.start, &row.no_start) {
-            (Some(command), _) => lines.push(show::paint("2", &format!("  start it again: {command}"))),
-            (None, Some(why)) => lines.push(show::paint("2", &format!("  cannot be started again: {why}"))),
-            (None, None) => {}
-        }
+        lines.extend(row.how_to_start().map(|line| show::paint("2", &format!("  {line}"))));
         if let Some(pending) = &row.pending {
             lines.push(show::paint("2", &format!("  {}", pending.commands())));
         }
@@ -268,6 +283,7 @@ fn running(roll: &Roll, entry: &Entry, here: &Place) -> Row {
         cli_tested: entry.cli_tested,
         spooled: None,
         start: None,
+        start_resumes: None,
         no_start: None,
         remote: false,
     }
@@ -299,6 +315,7 @@ fn seen_from_sandbox(roll: &Roll, one: &Candidate) -> Row {
         cli_tested: None,
         spooled: None,
         start: None,
+        start_resumes: None,
         no_start: None,
         remote: false,
     }
@@ -333,6 +350,7 @@ fn elsewhere(remote: &Remote) -> Row {
         cli_tested: None,
         spooled: None,
         start: None,
+        start_resumes: None,
         no_start: None,
         remote: true,
     }
@@ -348,10 +366,10 @@ fn known_only(roll: &Roll, known: &Known) -> Row {
     }
     // From a sandbox it is not seen what an agent was started with.
     let start = roll.sandboxed().is_none().then(|| super::start::command_for(roll, known));
-    let (start, no_start) = match start {
-        Some(Ok(command)) => (Some(command), None),
-        Some(Err(why)) => (None, Some(why)),
-        None => (None, None),
+    let (start, start_resumes, no_start) = match start {
+        Some(Ok(how)) => (Some(how.command), Some(how.resumes), None),
+        Some(Err(why)) => (None, None, Some(why)),
+        None => (None, None, None),
     };
     let failed = ended.as_ref().is_some_and(|ended| ended.failed);
     let state = if failed { AgentState::Error } else { AgentState::Offline };
@@ -378,6 +396,7 @@ fn known_only(roll: &Roll, known: &Known) -> Row {
         cli_tested: None,
         spooled,
         start,
+        start_resumes,
         no_start,
         remote: false,
     }

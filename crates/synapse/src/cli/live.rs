@@ -250,6 +250,7 @@ mod tests {
             cli_tested: None,
             spooled: None,
             start: None,
+            start_resumes: None,
             no_start: None,
             remote: false,
         }

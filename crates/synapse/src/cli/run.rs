@@ -12,6 +12,7 @@ use synapse_node::launch::{CardOptions, Exec, Extension};
 use synapse_node::{Hand, Listen};
 use synapse_peer::Client;
 use synapse_store::home::Home;
+use synapse_store::should_run;
 
 /// What a plain command may print: its answer must fit into a message.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -127,6 +128,7 @@ pub(super) fn wish(who: Who, command: &str, hand: Hand) -> Result<Wish, Fail> {
     Ok(Wish {
         kind,
         name: who.name.as_ref().map(agent_name).transpose()?,
+        number: None,
         role: who.role.as_ref().map(label).transpose()?,
         capabilities: who.skills.iter().map(label).collect::<Result<_, _>>()?,
         description: who.description,
@@ -177,12 +179,17 @@ fn kind_of(command: &str) -> AgentType {
     AgentType::parse(&stem).unwrap_or_else(|_| AgentType::parse("exec").expect("a plain word is a type"))
 }
 
+/// A started agent, for programs.
+pub(super) fn told(started: &Started) -> serde_json::Value {
+    json!({
+        "agent_id": started.id, "name": started.name, "handle": started.handle, "port": started.port,
+        "endpoint": started.endpoint, "resumed": started.resumed,
+    })
+}
+
 pub(super) fn tell(started: &Started, json: bool) {
     if json {
-        show::json(&json!({
-            "agent_id": started.id, "name": started.name, "handle": started.handle, "port": started.port,
-            "endpoint": started.endpoint, "resumed": started.resumed,
-        }));
+        show::json(&told(started));
         return;
     }
     let resumed = match (started.resumed, started.is_named) {
@@ -215,6 +222,7 @@ async fn stay(home: Home, started: Started, json: bool) -> Done {
     }
     let entry =
         synapse_store::registry::scan(&home).agents.into_iter().find(|entry| entry.agent_id == started.id);
+    let _ = should_run::forget(&home.agent(&started.id));
     match entry {
         Some(entry) => super::kill::stop(entry.pid, entry.start_time, &started.label()).await,
         None => Ok(()),

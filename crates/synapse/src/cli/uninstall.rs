@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use synapse_core::ids::AgentId;
 use synapse_holder::ProcessMark;
-use synapse_store::registry;
+use synapse_store::{registry, should_run};
 
 #[derive(Args)]
 pub(super) struct Uninstall {
@@ -79,6 +79,7 @@ pub(super) async fn uninstall(args: &Uninstall, json: bool) -> Done {
         confirm("Stop and remove this?", "nothing was stopped or removed", json)?;
     }
     for (id, mark) in &held {
+        let _ = should_run::forget(&roll.home.agent(id));
         super::kill::stop(mark.pid, mark.start_time, &roll.label(id)).await?;
     }
     // Entries of ours whose agents are gone now; those of other tools stay.

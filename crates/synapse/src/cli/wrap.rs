@@ -1,9 +1,13 @@
 //! `synapse claude`, `synapse run -- COMMAND`: a program in a terminal that outlives this one.
 
+mod again;
 mod another;
+mod earlier;
 mod places;
 mod words;
 
+pub(super) use again::renewed;
+pub use earlier::shown as several_stopped_shown;
 pub(super) use places::{as_before, restored, with_places};
 pub(super) use words::ask_for_json;
 
@@ -11,10 +15,12 @@ use super::{TypeWhen, Who};
 use crate::fail::{self, Done, Fail};
 use crate::launch::{self, Started, Wish};
 use crate::profiles::{self, Found, Notice};
+use crate::resume;
 use crate::show;
 use crate::tells;
 use crate::viewer::{self, Left, Person};
 use another::{Answer, Running, Wanted};
+use earlier::Meant;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -22,10 +28,10 @@ use std::path::Path;
 use synapse_core::ids::AgentType;
 use synapse_holder::terminal::wire::Role;
 use synapse_node::Hand;
-use synapse_node::launch::{InTerminal, Tells};
+use synapse_node::launch::InTerminal;
 use synapse_store::home::Home;
+use synapse_terminal::Size;
 use synapse_terminal::profile::Env;
-use synapse_terminal::{Profile, Size};
 use words::Words;
 
 /// A first word that is no command of ours may name a profile.
@@ -164,8 +170,9 @@ impl Chosen {
         AgentType::parse(self.profile()).ok().filter(|_| self.profile() != "generic")
     }
 
-    fn has_args(&self) -> bool {
-        self.given.as_ref().map_or(self.argv.len() > 1, |given| !given.is_empty())
+    /// What its user said after its name.
+    fn user_words(&self) -> &[String] {
+        self.given.as_deref().unwrap_or_else(|| self.argv.get(1..).unwrap_or_default())
     }
 
     pub(super) fn env(&self) -> &Env {
@@ -183,13 +190,18 @@ impl Chosen {
 
 fn start(who: Who, chosen: Chosen, how: &How) -> Done {
     let attach = !how.detach && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if let Some(running) = already_running(&who, &chosen, how)? {
+    let mut meant = Meant::by_session(&who, &chosen, how)?;
+    if let Some(running) = already_running(&who, &chosen, how, meant.as_ref())? {
         let may_ask = attach && !how.json && who.name.is_none();
-        match if may_ask { running.ask(chosen.has_args())? } else { None } {
+        let has_args = !chosen.user_words().is_empty();
+        match if may_ask { running.ask(has_args)? } else { None } {
             Some(Answer::Attach) => return running.attach(),
-            Some(Answer::StartAnother) => {}
+            Some(Answer::StartAnother) => meant = None,
             None => return Err(running.refusal(who.name.as_deref(), &how.start_another)),
         }
+    }
+    if meant.is_none() {
+        meant = Meant::by_folder(&who, &chosen, how)?;
     }
     if !how.detach && !attach {
         return Err(Fail::usage(
@@ -198,12 +210,15 @@ fn start(who: Who, chosen: Chosen, how: &How) -> Done {
     }
     // Before the terminal is the program's.
     chosen.warn();
+    if let Some(meant) = meant.as_ref().filter(|_| attach) {
+        meant.tell();
+    }
     if attach {
         viewer::warn_of_prefix(&Home::from_env()?);
     }
     // Before it is started: it may ask for our colours at once.
     let person = attach.then(Person::meet).transpose()?;
-    let started = launch(who, chosen, person.as_ref())?;
+    let started = launch_as(meant, who, chosen, person.as_ref())?;
     let Some(person) = person else {
         super::run::tell(&started, how.json);
         return Ok(());
@@ -213,19 +228,39 @@ fn start(who: Who, chosen: Chosen, how: &How) -> Done {
 }
 
 /// What is in the way: an agent of that name, or one of that type unless another one was asked for.
-fn already_running(who: &Who, chosen: &Chosen, how: &How) -> Result<Option<Running>, Fail> {
+fn already_running(
+    who: &Who,
+    chosen: &Chosen,
+    how: &How,
+    meant: Option<&Meant>,
+) -> Result<Option<Running>, Fail> {
     if how.new && who.name.is_none() {
         return Ok(None);
     }
     let (kind, folder) = (chosen.kind(), who.cwd.as_deref().unwrap_or(Path::new(".")));
-    Running::find(&Wanted { kind: kind.as_ref(), name: who.name.as_deref(), folder })
+    let (name, id) = (who.name.as_deref(), meant.map(Meant::id));
+    Running::find(&Wanted { kind: kind.as_ref(), name, id, folder })
 }
 
 /// Starts it in a terminal as large as that of the person, if there is one.
 pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Result<Started, Fail> {
+    launch_as(None, who, chosen, person)
+}
+
+/// As `launch`, as this stopped agent if one is meant.
+fn launch_as(
+    meant: Option<Meant>,
+    who: Who,
+    chosen: Chosen,
+    person: Option<&Person>,
+) -> Result<Started, Fail> {
     let kind = chosen.kind();
-    let Chosen { found, argv, given, notices: _, type_when } = chosen;
+    let Chosen { found, mut argv, given, notices: _, type_when } = chosen;
     check_program(&argv[0], who.cwd.as_deref())?;
+    let own = argv.len() - given.as_ref().map_or(argv.len() - 1, Vec::len);
+    let resume::Words { args, session, .. } = resume::first_words(&found.profile, &argv[0], &argv[own..]);
+    let resumes = resume::asks_for_earlier(&found.profile, &argv[own..]);
+    argv.splice(own.., args);
     let size = size(person);
     let folder = who.cwd.clone().unwrap_or_else(|| Path::new(".").to_owned());
     let terminal = InTerminal {
@@ -239,6 +274,8 @@ pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Resul
         columns: size.0,
         rows: size.1,
         colours: person.and_then(Person::colours),
+        session,
+        resumes,
         type_when: type_when.map(Into::into),
     };
     check_typing(&terminal, found.profile.composer.is_some(), &folder)?;
@@ -247,49 +284,10 @@ pub(super) fn launch(who: Who, chosen: Chosen, person: Option<&Person>) -> Resul
     if let Some(kind) = kind {
         wish.kind = kind;
     }
+    if let Some(meant) = meant {
+        (wish.name, wish.number) = meant.into_identity();
+    }
     launch::start(&Home::from_env()?, wish)
-}
-
-/// The same program once more, with what its profile says today. Its user's words, and where its settings and
-/// sessions are, stay as they were.
-pub(super) fn renewed(
-    before: &InTerminal,
-    folder: &Path,
-    person: Option<&Person>,
-) -> Result<InTerminal, Fail> {
-    let home = Home::from_env()?;
-    let asked_in = before.profile_folder.as_deref().filter(|asked_in| asked_in.is_dir()).unwrap_or(folder);
-    let name = Profile::parse(&before.profile)
-        .map_err(|e| Fail::new(fail::ERROR, "not_startable", format!("its profile is damaged: {e}")))?
-        .name;
-    let (found, notices) = profiles::find(&home, asked_in, &name)?;
-    profiles::warn(&notices);
-    let found = found.ok_or_else(|| {
-        Fail::refused(format!(
-            "its profile {name} is gone\nhint: `synapse profile list` shows those there are"
-        ))
-    })?;
-    let profile = &found.profile;
-    let argv = match &before.given {
-        Some(given) => [vec![profile.command.clone()], tells::known_args(profile), given.clone()].concat(),
-        None => before.argv.clone(),
-    };
-    let tells = match &before.tells {
-        log @ Tells::SessionLog { .. } => log.clone(),
-        _ => tells::choose(profile, &argv, folder),
-    };
-    let size = size(person);
-    Ok(InTerminal {
-        env: as_before(environment(&profile.env), &before.env),
-        tells,
-        argv,
-        profile: found.text,
-        project_profile: found.project.map(|part| part.text),
-        columns: size.0,
-        rows: size.1,
-        colours: person.and_then(Person::colours),
-        ..before.clone()
-    })
 }
 
 /// Of the person's window, if there is one.

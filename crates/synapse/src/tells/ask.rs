@@ -21,6 +21,23 @@ pub(super) fn version(profile: &Profile, program: &str) -> Option<String> {
     Some(said.chars().take(200).collect())
 }
 
+/// The version of a program that npm has installed, by its package: some need seconds to print it.
+pub(super) fn npm_version(program: &str) -> Option<String> {
+    const PARENTS_MAX: usize = 4;
+    let file = if program.contains('/') { program.into() } else { crate::program::on_path(program)? };
+    let file = file.canonicalize().ok()?;
+    let folder = file.ancestors().skip(1).take(PARENTS_MAX).find(|dir| dir.join("package.json").is_file())?;
+    let mut text = Vec::new();
+    std::fs::File::open(folder.join("package.json")).ok()?.take(BYTES_MAX).read_to_end(&mut text).ok()?;
+    let package: Value = serde_json::from_slice(&text).ok()?;
+    let bins = match &package["bin"] {
+        Value::Object(bins) => bins.values().filter_map(Value::as_str).collect(),
+        bin => Vec::from_iter(bin.as_str()),
+    };
+    let is_it = |bin: &&str| folder.join(bin).canonicalize().is_ok_and(|bin| bin == file);
+    bins.iter().find(|bin| is_it(bin)).and_then(|_| Some(package["version"].as_str()?.to_owned()))
+}
+
 /// What the program prints when it is started with these arguments. None if it does not exit in
 /// time.
 pub(super) fn printed(program: &str, words: &[String]) -> Option<String> {
@@ -103,6 +120,30 @@ mod tests {
         let began = Instant::now();
         assert_eq!(printed("sh", &sh("exec sleep 600")), None);
         assert!(began.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn version_of_a_package_is_that_of_its_own_programs() {
+        let root = tempfile::tempdir().unwrap();
+        let package = root.path().join("lib/node_modules/cli");
+        std::fs::create_dir_all(package.join("dist")).unwrap();
+        std::fs::write(package.join("dist/cli.js"), "").unwrap();
+        std::fs::write(package.join("dist/other.js"), "").unwrap();
+        let link = root.path().join("cli");
+        std::os::unix::fs::symlink(package.join("dist/cli.js"), &link).unwrap();
+        let version = |text: &str, file: &std::path::Path| {
+            std::fs::write(package.join("package.json"), text).unwrap();
+            npm_version(file.to_str().unwrap())
+        };
+        let object = r#"{"version":"0.61.0","bin":{"cli":"dist/cli.js"}}"#;
+        assert_eq!(version(object, &link).as_deref(), Some("0.61.0"));
+        assert_eq!(version(r#"{"version":"1.2.3","bin":"./dist/cli.js"}"#, &link).as_deref(), Some("1.2.3"));
+        assert_eq!(version(object, &package.join("dist/other.js")), None, "a file that it does not name");
+        for text in ["", "[]", r#"{"version":"1"}"#, r#"{"bin":"dist/cli.js"}"#, r#"{"version":"1","bin":7}"#]
+        {
+            assert_eq!(version(text, &link), None, "{text}");
+        }
+        assert_eq!(npm_version("/no/such/program"), None);
     }
 
     #[test]

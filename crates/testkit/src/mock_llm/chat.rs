@@ -10,8 +10,7 @@ pub(super) fn told(body: &Value) -> Told {
         match message["role"].as_str() {
             Some("tool") => told.results.push(texts(&message["content"]).join("\n")),
             Some("user") => {
-                told.parts = texts(&message["content"]).iter().flat_map(|text| blocks(text)).collect();
-                told.results.clear();
+                told.said(texts(&message["content"]).iter().flat_map(|text| blocks(text)).collect());
             }
             _ => {}
         }

@@ -20,8 +20,7 @@ pub(super) fn told(body: &Value, streams: bool) -> Told {
         let parts = texts(&content["parts"]);
         told.results.extend(results);
         if !parts.is_empty() {
-            told.parts = parts;
-            told.results.clear();
+            told.said(parts);
         }
     }
     let config = &body["generationConfig"];

@@ -16,8 +16,7 @@ pub(super) fn told(body: &Value) -> Told {
         }
         told.results.extend(results.iter().map(|part| texts(&part["content"]).join("\n")));
         if !parts.is_empty() {
-            told.parts = parts;
-            told.results.clear();
+            told.said(parts);
         }
     }
     let shape = &body["output_config"]["format"]["schema"];

@@ -15,8 +15,7 @@ pub(super) fn told(body: &Value) -> Told {
                 told.results.push(if text.is_empty() { item["output"].to_string() } else { text.join("\n") });
             }
             _ if item["role"] == "user" => {
-                told.parts = texts(&item["content"]);
-                told.results.clear();
+                told.said(texts(&item["content"]));
             }
             _ => {}
         }

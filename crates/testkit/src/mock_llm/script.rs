@@ -14,6 +14,7 @@
 //! | `call NAME JSON` | calls that tool, with these arguments; of a tool of an MCP server its own name is enough |
 //! | `output` | says what the last tool answered |
 //! | `lines N` | says so many numbered lines |
+//! | `recall TEXT` | says `recalled TEXT` if that is in something that the user said before, else `never told TEXT` |
 //! | `mark` | says `mark7`, if this is request 7 of the log: whoever sees it has seen this answer |
 //! | `error STATUS` | answers with that HTTP status; alone, or first after a tool call |
 
@@ -31,6 +32,7 @@ pub enum Step {
     Call { name: String, arguments: Value },
     Output,
     Lines(u64),
+    Recall(String),
     Mark,
     Error(u16),
 }
@@ -144,6 +146,7 @@ impl Step {
             }
             "output" => Self::Output,
             "lines" => Self::Lines(number()?.min(LINES_MAX)),
+            "recall" => Self::Recall(rest.to_owned()),
             "mark" => Self::Mark,
             "error" => {
                 Self::Error(u16::try_from(number()?).map_err(|_| format!("{text:?}: no HTTP status"))?)

@@ -133,6 +133,25 @@ fn the_log_is_the_truth() {
 }
 
 #[test]
+fn what_the_user_said_before_is_recalled() {
+    let earlier = |api: &str| match api {
+        "gemini" => ("contents", json!({ "role": "user", "parts": [{ "text": "it is blue17" }] })),
+        "responses" => {
+            let content = json!([{ "type": "input_text", "text": "it is blue17" }]);
+            ("input", json!({ "type": "message", "role": "user", "content": content }))
+        }
+        _ => ("messages", json!({ "role": "user", "content": "it is blue17" })),
+    };
+    for (api, path, mut body, _) in questions("blue17 {{recall blue17}}") {
+        let mock = mock();
+        assert!(stream(&mock, path, &body).contains("never told blue17"), "{api}");
+        let (list, message) = earlier(api);
+        body[list].as_array_mut().unwrap().insert(0, message);
+        assert!(stream(&mock, path, &body).contains("recalled blue17"), "{api}");
+    }
+}
+
+#[test]
 fn who_goes_away_in_the_middle_is_noticed_at_once() {
     let mock = mock();
     let (_, path, body, _) = questions("{{stream 60000}}").remove(0);

@@ -150,12 +150,17 @@ impl Typist {
     pub(super) async fn logged_turn(&self, typed: &Typed, log: &mut Option<PathBuf>) -> Option<LoggedTurn> {
         let logs = self.seat.session_logs()?;
         let (header, known) = (typed.header().to_owned(), log.take());
-        let look = move || logs.turn(&header, known.as_deref());
+        let look = move || {
+            let (turn, log) = logs.turn(&header, known.as_deref())?;
+            let session = logs.session_of(&log);
+            Some((turn, log, session))
+        };
         // A folder may hang, for example on a network file system. Then the answer comes from the
         // screen.
         let looked = tokio::time::timeout(LOG_PATIENCE, tokio::task::spawn_blocking(look)).await;
-        let (turn, found) = looked.ok()?.ok().flatten()?;
+        let (turn, found, session) = looked.ok()?.ok().flatten()?;
         *log = Some(found);
+        session.into_iter().for_each(|session| self.seat.is_in_session(session));
         Some(turn)
     }
 

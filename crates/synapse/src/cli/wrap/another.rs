@@ -21,6 +21,8 @@ pub(super) struct Wanted<'a> {
     /// None without a profile.
     pub(super) kind: Option<&'a AgentType>,
     pub(super) name: Option<&'a str>,
+    /// Only this one, if its conversation is wanted.
+    pub(super) id: Option<AgentId>,
     pub(super) folder: &'a Path,
 }
 
@@ -45,9 +47,10 @@ impl Running {
         let (Ok(folder), (roll, _)) = (wanted.folder.canonicalize(), Roll::call_quietly()?) else {
             return Ok(None);
         };
-        let is_meant = |known: &Known| match wanted.name {
-            Some(name) => known.name.as_ref().is_some_and(|own| own.as_str() == name),
-            None => wanted.kind == Some(&known.kind),
+        let is_meant = |known: &Known| match (wanted.name, wanted.id) {
+            (Some(name), _) => known.name.as_ref().is_some_and(|own| own.as_str() == name),
+            (None, Some(id)) => known.id == id,
+            (None, None) => wanted.kind == Some(&known.kind),
         };
         let runs = |known: &Known| {
             let is_here = Path::new(&known.working_dir) == folder;
