@@ -257,8 +257,9 @@ pub(super) const ALL: &[Cli] = &[
         stop: &["\u{3}"],
         answers_from: "log",
         proves: "submitted",
-        // Its model is not asked again after a permission, and nothing is approved from elsewhere.
-        without: &["two asks", "a2a"],
+        // Its model is not asked again after a permission, and nothing is approved from elsewhere. It has one
+        // conversation in a folder, so with several of them there none is resumed.
+        without: &["two asks", "a2a", "resume"],
         approve_rows_min: 0,
         prepare: aider,
     },

@@ -3,12 +3,13 @@
 //! The truth is the log of the mock: what the model received. What must not have run is told by files that must not
 //! be there. Each case leaves the CLI idle with an empty composer, so that all of them share one that runs.
 //! Not here: the cases in which a person, a turn or a crash comes between (`between`), lines to other agents (`at`), tasks
-//! over A2A (`a2a`), the same CLI without a terminal (`acp`).
+//! over A2A (`a2a`), the same CLI without a terminal (`acp`), conversations after a power cut (`resume`).
 
 mod a2a;
 mod acp;
 mod at;
 mod between;
+mod resume;
 
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,7 @@ const CASES: &[Case] = &[
     ("at", at::PARTS, at::at),
     ("a2a", a2a::BINDINGS.len(), a2a::a2a),
     ("acp", acp::PARTS, acp::acp),
+    ("resume", resume::PARTS, resume::resume),
 ];
 
 /// How far a case came, and in which round.
