@@ -194,7 +194,9 @@ fn agent_that_asked_a_stopped_one_is_not_removed() {
     world.run("away", "cat", &[]);
     world.ok(&["kill", "away"]);
     world.ok(&["send", "away", "work", "--from", "one"]);
-    assert_eq!(listed(&world), ["away", "busy"]);
+    let mut names = listed(&world);
+    names.sort();
+    assert_eq!(names, ["away", "busy"]);
     clean(&world, &["--yes"]).ok();
     assert!(world.agent_dir(&one.id).exists() && !world.agent_dir(&two.id).exists());
 }

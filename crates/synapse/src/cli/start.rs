@@ -20,6 +20,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::io::IsTerminal as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use synapse_core::ids::AgentId;
 use synapse_holder::terminal::wire::Role;
 use synapse_node::{Hand, Launch};
@@ -50,6 +51,9 @@ pub(super) struct Start {
     yes: bool,
 }
 
+/// How long an agent whose program has ended may take to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
 pub(super) fn start(args: &Start, json: bool) -> Done {
     if args.attach && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         return Err(Fail::usage("standard input and output are not a terminal; leave out --attach"));
@@ -59,7 +63,7 @@ pub(super) fn start(args: &Start, json: bool) -> Done {
     let candidate = roll.find_stopped(agent)?;
     let id = candidate.id;
     let label = roll.label(&id);
-    if roll.is_held(&id) {
+    if still_runs(&roll, &id) {
         return Err(already_runs(&roll, &id, &label));
     }
     let mut launch = checked(&roll, &id, &label)?;
@@ -80,6 +84,19 @@ pub(super) fn start(args: &Start, json: bool) -> Done {
     };
     let left = viewer::view(person, &roll.home, id, Role::Viewer)?;
     wrap::tell_left(&started.agent.label(), &left)
+}
+
+/// Whether it runs. An agent that is just ending, and is in the registry no more, is waited for.
+fn still_runs(roll: &Roll, id: &AgentId) -> bool {
+    let is_listed = roll.scan.agents.iter().any(|entry| entry.agent_id == *id);
+    let until = Instant::now() + ENDS_WITHIN;
+    while roll.is_held(id) {
+        if is_listed || Instant::now() > until {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
 }
 
 /// What it was started with, if its folder is still there.
