@@ -31,13 +31,13 @@ Keys: the prefix key (setting terminal.prefix, by default Ctrl-\\), and then
 
 pub(super) const START: &str = "\
 Examples:
-  synapse start claude                                  as it was; `synapse list --all` has the names
+  synapse start claude                                  as it was; `list --all` shows the names
   synapse start claude --fresh                          with a new conversation
-  synapse start review --attach                         and show its terminal here
-  synapse start --all                                   after a reboot: all that ran
+  synapse start review --attach                         and attach to its terminal
+  synapse start --all                                   after a reboot: all that were running
 
-A CLI goes on with the conversation that this agent had last. Its options go along; a prompt that was given as an \
-argument is not submitted again.";
+A CLI resumes the last conversation of this agent. Its options are kept; a prompt that was given as an argument is not \
+submitted again.";
 
 pub(super) const RENAME: &str = "\
 Examples:
