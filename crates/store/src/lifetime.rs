@@ -127,7 +127,8 @@ fn holds_nothing(dir: &AgentDir, folder: &Path) -> bool {
     let outbox = outbox::place(folder, &dir.id());
     let spools = [dir.spool(), outbox].into_iter();
     let mut folders = spools.flat_map(|spool| ["new", "tmp", "bad"].map(|part| spool.join(part)));
-    folders.all(|folder| is_empty(&folder)) && is_empty(&dir.attachments())
+    // A conversation of its CLI can be resumed.
+    folders.all(|folder| is_empty(&folder)) && is_empty(&dir.attachments()) && !dir.cli_session().exists()
 }
 
 fn is_empty(folder: &Path) -> bool {
@@ -156,6 +157,7 @@ pub fn is_used(dir: &AgentDir) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli_session::CliSession;
     use crate::home::Home;
     use synapse_core::ids::{AgentId, AgentType};
 
@@ -247,6 +249,15 @@ mod tests {
         }
         std::fs::write(rig.dir.lifetime(), "{").unwrap();
         assert!(!rig.is_short(), "a damaged file says nothing");
+    }
+
+    #[test]
+    fn agent_with_a_conversation_is_shown() {
+        let rig = rig();
+        rig.run(true, 1);
+        assert!(rig.is_short());
+        CliSession { id: "ses_1".into(), since_ms: 1_500 }.save(&rig.dir).unwrap();
+        assert!(!rig.is_short());
     }
 
     #[test]

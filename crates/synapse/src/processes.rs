@@ -141,6 +141,9 @@ fn supervise(home: &Home, launch: &Launch, claim: &Claim, lifetime: Lifetime) ->
         _ => None,
     };
     let ended = synapse_holder::hold(claim, node, terminal);
+    if matches!(ended, Ok(Ended::CannotRun | Ended::Program(_))) {
+        let _ = should_run::forget(&dir);
+    }
     let _ = std::fs::remove_file(dir.terminal());
     let _ = holders::forget(home, own);
     let _ = registry::remove(home, id, own);
@@ -149,12 +152,8 @@ fn supervise(home: &Home, launch: &Launch, claim: &Claim, lifetime: Lifetime) ->
     }
     match ended {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
-        Ok(Ended::CannotRun) => {
-            let _ = should_run::forget(&dir);
-            ExitCode::from(78)
-        }
+        Ok(Ended::CannotRun) => ExitCode::from(78),
         Ok(Ended::Program(death)) => {
-            let _ = should_run::forget(&dir);
             remember(&dir, death);
             ExitCode::SUCCESS
         }

@@ -60,15 +60,12 @@ pub(super) fn start(args: &Start, json: bool) -> Done {
     }
     let roll = Roll::call()?;
     let Some(agent) = &args.agent else { return start_all(&roll, args, json) };
-    let candidate = roll.find_stopped(agent)?;
-    let id = candidate.id;
+    let id = roll.find_stopped(agent)?.id;
     let label = roll.label(&id);
     if still_runs(&roll, &id) {
         return Err(already_runs(&roll, &id, &label));
     }
-    let mut launch = checked(&roll, &id, &label)?;
-    // It may have been renamed since it was started.
-    launch.name.clone_from(&candidate.name);
+    let launch = checked(&roll, &id, &label)?;
     check_starter(&roll, &launch, &label, args.yes, json)?;
     if args.attach && !matches!(launch.hand, Hand::Terminal(_)) {
         return Err(no_terminal(&roll, &id));
@@ -101,7 +98,11 @@ fn still_runs(roll: &Roll, id: &AgentId) -> bool {
 
 /// What it was started with, if its folder is still there.
 fn checked(roll: &Roll, id: &AgentId, label: &str) -> Result<Launch, Fail> {
-    let launch = read(&roll.home, id, label)?;
+    let mut launch = read(&roll.home, id, label)?;
+    // It may have been renamed since it was started.
+    if let Some(candidate) = roll.candidates.iter().find(|candidate| candidate.id == *id) {
+        launch.name.clone_from(&candidate.name);
+    }
     check_folder(&launch.working_dir, label)?;
     Ok(launch)
 }
@@ -109,8 +110,6 @@ fn checked(roll: &Roll, id: &AgentId, label: &str) -> Result<Launch, Fail> {
 /// An agent that was started again, and its conversation.
 struct StartedAgain {
     agent: Started,
-    /// What a person calls it here.
-    label: String,
     begins: Begins,
 }
 
@@ -124,8 +123,7 @@ fn start_again(
     crate::profiles::warn_of_settings(&roll.home, &launch.working_dir);
     let (hand, begins) = renewed(&launch, person, label, fresh)?;
     launch.hand = hand;
-    let agent = launch::start_again(&roll.home, launch)?;
-    Ok(StartedAgain { agent, label: label.to_owned(), begins })
+    Ok(StartedAgain { agent: launch::start_again(&roll.home, launch)?, begins })
 }
 
 impl StartedAgain {
@@ -148,7 +146,7 @@ fn tell(started: &StartedAgain, json: bool) {
         return;
     }
     super::run::tell(&started.agent, false);
-    let label = &started.label;
+    let label = started.agent.label();
     match started.begins {
         Begins::Earlier(_) => {
             let note = "it goes on with its last conversation";

@@ -8,6 +8,7 @@ use super::super::{Who, start};
 use super::{Chosen, How};
 use crate::agents::Roll;
 use crate::fail::{self, Fail};
+use crate::remove;
 use crate::show;
 use serde_json::json;
 use std::path::Path;
@@ -43,10 +44,11 @@ impl Meant {
         if asked(who, chosen, how) == AskedSession::None {
             return Ok(None);
         }
+        let now = synapse_node::driver::now().0;
         let is_stopped = |roll: &Roll, known: &Known| {
             let launch = start::read_quietly(&roll.home, &known.id);
             let has_terminal = launch.is_some_and(|launch| matches!(launch.hand, Hand::Terminal(_)));
-            has_terminal && !roll.is_held(&known.id)
+            has_terminal && !roll.is_held(&known.id) && !remove::is_short_try(roll, known, now)
         };
         let (roll, mut found) = candidates(who, chosen, is_stopped)?;
         match &found[..] {
@@ -73,7 +75,7 @@ impl Meant {
 
     /// Its name, or its number among the unnamed ones.
     pub(super) fn into_identity(self) -> (Option<Label>, Option<u32>) {
-        let number = self.known.number();
+        let number = self.known.reserved_number().filter(|_| self.known.name.is_none());
         (self.known.name, number)
     }
 }
